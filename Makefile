@@ -1,0 +1,47 @@
+# Everything from a bare checkout: each target makes what it needs.
+PYTHON ?= python3
+PORT ?= 8000
+HOST ?= 127.0.0.1
+MODELS ?= model_repo
+WORKERS ?= 2
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+.PHONY: serve test lint bench clean
+
+serve: $(VENV)/.serve  ## Serve MODELS on PORT.
+	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS)
+
+test: $(VENV)/.test lint  ## Lint, types and every test.
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.bench  ## Braid beside its peers, alternating in one run; QUICK=1 is shorter.
+	$(BIN)/python -m tools.bench
+
+clean:
+	rm -rf $(VENV) build
+
+$(VENV)/bin/python:
+	@echo "Making $(VENV) …"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or newer; run make with PYTHON=python3.11")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what serving needs …"
+	@$(PIP) --constraint constraints.txt --editable '.[cpu]'
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what the tests need …"
+	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
+	@touch $@ $(VENV)/.serve
+
+$(VENV)/.bench: $(VENV)/.test
+	@$(PIP) --constraint constraints.txt --editable '.[bench]'
+	@touch $@

@@ -1,0 +1,284 @@
+"""The text of a graph file → a Graph, or every problem at once.
+
+The vocabulary is handed in: `node_types` and `tasks`.  Knows no node type and no task by name, and runs
+nothing: a class's `place`, `body`, `Config` and the signature of its `run` are all that is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from graphs import node
+from graphs.errors import GraphError, Problem, hint, nearest
+from graphs.flow import accepts, show
+from graphs.graph import ROOTS, Binding, Graph, GraphLookup, Source, Task, TaskContract
+from graphs.node import BodyContract, Node, Place
+from graphs.read import Document, KeyPath, read
+from graphs.settings import read_settings
+from graphs.wiring import Ports, Scope, Wire
+
+__all__ = [
+    "Binding",
+    "Graph",
+    "GraphError",
+    "GraphLookup",
+    "Problem",
+    "Source",
+    "Task",
+    "TaskContract",
+    "check",
+]
+
+VERSION = 1
+KEYS = ("version", "task", "description", "nodes")
+LINE_KEYS = ("type", "from", "body")
+
+
+def check(
+    text: str,
+    node_types: Mapping[str, type[Node]],
+    tasks: Mapping[str, Task],
+    folder: Path | None = None,
+    graphs: GraphLookup | None = None,
+    source: str = "graph.yaml",
+) -> Graph:
+    """The graph that `text` declares.  Raises GraphError with every problem.
+
+    Paths must name files in `folder`, unless it is None.  `graphs` finds the graphs that a line names;
+    `source` is the file's name in messages.
+    """
+    document, graph = read(text, source), None
+    if document.data is not None:
+        graph = _Checker(document, node_types, tasks, folder, graphs).graph()
+    if document.problems or graph is None:
+        raise GraphError(document.problems)
+    return graph
+
+
+class _Unresolved(Exception):
+    """A node's ports depend on a graph that is not there or has problems; already noted."""
+
+
+class _Checker:
+    """One walk down one file.  Every method notes what is wrong and goes on with what can be understood."""
+
+    def __init__(
+        self,
+        document: Document,
+        node_types: Mapping[str, type[Node]],
+        tasks: Mapping[str, Task],
+        folder: Path | None,
+        graphs: GraphLookup | None,
+    ) -> None:
+        self.document = document
+        self.data: dict[str, Any] = document.data or {}
+        self.node_types = node_types
+        self.tasks = tasks
+        self.folder = folder
+        self.graphs = graphs
+
+    def graph(self) -> Graph | None:
+        self._header()
+        task = self._task()
+        raw = self.data.get("nodes")
+        if not isinstance(raw, dict) or not raw:
+            self.document.add(("nodes",), "`nodes` must hold at least one line, `name: {type: …}`")
+            return None
+        scope = self._scope("a graph", {"request": task.request}, raw, ("nodes",), self._names_in_bodies(raw))
+        bindings = self._lines(raw, ("nodes",), scope, ("request", "engine"))
+        self._result(bindings, task.reply, f"the task `{self.data.get('task')}` replies", scope)
+        description = self.data.get("description") or ""
+        return Graph(str(self.data.get("task")), task.request, task.reply, bindings, str(description))
+
+    # --- the top of the file
+
+    def _header(self) -> None:
+        for key in self.data:
+            if key not in KEYS:
+                self.document.add((key,), f"unknown key `{key}`{hint(key, KEYS, 'keys')}")
+        version = self.data.get("version")
+        if version != VERSION or isinstance(version, bool):
+            wrong = f"version {version!r} is unknown" if "version" in self.data else "no version is given"
+            self.document.add(("version",), f"{wrong}; write `version: {VERSION}`")
+        if not isinstance(self.data.get("description", ""), str):
+            self.document.add(("description",), "`description` must be text")
+
+    def _task(self) -> Task:
+        name = self.data.get("task")
+        if isinstance(name, str) and name in self.tasks:
+            return self.tasks[name]
+        if "task" in self.data:
+            self.document.add(("task",), f"unknown task `{name}`{hint(str(name), self.tasks, 'tasks')}")
+        else:
+            self.document.add(1, f"no task is given; write `task: NAME` with one of: {', '.join(self.tasks)}")
+        return TaskContract(Any, Any)
+
+    # --- lists of lines
+
+    def _scope(
+        self,
+        what: str,
+        roots: Mapping[str, Any],
+        raw: Mapping[str, Any],
+        path: KeyPath,
+        outside: Mapping[str, str],
+    ) -> Scope:
+        return Scope(what, roots, {name: self.document.line((*path, name)) for name in raw}, outside)
+
+    @staticmethod
+    def _names_in_bodies(raw: Mapping[str, Any]) -> dict[str, str]:
+        bodies = {name: line.get("body") for name, line in raw.items() if isinstance(line, dict)}
+        return {
+            inner: f"is a line of the body of `{name}`, which only that body reads"
+            for name, body in bodies.items()
+            if isinstance(body, dict)
+            for inner in body
+        }
+
+    def _lines(
+        self, raw: Mapping[str, Any], path: KeyPath, scope: Scope, places: tuple[Place, ...]
+    ) -> tuple[Binding, ...]:
+        bindings = []
+        for name, line in raw.items():
+            self._name(name, (*path, name))
+            binding = self._line(name, line, (*path, name), scope, places)
+            scope.values.setdefault(name, binding.gives)
+            bindings.append(binding)
+        for name in list(raw)[:-1]:
+            if name not in scope.was_read:
+                self.document.add((*path, name), f"nothing reads `{name}`; read it below, or delete the line")
+        return tuple(bindings)
+
+    def _name(self, name: str, at: KeyPath) -> None:
+        if name in ROOTS:
+            self.document.add(at, f"`{name}` is the name of a root; give the line another name")
+        elif not (name.isidentifier() and name.isascii()):
+            self.document.add(at, f"`{name}` is not a name: letters, digits and `_`, no digit first")
+
+    def _result(self, bindings: tuple[Binding, ...], want: Any, who: str, scope: Scope) -> None:
+        last = bindings[-1]
+        if accepts(want, last.gives):
+            return
+        others = [name for name in scope.giving(want) if name not in scope.roots]
+        offer = f"; `{others[0]}` gives it" if others else ""
+        given = f"the last line, `{last.name}`, gives {show(last.gives)}"
+        self.document.add(last.line, f"{who} {show(want)}, but {given}{offer}")
+
+    # --- one line
+
+    def _line(self, name: str, raw: Any, path: KeyPath, scope: Scope, places: tuple[Place, ...]) -> Binding:
+        if not isinstance(raw, dict):
+            self.document.add(path, f"`{name}` must be a mapping, such as `{name}: {{type: …}}`")
+            raw = {"type": None}
+            node_type = None
+        else:
+            node_type = self._node_type(name, raw, path)
+        type_name = str(raw.get("type"))
+        in_place = node_type is not None and self._place(node_type, type_name, path, places)
+        config = self._config(node_type, raw, path) if node_type else None
+        ports, gives = self._ports(node_type, config, raw, path) if node_type and in_place else (None, Any)
+        wire = Wire(name, type_name, path, scope, self.document)
+        sources = wire.sources(raw.get("from", {}), ports)
+        body = self._body(name, node_type, raw, path, scope) if node_type and in_place else ()
+        line = self.document.line(path)
+        return Binding(name, type_name, node_type or Node, config, sources, gives, line, body)
+
+    def _node_type(self, name: str, raw: Mapping[str, Any], path: KeyPath) -> type[Node] | None:
+        written = raw.get("type")
+        if "type" not in raw:
+            near = nearest("type", raw)
+            offer = f"did you mean `type` by `{near}`?" if near else f"types: {', '.join(self.node_types)}"
+            self.document.add(path, f"`{name}` has no `type`; {offer}")
+            return None
+        if not isinstance(written, str) or written not in self.node_types:
+            message = f"unknown node type `{written}`{hint(str(written), self.node_types, 'types')}"
+            self.document.add((*path, "type"), message)
+            return None
+        try:
+            return self.node_types[written]
+        except ImportError as error:  # an optional engine that is not installed
+            self.document.add((*path, "type"), f"the node type `{written}` cannot be used here: {error}")
+            return None
+
+    def _place(self, node_type: type[Node], type_name: str, path: KeyPath, places: tuple[Place, ...]) -> bool:
+        if node_type.place in places:
+            return True
+        runs = {
+            "request": "runs once per request: it stands under `nodes`, not in a body",
+            "engine": "owns a loop: it stands under `nodes`, not in a body",
+            "step": "runs once per step: it stands in the `body` of an engine node, not under `nodes`",
+        }
+        self.document.add((*path, "type"), f"`{type_name}` {runs[node_type.place]}")
+        return False
+
+    def _config(self, node_type: type[Node], raw: Mapping[str, Any], path: KeyPath) -> Any:
+        settings = {key: value for key, value in raw.items() if key not in LINE_KEYS}
+        words = LINE_KEYS if node_type.body else LINE_KEYS[:-1]
+        config, faults = read_settings(node_type.Config, settings, self.folder, words)
+        for at, message in faults:
+            self.document.add((*path, *at), message)
+        return config
+
+    # --- ports
+
+    def _ports(
+        self, node_type: type[Node], config: Any, raw: Mapping[str, Any], path: KeyPath
+    ) -> tuple[Ports | None, Any]:
+        """Inputs and output: the signature's, or what `ports_for` says of these settings."""
+        ports_for = getattr(node_type, "ports_for", None)
+        if ports_for is None:
+            return node.inputs(node_type), node.output(node_type)
+        if config is None:
+            return None, Any
+        try:
+            ports, gives = ports_for(config, lambda name: self._other_graph(name, raw, path))
+        except _Unresolved:
+            return None, Any
+        return ports, gives
+
+    def _other_graph(self, name: str, raw: Mapping[str, Any], path: KeyPath) -> Graph:
+        """The graph of another model; raises _Unresolved after noting what is wrong with it."""
+        setting = next((key for key, value in raw.items() if value == name and key not in LINE_KEYS), "type")
+        at = (*path, setting)
+        names = [] if self.graphs is None else self.graphs.names
+        try:
+            graph = None if self.graphs is None else self.graphs(name)
+        except GraphError as error:
+            told = "; ".join(f"{each.source}:{each.line}: {each.message}" for each in error.problems)
+            self.document.add(at, f"the graph `{name}` has problems of its own: {told}")
+            raise _Unresolved from None
+        if graph is None:
+            self.document.add(at, f"there is no graph `{name}`{hint(name, names, 'graphs')}")
+            raise _Unresolved
+        return graph
+
+    # --- bodies
+
+    def _body(
+        self, name: str, node_type: type[Node], raw: Mapping[str, Any], path: KeyPath, outer: Scope
+    ) -> tuple[Binding, ...]:
+        contract, lines = node_type.body, raw.get("body")
+        if contract is None:
+            if "body" in raw:
+                self.document.add((*path, "body"), f"`{raw['type']}` takes no body; delete it")
+            return ()
+        if not isinstance(lines, dict) or not lines:
+            at = (*path, "body") if "body" in raw else path
+            self.document.add(
+                at,
+                f"`{raw['type']}` needs a `body`: lines that begin from `{contract.root}`, "
+                f"the last of which gives {show(contract.result)}",
+            )
+            return ()
+        return self._body_lines(name, contract, lines, (*path, "body"), outer.lines)
+
+    def _body_lines(
+        self, name: str, contract: BodyContract, lines: Mapping[str, Any], path: KeyPath, outer: Iterable[str]
+    ) -> tuple[Binding, ...]:
+        outside = dict.fromkeys(outer, "is a line of the request graph, which a body cannot read")
+        scope = self._scope(f"the body of `{name}`", {contract.root: contract.gives}, lines, path, outside)
+        bindings = self._lines(lines, path, scope, ("step",))
+        self._result(bindings, contract.result, f"the body of `{name}` must give", scope)
+        return bindings

@@ -1,0 +1,82 @@
+"""Which values may flow where: types compared, their fields listed, their names written for people.
+
+Knows typing; knows no node, no file and no value.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from typing import Any
+
+_UNIONS = (typing.Union, types.UnionType)
+
+
+def accepts(want: Any, have: Any) -> bool:
+    """True if every value of type `have` may flow into a port of type `want`.
+
+    `Any` on either side fits; arguments of generics are compared one by one and may narrow, since what
+    flows is never changed in place by its reader.
+    """
+    if want is Any or have is Any or want == have:
+        return True
+    if typing.get_origin(have) in _UNIONS:
+        return all(accepts(want, each) for each in typing.get_args(have))
+    if typing.get_origin(want) in _UNIONS:
+        return any(accepts(each, have) for each in typing.get_args(want))
+    if hasattr(have, "__supertype__"):  # NewType: a name for a plainer type
+        return accepts(want, have.__supertype__)
+    wanted, had = typing.get_origin(want) or want, typing.get_origin(have) or have
+    if not (isinstance(wanted, type) and isinstance(had, type) and issubclass(had, wanted)):
+        return False
+    want_args, have_args = typing.get_args(want), _arguments(have, wanted)
+    if not want_args or not have_args:  # a bare generic is one of Any
+        return True
+    return len(want_args) == len(have_args) and all(map(accepts, want_args, have_args))
+
+
+def _arguments(have: Any, generic: type) -> tuple[Any, ...]:
+    """The type arguments with which `have` is a `generic`; () when it does not say."""
+    base, given = typing.get_origin(have) or have, typing.get_args(have)
+    if base is generic:
+        return given
+    known = dict(zip(getattr(base, "__parameters__", ()), given, strict=False))
+    for parent in getattr(base, "__orig_bases__", ()):
+        origin = typing.get_origin(parent)
+        if isinstance(origin, type) and issubclass(origin, generic):
+            if free := parent.__parameters__:
+                parent = parent[tuple(known.get(each, Any) for each in free)]
+            return _arguments(parent, generic)
+    return given
+
+
+def fields(kind: Any) -> Mapping[str, Any]:
+    """The fields that `name.field` may read from a value of type `kind`: none unless it is a record."""
+    if not isinstance(kind, type):
+        return {}
+    if dataclasses.is_dataclass(kind):
+        names = [each.name for each in dataclasses.fields(kind)]
+    else:
+        marks = ("model_fields", "__struct_fields__", "_fields")  # pydantic, msgspec, named tuple
+        names = list(next((getattr(kind, mark) for mark in marks if hasattr(kind, mark)), ()))
+    hints = typing.get_type_hints(kind) if names else {}
+    return {name: hints.get(name, Any) for name in names}
+
+
+def show(kind: Any) -> str:
+    """A type as it is written in code, without its modules: `Stream[list[Tokens]] | None`."""
+    if kind is None or kind is type(None):
+        return "None"
+    args = typing.get_args(kind)
+    origin = typing.get_origin(kind)
+    if origin in _UNIONS:
+        return " | ".join(map(show, args))
+    if origin is typing.Literal:
+        return " | ".join(map(repr, args))
+    if origin is not None and args:
+        return f"{show(origin)}[{', '.join(map(show, args))}]"
+    if kind is Ellipsis:
+        return "..."
+    return str(getattr(kind, "__name__", kind))

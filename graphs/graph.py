@@ -1,0 +1,96 @@
+"""The nouns of a checked graph.  Whoever holds a `Graph` holds one without problems.
+
+Knows no YAML and no node type by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from graphs.node import Node
+
+ROOTS = ("request", "step", "batch")
+"""Names that no line may take: what a graph or a body reads without a line that makes it."""
+
+
+@dataclass(frozen=True)
+class TaskContract:
+    """What a task asks and what it replies: the type of `request`, and of the graph's last line."""
+
+    request: Any
+    reply: Any
+
+
+class Task(Protocol):
+    """What the checker needs of a task; `TaskContract` is the plainest one."""
+
+    @property
+    def request(self) -> Any: ...
+
+    @property
+    def reply(self) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where an input comes from: a root or a line above, and the fields read from its value in turn."""
+
+    root: str
+    fields: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return ".".join((self.root, *self.fields))
+
+
+@dataclass(frozen=True)
+class Binding:
+    """One line: `name` is bound to what a node of type `type` gives when fed from `sources`.
+
+    `sources` is in the order of the node's inputs; an input that stands not in it is optional and left out.
+    `gives` is the type of the value; `body` holds the lines of an engine node's body.
+    """
+
+    name: str
+    type_name: str
+    type: type[Node]
+    config: Any
+    sources: Mapping[str, Source]
+    gives: Any
+    line: int
+    body: tuple[Binding, ...] = ()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A straight-line program: `bindings` in the order of execution, the last one's value is the reply."""
+
+    task: str
+    request: Any
+    reply: Any
+    bindings: tuple[Binding, ...]
+    description: str = ""
+
+    def __getitem__(self, name: str) -> Binding:
+        """The line called `name`; raises KeyError."""
+        for binding in self.bindings:
+            if binding.name == name:
+                return binding
+        raise KeyError(name)
+
+    @property
+    def result(self) -> Binding:
+        """The line whose value is the reply."""
+        return self.bindings[-1]
+
+
+class GraphLookup(Protocol):
+    """The other graphs of the repository, for nodes that name one."""
+
+    @property
+    def names(self) -> Collection[str]:
+        """Every name that may be asked for."""
+
+    def __call__(self, name: str) -> Graph | None:
+        """The graph of that name, None if there is none; raises GraphError if it has problems."""

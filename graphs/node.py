@@ -1,0 +1,126 @@
+"""What a node type is: a place, settings, and a `run` whose signature declares its ports.
+
+Knows no node type by name, and nothing of models, HTTP or devices.
+"""
+
+from __future__ import annotations
+
+import inspect
+import posixpath
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import PydanticCustomError, core_schema
+
+from graphs import paths
+
+Place = Literal["request", "engine", "step"]
+
+NOT_PORTS = frozenset({"self", "call"})
+"""Parameters of `run` that are not ports: the node itself and the running call."""
+
+
+class NodeConfig(BaseModel):
+    """Settings of one binding.  An unknown setting is an error, never ignored."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class FilePath(str):
+    """A path written in a graph file, relative to the graph's folder; it never leads out of it.
+
+    Validation normalises it, so that the same file is the same text.  With a `folder` in pydantic's
+    validation context the file must also be there.
+    """
+
+    @classmethod
+    def __get_pydantic_core_schema__(
+        cls, source: Any, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        return core_schema.with_info_after_validator_function(cls._checked, core_schema.str_schema())
+
+    @classmethod
+    def __get_pydantic_json_schema__(
+        cls, schema: core_schema.CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
+        return {"type": "string", "format": "path"}
+
+    @classmethod
+    def _checked(cls, text: str, info: ValidationInfo) -> FilePath:
+        fault = paths.fault(text, (info.context or {}).get("folder"))
+        if fault is not None:
+            raise PydanticCustomError("file_path", "{fault}", {"fault": fault})
+        return cls(posixpath.normpath(text))
+
+
+@dataclass(frozen=True)
+class BodyContract:
+    """What the body of an engine node may read and what its last line must give.
+
+    `root` is the name by which the body's lines read the engine's value (`step`, `batch`).
+    """
+
+    root: str
+    gives: Any
+    result: Any
+
+
+class Node:
+    """One node type.  A subclass declares `place`, `Config` and `run`; the checker reads nothing else.
+
+    Life: `__init__` keeps the settings and touches no file, `load` opens what they name, `run` is called
+    once per request (place `request`, `engine`) or once per step (place `step`), `close` gives all back.
+    """
+
+    place: ClassVar[Place] = "request"
+    body: ClassVar[BodyContract | None] = None
+
+    class Config(NodeConfig):
+        """No settings."""
+
+    def __init__(self, config: Any, folder: Path) -> None:
+        self.config = config
+        self.folder = folder
+
+    def load(self, resources: Any) -> None:
+        """Open files and compile models.  Raises what the file's reader raises."""
+
+    def close(self) -> None:
+        """Give back what `load` took; called once, after the last `run`."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """One input of a node: its type, and whether a line may leave it out."""
+
+    type: Any
+    optional: bool
+
+
+def inputs(node_type: type[Node]) -> Mapping[str, Port]:
+    """The inputs of a node type in the order of `run`'s parameters."""
+    run = node_type.run  # type: ignore[attr-defined]
+    hints = _hints(node_type)
+    return {
+        name: Port(hints[name], parameter.default is not inspect.Parameter.empty)
+        for name, parameter in inspect.signature(run).parameters.items()
+        if name not in NOT_PORTS
+    }
+
+
+def output(node_type: type[Node]) -> Any:
+    """The type of the value that a node gives: the return annotation of `run`."""
+    return _hints(node_type)["return"]
+
+
+def _hints(node_type: type[Node]) -> Mapping[str, Any]:
+    """Resolved annotations of `run`'s ports and result; that of `call` may name what is not imported."""
+    run = node_type.run  # type: ignore[attr-defined]
+    ports = {name: hint for name, hint in run.__annotations__.items() if name not in NOT_PORTS}
+    return typing.get_type_hints(SimpleNamespace(__annotations__=ports), globalns=run.__globals__)

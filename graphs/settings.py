@@ -1,0 +1,119 @@
+"""The settings of a line → the node's Config, or what is wrong with each of them.
+
+Values are validated strictly: `"64"` is no integer and `1` no truth value.  Knows pydantic; no node by name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from graphs.errors import hint, nearest
+from graphs.read import KeyPath
+
+Faults = list[tuple[KeyPath, str]]
+"""What is wrong, and at which setting (a path of keys below the line's name)."""
+
+
+def read_settings(
+    config_type: type[BaseModel],
+    settings: Mapping[str, Any],
+    folder: Path | None,
+    words: tuple[str, ...] = (),
+) -> tuple[Any, Faults]:
+    """The validated Config and no faults, or None and every fault.
+
+    `words` are the keys of a line that are not settings, for suggestions; a file setting must name a file
+    of `folder` unless that is None.
+    """
+    try:
+        # as JSON: the one mode in which strict pydantic takes lists for tuples and words for enums
+        config = config_type.model_validate_json(
+            json.dumps(settings), strict=True, context={"folder": folder}
+        )
+    except ValidationError as error:
+        return None, _faults(config_type, settings, error, words)
+    return config, []
+
+
+def _faults(
+    config_type: type[BaseModel], settings: Mapping[str, Any], error: ValidationError, words: tuple[str, ...]
+) -> Faults:
+    """One fault per setting: what several members of a union say of it is joined."""
+    found: dict[KeyPath, list[str]] = {}
+    for each in error.errors(include_url=False):
+        path = _path(each["loc"], settings)
+        message = _message(each, path, config_type, words)
+        found.setdefault(path, [])
+        if message not in found[path]:
+            found[path].append(message)
+    return [(path, ", or ".join(messages)) for path, messages in found.items()]
+
+
+def _path(loc: tuple[str | int, ...], settings: Any) -> KeyPath:
+    """`loc` without the steps that only pydantic knows (members of a union)."""
+    path: list[str | int] = []
+    for step in loc:
+        inside = isinstance(settings, dict) and step in settings
+        if inside or (isinstance(settings, list) and isinstance(step, int) and step < len(settings)):
+            path.append(step)
+            settings = settings[step]
+    return tuple(path)
+
+
+def _message(error: ErrorDetails, path: KeyPath, config_type: type[BaseModel], words: tuple[str, ...]) -> str:
+    kind, name = error["type"], dotted(path)
+    if kind == "extra_forbidden":
+        allowed = [*_names(config_type, error["loc"][:-1]), *(words if len(path) == 1 else ())]
+        return f"unknown setting `{name}`{hint(str(path[-1]), allowed, 'settings')}"
+    if kind == "missing":
+        return f"the setting `{dotted((*path, error['loc'][-1]))}` is missing"
+    if kind in ("file_path", "value_error", "assertion_error"):
+        return f"`{name}`: {re.sub('^(Value|Assertion) error, ', '', error['msg'])}"
+    said = error["msg"].replace("Input should be", "must be").replace("an object", "a mapping")
+    return f"`{name}` {said}, not {_shown(error['input'])}{_near_choice(error)}"
+
+
+def dotted(path: KeyPath) -> str:
+    """A path as people write it: `cache.memory_gb`, `files[2]`."""
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
+    return text.removeprefix(".")
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _near_choice(error: ErrorDetails) -> str:
+    choices = re.findall(r"'([^']*)'", str(error.get("ctx", {}).get("expected", "")))
+    near = nearest(str(error["input"]), choices)
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def _names(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
+    """The settings that may stand in the mapping at `loc`."""
+    models = [config_type]
+    for step in loc:
+        inner = [found for model in models for found in _models(_annotation(model, step))]
+        models = inner or models
+    return [field.alias or name for model in models for name, field in model.model_fields.items()]
+
+
+def _annotation(model: type[BaseModel], name: str | int) -> Any:
+    field = model.model_fields.get(str(name))
+    return field.annotation if field else None
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for each in typing.get_args(annotation):
+        yield from _models(each)

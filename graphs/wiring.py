@@ -1,0 +1,167 @@
+"""The `from` of a line → the source of each input, with the types compared.
+
+Knows scopes and types; knows no node by name, no settings and no YAML but its key paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.errors import hint, nearest
+from graphs.flow import accepts, fields, show
+from graphs.graph import ROOTS, Source
+from graphs.node import Port
+from graphs.read import Document, KeyPath
+
+Ports = Mapping[str, Port]
+
+
+@dataclass
+class Scope:
+    """What the lines of one list may read.
+
+    `values` holds the type of every root and of every line above; a line that could not be understood
+    gives `Any`.  `lines` holds every name of the list with its line, above and below; `outside` maps names
+    of other lists to why they are out of reach.
+    """
+
+    what: str
+    roots: Mapping[str, Any]
+    lines: Mapping[str, int]
+    outside: Mapping[str, str]
+    values: dict[str, Any] = field(default_factory=dict)
+    was_read: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.values = {**self.roots, **self.values}
+
+    def giving(self, want: Any) -> list[str]:
+        """The readable names whose value fits a port of type `want`, nearest above first."""
+        return [name for name, have in reversed(self.values.items()) if accepts(want, have)]
+
+
+class Wire:
+    """Connects the inputs of one line."""
+
+    def __init__(self, name: str, type_name: str, path: KeyPath, scope: Scope, document: Document) -> None:
+        self.name = name
+        self.type_name = type_name
+        self.path = path
+        self.scope = scope
+        self.document = document
+
+    def sources(self, written: Any, ports: Ports | None) -> dict[str, Source]:
+        """Sources by port, in the order of `ports`; what is wrong goes to the document.
+
+        `written` is the value of `from`, or {} when the line has none.  With `ports` None (the node's type
+        could not be understood) the names are looked up and nothing is compared.
+        """
+        named = self._named(written, ports)
+        if named is None:
+            return {}
+        found = {port: self._resolve(ref, self._at(written, port)) for port, ref in named.items()}
+        if ports is None:
+            return {}
+        meant = set()
+        for port in [port for port in found if port not in ports]:
+            message = f"`{self.type_name}` has no input `{port}`{hint(port, ports, 'inputs')}"
+            self.document.add(self._at(written, port), message)
+            meant.add(nearest(port, ports))
+        return {
+            port: source
+            for port, wanted in ports.items()
+            if port not in meant and (source := self._source(port, wanted, found, self._at(written, port)))
+        }
+
+    def _named(self, written: Any, ports: Ports | None) -> Mapping[str, Any] | None:
+        """References by port, or None when `from` cannot be understood."""
+        if isinstance(written, str):
+            if ports is None:
+                return {"": written}
+            if not ports:
+                return self._from_problem(f"`{self.type_name}` takes no input; delete `from`")
+            return {next(iter(ports)): written}
+        if isinstance(written, dict):
+            return written
+        first = next(iter(ports or ()), "input")
+        return self._from_problem(
+            f"`from` is a name or a mapping of inputs to names, such as {{{first}: NAME}}"
+        )
+
+    def _from_problem(self, message: str) -> None:
+        self.document.add((*self.path, "from"), message)
+
+    def _at(self, written: Any, port: str) -> KeyPath:
+        return (*self.path, "from", port) if isinstance(written, dict) else (*self.path, "from")
+
+    def _source(
+        self, name: str, port: Port, found: Mapping[str, tuple[Source, Any] | None], at: KeyPath
+    ) -> Source | None:
+        """What feeds one input: what `from` names, else the root of its name; None when nothing does."""
+        if name not in found and name in self.scope.roots:
+            return self._fitting(name, port.type, Source(name), self.scope.roots[name], self.path)
+        if name not in found:
+            if not port.optional:
+                self._missing(name, port.type)
+            return None
+        given = found[name]
+        return self._fitting(name, port.type, *given, at) if given else None
+
+    def _fitting(self, port: str, want: Any, source: Source, have: Any, at: KeyPath) -> Source | None:
+        if accepts(want, have):
+            return source
+        say = (
+            f"the input `{port}` of `{self.type_name}` takes {show(want)}, but `{source}` gives {show(have)}"
+        )
+        self.document.add(at, say + self._offer(want, ""))
+        return None
+
+    def _missing(self, port: str, want: Any) -> None:
+        offer = self._offer(want, "; no line above gives it")
+        self.document.add(self.path, f"`{self.type_name}` needs the input `{port}`: {show(want)}{offer}")
+
+    def _offer(self, want: Any, otherwise: str) -> str:
+        names = self.scope.giving(want)
+        self.scope.was_read.update(names)  # one of them is meant: not also "nothing reads it"
+        return f"; to be read here: {', '.join(names)}" if names else otherwise
+
+    def _resolve(self, reference: Any, at: KeyPath) -> tuple[Source, Any] | None:
+        """What `a.b.c` names and its type, or None after noting why it names nothing."""
+        if not isinstance(reference, str) or not all(part.isidentifier() for part in reference.split(".")):
+            self.document.add(at, f"`{reference}` is not a name of a value; write NAME or NAME.FIELD")
+            return None
+        root, *names = reference.split(".")
+        if root not in self.scope.values:
+            self.document.add(at, self._unknown(root))
+            return None
+        self.scope.was_read.add(root)
+        kind = self.scope.values[root]
+        for name in names:
+            known = fields(kind)
+            if kind is not Any and name not in known:
+                self.document.add(at, f"{show(kind)} has no field `{name}`{hint(name, known, 'fields')}")
+                return None
+            kind = known.get(name, Any)
+        return Source(root, tuple(names)), kind
+
+    def _unknown(self, root: str) -> str:
+        """Why `root` cannot be read here."""
+        scope = self.scope
+        if root == self.name:
+            return f"`{root}` reads itself; a line reads only lines above it"
+        if root in scope.lines:
+            return f"`{root}` stands below, at line {scope.lines[root]}; a line reads only lines above it"
+        readable = list(scope.values)
+        if root in scope.outside:
+            return f"`{root}` {scope.outside[root]}; readable here: {', '.join(readable)}"
+        if root in ROOTS:
+            return f"there is no `{root}` in {scope.what}; its root is {_listed(scope.roots)}"
+        if (near := nearest(root, readable)) is not None:
+            scope.was_read.add(near)
+        return f"no line above is called `{root}`{hint(root, readable, 'readable here')}"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)

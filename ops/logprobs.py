@@ -1,0 +1,69 @@
+"""Log-probabilities of chosen tokens and of the likeliest ones.  Knows nothing of requests."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.candidates import Index, Values, at_least, floors, parts
+
+
+class Logprobs(NamedTuple):
+    """Natural logarithms; a row's alternatives stand best first, ties lowest id first."""
+
+    chosen: Values  # float32[m]
+    ranks: Index  # int64[m], 1 for the likeliest id
+    top_ids: Index  # int64[m, k]
+    top: Values  # float32[m, k]
+
+
+def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logprobs:
+    """Log-probabilities of one token per row and of the k likeliest, 0 <= k <= vocab.
+
+    logits: float32[n, vocab], read only; rows: int64[m], the rows that are meant; tokens: int64[m].
+    An impossible id has -inf; in a row whose largest logit is not finite every id has -inf.
+    The rank counts ids that are likelier, or as likely and lower: the token's place in a full sorted list.
+    """
+    found = Logprobs(
+        np.empty(len(rows), np.float32),
+        np.empty(len(rows), np.int64),
+        np.empty((len(rows), k), np.int64),
+        np.empty((len(rows), k), np.float32),
+    )
+    for part in parts(len(rows), logits.shape[1]):
+        values, picked = logits[rows[part]], tokens[part]
+        chosen = np.take_along_axis(values, picked[:, None], axis=1)
+        found.ranks[part] = _ranks(values, chosen, picked)
+        found.top_ids[part], best = _best(values, k)
+        scale = log_sum_exp(values)[:, None]
+        with np.errstate(invalid="ignore"):
+            found.chosen[part] = np.nan_to_num(chosen - scale, nan=-np.inf, neginf=-np.inf)[:, 0]
+            found.top[part] = np.nan_to_num(best - scale, nan=-np.inf, neginf=-np.inf)
+    return found
+
+
+def log_sum_exp(values: Values) -> Values:
+    """log(sum(exp(row))): float32[n, vocab] → float32[n]; not finite where the largest value is not."""
+    peaks = values.max(axis=1)
+    with np.errstate(invalid="ignore", under="ignore"):
+        shifted = values - peaks[:, None]
+        np.exp(shifted, out=shifted)
+        return np.asarray(peaks + np.log(shifted.sum(axis=1)), np.float32)
+
+
+def _ranks(values: Values, chosen: Values, tokens: Index) -> NDArray[np.int64]:
+    above = np.count_nonzero(values > chosen, axis=1)
+    tied = [np.count_nonzero(row[:token] == value) for row, token, value in zip(values, tokens, chosen, strict=True)]
+    return np.asarray(1 + above + np.array(tied, np.int64), np.int64)
+
+
+def _best(values: Values, k: int) -> tuple[Index, Values]:
+    """The k largest values of each row in order, and their ids."""
+    if k == 0:
+        return np.empty((len(values), 0), np.int64), np.empty((len(values), 0), np.float32)
+    ids, found = at_least(values, floors(values, np.full(len(values), k)), -np.inf)
+    # A stable sort of the negatives: ids are ascending, so ties stay lowest first, and padding stays last.
+    order = np.argsort(-found, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(found, order, axis=1)

@@ -1,0 +1,37 @@
+"""Changes to single logits, in place: biases, bans, and what alone is allowed.
+
+Entries come as flat pairs (row, id), so that rows may hold any number of them.  Knows nothing of why.
+All arrays of logits are float32[num_rows, vocab], C-contiguous and writable; rows and ids are int64[k].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Logits = NDArray[np.float32]
+Index = NDArray[np.int64]
+
+
+def flat_view(logits: Logits) -> Logits:
+    """The same memory as one row; raises ValueError where that would need a copy, and so lose the change."""
+    return logits.reshape(-1, copy=False)
+
+
+def add_bias(logits: Logits, rows: Index, ids: Index, bias: Logits) -> None:
+    """Add bias (float32[k]) at the pairs (row, id); a pair stands there at most once."""
+    flat_view(logits)[rows * logits.shape[1] + ids] += bias
+
+
+def ban(logits: Logits, rows: Index, ids: Index) -> None:
+    """Make the pairs (row, id) impossible: -inf.  A pair may be repeated."""
+    flat_view(logits)[rows * logits.shape[1] + ids] = -np.inf
+
+
+def allow_only(logits: Logits, rows: Index, ids: Index) -> None:
+    """In every row named in `rows`, make every id impossible that is not paired with it."""
+    flat = flat_view(logits)
+    at = rows * logits.shape[1] + ids
+    kept = flat[at]
+    logits[np.unique(rows)] = -np.inf
+    flat[at] = kept

@@ -1,0 +1,37 @@
+"""Penalties on tokens that were seen, in place.  Entries are flat pairs (row, id), each at most once.
+
+Knows counts; knows nothing of prompts, outputs or requests.
+Logits are float32[num_rows, vocab], C-contiguous and writable; rows and ids are int64[k].
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.masking import Index, Logits, flat_view
+
+
+def penalise_repetition(logits: Logits, rows: Index, ids: Index, penalty: NDArray[np.float32]) -> None:
+    """Positive logits are divided by the penalty (float32[k], > 0), the others multiplied by it.
+
+    Keskar et al., "CTRL", 2019, with the rule for negative logits of Hugging Face transformers and vLLM.
+    """
+    flat = flat_view(logits)
+    at = rows * logits.shape[1] + ids
+    seen = flat[at]
+    flat[at] = np.where(seen > 0, seen / penalty, seen * penalty)
+
+
+def penalise_presence_and_frequency(
+    logits: Logits,
+    rows: Index,
+    ids: Index,
+    counts: NDArray[np.float32],
+    presence: NDArray[np.float32],
+    frequency: NDArray[np.float32],
+) -> None:
+    """Subtract `counts * frequency`, then `presence` where counts > 0 (all float32[k]); as in OpenAI's API."""
+    flat = flat_view(logits)
+    at = rows * logits.shape[1] + ids
+    flat[at] = flat[at] - counts * frequency - np.where(counts > 0, presence, np.float32(0))

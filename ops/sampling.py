@@ -1,0 +1,186 @@
+"""From a row of logits to one token: the likeliest, or one drawn by one uniform number per row.
+
+Every function gives for a row, bit by bit, what it gives for that row alone: nothing is summed over rows, and
+sums along a row do not depend on what stands beside it.  Knows nothing of requests, seeds or penalties.
+
+Shared terms.  logits: float32[n, vocab], read only.  rows: int64[m], the rows of `logits` that are meant.
+temperature: float32[m], > 0.  uniforms: float32[m] in [0, 1).  Results: int64[m].
+The weight of an id is exp((logit - largest logit) / temperature) in float32, so that the largest weight is 1;
+in a row whose largest logit is not finite its maxima weigh 1 and all others 0 (NaN is a maximum).
+The drawn id is the first, in the order of ids, whose cumulative weight exceeds uniform * total weight.
+Ids order by weight, largest first, and ties by id, lowest first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.candidates import Index, Values, at_least, floors, parts
+
+BLOCK = 256
+"""Weights added in float32 (pairwise); the sums of blocks are added in float64."""
+NUCLEUS_GUESS = 256
+"""How many of the likeliest ids are tried first when only top_p limits them."""
+LOWEST = np.finfo(np.float32).min
+SMALLEST = np.finfo(np.float32).smallest_subnormal
+
+
+def greedy(logits: Values, rows: Index) -> Index:
+    """The likeliest id of each row; ties go to the lowest id."""
+    if len(rows) == len(logits):
+        return np.asarray(logits.argmax(axis=1), np.int64)[rows]
+    return np.array([logits[row].argmax() for row in rows], np.int64)
+
+
+def draw(logits: Values, rows: Index, temperature: Values, uniforms: Values) -> Index:
+    """One id per row, drawn from the whole vocabulary."""
+    tokens = np.empty(len(rows), np.int64)
+    for part in parts(len(rows), logits.shape[1]):
+        weights = logits[rows[part]]
+        weigh(weights, weights.max(axis=1), temperature[part])
+        tokens[part] = _pick(weights, uniforms[part])
+    return tokens
+
+
+def draw_filtered(
+    logits: Values,
+    rows: Index,
+    temperature: Values,
+    min_p: Values,
+    top_k: Index,
+    top_p: Values,
+    uniforms: Values,
+) -> Index:
+    """One id per row, drawn from what min_p, then top_k, then top_p leave of the vocabulary.
+
+    min_p: float32[m]: ids of weight below it are dropped (the largest weight is 1); 0 is off.
+    top_k: int64[m] >= 1: the k first ids stay; vocab or more is off.
+    top_p: float32[m] in (0, 1]: the shortest run of first ids stays whose weight reaches this share of what the
+    two before left (Holtzman et al., "The curious case of neural text degeneration", 2020); 1 is off.
+    """
+    vocab = logits.shape[1]
+    nucleus = (top_k >= vocab) & (min_p <= 0)
+    tokens = np.empty(len(rows), np.int64)
+    for which in (np.flatnonzero(~nucleus), np.flatnonzero(nucleus)):
+        for part in parts(len(which), vocab):
+            at = which[part]
+            values, heat, share = logits[rows[at]], temperature[at], top_p[at]
+            if nucleus[at[0]]:
+                tokens[at] = _draw_nucleus(values, heat, share, uniforms[at])
+            else:
+                tokens[at] = _draw_narrow(values, heat, min_p[at], top_k[at], share, uniforms[at])
+    return tokens
+
+
+def weigh(values: Values, peaks: Values, temperature: Values) -> None:
+    """Turn logits (float32[n, k]) into weights in place; peaks: float32[n], each row's largest logit."""
+    odd = np.flatnonzero(~np.isfinite(peaks))
+    maxima = (values[odd] == peaks[odd, None]) | np.isnan(values[odd]) if len(odd) else None
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        values -= peaks[:, None]
+        if (temperature != 1).any():
+            values /= temperature[:, None]
+        np.exp(values, out=values)
+    if maxima is not None:
+        values[odd] = maxima
+
+
+def keep_likeliest(
+    weights: Values, min_p: Values, top_k: Index, top_p: Values, total: NDArray[np.float64] | None
+) -> NDArray[np.bool_]:
+    """Which of the weights (float32[n, k], in the order of ids) min_p, top_k and top_p leave: bool[n, k].
+
+    total: float64[n], the weight of which top_p is a share; None for what min_p and top_k leave.
+    Only values are sorted: the kept ones are those above the last kept value, and the first of those equal to it.
+    """
+    ordered = np.sort(weights, axis=1)[:, ::-1]
+    sums = np.cumsum(ordered, axis=1, dtype=np.float64)
+    kept = np.minimum(top_k, np.count_nonzero(weights >= min_p[:, None], axis=1))
+    if total is None:
+        total = np.take_along_axis(sums, kept[:, None] - 1, axis=1)[:, 0]
+    short = np.count_nonzero(sums - ordered < (top_p * total)[:, None], axis=1)
+    kept = np.where(top_p < 1, np.minimum(kept, np.maximum(short, 1)), kept)
+    last = np.take_along_axis(ordered, kept[:, None] - 1, axis=1)
+    above, equal = weights > last, weights == last
+    spare = kept - np.count_nonzero(above, axis=1)
+    return above | (equal & (np.cumsum(equal, axis=1) <= spare[:, None]))
+
+
+def _draw_narrow(
+    values: Values, temperature: Values, min_p: Values, top_k: Index, top_p: Values, uniforms: Values
+) -> Index:
+    """Where min_p or top_k limits a row, only ids that they may leave are weighed at all."""
+    peaks = values.max(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        floor = np.maximum(floors(values, top_k), peaks + temperature * np.log(min_p))
+        # Rounding in `weigh` may tie a slightly smaller logit with the last kept one.
+        floor = floor - (temperature * np.float32(1e-4) + np.abs(floor) * np.float32(1e-6))
+        floor = np.minimum(np.maximum(floor, LOWEST), peaks)
+    ids, weights = at_least(values, floor, -np.inf)
+    weigh(weights, peaks, temperature)
+    return _pick_kept(ids, weights, keep_likeliest(weights, min_p, top_k, top_p, None), uniforms)
+
+
+def _draw_nucleus(values: Values, temperature: Values, top_p: Values, uniforms: Values) -> Index:
+    """Where only top_p limits a row: try the few likeliest ids; where they weigh too little, a sure bound.
+
+    Ids lighter than (1 - top_p) * total / vocab weigh, all together, less than what top_p leaves out.
+    """
+    num_rows, vocab = values.shape
+    weigh(values, values.max(axis=1), temperature)
+    totals = _block_sums(values)[:, -1]
+    guess = floors(values, np.full(num_rows, min(NUCLEUS_GUESS, vocab)))
+    tokens = np.empty(num_rows, np.int64)
+    ids, weights = at_least(values, np.maximum(guess, SMALLEST), 0.0)
+    enough = np.cumsum(weights, axis=1, dtype=np.float64)[:, -1] >= top_p * totals
+    tokens[enough] = _pick_nucleus(ids, weights, top_p, totals, uniforms, enough)
+    for row in np.flatnonzero(~enough):
+        one = slice(row, row + 1)
+        sure = (1.0 - top_p[one].astype(np.float64)) * totals[one] / vocab * 0.999
+        ids, weights = at_least(values[one], np.maximum(sure.astype(np.float32), SMALLEST), 0.0)
+        tokens[one] = _pick_nucleus(ids, weights, top_p[one], totals[one], uniforms[one], slice(None))
+    return tokens
+
+
+def _pick_nucleus(
+    ids: Index,
+    weights: Values,
+    top_p: Values,
+    totals: NDArray[np.float64],
+    uniforms: Values,
+    which: NDArray[np.bool_] | slice,
+) -> Index:
+    ids, weights, top_p, totals, uniforms = (x[which] for x in (ids, weights, top_p, totals, uniforms))
+    unlimited = np.full(len(ids), ids.shape[1])
+    kept = keep_likeliest(weights, np.zeros_like(top_p), unlimited, top_p, totals)
+    return _pick_kept(ids, weights, kept, uniforms)
+
+
+def _pick_kept(ids: Index, weights: Values, kept: NDArray[np.bool_], uniforms: Values) -> Index:
+    """The drawn id.  Added one by one in float64: ids that were not kept between others change no sum."""
+    sums = np.cumsum(np.where(kept, weights, np.float32(0)), axis=1, dtype=np.float64)
+    at = np.count_nonzero(sums <= (uniforms * sums[:, -1])[:, None], axis=1)
+    return np.take_along_axis(ids, at[:, None], axis=1)[:, 0]
+
+
+def _block_sums(weights: Values) -> NDArray[np.float64]:
+    """Weight of the first 1, 2, … blocks of each row: float64[n, ceil(vocab / BLOCK)]."""
+    starts = np.arange(0, weights.shape[1], BLOCK)
+    return np.cumsum(np.add.reduceat(weights, starts, axis=1), axis=1, dtype=np.float64)
+
+
+def _pick(weights: Values, uniforms: Values) -> Index:
+    """The drawn column: first its block, then the place in the block."""
+    sums = _block_sums(weights)
+    targets = uniforms * sums[:, -1]
+    blocks = np.count_nonzero(sums <= targets[:, None], axis=1)
+    before = np.where(blocks > 0, np.take_along_axis(sums, np.maximum(blocks - 1, 0)[:, None], axis=1)[:, 0], 0)
+    columns = blocks[:, None] * BLOCK + np.arange(BLOCK)
+    inside = np.take_along_axis(weights, np.minimum(columns, weights.shape[1] - 1), axis=1)
+    inside[columns >= weights.shape[1]] = 0
+    within = np.cumsum(inside, axis=1, dtype=np.float64)
+    at = np.count_nonzero(within <= (targets - before)[:, None], axis=1)
+    # The float32 sum of a block may exceed its float64 sum by a rounding: stay on an id that has weight.
+    last = BLOCK - 1 - np.argmax(inside[:, ::-1] > 0, axis=1)
+    return np.asarray(blocks * BLOCK + np.minimum(at, last), np.int64)

@@ -1,0 +1,39 @@
+"""What an engine for exported models must do.  The scheduler, the prefix cache and the sampler know only this."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.engine.feed import Step
+
+
+class DecoderSession(Protocol):
+    """A loaded decoder with a paged key-value cache.
+
+    `block_tokens` tokens fit in a block; `block_bytes` is what one block costs over all layers, keys and
+    values together, scales included, as read from the compiled model.  No cache exists before `allocate`.
+    """
+
+    block_tokens: int
+    block_bytes: int
+    vocab_size: int
+    max_context: int  # tokens, from the model's config.json
+
+    def allocate(self, num_blocks: int) -> None:
+        """Make the cache: exactly `num_blocks * block_bytes` bytes.  Called once, before `run`."""
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        """Copy `step.copies`, write keys and values of the step's tokens, return float32[num_logits, vocab].
+
+        The array is the caller's to change until the next `run`.  The GIL is released while it computes.
+        """
+
+    def describe(self) -> Mapping[str, str]:
+        """Facts for logs and `/metrics`: device, precision, cache element type."""
+
+    def close(self) -> None:
+        """Free the model and the cache."""

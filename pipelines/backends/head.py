@@ -1,0 +1,49 @@
+"""Only the rows that are sampled go through the head: a gather before the last matrix product.
+
+Knows OpenVINO graphs; knows nothing of steps or devices.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import openvino as ov
+from openvino import opset13 as ops
+
+LOGITS_INPUT = "logits_at"
+ROW_WISE = frozenset({"Add", "Convert", "Divide", "Multiply", "Reshape", "Subtract", "Tanh"})
+"""What exports put between head and result (bias, scale, softcap): each row on its own."""
+
+
+def gather_logits(model: ov.Model) -> None:
+    """Add the input `logits_at: int64[num_logits]`; the one output becomes float32[num_logits, ..., vocab].
+
+    `model` is a paged decoder: tokens are its first axis.  The rows are gathered before the last MatMul, or,
+    when something unknown stands after it, as close to it as rows are known to be independent.
+    """
+    target = _last_row_wise(model.get_results()[0].input(0))
+    rows = ops.parameter([-1], np.int64, name=LOGITS_INPUT)
+    rows.output(0).set_names({LOGITS_INPUT})
+    gathered = ops.gather(target.get_source_output(), rows, ops.constant(np.int64(0)))
+    target.replace_source_output(gathered.output(0))
+    model.add_parameters([rows])
+    _give_float32(model)
+    model.validate_nodes_and_infer_types()
+
+
+def _last_row_wise(port: ov.Input) -> ov.Input:
+    """The input port before which rows can be dropped, found by walking up from `port` to the head."""
+    while True:
+        node = port.get_source_output().get_node()
+        name = node.get_type_name()
+        activations = [one for one in node.inputs() if one.get_partial_shape().is_dynamic]
+        if len(activations) != 1 or (name != "MatMul" and name not in ROW_WISE):
+            return port
+        port = activations[0]
+        if name == "MatMul":
+            return port
+
+
+def _give_float32(model: ov.Model) -> None:
+    port = model.get_results()[0].input(0)
+    if port.get_element_type() != ov.Type.f32:
+        port.replace_source_output(ops.convert(port.get_source_output(), "f32").output(0))

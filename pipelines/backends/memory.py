@@ -1,0 +1,79 @@
+"""The paged cache's memory: who owns it, how large a block is, how a block is copied.
+
+Knows a compiled model's cache inputs; knows nothing of sequences or of what a block holds.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from pipelines.backends.errors import ModelError
+from pipelines.backends.paged import CACHE_INPUT
+
+BLOCKS_AXIS, TOKENS_AXIS = 0, 2
+ALIGNMENT_BYTES = 64  # a cache line, what OpenVINO's own tensors have
+
+
+class CacheLayout:
+    """Shapes of one block as the compiled model wants them: `[blocks, heads, tokens, head_size]` per input.
+
+    A quantized cache keeps its scales in the block: one more row per group of keys, or more room per token
+    of values.  Only values always have one row per token, so `block_tokens` is read from them.
+    """
+
+    def __init__(self, compiled: ov.CompiledModel) -> None:
+        self.ports = {port.any_name: port for port in compiled.inputs if CACHE_INPUT.fullmatch(port.any_name)}
+        self.block_tokens = self._block_tokens()
+        self.bytes_per_input = {name: self._block_bytes(port) for name, port in self.ports.items()}
+        self.block_bytes = sum(self.bytes_per_input.values())
+        types = {port.get_element_type().to_string() for port in self.ports.values()}
+        self.element_type = "/".join(sorted(types))
+
+    def shape(self, name: str, num_blocks: int) -> list[int]:
+        """The shape of input `name` for a cache of `num_blocks`."""
+        return [num_blocks, *(one.get_length() for one in list(self.ports[name].get_partial_shape())[1:])]
+
+    def _block_tokens(self) -> int:
+        sizes = {self.shape(name, 0)[TOKENS_AXIS] for name in self.ports if name.startswith("value")}
+        if len(sizes) != 1:
+            raise ModelError(f"Layers of this model want blocks of different sizes: {sorted(sizes)} tokens.")
+        return sizes.pop()
+
+    def _block_bytes(self, port: ov.ConstOutput) -> int:
+        bits = math.prod(self.shape(port.any_name, 1)) * port.get_element_type().bitwidth
+        return bits // 8
+
+
+class CacheMemory:
+    """`num_blocks` blocks in every cache input, in host memory that this object owns.
+
+    Pages that no token was written to cost nothing: the memory is mapped when it is first touched.
+    """
+
+    def __init__(self, layout: CacheLayout, num_blocks: int) -> None:
+        self.bytes = {
+            name: _aligned(num_blocks * size).reshape(num_blocks, size)
+            for name, size in layout.bytes_per_input.items()
+        }
+        self.tensors = {
+            name: ov.Tensor(
+                self.bytes[name].reshape(-1), layout.shape(name, num_blocks), port.get_element_type()
+            )
+            for name, port in layout.ports.items()
+        }
+
+    def copy(self, pairs: NDArray[np.int32]) -> None:
+        """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer; all are read before any is written."""
+        sources, targets = pairs[:, 0], pairs[:, 1]
+        for view in self.bytes.values():
+            view[targets] = view[sources]
+
+
+def _aligned(num_bytes: int) -> NDArray[np.uint8]:
+    room = np.zeros(num_bytes + ALIGNMENT_BYTES, np.uint8)
+    skip = -room.ctypes.data % ALIGNMENT_BYTES
+    return room[skip : skip + num_bytes]

@@ -1,0 +1,157 @@
+"""A decoder exported to OpenVINO, run one packed step at a time.  Knows nothing of scheduling or sampling."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from pipelines.backends.errors import ModelError
+from pipelines.backends.head import LOGITS_INPUT, gather_logits
+from pipelines.backends.memory import CacheLayout, CacheMemory
+from pipelines.backends.paged import last_line, read_paged
+from pipelines.engine.feed import Step
+
+CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "seq_len", "seq_length", "n_ctx")
+"""Where config.json may say how many tokens the model was made for; the first that is there counts."""
+
+NO_LOGITS_AT = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
+
+
+@dataclass(frozen=True)
+class OpenVINOSettings:
+    """How a model is compiled; None leaves the choice to the export and the device."""
+
+    device: str = "cpu"
+    kv_cache: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+
+    def properties(self) -> dict[str, Any]:
+        """The same in OpenVINO's words."""
+        wanted = {
+            "PERFORMANCE_HINT": "LATENCY",
+            "KV_CACHE_PRECISION": self.kv_cache,
+            "INFERENCE_PRECISION_HINT": self.precision,
+            "INFERENCE_NUM_THREADS": self.threads,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
+
+
+class OpenVINOSession:
+    """One compiled decoder and its cache (`DecoderSession`).
+
+    `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation export it, with its weights
+    and config.json beside it.  Raises `ModelError`.
+    """
+
+    def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
+        settings = settings or OpenVINOSettings()
+        properties = checked_properties(settings)
+        model = read_paged(path)
+        gather_logits(model)
+        self.max_context = read_max_context(path.parent / "config.json")
+        self._compiled = _compile(model, settings.device, properties)
+        self._layout = CacheLayout(self._compiled)
+        self.block_tokens = self._layout.block_tokens
+        self.block_bytes = self._layout.block_bytes
+        self.vocab_size = self._compiled.output(0).get_partial_shape()[-1].get_length()
+        self._device = settings.device
+        self._request = self._compiled.create_infer_request()
+        self._memory: CacheMemory | None = None
+        self._has_positions = any(port.any_name == "position_ids" for port in self._compiled.inputs)
+
+    def allocate(self, num_blocks: int) -> None:
+        self._memory = CacheMemory(self._layout, num_blocks)
+        for name, tensor in self._memory.tensors.items():
+            self._request.set_tensor(name, tensor)
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        assert self._memory is not None, "allocate comes before run"
+        if len(step.copies):
+            self._memory.copy(step.copies)
+        for name, array in self._feed(step).items():
+            self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+        self._request.infer(share_outputs=True, decode_strings=False)
+        logits = self._request.get_output_tensor(0).data.reshape(-1, self.vocab_size)
+        return logits[: step.num_logits]
+
+    def _feed(self, step: Step) -> dict[str, NDArray[Any]]:
+        """The step as the paged model reads it; the arrays live until the request has run."""
+        feed = {
+            "input_ids": step.token_ids,
+            "past_lens": step.num_past,
+            "subsequence_begins": step.starts,
+            "max_context_len": np.array(step.max_context, np.int32),
+            LOGITS_INPUT: step.logits_at if step.num_logits else NO_LOGITS_AT,
+        }
+        feed["block_indices"], feed["block_indices_begins"] = flat_blocks(step.block_table, step.num_blocks)
+        if self._has_positions:
+            feed["position_ids"] = step.positions
+        return feed
+
+    def describe(self) -> Mapping[str, str]:
+        precision = self._compiled.get_property("INFERENCE_PRECISION_HINT")
+        return {
+            "engine": f"openvino {ov.__version__.split('-')[0]}",
+            "device": self._device,
+            "precision": precision.to_string(),
+            "kv_cache": self._layout.element_type,
+            "block_tokens": str(self.block_tokens),
+            "block_bytes": str(self.block_bytes),
+        }
+
+    def close(self) -> None:
+        """Free the model and the cache; the session is of no use afterwards."""
+        del self._request, self._compiled, self._layout
+        self._memory = None
+
+
+def flat_blocks(
+    table: NDArray[np.int32], num_blocks: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Rows of blocks → (all blocks in one row [sum(num_blocks)], where each sequence's begin [num_seqs + 1])."""
+    begins = np.zeros(len(num_blocks) + 1, np.int32)
+    np.cumsum(num_blocks, out=begins[1:])
+    used = np.arange(table.shape[1]) < num_blocks[:, None]
+    return table[used], begins
+
+
+def read_max_context(config: Path) -> int:
+    """How many tokens the model was made for, as its config.json says.  Raises `ModelError`."""
+    try:
+        fields = json.loads(config.read_text())
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{config} is needed for the model's context length: {error}") from error
+    for source in (fields, fields.get("text_config") or {}):
+        for name in CONTEXT_FIELDS:
+            if isinstance(source.get(name), int):
+                return source[name]
+    raise ModelError(f"{config} names no context length; add one of {', '.join(CONTEXT_FIELDS)}.")
+
+
+def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
+    """The settings as properties, each known to the device.  Raises `ModelError` naming what is not."""
+    core, device = ov.Core(), settings.device.upper()
+    if device not in core.available_devices:
+        here = ", ".join(one.lower() for one in core.available_devices)
+        raise ModelError(f"device {settings.device} is not here; OpenVINO sees: {here}.")
+    properties = settings.properties()
+    known = core.get_property(device, "SUPPORTED_PROPERTIES")
+    unknown = [name for name in properties if known.get(name) != "RW"]
+    if unknown:
+        raise ModelError(f"device {settings.device} has no {', '.join(unknown)} in OpenVINO {ov.__version__}.")
+    return properties
+
+
+def _compile(model: ov.Model, device: str, properties: dict[str, Any]) -> ov.CompiledModel:
+    try:
+        return ov.Core().compile_model(model, device.upper(), properties)
+    except RuntimeError as error:
+        raise ModelError(f"OpenVINO cannot compile the model for {device}: {last_line(error)}") from error

@@ -1,0 +1,54 @@
+"""What a person sees when the server is ready: where it is, what it serves, and a first call to paste.
+
+Pure text from a Status; prints nothing, opens nothing.
+"""
+
+from __future__ import annotations
+
+from pipelines.messages import ModelStatus, Status
+
+PLACEHOLDER_KEY = "YOUR_API_KEY"
+
+
+def banner(status: Status, url: str, needs_key: bool, model: str | None) -> str:
+    """The whole text.  `model` answers chat requests; None: no model does, and no call is shown."""
+    lines = [f"Braid is ready at {url}" if _any_ready(status) else f"Braid is at {url}, but no model is ready", ""]
+    lines += [f"  {_state(entry)}" for entry in status.models] or ["  the model repository holds no model"]
+    if model is not None:
+        lines += ["", *_curl(url, needs_key, model), "", *_python(url, needs_key, model)]
+    return "\n".join(["", *lines, ""])
+
+
+def _any_ready(status: Status) -> bool:
+    return any(entry.state == "ready" for entry in status.models)
+
+
+def _state(entry: ModelStatus) -> str:
+    if entry.state == "ready":
+        facts = f"context {entry.max_context:,} tokens, cache {entry.cache_tokens:,} tokens"
+        return f"{entry.name}  ready   {facts}"
+    if entry.state == "failed":
+        return f"{entry.name}  failed  {entry.problems[0].splitlines()[0]}   (run: braid check)"
+    return f"{entry.name}  {entry.state}"
+
+
+def _curl(url: str, needs_key: bool, model: str) -> list[str]:
+    body = f'{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello!"}}]}}'
+    header = [f'    -H "Authorization: Bearer {PLACEHOLDER_KEY}" \\'] if needs_key else []
+    return [
+        f"  curl {url}/v1/chat/completions \\",
+        *header,
+        '    -H "Content-Type: application/json" \\',
+        f"    -d '{body}'",
+    ]
+
+
+def _python(url: str, needs_key: bool, model: str) -> list[str]:
+    key = PLACEHOLDER_KEY if needs_key else "none"
+    return [
+        "from openai import OpenAI",
+        f'client = OpenAI(base_url="{url}/v1", api_key="{key}")',
+        f'reply = client.chat.completions.create(model="{model}", '
+        'messages=[{"role": "user", "content": "Hello!"}])',
+        "print(reply.choices[0].message.content)",
+    ]

@@ -1,0 +1,185 @@
+"""Graph → live nodes.  The worker builds the request nodes, the engine host the bodies of engine nodes.
+
+Knows node classes by what `graphs.node` declares of them; knows nothing of HTTP or of single node types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphs.compose import Graphs, GraphSource
+from graphs.errors import GraphError
+from graphs.graph import Binding, Graph
+from pipelines.nodes import VOCABULARY
+from pipelines.pipeline import EngineAddress, Line, Pipeline
+from pipelines.repository import ModelFolder
+from pipelines.tasks import TASKS
+
+if TYPE_CHECKING:
+    from pipelines.backends.contract import DecoderSession
+    from pipelines.engine.feed import Sampled, Step
+    from pipelines.engine.loop import Engine
+
+
+class BuildError(Exception):
+    """A model cannot be served.  `problems` says everything that is wrong with it, a line each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+@dataclass
+class Resources:
+    """What a node may reach while it loads.
+
+    `binding` is the node's own line; `shared(open, path, …)` gives the same object for the same file and
+    settings, so that a tokenizer or a model named twice is loaded once.
+    """
+
+    address: EngineAddress
+    max_context: int = 0
+    pipeline: Callable[[str], Pipeline] | None = None
+    binding: Binding | None = None
+    _opened: dict[Any, Any] = field(default_factory=dict)
+
+    def shared(self, open_file: Callable[..., Any], path: Path, *settings: Any) -> Any:
+        key = (open_file, path.resolve(), settings)
+        if key not in self._opened:
+            self._opened[key] = open_file(path, *settings)
+        return self._opened[key]
+
+
+def graphs_of(models: Collection[ModelFolder]) -> Graphs:
+    """The graphs of a repository by name, each checked on first use."""
+    sources = {model.name: GraphSource(model.graph_text(), model.path) for model in models}
+    return Graphs(sources, VOCABULARY, TASKS)
+
+
+def load_for_worker(
+    model: ModelFolder,
+    load: int,
+    max_context: int,
+    graphs: Graphs | None = None,
+    pipeline: Callable[[str], Pipeline] | None = None,
+) -> Pipeline:
+    """The request nodes of a model, live.  Raises BuildError.
+
+    `load` names the engine host's load that calls will use; `pipeline` finds other models' pipelines.
+    """
+    graph = _checked(model, graphs)
+    resources = Resources(EngineAddress(model.name, load, ""), max_context, pipeline)
+    lines = _live(model, graph.bindings, resources)
+    return Pipeline(model.name, model.version, graph.task, max_context, lines)
+
+
+@dataclass(frozen=True)
+class HostModel:
+    """The engine host's side of one load of a model: an engine for each engine node, and its body."""
+
+    name: str
+    version: int
+    engines: Mapping[str, Engine]
+    bodies: Mapping[str, Body]
+
+    @property
+    def max_context(self) -> int:
+        """Tokens that prompt and output may have together; 0 for a graph without an engine of its own."""
+        return min((engine.max_context for engine in self.engines.values()), default=0)
+
+    @property
+    def cache_tokens(self) -> int:
+        return sum(
+            engine.counts().blocks_total * self.bodies[node].sessions[-1].block_tokens
+            for node, engine in self.engines.items()
+        )
+
+    @property
+    def cache_bytes(self) -> int:
+        return sum(
+            engine.counts().blocks_total * session.block_bytes
+            for node, engine in self.engines.items()
+            for session in self.bodies[node].sessions
+        )
+
+    def close(self) -> None:
+        for body in self.bodies.values():
+            body.close()
+
+
+def load_for_host(model: ModelFolder, graphs: Graphs | None = None) -> HostModel:
+    """The engines of a model, loaded and ready for a first step.  Blocks; raises BuildError."""
+    graph = _checked(model, graphs)
+    engines: dict[str, Engine] = {}
+    bodies: dict[str, Body] = {}
+    for binding in graph.bindings:
+        if not binding.body:
+            continue
+        resources = Resources(EngineAddress(model.name, 0, binding.name))
+        body = Body(model.path, binding.body, _live(model, binding.body, resources))
+        bodies[binding.name] = body
+        try:
+            engines[binding.name] = binding.type(binding.config, model.path).start(body)  # type: ignore[attr-defined]
+        except Exception as error:
+            for opened in bodies.values():
+                opened.close()
+            raise BuildError([_said(binding, error)]) from error
+    return HostModel(model.name, model.version, engines, bodies)
+
+
+class Body:
+    """The live step graph of one engine node: called once per step, straight down its lines."""
+
+    def __init__(self, folder: Path, bindings: tuple[Binding, ...], lines: list[Line]) -> None:
+        self.folder = folder
+        self.bindings = bindings
+        self.lines = lines
+
+    def __call__(self, step: Step) -> Sampled:
+        values: dict[str, Any] = {"step": step}
+        for line in self.lines:
+            values[line.name] = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
+        return values[self.lines[-1].name]  # type: ignore[no-any-return]
+
+    @property
+    def sessions(self) -> list[DecoderSession]:
+        """The models of the body, in order; each has its own cache behind the same block table."""
+        return [line.node.session for line in self.lines if hasattr(line.node, "session")]
+
+    def close(self) -> None:
+        for line in self.lines:
+            line.node.close()
+
+
+def _checked(model: ModelFolder, graphs: Graphs | None) -> Graph:
+    try:
+        graph = (graphs or graphs_of([model]))(model.name)
+    except GraphError as error:
+        raise BuildError([str(problem) for problem in error.problems]) from error
+    if graph is None:
+        raise BuildError([f"{model.path}: the folder is gone"])
+    return graph
+
+
+def _live(model: ModelFolder, bindings: tuple[Binding, ...], resources: Resources) -> list[Line]:
+    """Nodes made and loaded in order.  When one fails, those before it are closed."""
+    lines: list[Line] = []
+    for binding in bindings:
+        node = binding.type(binding.config, model.path)
+        resources.binding = binding
+        resources.address = EngineAddress(resources.address.model, resources.address.load, binding.name)
+        try:
+            node.load(resources)
+        except Exception as error:
+            for line in lines:
+                line.node.close()
+            raise BuildError([_said(binding, error)]) from error
+        lines.append(Line(binding.name, node, binding.sources))
+    return lines
+
+
+def _said(binding: Binding, error: Exception) -> str:
+    return f"graph.yaml:{binding.line}: {binding.name} ({binding.type_name}): {error}"

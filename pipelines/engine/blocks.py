@@ -1,0 +1,63 @@
+"""The blocks of one cache: who may use them, and what the free ones still hold.
+
+Knows block numbers, counts and digests; knows nothing of sequences or tokens.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+
+class BlockPool:
+    """`num_blocks` blocks with reference counts; a free block keeps its digest until it is taken again.
+
+    So the prefix cache costs nothing: it is what lies in blocks that nobody needed yet (the idea is
+    nano-vllm's).  Invariants: 0 <= references[b]; b is free if and only if references[b] == 0;
+    block_of[d] == b if and only if digest_of[b] == d.  Free blocks stand in the order in which they are
+    taken: those without a digest first, then the least recently freed.
+    """
+
+    def __init__(self, num_blocks: int) -> None:
+        self.num_blocks = num_blocks
+        self.references = [0] * num_blocks
+        self.free: OrderedDict[int, None] = OrderedDict.fromkeys(range(num_blocks))
+        self.digest_of: dict[int, bytes] = {}
+        self.block_of: dict[bytes, int] = {}
+
+    @property
+    def num_free(self) -> int:
+        return len(self.free)
+
+    def take(self) -> int:
+        """A block for new content, referenced once; what it held is forgotten.  KeyError when none is free."""
+        block, _ = self.free.popitem(last=False)
+        self.references[block] = 1
+        digest = self.digest_of.pop(block, None)
+        if digest is not None:
+            del self.block_of[digest]
+        return block
+
+    def share(self, block: int) -> None:
+        """One more owner of a block and of what it holds; the block may be free or owned."""
+        if self.references[block] == 0:
+            del self.free[block]
+        self.references[block] += 1
+
+    def release(self, block: int) -> None:
+        """One owner less; the last one frees the block."""
+        self.references[block] -= 1
+        if self.references[block] > 0:
+            return
+        self.free[block] = None
+        if block not in self.digest_of:
+            self.free.move_to_end(block, last=False)
+
+    def register(self, block: int, digest: bytes) -> None:
+        """Let an owned, full block be found by its digest.  The first block with a digest keeps it."""
+        if digest not in self.block_of and block not in self.digest_of:
+            self.block_of[digest] = block
+            self.digest_of[block] = digest
+
+    def find(self, digest: bytes) -> int | None:
+        """The block, owned or free, that holds what `digest` stands for."""
+        return self.block_of.get(digest)

@@ -1,0 +1,179 @@
+"""Which blocks hold which sequence's keys and values: lending, sharing, copy-on-write, reuse of prefixes.
+
+The lists in the sequences and the block tables in the rows are changed here and nowhere else.  Knows
+sequences and blocks; knows nothing of who should run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Sequence as Many
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pipelines.engine import prefix
+from pipelines.engine.blocks import BlockPool
+from pipelines.engine.policy import blocks_for
+from pipelines.engine.rows import Rows
+from pipelines.engine.sequence import Sequence, Slice
+
+
+class Loan(NamedTuple):
+    """A block given for the time of a step: a new last column, or the copy of a shared one."""
+
+    sequence: Sequence
+    column: int
+    replaced: int | None
+
+
+class Cache:
+    """`num_blocks` blocks of `block_tokens` tokens, a hard bound: nothing is ever written elsewhere.
+
+    A block that a step writes to has one owner; only full, computed blocks have digests.
+    """
+
+    def __init__(self, num_blocks: int, block_tokens: int, rows: Rows, reuse_prefixes: bool) -> None:
+        self.block_tokens = block_tokens
+        self.reuse_prefixes = reuse_prefixes
+        self.pool = BlockPool(num_blocks)
+        self.rows = rows
+
+    def shortage(self, slices: Many[Slice]) -> int:
+        """Blocks that `slices` will write to beyond those owned and those free; fits when <= 0."""
+        needed = 0
+        writers: Counter[int] = Counter()
+        for slice in slices:
+            needed += blocks_for(slice.end, self.block_tokens) - len(slice.sequence.blocks)
+            column = self._shared_column(slice)
+            if column is not None:
+                writers[slice.sequence.blocks[column]] += 1
+        for block, num_writers in writers.items():  # the last owner needs no copy
+            needed += min(num_writers, self.pool.references[block] - 1)
+        return needed - self.pool.num_free
+
+    @contextmanager
+    def reserve(self, slices: Many[Slice]) -> Iterator[list[tuple[int, int]]]:
+        """Lend every slice the blocks that it will write to; all are given back if the body raises.
+
+        Yields the copies, (source, target) blocks, to be made before anything is written.  Needs
+        `shortage(slices) <= 0`.
+        """
+        loans: list[Loan] = []
+        try:
+            yield self._lend(slices, loans)
+        except BaseException:
+            for loan in reversed(loans):
+                self._give_back(loan)
+            raise
+
+    def match(self, sequence: Sequence) -> list[int]:
+        """The longest chain of blocks that hold the sequence's first tokens, all but one at most."""
+        if not self.reuse_prefixes:
+            return []
+        self._extend_digests(sequence, (len(sequence.token_ids) - 1) // self.block_tokens)
+        blocks: list[int] = []
+        for digest in sequence.digests:
+            block = self.pool.find(digest)
+            if block is None:
+                break
+            blocks.append(block)
+        return blocks
+
+    def num_needed(self, sequence: Sequence, matched: list[int]) -> int:
+        """Free blocks that all tokens of a waiting sequence would take, matched free ones included."""
+        num_owned = sum(self.pool.references[block] > 0 for block in matched)
+        return blocks_for(len(sequence.token_ids), self.block_tokens) - num_owned
+
+    def num_promised(self, running: Many[Sequence]) -> int:
+        """Blocks that the pending tokens of `running` will take."""
+        return sum(
+            blocks_for(len(sequence.token_ids), self.block_tokens) - len(sequence.blocks)
+            for sequence in running
+        )
+
+    def adopt(self, sequence: Sequence, blocks: list[int]) -> None:
+        """Begin a sequence that owns nothing on `blocks`, which hold its first tokens."""
+        for block in blocks:
+            self.pool.share(block)
+        sequence.blocks = list(blocks)
+        sequence.num_cached = len(blocks) * self.block_tokens
+        sequence.num_remembered = len(blocks)
+        self.rows.set_blocks(sequence.row, blocks)
+        self.rows.num_past[sequence.row] = sequence.num_cached
+        self.rows.last_token[sequence.row] = sequence.token_ids[-1]
+
+    def fork(self, leader: Sequence, follower: Sequence) -> None:
+        """Give `follower`, which owns nothing, a share in all that `leader` has computed."""
+        self.adopt(follower, leader.blocks)
+        follower.num_cached = leader.num_cached
+        follower.num_remembered = leader.num_remembered
+        follower.digests = list(leader.digests)
+        self.rows.num_past[follower.row] = leader.num_cached
+
+    def remember(self, sequence: Sequence) -> None:
+        """Let the blocks that a step has filled be found by other sequences."""
+        if not self.reuse_prefixes:
+            return
+        full = sequence.num_cached // self.block_tokens
+        if full > sequence.num_remembered:
+            self._extend_digests(sequence, full)
+            for index in range(sequence.num_remembered, full):
+                self.pool.register(sequence.blocks[index], sequence.digests[index])
+            sequence.num_remembered = full
+
+    def release(self, sequence: Sequence) -> None:
+        """Take everything from a sequence; the end of its context is the first to be forgotten."""
+        for block in reversed(sequence.blocks):
+            self.pool.release(block)
+        sequence.blocks = []
+        sequence.num_cached = 0
+        sequence.num_remembered = 0
+
+    def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:
+        prefix.extend(sequence.digests, sequence.root, sequence.token_ids, num_blocks, self.block_tokens)
+
+    def _shared_column(self, slice: Slice) -> int | None:
+        """The column of a partly filled block that the slice writes to and that has other owners."""
+        column = slice.start // self.block_tokens
+        blocks = slice.sequence.blocks
+        if column < len(blocks) and self.pool.references[blocks[column]] > 1:
+            return column
+        return None
+
+    def _lend(self, slices: Many[Slice], loans: list[Loan]) -> list[tuple[int, int]]:
+        copies: list[tuple[int, int]] = []
+        for slice in slices:
+            column = self._shared_column(slice)
+            if column is not None:
+                copies.append(self._replace(slice.sequence, column, loans))
+            for _ in range(blocks_for(slice.end, self.block_tokens) - len(slice.sequence.blocks)):
+                self._grow(slice.sequence, loans)
+        return copies
+
+    def _replace(self, sequence: Sequence, column: int, loans: list[Loan]) -> tuple[int, int]:
+        source, target = sequence.blocks[column], self.pool.take()
+        loans.append(Loan(sequence, column, source))
+        self._put(sequence, column, target)
+        self.pool.release(source)  # never the last owner, so the source stays as it is
+        return source, target
+
+    def _grow(self, sequence: Sequence, loans: list[Loan]) -> None:
+        block = self.pool.take()
+        loans.append(Loan(sequence, len(sequence.blocks), None))
+        sequence.blocks.append(block)
+        self.rows.add_block(sequence.row, block)
+
+    def _put(self, sequence: Sequence, column: int, block: int) -> None:
+        sequence.blocks[column] = block
+        self.rows.replace_block(sequence.row, column, block)
+
+    def _give_back(self, loan: Loan) -> None:
+        sequence = loan.sequence
+        self.pool.release(sequence.blocks[loan.column])
+        if loan.replaced is None:
+            sequence.blocks.pop()
+            self.rows.drop_block(sequence.row)
+        else:
+            self.pool.share(loan.replaced)
+            self._put(sequence, loan.column, loan.replaced)

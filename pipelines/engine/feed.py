@@ -1,0 +1,80 @@
+"""The packed, ragged step: the one contract between the engine and every backend.
+
+Knows token ids, blocks and rows; knows nothing of text, YAML, files or devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pipelines.sampling import SamplingRows
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one model call computes: `num_seqs` sequences of 1 or more new tokens each, without padding.
+
+    Sequence `i` owns tokens `starts[i]:starts[i+1]` of the packed arrays.  `num_past[i]` of its tokens are
+    in the cache already; its keys and values go to blocks `block_table[i, :num_blocks[i]]`, so that
+    `num_past[i] + starts[i+1] - starts[i] <= num_blocks[i] * block_tokens`.
+    Logits are computed only for the packed positions `logits_at` (one may stand there several times when
+    a prompt is shared by n > 1 choices); logit row `j` belongs to persistent row `logits_rows[j]`.
+    """
+
+    token_ids: NDArray[np.int64]  # [num_tokens]
+    positions: NDArray[np.int64]  # [num_tokens]
+    starts: NDArray[np.int32]  # [num_seqs + 1]
+    num_past: NDArray[np.int32]  # [num_seqs]
+    block_table: NDArray[np.int32]  # [num_seqs, columns]; entries from num_blocks[i] on are undefined
+    num_blocks: NDArray[np.int32]  # [num_seqs]
+    max_context: int  # max(num_past + new tokens)
+    logits_at: NDArray[np.int64]  # [num_logits], positions in token_ids
+    logits_rows: NDArray[np.int32]  # [num_logits], persistent rows (index of SamplingRows)
+    copies: NDArray[np.int32]  # [num_copies, 2]: (source, target) blocks to copy before the model runs
+    sampling: SamplingRows  # per-row sampling parameters and state; index with logits_rows
+
+    @property
+    def num_seqs(self) -> int:
+        return len(self.num_past)
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+    @property
+    def num_logits(self) -> int:
+        return len(self.logits_at)
+
+
+@dataclass(frozen=True, slots=True)
+class Logits:
+    """What a model says about the next token: `values[j]` is for `step.logits_rows[j]`.
+
+    `values: float32[num_logits, vocab]`, writable: stages change it in place.
+    """
+
+    values: NDArray[np.float32]
+    step: Step
+
+
+class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+    """Log-probability of one chosen token and of its alternatives, best first (natural logarithm)."""
+
+    logprob: float
+    rank: int  # 1 for the likeliest token
+    top_ids: list[int]
+    top_logprobs: list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Sampled:
+    """The chosen tokens, one per logit row, and log-probabilities for the rows that asked (else None)."""
+
+    token_ids: NDArray[np.int64]  # [num_logits]
+    logprobs: list[TokenLogprobs | None]  # [num_logits], or empty when no row asked

@@ -1,0 +1,60 @@
+"""A plan → the packed arrays of its step.
+
+Knows slices and rows; decides nothing.  Costs a few array operations for all decoding sequences together
+and a copy of each prompt chunk.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.engine.feed import Step
+from pipelines.engine.rows import Rows
+from pipelines.engine.scheduler import Plan
+from pipelines.engine.sequence import Slice
+from pipelines.sampling import SamplingRows
+
+
+def pack(plan: Plan, rows: Rows, copies: list[tuple[int, int]], sampling: SamplingRows) -> Step:
+    """The step of `plan`, whose blocks are reserved.  Every array is the step's own: rows may change later."""
+    row_of = plan.rows()
+    prompts = plan.slices[plan.num_decoding :]
+    counts = np.ones(len(row_of), np.int32)
+    counts[plan.num_decoding :] = [slice.count for slice in prompts]
+    starts = np.zeros(len(row_of) + 1, np.int32)
+    np.cumsum(counts, out=starts[1:])
+    num_past = rows.num_past[row_of]
+    num_blocks = rows.num_blocks[row_of]
+    logits_at, logits_rows = _logits(plan, starts, row_of)
+    return Step(
+        token_ids=_token_ids(prompts, rows.last_token[row_of[: plan.num_decoding]]),
+        positions=np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], counts),
+        starts=starts,
+        num_past=num_past,
+        block_table=rows.block_table[:, : num_blocks.max()][row_of],
+        num_blocks=num_blocks,
+        max_context=int((num_past + counts).max()),
+        logits_at=logits_at,
+        logits_rows=logits_rows,
+        copies=np.array(copies, np.int32).reshape(-1, 2),
+        sampling=sampling,
+    )
+
+
+def _token_ids(prompts: list[Slice], decoding: NDArray[np.int64]) -> NDArray[np.int64]:
+    chunks = [np.array(slice.sequence.token_ids[slice.start : slice.end], np.int64) for slice in prompts]
+    return np.concatenate([decoding, *chunks])
+
+
+def _logits(
+    plan: Plan, starts: NDArray[np.int32], row_of: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """`logits_at` and `logits_rows`: a prompt's last position once for each of its choices."""
+    at, of = list(range(plan.num_decoding)), row_of[: plan.num_decoding].tolist()
+    ends = starts[plan.num_decoding + 1 :].tolist()
+    for slice, end in zip(plan.slices[plan.num_decoding :], ends, strict=True):
+        if slice.samples:
+            at += [end - 1] * len(slice.sequence.group)
+            of += [member.row for member in slice.sequence.group]
+    return np.array(at, np.int64), np.array(of, np.int32)

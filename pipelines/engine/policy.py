@@ -1,0 +1,59 @@
+"""Scheduling rules: integers in, integers out.  Knows nothing of sequences, blocks' owners or models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Limits of one engine: 1 <= max_sequences < max_step_tokens.
+
+    `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens.  Raises
+    ValueError for limits under which a prompt could wait for ever.
+    """
+
+    max_sequences: int = 64
+    max_step_tokens: int = 1024
+    reuse_prefixes: bool = True
+
+    def __post_init__(self) -> None:
+        if self.max_sequences < 1:
+            raise ValueError(f"max_sequences must be at least 1, not {self.max_sequences}")
+        if self.max_step_tokens <= self.max_sequences:
+            raise ValueError(
+                f"max_step_tokens ({self.max_step_tokens}) must be greater than max_sequences "
+                f"({self.max_sequences}): each decoding sequence takes one token of a step and prompts need "
+                f"the rest; {max(2 * self.max_sequences, 256)} would do"
+            )
+
+
+def blocks_for(num_tokens: int, block_tokens: int) -> int:
+    """Blocks that hold `num_tokens` tokens."""
+    return -(-num_tokens // block_tokens)
+
+
+def split_budget(pending: Sequence[int], budget: int) -> list[int]:
+    """Tokens that each sequence gets in a step of at most `budget` tokens; `pending` is oldest first.
+
+    A decoding sequence (1 pending) always gets its token, so no prompt ever delays it; what is left goes
+    to the oldest prompts, as much as each can take.  Needs `pending.count(1) <= budget`.
+    """
+    spare = budget - pending.count(1)
+    counts = []
+    for wanted in pending:
+        count = 1 if wanted == 1 else min(wanted, spare)
+        spare -= 0 if wanted == 1 else count
+        counts.append(count)
+    return counts
+
+
+def may_admit(needed: int, promised: int, num_running: int, free: int) -> bool:
+    """Whether a waiting sequence that needs `needed` more blocks for all its tokens may start to run.
+
+    `promised` blocks go to the pending tokens of those that run, and each of them is left one more, for its
+    next block or its copy of a shared one.  So an admission never preempts in its own step and rarely soon
+    after, and a lone sequence always may (`submit` refused what exceeds the cache).
+    """
+    return needed + promised + num_running <= free

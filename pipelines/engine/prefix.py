@@ -1,0 +1,29 @@
+"""Digests of prefixes: equal digests mean equal tokens from the start of the context to the block's end.
+
+Knows tokens and blocks' lengths; knows nothing of which block holds what.
+"""
+
+from __future__ import annotations
+
+from array import array
+from hashlib import blake2b
+
+DIGEST_BYTES = 16
+
+
+def root(cache_salt: str) -> bytes:
+    """Where a chain begins: prefixes are shared only among requests with the same salt."""
+    return blake2b(cache_salt.encode(), digest_size=DIGEST_BYTES).digest()
+
+
+def extend(
+    digests: list[bytes], root: bytes, token_ids: array[int], num_blocks: int, block_tokens: int
+) -> None:
+    """Grow the chain in place until it covers the first `num_blocks` blocks of `token_ids`, all full.
+
+    The digest of a block is that of its predecessor and its own tokens, so each block is hashed once.
+    """
+    for index in range(len(digests), num_blocks):
+        chain = blake2b(digests[-1] if digests else root, digest_size=DIGEST_BYTES)
+        chain.update(token_ids[index * block_tokens : (index + 1) * block_tokens].tobytes())
+        digests.append(chain.digest())

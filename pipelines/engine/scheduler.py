@@ -1,0 +1,196 @@
+"""Who runs: the queue, admission, preemption, and the plan of a step.
+
+Knows sequences and their cache; knows nothing of models, sampled tokens or clients.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.engine.cache import Cache
+from pipelines.engine.counts import Counts
+from pipelines.engine.policy import EngineSettings, may_admit, split_budget
+from pipelines.engine.rows import Rows
+from pipelines.engine.sequence import NO_ROW, Sequence, Slice
+from pipelines.sampling import SamplingRows
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The slices of one step, the decoding ones first, and the sequences that could not be given a row.
+
+    `sum(count) <= max_step_tokens`; the blocks that the slices will write to are free.
+    """
+
+    slices: list[Slice]
+    num_decoding: int
+    refused: list[tuple[Sequence, Exception]]
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """Everyone whose next token depends on this step, followers included."""
+        return [member for slice in self.slices for member in slice.sequence.group]
+
+    def rows(self) -> NDArray[np.int32]:
+        return np.array([slice.sequence.row for slice in self.slices], np.int32)
+
+
+def by_age(sequence: Sequence) -> int:
+    return sequence.arrival
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """`running + waiting` is always sorted by arrival: the oldest run, the youngest is preempted.
+
+    Running sequences have rows and blocks, waiting ones neither.  Admission follows the queue without
+    overtaking, so whoever waits is next some day; the oldest that runs is never preempted and gets tokens
+    in every step, so that day comes.
+    """
+
+    settings: EngineSettings
+    cache: Cache
+    rows: Rows
+    sampling: SamplingRows
+    counts: Counts
+    waiting: list[Sequence] = field(default_factory=list)
+    running: list[Sequence] = field(default_factory=list)
+
+    def add(self, sequence: Sequence) -> None:
+        insort(self.waiting, sequence, key=by_age)
+
+    def plan(self) -> Plan:
+        """Choose what the next step computes; afterwards every planned sequence has a row."""
+        slices, refused = self._share_out(), list[tuple[Sequence, Exception]]()
+        fits = self.cache.shortage(slices) <= 0
+        if fits and self.waiting:
+            spare = self.settings.max_step_tokens - sum(slice.count for slice in slices)
+            slices += self._admit(spare, refused)
+        while not fits:
+            self._preempt(self.running[-1])
+            slices = self._share_out()
+            fits = self.cache.shortage(slices) <= 0
+        decoding = [slice for slice in slices if slice.decodes]
+        prompts = [slice for slice in slices if not slice.decodes]
+        return Plan(decoding + prompts, len(decoding), refused)
+
+    def fork(self, leader: Sequence) -> None:
+        """The prompt is computed: its followers share its blocks and run on their own from here."""
+        for follower in leader.followers:
+            self._inherit(leader, follower)
+        leader.followers = []
+
+    def leave(self, sequence: Sequence) -> None:
+        """Take one sequence out of the queues, its row and blocks from it; its followers stay behind it."""
+        if sequence.leader is not None:
+            sequence.leader.followers.remove(sequence)
+        elif sequence.followers:
+            self._promote(sequence)
+        self._unseat(sequence)
+
+    def _share_out(self) -> list[Slice]:
+        counts = split_budget([s.num_pending for s in self.running], self.settings.max_step_tokens)
+        return [
+            Slice(sequence, sequence.num_cached, count)
+            for sequence, count in zip(self.running, counts, strict=True)
+            if count
+        ]
+
+    def _admit(self, spare: int, refused: list[tuple[Sequence, Exception]]) -> list[Slice]:
+        """Admit from the head of the queue while rows, blocks and the step's `spare` tokens last."""
+        slices: list[Slice] = []
+        promised = self.cache.num_promised(self.running)
+        while self.waiting and spare > 0:
+            sequence = self.waiting[0]
+            matched = self.cache.match(sequence)
+            if not self._fits(sequence, matched, promised):
+                break
+            try:
+                self._seat(sequence, matched)
+            except Exception as error:  # the fault of its own parameters: it must not stop the others
+                refused.append((sequence, error))
+                continue
+            promised += self.cache.num_promised([sequence])
+            slices.append(Slice(sequence, sequence.num_cached, min(sequence.num_pending, spare)))
+            spare -= slices[-1].count
+        return slices
+
+    def _fits(self, sequence: Sequence, matched: list[int], promised: int) -> bool:
+        if len(sequence.group) > len(self.rows.free):
+            return False
+        needed = self.cache.num_needed(sequence, matched)
+        return may_admit(needed, promised, self.rows.num_taken, self.cache.pool.num_free)
+
+    def _seat(self, sequence: Sequence, matched: list[int]) -> None:
+        """From the head of the queue to a row (one more for each follower) and to the matched blocks."""
+        del self.waiting[0]
+        try:
+            for member in sequence.group:
+                member.row = self.rows.take()
+                self._tell_sampling(member)
+        except BaseException:
+            for member in sequence.group:
+                self._give_row(member)
+            raise
+        self.cache.adopt(sequence, matched)
+        self.running.append(sequence)
+        if sequence.num_reused is None:
+            self._count_prompt(sequence)
+
+    def _tell_sampling(self, sequence: Sequence) -> None:
+        prompt_ids = sequence.token_ids[: sequence.num_prompt]
+        output_ids = sequence.token_ids[sequence.num_prompt :]
+        end_token_ids = sorted(sequence.eos_token_ids | sequence.stop_token_ids)
+        self.sampling.set(
+            sequence.row, sequence.params, prompt_ids, output_ids, sequence.choice, end_token_ids
+        )
+
+    def _count_prompt(self, sequence: Sequence) -> None:
+        sequence.num_reused = sequence.num_cached
+        self.counts.prompt_tokens += sequence.num_prompt
+        if self.settings.reuse_prefixes:
+            self.counts.prefix_query_tokens += sequence.num_prompt
+            self.counts.prefix_hit_tokens += sequence.num_cached
+
+    def _preempt(self, sequence: Sequence) -> None:
+        """Back to the queue with its followers; the tokens are kept and will be computed again."""
+        self._unseat(sequence)
+        for follower in sequence.followers:
+            self._give_row(follower)
+        self.add(sequence)
+        self.counts.preemptions += 1
+
+    def _promote(self, leader: Sequence) -> None:
+        """The first follower takes the leader's place, with what the leader has computed."""
+        heir, *others = leader.followers
+        leader.followers, heir.followers = [], others
+        for other in others:
+            other.leader = heir
+        if leader.row == NO_ROW:
+            heir.leader = None
+            self.add(heir)
+        else:
+            self._inherit(leader, heir)
+
+    def _inherit(self, leader: Sequence, follower: Sequence) -> None:
+        follower.leader = None
+        follower.num_reused = leader.num_reused
+        self.cache.fork(leader, follower)
+        insort(self.running, follower, key=by_age)
+
+    def _unseat(self, sequence: Sequence) -> None:
+        queue = self.waiting if sequence.row == NO_ROW else self.running
+        if sequence in queue:  # followers stand in none
+            queue.remove(sequence)
+        self.cache.release(sequence)
+        self._give_row(sequence)
+
+    def _give_row(self, sequence: Sequence) -> None:
+        if sequence.row != NO_ROW:
+            self.sampling.clear(sequence.row)
+            self.rows.give(sequence.row)
+            sequence.row = NO_ROW

@@ -1,0 +1,83 @@
+"""One growing list of token ids, and the share of it that one step computes.
+
+Knows token ids, blocks and rows; knows nothing of other sequences' progress, models or text.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pipelines.sampling import SamplingParams
+
+NO_ROW = -1
+"""The row of a sequence that waits."""
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One choice of one request: waiting (no row, no blocks) → running (a row, blocks) → finished.
+
+    0 < num_prompt <= len(token_ids) and 0 <= num_cached < len(token_ids) while it runs or waits.
+    Tokens [0, num_cached) have keys and values in the cache: num_cached <= len(blocks) * block_tokens.
+    Tokens [num_cached, len) are pending: a prompt before its first token, one token while decoding, and
+    all of them again after a preemption.  num_remembered * block_tokens <= num_cached.
+
+    `followers` are the other choices of the same prompt.  Until the prompt is computed they have rows when
+    their leader has one, own no blocks, and stand in no queue; then they fork off and run on their own.
+    """
+
+    key: Hashable
+    choice: int
+    token_ids: array[int]
+    num_prompt: int
+    params: SamplingParams
+    eos_token_ids: frozenset[int]  # empty when the request ignores them
+    stop_token_ids: frozenset[int]
+    arrival: int  # unique; the smaller, the older
+    root: bytes  # start of its chain of block digests
+    num_cached: int = 0
+    num_remembered: int = 0  # blocks whose digests the pool was told
+    num_reused: int | None = None  # prompt tokens found in the cache at the first admission
+    row: int = NO_ROW
+    blocks: list[int] = field(default_factory=list)
+    digests: list[bytes] = field(default_factory=list)  # of its first full blocks, as far as they were asked for
+    followers: list[Sequence] = field(default_factory=list)
+    leader: Sequence | None = None
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.token_ids) - self.num_cached
+
+    @property
+    def num_output(self) -> int:
+        return len(self.token_ids) - self.num_prompt
+
+    @property
+    def group(self) -> list[Sequence]:
+        """The sequences that are admitted, preempted and sampled together with this one, itself first."""
+        return [self, *self.followers]
+
+
+class Slice(NamedTuple):
+    """The share of one sequence in one step: tokens [start, start + count), with count >= 1."""
+
+    sequence: Sequence
+    start: int
+    count: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+    @property
+    def samples(self) -> bool:
+        """Whether the step computes the sequence's last token, whose logits choose the next one."""
+        return self.start + self.count == len(self.sequence.token_ids)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it computes one token that gives one token: no prompt, nothing to fork."""
+        return self.sequence.num_pending == 1 and not self.sequence.followers

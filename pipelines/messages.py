@@ -1,0 +1,154 @@
+"""What workers and the engine host say to each other, and how it is put into bytes.
+
+A frame is a 4-byte little-endian length and a msgpack array whose first item names the message.
+Knows shapes only: nothing of sockets, processes, engines or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from pipelines.engine.feed import TokenLogprobs
+from pipelines.sampling import SamplingParams
+
+MAX_FRAME_BYTES = 256 << 20
+"""No message is longer.  A length beyond it is noise, and the connection it came from is closed."""
+
+HostState = Literal["starting", "ready", "draining"]
+ModelState = Literal["loading", "ready", "failed", "unloading"]
+
+
+class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
+    """Worker to host, first on every connection."""
+
+    worker_pid: int
+
+
+class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
+    """Worker to host: run `prompts` through engine node `node` of one load of a model.
+
+    `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th answer to a prompt.
+    """
+
+    request_id: int
+    model: str
+    load: int
+    node: str
+    prompts: list[list[int]]
+    params: SamplingParams
+    n: int = 1
+    cache_salt: str = ""
+
+
+class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
+    """Worker to host: nobody waits for this choice any more (-1: for none of the request's choices)."""
+
+    request_id: int
+    choice: int = -1
+
+
+class Update(msgspec.Struct, array_like=True):
+    """What one step gave one choice.  `logprobs` is empty, or as long as `token_ids`.
+
+    `finish` is None while the choice goes on, then "stop", "length", "abort" or "error".  With "error",
+    `error` is written for the client and `error_status` is the status of its `BraidError`.
+    """
+
+    request_id: int
+    choice: int
+    token_ids: list[int]
+    logprobs: list[TokenLogprobs] = []
+    finish: str | None = None
+    stop_token_id: int | None = None
+    error: str | None = None
+    num_cached: int = 0
+    error_status: int = 500
+
+
+class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
+    """Host to worker: all that one step gave this worker's requests."""
+
+    updates: list[Update]
+
+
+class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
+    """One model name and the load that new calls use; calls in flight keep the load they began with.
+
+    `load` is never used twice, not even by a later host.  It is 0 when there is nothing to call.
+    `problems` says why the newest load failed; with `state == "ready"` an older version still serves.
+    """
+
+    name: str
+    version: int
+    load: int
+    folder: str
+    state: ModelState
+    problems: list[str] = []
+    max_context: int = 0
+    cache_tokens: int = 0
+
+
+class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
+    """Host to worker: sent on connection and whenever something in it changed."""
+
+    engine_pid: int
+    state: HostState
+    models: list[ModelStatus] = []
+
+
+ToHost = Hello | Submit | Abort
+ToWorker = Frame | Status
+
+_ENCODER = msgspec.msgpack.Encoder()
+
+
+class MalformedFrame(Exception):
+    """Bytes that are no message.  Framing is lost for good: close the connection."""
+
+
+def encode(message: ToHost | ToWorker) -> bytes:
+    """One frame.  Raises ValueError beyond MAX_FRAME_BYTES."""
+    frame = bytearray(4)
+    _ENCODER.encode_into(message, frame, 4)
+    size = len(frame) - 4
+    if size > MAX_FRAME_BYTES:
+        raise ValueError(f"a message of {size} bytes is longer than {MAX_FRAME_BYTES}")
+    frame[:4] = size.to_bytes(4, "little")
+    return bytes(frame)
+
+
+class Framer:
+    """Bytes in any pieces → whole messages, in order.  Holds at most one unfinished frame."""
+
+    def __init__(self, kind: Any) -> None:
+        """`kind` is `ToHost` or `ToWorker`."""
+        self._decode = msgspec.msgpack.Decoder(kind).decode
+        self._rest = bytearray()
+
+    def feed(self, data: bytes) -> list[Any]:
+        """The messages that `data` completes.  Raises MalformedFrame; feed nothing after that."""
+        rest = self._rest
+        rest += data
+        messages, start = [], 0
+        while len(rest) - start >= 4:
+            end = start + 4 + self._size(start)
+            if len(rest) < end:
+                break
+            messages.append(self._message(bytes(rest[start + 4 : end])))
+            start = end
+        del rest[:start]
+        return messages
+
+    def _size(self, start: int) -> int:
+        size = int.from_bytes(self._rest[start : start + 4], "little")
+        if size > MAX_FRAME_BYTES:
+            raise MalformedFrame(f"a frame of {size} bytes is longer than {MAX_FRAME_BYTES}")
+        return size
+
+    def _message(self, body: bytes) -> Any:
+        try:
+            return self._decode(body)
+        except msgspec.DecodeError as error:
+            raise MalformedFrame(str(error)) from error

@@ -1,0 +1,38 @@
+"""The vocabulary of graph files: one class is one node type.  A class is imported when a graph names it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+
+from graphs.node import Node
+
+NODE_TYPES = {
+    "chat_template": "text:ChatTemplate",
+    "tokenize": "text:Tokenize",
+    "detokenize": "detokenize:Detokenize",
+    "parse_reply": "reply:ParseReply",
+    "graph": "compose:GraphNode",
+    "scheduler": "scheduler:Scheduler",
+    "model": "model:Model",
+    "sampler": "sampler:Sampler",
+}
+"""Name in a graph file → module and class in this folder."""
+
+
+class Vocabulary(Mapping[str, type[Node]]):
+    """NODE_TYPES with the classes themselves, each imported on first use."""
+
+    def __getitem__(self, name: str) -> type[Node]:
+        module, _, cls = NODE_TYPES[name].partition(":")
+        node_type: type[Node] = getattr(import_module(f"{__name__}.{module}"), cls)
+        return node_type
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(NODE_TYPES)
+
+    def __len__(self) -> int:
+        return len(NODE_TYPES)
+
+
+VOCABULARY = Vocabulary()

@@ -1,0 +1,185 @@
+"""Token ids in pieces → text in pieces: half characters and possible stop strings are held back.
+
+Knows nothing of what the text means, of HTTP or of how the tokens were computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
+
+from graphs.node import FilePath, Node, NodeConfig
+from pipelines.nodes.tokenizer import open_tokenizer
+from pipelines.values import Stream, TextLogprob, TextUpdate, TokenLogprobs, TokenUpdate
+
+if TYPE_CHECKING:
+    from pipelines.build import Resources
+    from pipelines.pipeline import Call
+
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+
+
+class Detokenize(Node):
+    """Text of the generated tokens, ended at the first stop string."""
+
+    class Config(NodeConfig):
+        tokenizer: FilePath
+
+    def load(self, resources: Resources) -> None:
+        self.tokenizer = resources.shared(open_tokenizer, self.folder / self.config.tokenizer)
+
+    def run(self, call: Call, generated: Stream[TokenUpdate]) -> Stream[TextUpdate]:
+        request = call.request
+
+        def make(choice: int) -> Detokenizer:
+            decoder = Decoder(self.tokenizer, request.skip_special_tokens)
+            stops = StopStrings(request.stop, request.include_stop_str_in_output)
+            return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0))
+
+        return generated.through(make)
+
+
+class Decoder:
+    """Ids → text, holding back bytes that do not make a whole character yet."""
+
+    def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool) -> None:
+        self.tokenizer = tokenizer
+        self.skip_special_tokens = skip_special_tokens
+        self._stream = DecodeStream(skip_special_tokens=skip_special_tokens)
+        self._pending: list[int] = []  # ids that gave no text yet
+
+    def push(self, token_id: int) -> str:
+        piece = self._stream.step(self.tokenizer, token_id)
+        if piece is None:
+            self._pending.append(token_id)
+            return ""
+        self._pending.clear()
+        return piece
+
+    def flush(self) -> str:
+        """The text of ids that were held back; bytes that never became a character show as U+FFFD."""
+        if not self._pending:
+            return ""
+        text: str = self.tokenizer.decode(self._pending, skip_special_tokens=self.skip_special_tokens)
+        self._pending.clear()
+        return text
+
+    def token_text(self, token_id: int) -> tuple[str, bytes]:
+        """One token alone, as text and as the bytes behind it (for log-probabilities)."""
+        return _token_text(self.tokenizer, token_id)
+
+
+class StopStrings:
+    """Finds the earliest stop string across piece borders; holds back what may become one."""
+
+    def __init__(self, stops: Sequence[str], include: bool) -> None:
+        self.stops = stops
+        self.include = include
+        self.held = ""
+
+    def push(self, text: str) -> tuple[str, str | None]:
+        """(text that is safe to show, the stop string that ended it or None)."""
+        if not self.stops:
+            return text, None
+        text = self.held + text
+        hits = [(at, stop) for stop in self.stops if (at := text.find(stop)) >= 0]
+        if hits:
+            at, stop = min(hits, key=lambda hit: hit[0])
+            self.held = ""
+            return text[: at + len(stop) if self.include else at], stop
+        keep = max(_overlap(text, stop) for stop in self.stops)
+        self.held = text[len(text) - keep :]
+        return text[: len(text) - keep], None
+
+    def flush(self) -> str:
+        text, self.held = self.held, ""
+        return text
+
+
+def _overlap(text: str, stop: str) -> int:
+    """Length of the longest end of `text` that begins `stop`."""
+    for size in range(min(len(stop) - 1, len(text)), 0, -1):
+        if text.endswith(stop[:size]):
+            return size
+    return 0
+
+
+class Detokenizer:
+    """The push machine of one choice.  Stop strings count only after `min_tokens` output tokens."""
+
+    def __init__(self, decoder: Decoder, stops: StopStrings, min_tokens: int) -> None:
+        self.decoder = decoder
+        self.stops = stops
+        self.min_tokens = min_tokens
+        self.num_tokens = 0
+
+    def push(self, update: TokenUpdate) -> TextUpdate:
+        shown, stop = "", None
+        for count, token_id in enumerate(update.token_ids, start=1):
+            piece, stop = self._token(token_id)
+            shown += piece
+            if stop is not None:
+                break
+        else:
+            count = len(update.token_ids)
+        logprobs = [self._logprob(*pair) for pair in zip(update.token_ids[:count], update.logprobs, strict=False)]
+        out = TextUpdate(shown, count, logprobs, num_cached=update.num_cached)
+        if stop is not None:
+            out.finish, out.stop_reason = "stop", stop
+        elif update.finish is not None:
+            self._end(out, update)
+        return out
+
+    def _token(self, token_id: int) -> tuple[str, str | None]:
+        self.num_tokens += 1
+        text = self.decoder.push(token_id)
+        return self.stops.push(text) if self.num_tokens > self.min_tokens else (text, None)
+
+    def _end(self, out: TextUpdate, update: TokenUpdate) -> None:
+        """The engine ended the choice: everything held back leaves, and a stop string may still be in it."""
+        text, stop = self.stops.push(self.decoder.flush())
+        out.text += text + (self.stops.flush() if stop is None else "")
+        out.finish = "stop" if stop is not None else update.finish
+        out.stop_reason = stop if stop is not None else update.stop_token_id
+        if update.finish == "stop":
+            out.num_tokens += 1  # the end token was computed too, as vLLM counts it
+
+    def _logprob(self, token_id: int, logprobs: TokenLogprobs) -> TextLogprob:
+        text, raw = self.decoder.token_text(token_id)
+        top = [
+            (*self.decoder.token_text(top_id), value)
+            for top_id, value in zip(logprobs.top_ids, logprobs.top_logprobs, strict=True)
+        ]
+        return TextLogprob(text, raw, token_id, logprobs.logprob, top)
+
+
+@lru_cache(maxsize=65536)
+def _token_text(tokenizer: Tokenizer, token_id: int) -> tuple[str, bytes]:
+    """A token's text and bytes.  A token that is part of a character has bytes but no text of its own."""
+    text: str = tokenizer.decode([token_id], skip_special_tokens=False)
+    if REPLACEMENT not in text:
+        return text, text.encode()
+    raw = _byte_level(tokenizer.id_to_token(token_id) or "")
+    return ("", raw) if raw is not None else (text, text.encode())
+
+
+def _byte_level(token: str) -> bytes | None:
+    """The bytes behind a byte-level BPE token (GPT-2's printable alphabet) or a `<0x..>` byte token."""
+    if token.startswith("<0x") and token.endswith(">"):
+        return bytes([int(token[3:-1], 16)])
+    try:
+        return bytes(_byte_alphabet()[char] for char in token)
+    except KeyError:
+        return None
+
+
+@lru_cache(maxsize=1)
+def _byte_alphabet() -> dict[str, int]:
+    """GPT-2's map from printable characters to bytes (Radford et al., 2019, `bytes_to_unicode`)."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}

@@ -1,0 +1,67 @@
+"""Text in pieces → reasoning, content and tool calls in pieces.  Knows nothing of tokens or HTTP."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from graphs.node import Node, NodeConfig
+from pipelines.parsers import REASONING, TOOLS, ReasoningParser, ToolParser
+from pipelines.values import ReplyUpdate, Stream, TextUpdate, ToolCall
+
+if TYPE_CHECKING:
+    from pipelines.pipeline import Call
+
+ReasoningName = Literal[tuple(REASONING)]  # type: ignore[valid-type]
+ToolsName = Literal[tuple(TOOLS)]  # type: ignore[valid-type]
+
+
+class ParseReply(Node):
+    """Splits a chat model's text into what the model thought, said and called."""
+
+    class Config(NodeConfig):
+        reasoning: ReasoningName | None = None
+        tools: ToolsName | None = None
+
+    def run(self, call: Call, text: Stream[TextUpdate]) -> Stream[ReplyUpdate]:
+        return text.through(lambda choice: ReplyParser(self.reasoning_parser(call), self.tool_parser(call)))
+
+    def reasoning_parser(self, call: Call) -> ReasoningParser | None:
+        """None for raw prompts: there the text is the reply."""
+        request = call.request
+        wanted = self.config.reasoning and request.messages is not None and request.parse_reasoning
+        return REASONING[self.config.reasoning](call.prompt_text) if wanted else None
+
+    def tool_parser(self, call: Call) -> ToolParser | None:
+        """None unless the request declared tools that may be called."""
+        request = call.request
+        wanted = self.config.tools and request.tools and request.parse_tools
+        return TOOLS[self.config.tools]() if wanted else None
+
+
+class ReplyParser:
+    """The push machine of one choice."""
+
+    def __init__(self, reasoning: ReasoningParser | None, tools: ToolParser | None) -> None:
+        self.reasoning = reasoning
+        self.tools = tools
+        self.num_calls = 0
+
+    def push(self, update: TextUpdate) -> ReplyUpdate:
+        final = update.finish is not None
+        reasoning, content = "", update.text
+        calls: list[ToolCall] = []
+        if self.reasoning is not None:
+            reasoning, content = self.reasoning.push(content, final=final)
+        if self.tools is not None:
+            content, calls = self.tools.push(content, final=final)
+        self.num_calls += len(calls)
+        return ReplyUpdate(
+            content=content,
+            reasoning=reasoning,
+            tool_calls=calls,
+            num_tokens=update.num_tokens,
+            logprobs=update.logprobs,
+            finish="tool_calls" if update.finish == "stop" and self.num_calls else update.finish,
+            stop_reason=update.stop_reason,
+            num_cached=update.num_cached,
+        )

@@ -1,0 +1,142 @@
+"""The scheduler node: on the worker it submits prompts, in the engine host it makes the engine that runs them.
+
+Knows nothing of text or HTTP; scheduling itself lives in `pipelines/engine`.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+from pydantic import Field
+
+from graphs.node import BodyContract, Node, NodeConfig
+from pipelines.engine.feed import Sampled, Step
+from pipelines.errors import RequestError
+from pipelines.nodes.defaults import read_defaults
+from pipelines.sampling import SamplingParams
+from pipelines.values import Stream, Tokens, TokenUpdate
+
+if TYPE_CHECKING:
+    from graphs.graph import Binding
+    from pipelines.backends.contract import DecoderSession
+    from pipelines.build import Body, Resources
+    from pipelines.engine.loop import Engine
+    from pipelines.pipeline import Call
+
+FREE_MEMORY_SHARE = 0.4
+"""Part of the free memory that a cache takes when the graph names no `memory_gb`."""
+MAX_DEFAULT_BYTES = 8 << 30
+"""What a cache takes at most when the graph names no `memory_gb`."""
+
+
+class CacheConfig(NodeConfig):
+    """The paged key-value cache: a hard bound in bytes, taken at load."""
+
+    memory_gb: float | None = Field(default=None, gt=0, description="GiB; default: from free memory")
+    reuse_prefixes: bool = Field(default=True, description="keep blocks of finished prompts for reuse")
+
+
+class Scheduler(Node):
+    """Continuous batching over a paged key-value cache."""
+
+    place = "engine"
+    body = BodyContract(root="step", gives=Step, result=Sampled)
+
+    class Config(NodeConfig):
+        max_sequences: int = Field(default=64, ge=1, le=4096, description="sequences in one step")
+        max_step_tokens: int = Field(default=512, ge=2, description="prompt and decode tokens in one step")
+        cache: CacheConfig = CacheConfig()
+
+    def load(self, resources: Resources) -> None:
+        """On the worker: what requests need.  The engine itself is started in the engine host."""
+        self.address = resources.address
+        self.max_context = resources.max_context
+        self.defaults = self._defaults(resources.binding.body if resources.binding else ())
+
+    def _defaults(self, body: tuple[Binding, ...]) -> dict[str, Any]:
+        """Sampling defaults that a line of the body names (the sampler's `defaults`)."""
+        files = [path for line in body if (path := getattr(line.config, "defaults", None))]
+        return {
+            name: value
+            for path in files
+            for name, value in read_defaults(self.folder / path).items()
+            if name != "eos_token_ids"
+        }
+
+    def run(self, call: Call, tokens: list[Tokens]) -> Stream[TokenUpdate]:
+        params = self.params(call, max(len(prompt.ids) for prompt in tokens), tokens[0].bad_words)
+        return call.submit(self.address, [prompt.ids for prompt in tokens], params)
+
+    def params(self, call: Call, num_prompt: int, bad_words: list[list[int]]) -> SamplingParams:
+        """What the client set, over the model's defaults, over the neutral values.
+
+        Raises RequestError when the prompt leaves no room for a single token.
+        """
+        request = call.request
+        room = self.max_context - num_prompt
+        if room < 1:
+            raise RequestError(
+                f"This model's maximum context length is {self.max_context} tokens. However, your prompt "
+                f"contains {num_prompt} input tokens, which leaves no room for output. "
+                "Please reduce the length of the input prompt.",
+                field="messages" if request.messages is not None else "prompt",
+            )
+        chosen: dict[str, Any] = {"max_tokens": request.default_max_tokens or room} | self.defaults | request.sampling
+        chosen["max_tokens"] = min(chosen["max_tokens"], room)
+        return SamplingParams(**chosen, bad_words_ids=bad_words)
+
+    def start(self, body: Body) -> Engine:
+        """The engine around a loaded body, its cache allocated.  Called once, in the engine host.
+
+        Raises ValueError when the cache cannot hold a single block.
+        """
+        from pipelines.engine.loop import Engine, EngineSettings
+
+        sessions = body.sessions
+        num_blocks = self._num_blocks(sessions)
+        for session in sessions:
+            session.allocate(num_blocks)
+        target = sessions[-1]  # a draft model stands above the model it guesses for
+        return Engine(
+            body=body,
+            settings=EngineSettings(
+                max_sequences=self.config.max_sequences,
+                max_step_tokens=self.config.max_step_tokens,
+                reuse_prefixes=self.config.cache.reuse_prefixes,
+            ),
+            num_blocks=num_blocks,
+            block_tokens=target.block_tokens,
+            vocab_size=target.vocab_size,
+            max_context=target.max_context,
+            eos_token_ids=end_token_ids(self.folder, body),
+        )
+
+    def _num_blocks(self, sessions: list[DecoderSession]) -> int:
+        """Blocks that fit the cache's bytes, and no more than all rows together can use."""
+        block_bytes = sum(session.block_bytes for session in sessions)
+        asked = self.config.cache.memory_gb
+        if asked is not None:
+            budget = int(asked * (1 << 30))
+        else:
+            budget = min(int(psutil.virtual_memory().available * FREE_MEMORY_SHARE), MAX_DEFAULT_BYTES)
+        useful = self.config.max_sequences * -(-sessions[-1].max_context // sessions[-1].block_tokens)
+        num_blocks = min(budget // block_bytes, useful)
+        if num_blocks < 1:
+            raise ValueError(f"cache.memory_gb: one block takes {block_bytes} bytes, but the cache may have {budget}")
+        return num_blocks
+
+
+def end_token_ids(folder: Path, body: Body) -> frozenset[int]:
+    """The model's end tokens: those of generation_config.json and of config.json beside the model."""
+    paths = [getattr(line.config, name, None) for line in body.bindings for name in ("defaults", "path")]
+    beside = {folder / path for path in paths if path}
+    files = {file.with_name(name) for file in beside for name in ("generation_config.json", "config.json")}
+    return frozenset(token_id for file in files if file.is_file() for token_id in _eos(file))
+
+
+def _eos(config_path: Path) -> list[int]:
+    eos = json.loads(config_path.read_text()).get("eos_token_id")
+    return eos if isinstance(eos, list) else [] if eos is None else [eos]

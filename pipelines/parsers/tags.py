@@ -1,0 +1,46 @@
+"""Splits text that arrives in pieces at tags, never losing a character and never showing half a tag.
+
+Knows tags only; knows nothing of tokens, tools or reasoning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+
+class TagScanner:
+    """Text in pieces → (text, tag) pairs: the text before a tag, and the tag, or "" when none came yet.
+
+    What could be the beginning of a tag is held back until more text decides.
+    """
+
+    def __init__(self, *tags: str) -> None:
+        self.tags = tags
+        self.held = ""
+
+    def push(self, text: str, *, final: bool = False) -> Iterator[tuple[str, str]]:
+        """The pieces that `text` settles.  With `final`, nothing stays held back.
+
+        Set `tags` between two pairs to look for other tags in what follows.
+        """
+        self.held += text
+        while hit := self._first():
+            at, tag = hit
+            before, self.held = self.held[:at], self.held[at + len(tag) :]
+            yield before, tag
+        keep = 0 if final else max((overlap(self.held, tag) for tag in self.tags), default=0)
+        settled, self.held = self.held[: len(self.held) - keep], self.held[len(self.held) - keep :]
+        if settled:
+            yield settled, ""
+
+    def _first(self) -> tuple[int, str] | None:
+        hits = [(at, tag) for tag in self.tags if (at := self.held.find(tag)) >= 0]
+        return min(hits, key=lambda hit: hit[0]) if hits else None
+
+
+def overlap(text: str, tag: str) -> int:
+    """Length of the longest proper beginning of `tag` that ends `text`."""
+    for size in range(min(len(tag) - 1, len(text)), 0, -1):
+        if text.endswith(tag[:size]):
+            return size
+    return 0

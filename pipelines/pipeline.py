@@ -1,0 +1,162 @@
+"""One request straight down the list of bindings.  Knows nothing of HTTP, YAML or what a node computes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphs.graph import Source
+from graphs.node import Node
+from pipelines import metrics
+from pipelines.mailbox import Mailbox
+from pipelines.sampling import SamplingParams
+from pipelines.values import Stream, TokenUpdate
+from pipelines.wire import EngineClient
+
+
+@dataclass(frozen=True, slots=True)
+class EngineAddress:
+    """Where an engine node's work is done: a model, one load of it, and the node's name."""
+
+    model: str
+    load: int
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One live binding: the node and where its inputs come from."""
+
+    name: str
+    node: Node
+    sources: Mapping[str, Source]
+
+    def inputs(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {port: _read(values, source) for port, source in self.sources.items()}
+
+
+def _read(values: Mapping[str, Any], source: Source) -> Any:
+    value = values[source.root]
+    for field in source.fields:
+        value = getattr(value, field)
+    return value
+
+
+class Pipeline:
+    """The worker's side of one load of a model: its request nodes, live."""
+
+    def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
+        self.name = name
+        self.version = version
+        self.task = task
+        self.max_context = max_context
+        self.lines = lines
+        self.created = int(time.time())
+
+    def open(self, request: Any, client: EngineClient) -> Call:
+        """Start one request.  Raises RequestError before anything runs, Unavailable without an engine."""
+        call = Call(self.name, request, client)
+        try:
+            call.result = self.walk(call, request)
+        except BaseException:
+            call.close()
+            raise
+        return call
+
+    def walk(self, call: Call, request: Any) -> Any:
+        """Run the lines in order; the last one's value is the result."""
+        values = {"request": request}
+        for line in self.lines:
+            values[line.name] = line.node.run(call, **line.inputs(values))  # type: ignore[attr-defined]
+        return values[self.lines[-1].name]
+
+    def close(self) -> None:
+        for line in self.lines:
+            line.node.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """Work that a call gave to an engine."""
+
+    request_id: int
+    mailbox: Mailbox
+    num_choices: int
+
+
+class Call:
+    """One request in flight.  It owns what it started: `close` aborts whatever has not ended.
+
+    A choice is in `_open` until its last update was read; `close` may be called at any time, twice too.
+    """
+
+    def __init__(self, model: str, request: Any, client: EngineClient) -> None:
+        self.request = request
+        self.prompt_text = ""  # what the template rendered, for parsers that must know how it ended
+        self.prompt_lengths: list[int] = []  # tokens of each prompt
+        self.result: Any = None
+        self._client = client
+        self._submission: Submission | None = None
+        self._open: set[int] = set()
+        self._timing = metrics.RequestTiming(model)
+
+    def submit(self, address: EngineAddress, prompts: list[list[int]], params: SamplingParams) -> Stream[TokenUpdate]:
+        """Give prompts to an engine; `request.n` choices come back for each."""
+        mailbox, n = Mailbox(), self.request.n
+        request_id = self._client.submit(
+            address.model,
+            address.load,
+            address.node,
+            prompts,
+            params,
+            mailbox=mailbox,
+            n=n,
+            cache_salt=self.request.cache_salt,
+        )
+        self._submission = Submission(request_id, mailbox, len(prompts) * n)
+        self._open = set(range(len(prompts) * n))
+        self.prompt_lengths = [len(ids) for ids in prompts]
+        return Stream(self._submission)
+
+    async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
+        """What arrived since the last look: (choice, update) pairs in order, until every choice ended.
+
+        Raises the request's BraidError when a step failed or the engine went away.
+        """
+        submission = self.result.source
+        chains = [self.result.chain(choice) for choice in range(submission.num_choices)]
+        while self._open:
+            batch = await submission.mailbox.get()
+            if not batch:
+                return  # closed from outside
+            yield [
+                (update.choice, self._push(chains[update.choice], update))
+                for update in batch
+                if update.choice in self._open
+            ]
+
+    def _push(self, chain: Callable[[Any], Any], update: TokenUpdate) -> Any:
+        out = chain(update)
+        self._timing.tokens(update.choice, out.num_tokens)
+        if out.finish is not None:
+            self._end(update, out.finish)
+        return out
+
+    def _end(self, update: TokenUpdate, finish: str) -> None:
+        """A choice ended.  When a machine ended it before the engine did, the engine is told to stop."""
+        self._open.discard(update.choice)
+        self._timing.ended(update.choice, finish)
+        if update.finish is None and self._submission is not None:
+            self._client.abort(self._submission.request_id, update.choice)
+
+    def close(self) -> None:
+        """Abort what has not ended; its blocks are free within a step."""
+        submission, self._submission = self._submission, None
+        if submission is None or not self._open:
+            return
+        for choice in sorted(self._open):
+            self._timing.ended(choice, "abort")
+        self._open.clear()
+        self._client.abort(submission.request_id)

@@ -1,0 +1,42 @@
+"""What may be asked of a graph, and what each task replies.  Knows nothing of HTTP or of any node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphs.graph import TaskContract
+from pipelines.values import Prompt, ReplyUpdate, Stream, TextUpdate
+
+
+@dataclass(slots=True)
+class Generation:
+    """One request for text: a conversation or raw prompts, exactly one of the two.
+
+    `sampling` holds only what the client set, by the names of `SamplingParams`; what it left out comes
+    from the model's generation_config.json, then from the neutral value.
+    """
+
+    messages: list[dict[str, Any]] | None = None
+    prompts: list[Prompt] = field(default_factory=list)
+    n: int = 1
+    sampling: dict[str, Any] = field(default_factory=dict)
+    default_max_tokens: int | None = None  # None: as much as the context still holds
+    stop: list[str] = field(default_factory=list)
+    include_stop_str_in_output: bool = False
+    bad_words: list[str] = field(default_factory=list)
+    skip_special_tokens: bool = True
+    cache_salt: str = ""
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    parse_tools: bool = True
+    parse_reasoning: bool = True
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    template_kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+TASKS: dict[str, TaskContract] = {
+    "chat": TaskContract(request=Generation, reply=Stream[ReplyUpdate]),
+    "completion": TaskContract(request=Generation, reply=Stream[TextUpdate]),
+}
+"""Task name → the type of `request` in its graphs and of what their last line gives."""

@@ -1,0 +1,143 @@
+"""What flows between request nodes, and how a value arrives in pieces.
+
+Knows nothing of HTTP, YAML or engines; each class here is a port type that a graph file may connect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from pipelines.engine.feed import TokenLogprobs
+from pipelines.messages import Update as TokenUpdate
+
+In = TypeVar("In", contravariant=True)
+Out = TypeVar("Out", covariant=True)
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt before tokenizing: text, or token ids that the client made itself.
+
+    Exactly one of `text` and `ids` is set.
+    """
+
+    text: str | None = None
+    ids: list[int] | None = None
+    add_special_tokens: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """One prompt in token ids, and the request's bad words in ids of the same tokenizer."""
+
+    ids: list[int]
+    bad_words: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class TextLogprob:
+    """One token of the output as text, with its log-probability and its alternatives, best first."""
+
+    token: str
+    bytes: bytes
+    token_id: int
+    logprob: float
+    alternatives: list[tuple[str, bytes, float]]
+
+
+@dataclass(slots=True)
+class TextUpdate:
+    """A piece of one choice's text.  `finish` is set on the last piece only.
+
+    `num_tokens` output tokens stand behind this piece, the end token counted; `stop_reason` is the stop
+    string or stop token id that ended the choice, None for the model's own end.
+    """
+
+    text: str
+    num_tokens: int
+    logprobs: list[TextLogprob]
+    finish: str | None = None
+    stop_reason: str | int | None = None
+    num_cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One call that the model made: `arguments` is JSON text, as generated."""
+
+    index: int
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(slots=True)
+class ReplyUpdate:
+    """A piece of one choice's reply, split into reasoning, content and tool calls."""
+
+    content: str
+    reasoning: str
+    tool_calls: list[ToolCall]
+    num_tokens: int
+    logprobs: list[TextLogprob]
+    finish: str | None = None
+    stop_reason: str | int | None = None
+    num_cached: int = 0
+
+
+class Machine(Protocol[In, Out]):
+    """Turns the pieces of one choice into other pieces, one for one.
+
+    The last update has `finish` set, and what was held back must leave with it.  A machine may finish
+    earlier than its input (a stop string was found); nothing is pushed after that.
+    """
+
+    def push(self, update: In) -> Out: ...
+
+
+MachineMaker = Callable[[int], Machine[Any, Any]]
+"""Makes the machine of one choice; the argument is the choice's index in the request."""
+
+
+class Stream(Generic[T]):
+    """A value that arrives in pieces: what an engine node gives, and the machines it runs through.
+
+    Immutable: `through` gives a longer stream.  Nothing runs until a call reads it.
+    """
+
+    def __init__(self, source: Any, makers: tuple[MachineMaker, ...] = ()) -> None:
+        self.source = source
+        self.makers = makers
+
+    def through(self, maker: Callable[[int], Machine[T, U]]) -> Stream[U]:
+        """The same pieces after one more machine, made anew for each choice."""
+        return Stream(self.source, (*self.makers, maker))
+
+    def chain(self, choice: int) -> Callable[[Any], Any]:
+        """The machines of one choice as one function: engine update in, last machine's update out."""
+        machines = [make(choice) for make in self.makers]
+
+        def push(update: Any) -> Any:
+            for machine in machines:
+                update = machine.push(update)
+            return update
+
+        return push
+
+
+__all__ = [
+    "Machine",
+    "Prompt",
+    "ReplyUpdate",
+    "Stream",
+    "TextLogprob",
+    "TextUpdate",
+    "TokenLogprobs",
+    "TokenUpdate",
+    "Tokens",
+    "ToolCall",
+]

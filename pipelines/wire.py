@@ -1,0 +1,264 @@
+"""The worker's end of the wire: one `EngineClient` per worker process.
+
+Knows messages and connections; knows nothing of text, graphs, HTTP or how an engine works.
+Everything here belongs to one event loop and is called from it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+from collections.abc import Awaitable, Callable
+from typing import Protocol, cast
+
+from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
+from pipelines.mailbox import Mailbox
+from pipelines.messages import (
+    Abort,
+    Frame,
+    Framer,
+    Hello,
+    MalformedFrame,
+    ModelStatus,
+    Status,
+    Submit,
+    ToHost,
+    ToWorker,
+    Update,
+    encode,
+)
+from pipelines.sampling import SamplingParams
+
+__all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "Update", "over_socket"]
+
+log = logging.getLogger("braid.wire")
+
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 1.0
+"""Between two attempts to reach the host."""
+
+ERRORS: dict[int, type[BraidError]] = {
+    error.status: error for error in (RequestError, NotFound, Overloaded, Unavailable, EngineError)
+}
+
+
+class Link(Protocol):
+    """A live connection to a host.  Who made it calls `client.received` and, at its end, `client.lost`."""
+
+    def send(self, message: ToHost) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Connect = Callable[["EngineClient"], Awaitable[Link]]
+"""Reach a host, or raise OSError."""
+
+
+class EngineClient:
+    """Sends requests to the engine host and sorts what comes back into mailboxes.
+
+    A request is in `_mailboxes` from `submit` until its last choice ended; `_status` is None exactly while
+    no host is known to listen.  After a lost connection nothing is sent again: the requests have failed.
+    """
+
+    def __init__(self, connect: Connect) -> None:
+        self._connect = connect
+        self._link: Link | None = None
+        self._status: Status | None = None
+        self._mailboxes: dict[int, Mailbox] = {}
+        self._ids = itertools.count(1)
+        self._callbacks: list[Callable[[Status | None], None]] = []
+        self._lost = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Begin to connect, in the background; returns before a host was found."""
+        self._task = asyncio.create_task(self._stay_connected(), name="engine-client")
+
+    async def close(self) -> None:
+        """Hang up.  Requests in flight fail; the host frees what they held."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self._link is not None:
+            self._link.close()
+        self.lost(Unavailable("the server is shutting down"))
+
+    @property
+    def status(self) -> Status | None:
+        """What the host last said of itself and its models; None while it is away."""
+        return self._status
+
+    @property
+    def num_in_flight(self) -> int:
+        return len(self._mailboxes)
+
+    def on_status(self, callback: Callable[[Status | None], None]) -> None:
+        """Call `callback` with every Status that comes, and with None when the host is gone."""
+        self._callbacks.append(callback)
+
+    def submit(
+        self,
+        model: str,
+        load: int,
+        node: str,
+        prompts: list[list[int]],
+        params: SamplingParams,
+        *,
+        mailbox: Mailbox,
+        n: int = 1,
+        cache_salt: str = "",
+    ) -> int:
+        """Send one request; its updates go to `mailbox`, a fresh one.  Gives back the request's id.
+
+        Raises Unavailable when no host listens or it is draining, RequestError when the prompts are longer
+        than the wire carries.  Returns before the host has looked at it: the rest is told to the mailbox.
+        """
+        link = self._listening_link()
+        request_id = next(self._ids)
+        try:
+            link.send(Submit(request_id, model, load, node, prompts, params, n, cache_salt))
+        except ValueError as error:
+            raise RequestError(f"the prompts are too long: {error}") from error
+        mailbox.open.update(range(len(prompts) * n))
+        self._mailboxes[request_id] = mailbox
+        return request_id
+
+    def abort(self, request_id: int, choice: int = -1) -> None:
+        """Nobody waits for this choice (-1: for the request): the host frees it within a step.
+
+        The mailbox counts it as ended.  A request or choice that has ended is left alone.
+        """
+        mailbox = self._mailboxes.get(request_id)
+        if mailbox is None or (choice >= 0 and choice not in mailbox.open):
+            return
+        if choice < 0:
+            mailbox.end()
+        else:
+            mailbox.drop(choice)
+        self._forget_ended(request_id, mailbox)
+        if self._link is not None:
+            self._link.send(Abort(request_id, choice))
+
+    def abort_all(self, error: BraidError) -> None:
+        """End every request in flight with `error`, here and in the host."""
+        for request_id, mailbox in list(self._mailboxes.items()):
+            mailbox.fail(error)
+            self._mailboxes.pop(request_id)
+            if self._link is not None:
+                self._link.send(Abort(request_id))
+
+    def received(self, message: ToWorker) -> None:
+        """For links: one message came."""
+        if isinstance(message, Frame):
+            for update in message.updates:
+                self._deliver(update)
+        else:
+            self._set_status(message)
+
+    def lost(self, error: BraidError | None = None) -> None:
+        """For links: the connection ended.  Every request in flight fails now."""
+        self._link = None
+        self._lost.set()
+        failed, self._mailboxes = self._mailboxes, {}
+        if failed:
+            log.warning("connection to the engine lost: %d requests fail", len(failed))
+        error = error or Unavailable("the engine died while it worked on this; it is being restarted")
+        for mailbox in failed.values():
+            mailbox.fail(error)
+        if self._status is not None:
+            self._set_status(None)
+
+    async def _stay_connected(self) -> None:
+        delay_s = FIRST_DELAY_S
+        while True:
+            self._lost.clear()
+            try:
+                link = await self._connect(self)
+            except OSError:
+                await asyncio.sleep(delay_s)
+                delay_s = min(delay_s * 1.5, LONGEST_DELAY_S)
+                continue
+            link.send(Hello(os.getpid()))
+            self._link, delay_s = link, FIRST_DELAY_S
+            await self._lost.wait()
+            self._link = None  # again: the connection may have ended before `_connect` returned
+            await asyncio.sleep(delay_s)
+
+    def _listening_link(self) -> Link:
+        if self._link is None or self._status is None:
+            raise Unavailable("the engine is starting")
+        if self._status.state == "draining":
+            raise Unavailable("the server is shutting down")
+        return self._link
+
+    def _deliver(self, update: Update) -> None:
+        mailbox = self._mailboxes.get(update.request_id)
+        if mailbox is None:
+            return
+        if update.finish == "error":
+            self._fail(update, mailbox)
+        else:
+            mailbox.put(update)
+            self._forget_ended(update.request_id, mailbox)
+
+    def _fail(self, update: Update, mailbox: Mailbox) -> None:
+        """One failed choice fails its request: the client gets one answer, and it is an error."""
+        open_choices = mailbox.open - {update.choice}
+        mailbox.fail(ERRORS.get(update.error_status, EngineError)(update.error or "the engine failed"))
+        self._mailboxes.pop(update.request_id)
+        if open_choices and self._link is not None:
+            self._link.send(Abort(update.request_id))
+
+    def _forget_ended(self, request_id: int, mailbox: Mailbox) -> None:
+        if not mailbox.open:
+            self._mailboxes.pop(request_id, None)
+
+    def _set_status(self, status: Status | None) -> None:
+        self._status = status
+        for callback in self._callbacks:
+            try:
+                callback(status)
+            except Exception:  # a listener's fault must not cut the connection
+                log.exception("a listener to the engine's status failed")
+
+
+class _SocketLink(asyncio.Protocol):
+    """A unix-socket connection: frames out, messages in.  A malformed frame ends it."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._framer = Framer(ToWorker)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._framer.feed(data):
+                self._client.received(message)
+        except MalformedFrame as error:
+            log.error("the engine sent no message: %s", error)
+            self._transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._client.lost()
+
+    def send(self, message: ToHost) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(encode(message))
+
+    def close(self) -> None:
+        self._transport.close()
+
+
+def over_socket(path: str) -> EngineClient:
+    """A client of the host that listens at unix socket `path`, now or later."""
+
+    async def connect(client: EngineClient) -> Link:
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_unix_connection(lambda: _SocketLink(client), path)
+        return link
+
+    return EngineClient(connect)
