@@ -84,7 +84,8 @@ class _Checker:
         task = self._task()
         raw = self.data.get("nodes")
         if not isinstance(raw, dict) or not raw:
-            self.document.add(("nodes",), "`nodes` must hold at least one line, `name: {type: …}`")
+            if "nodes" in self.data or not self._misspelt("nodes"):
+                self.document.add(("nodes",), "`nodes` must hold at least one line, `name: {type: …}`")
             return None
         scope = self._scope("a graph", {"request": task.request}, raw, ("nodes",), self._names_in_bodies(raw))
         bindings = self._lines(raw, ("nodes",), scope, ("request", "engine"))
@@ -101,9 +102,14 @@ class _Checker:
         version = self.data.get("version")
         if version != VERSION or isinstance(version, bool):
             wrong = f"version {version!r} is unknown" if "version" in self.data else "no version is given"
-            self.document.add(("version",), f"{wrong}; write `version: {VERSION}`")
+            if "version" in self.data or not self._misspelt("version"):
+                self.document.add(("version",), f"{wrong}; write `version: {VERSION}`")
         if not isinstance(self.data.get("description", ""), str):
             self.document.add(("description",), "`description` must be text")
+
+    def _misspelt(self, key: str) -> bool:
+        """Whether a key that was refused means this one: then its absence is no second problem."""
+        return any(nearest(each, KEYS) == key for each in self.data if each not in KEYS)
 
     def _task(self) -> Task:
         name = self.data.get("task")
@@ -111,7 +117,7 @@ class _Checker:
             return self.tasks[name]
         if "task" in self.data:
             self.document.add(("task",), f"unknown task `{name}`{hint(str(name), self.tasks, 'tasks')}")
-        else:
+        elif not self._misspelt("task"):
             self.document.add(1, f"no task is given; write `task: NAME` with one of: {', '.join(self.tasks)}")
         return TaskContract(Any, Any)
 
@@ -161,7 +167,7 @@ class _Checker:
         last = bindings[-1]
         if accepts(want, last.gives):
             return
-        others = [name for name in scope.giving(want) if name not in scope.roots]
+        others = [name for name in scope.giving(want) if name in scope.lines]
         offer = f"; `{others[0]}` gives it" if others else ""
         given = f"the last line, `{last.name}`, gives {show(last.gives)}"
         self.document.add(last.line, f"{who} {show(want)}, but {given}{offer}")

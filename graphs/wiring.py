@@ -38,8 +38,14 @@ class Scope:
         self.values = {**self.roots, **self.values}
 
     def giving(self, want: Any) -> list[str]:
-        """The readable names whose value fits a port of type `want`, nearest above first."""
-        return [name for name, have in reversed(self.values.items()) if accepts(want, have)]
+        """What may feed a port of type `want`: lines from the nearest up, then fields of the roots."""
+        names = [name for name, have in reversed(self.values.items()) if accepts(want, have)]
+        return names + [
+            f"{root}.{name}"
+            for root, kind in self.roots.items()
+            for name, have in fields(kind).items()
+            if accepts(want, have)
+        ]
 
 
 class Wire:
@@ -81,14 +87,16 @@ class Wire:
             if ports is None:
                 return {"": written}
             if not ports:
-                return self._from_problem(f"`{self.type_name}` takes no input; delete `from`")
+                self._from_problem(f"`{self.type_name}` takes no input; delete `from`")
+                return None
             return {next(iter(ports)): written}
         if isinstance(written, dict):
             return written
-        first = next(iter(ports or ()), "input")
-        return self._from_problem(
-            f"`from` is a name or a mapping of inputs to names, such as {{{first}: NAME}}"
-        )
+        example = f"{{{next(iter(ports or ()), 'input')}: NAME}}"
+        self._from_problem(f"`from` is a name or a mapping of inputs to names, such as {example}")
+        for port in (ports or {}).values():
+            self._meant(port.type)
+        return None
 
     def _from_problem(self, message: str) -> None:
         self.document.add((*self.path, "from"), message)
@@ -107,15 +115,16 @@ class Wire:
                 self._missing(name, port.type)
             return None
         given = found[name]
-        return self._fitting(name, port.type, *given, at) if given else None
+        if given is None:
+            self._meant(port.type)
+            return None
+        return self._fitting(name, port.type, *given, at)
 
     def _fitting(self, port: str, want: Any, source: Source, have: Any, at: KeyPath) -> Source | None:
         if accepts(want, have):
             return source
-        say = (
-            f"the input `{port}` of `{self.type_name}` takes {show(want)}, but `{source}` gives {show(have)}"
-        )
-        self.document.add(at, say + self._offer(want, ""))
+        takes = f"the input `{port}` of `{self.type_name}` takes {show(want)}"
+        self.document.add(at, f"{takes}, but `{source}` gives {show(have)}{self._offer(want, '')}")
         return None
 
     def _missing(self, port: str, want: Any) -> None:
@@ -123,9 +132,14 @@ class Wire:
         self.document.add(self.path, f"`{self.type_name}` needs the input `{port}`: {show(want)}{offer}")
 
     def _offer(self, want: Any, otherwise: str) -> str:
-        names = self.scope.giving(want)
-        self.scope.was_read.update(names)  # one of them is meant: not also "nothing reads it"
+        names = self._meant(want)
         return f"; to be read here: {', '.join(names)}" if names else otherwise
+
+    def _meant(self, want: Any) -> list[str]:
+        """What an input that lacks its source may mean; none of it is told to be unread as well."""
+        names = self.scope.giving(want)
+        self.scope.was_read.update(names)
+        return names
 
     def _resolve(self, reference: Any, at: KeyPath) -> tuple[Source, Any] | None:
         """What `a.b.c` names and its type, or None after noting why it names nothing."""

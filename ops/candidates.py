@@ -28,8 +28,8 @@ def parts(num_rows: int, vocab: int) -> Iterator[slice]:
 def floors(values: Values, wanted: Index) -> Values:
     """A lower bound of each row's `wanted`-th largest value: float32[n]; -inf where too many are wanted.
 
-    values: float32[n, vocab]; wanted: int64[n], >= 1.  The row is cut into columns; the `wanted`-th largest of
-    the columns' maxima is such a bound, and a close one while there are many more columns than are wanted.
+    values: float32[n, vocab]; wanted: int64[n], >= 1.  The row is cut into columns; the `wanted`-th largest
+    of the columns' maxima is such a bound, and a close one while there are many more columns than wanted.
     """
     num_rows, vocab = values.shape
     few = wanted * COLUMNS_PER_WANTED <= vocab
@@ -46,8 +46,8 @@ def floors(values: Values, wanted: Index) -> Values:
 def at_least(values: Values, floor: Values, padding: float) -> tuple[Index, Values]:
     """Ids (ascending) and values of each row's entries that are not below its floor, padded to one width.
 
-    values: float32[n, vocab]; floor: float32[n].  Gives int64[n, width] and float32[n, width]; where a row has
-    fewer entries its tail is id 0 with value `padding`.  NaN is not below anything.  width >= 1.
+    values: float32[n, vocab]; floor: float32[n].  Gives int64[n, width] and float32[n, width], width >= 1;
+    where a row has fewer entries its tail is id 0 with value `padding`.  NaN is not below anything.
     """
     flat = np.flatnonzero(~(values < floor[:, None]))
     rows, ids = np.divmod(flat, values.shape[1])

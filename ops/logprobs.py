@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ops.candidates import Index, Values, at_least, floors, parts
 
@@ -35,7 +34,7 @@ def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logpr
     for part in parts(len(rows), logits.shape[1]):
         values, picked = logits[rows[part]], tokens[part]
         chosen = np.take_along_axis(values, picked[:, None], axis=1)
-        found.ranks[part] = _ranks(values, chosen, picked)
+        found.ranks[part] = [_rank(row, token) for row, token in zip(values, picked, strict=True)]
         found.top_ids[part], best = _best(values, k)
         scale = log_sum_exp(values)[:, None]
         with np.errstate(invalid="ignore"):
@@ -45,18 +44,20 @@ def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logpr
 
 
 def log_sum_exp(values: Values) -> Values:
-    """log(sum(exp(row))): float32[n, vocab] → float32[n]; not finite where the largest value is not."""
+    """log(sum(exp(row))): float32[n, vocab] → float32[n]; not finite where the largest value is not.
+
+    `values` is used up: it is overwritten.
+    """
     peaks = values.max(axis=1)
     with np.errstate(invalid="ignore", under="ignore"):
-        shifted = values - peaks[:, None]
-        np.exp(shifted, out=shifted)
-        return np.asarray(peaks + np.log(shifted.sum(axis=1)), np.float32)
+        values -= peaks[:, None]
+        np.exp(values, out=values)
+        return np.asarray(peaks + np.log(values.sum(axis=1)), np.float32)
 
 
-def _ranks(values: Values, chosen: Values, tokens: Index) -> NDArray[np.int64]:
-    above = np.count_nonzero(values > chosen, axis=1)
-    tied = [np.count_nonzero(row[:token] == value) for row, token, value in zip(values, tokens, chosen, strict=True)]
-    return np.asarray(1 + above + np.array(tied, np.int64), np.int64)
+def _rank(row: Values, token: int) -> int:
+    value = row[token]
+    return 1 + int(np.count_nonzero(row > value)) + int(np.count_nonzero(row[:token] == value))
 
 
 def _best(values: Values, k: int) -> tuple[Index, Values]:

@@ -31,7 +31,7 @@ def penalise_presence_and_frequency(
     presence: NDArray[np.float32],
     frequency: NDArray[np.float32],
 ) -> None:
-    """Subtract `counts * frequency`, then `presence` where counts > 0 (all float32[k]); as in OpenAI's API."""
+    """Subtract `counts * frequency`, then `presence` where counts > 0 (all float32[k]); OpenAI's rule."""
     flat = flat_view(logits)
     at = rows * logits.shape[1] + ids
     flat[at] = flat[at] - counts * frequency - np.where(counts > 0, presence, np.float32(0))

@@ -15,7 +15,7 @@ LOW, HIGH_SHIFT = np.uint64(0xFFFFFFFF), np.uint64(32)
 
 
 def philox4x32(counters: NDArray[np.uint32], keys: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Philox4x32-10: uint32[n, 4] counters and uint32[n, 2] keys (least significant word first) → uint32[n, 4].
+    """Philox4x32-10: uint32[n, 4] counters and uint32[n, 2] keys, lowest word first → uint32[n, 4].
 
     Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11; cuRAND's Philox4_32_10.
     """

@@ -7,7 +7,7 @@ Shared terms.  logits: float32[n, vocab], read only.  rows: int64[m], the rows o
 temperature: float32[m], > 0.  uniforms: float32[m] in [0, 1).  Results: int64[m].
 The weight of an id is exp((logit - largest logit) / temperature) in float32, so that the largest weight is 1;
 in a row whose largest logit is not finite its maxima weigh 1 and all others 0 (NaN is a maximum).
-The drawn id is the first, in the order of ids, whose cumulative weight exceeds uniform * total weight.
+The drawn id is the first, in the order of ids, whose cumulative weight exceeds (uniform + HALF_STEP) * total.
 Ids order by weight, largest first, and ties by id, lowest first.
 """
 
@@ -18,10 +18,14 @@ from numpy.typing import NDArray
 
 from ops.candidates import Index, Values, at_least, floors, parts
 
+HALF_STEP = 2.0**-25
+"""A uniform of 24 bits means the middle of its step: 0 does not draw the first id, however light it is."""
 BLOCK = 256
 """Weights added in float32 (pairwise); the sums of blocks are added in float64."""
 NUCLEUS_GUESS = 256
 """How many of the likeliest ids are tried first when only top_p limits them."""
+NUCLEUS_LADDER = (64.0, 8.0, 1.0)
+"""Then ids that weigh at least this many times the sure bound; fewer ids, but not always enough."""
 LOWEST = np.finfo(np.float32).min
 SMALLEST = np.finfo(np.float32).smallest_subnormal
 
@@ -56,8 +60,8 @@ def draw_filtered(
 
     min_p: float32[m]: ids of weight below it are dropped (the largest weight is 1); 0 is off.
     top_k: int64[m] >= 1: the k first ids stay; vocab or more is off.
-    top_p: float32[m] in (0, 1]: the shortest run of first ids stays whose weight reaches this share of what the
-    two before left (Holtzman et al., "The curious case of neural text degeneration", 2020); 1 is off.
+    top_p: float32[m] in (0, 1]: the shortest run of first ids stays whose weight reaches this share of what
+    the two before left (Holtzman et al., "The curious case of neural text degeneration", 2020); 1 is off.
     """
     vocab = logits.shape[1]
     nucleus = (top_k >= vocab) & (min_p <= 0)
@@ -92,7 +96,7 @@ def keep_likeliest(
     """Which of the weights (float32[n, k], in the order of ids) min_p, top_k and top_p leave: bool[n, k].
 
     total: float64[n], the weight of which top_p is a share; None for what min_p and top_k leave.
-    Only values are sorted: the kept ones are those above the last kept value, and the first of those equal to it.
+    Only values are sorted: what stays is above the last kept value, or among the first equal to it.
     """
     ordered = np.sort(weights, axis=1)[:, ::-1]
     sums = np.cumsum(ordered, axis=1, dtype=np.float64)
@@ -104,7 +108,8 @@ def keep_likeliest(
     last = np.take_along_axis(ordered, kept[:, None] - 1, axis=1)
     above, equal = weights > last, weights == last
     spare = kept - np.count_nonzero(above, axis=1)
-    return above | (equal & (np.cumsum(equal, axis=1) <= spare[:, None]))
+    kept_ties: NDArray[np.bool_] = equal & (np.cumsum(equal, axis=1) <= spare[:, None])
+    return above | kept_ties
 
 
 def _draw_narrow(
@@ -123,10 +128,7 @@ def _draw_narrow(
 
 
 def _draw_nucleus(values: Values, temperature: Values, top_p: Values, uniforms: Values) -> Index:
-    """Where only top_p limits a row: try the few likeliest ids; where they weigh too little, a sure bound.
-
-    Ids lighter than (1 - top_p) * total / vocab weigh, all together, less than what top_p leaves out.
-    """
+    """Where only top_p limits a row: try the few likeliest ids first, all rows at once."""
     num_rows, vocab = values.shape
     weigh(values, values.max(axis=1), temperature)
     totals = _block_sums(values)[:, -1]
@@ -134,24 +136,33 @@ def _draw_nucleus(values: Values, temperature: Values, top_p: Values, uniforms: 
     tokens = np.empty(num_rows, np.int64)
     ids, weights = at_least(values, np.maximum(guess, SMALLEST), 0.0)
     enough = np.cumsum(weights, axis=1, dtype=np.float64)[:, -1] >= top_p * totals
-    tokens[enough] = _pick_nucleus(ids, weights, top_p, totals, uniforms, enough)
+    tokens[enough] = _pick_nucleus(
+        ids[enough], weights[enough], top_p[enough], totals[enough], uniforms[enough]
+    )
     for row in np.flatnonzero(~enough):
         one = slice(row, row + 1)
-        sure = (1.0 - top_p[one].astype(np.float64)) * totals[one] / vocab * 0.999
-        ids, weights = at_least(values[one], np.maximum(sure.astype(np.float32), SMALLEST), 0.0)
-        tokens[one] = _pick_nucleus(ids, weights, top_p[one], totals[one], uniforms[one], slice(None))
+        ids, weights = _climb_down(values[one], top_p[one], totals[one])
+        tokens[one] = _pick_nucleus(ids, weights, top_p[one], totals[one], uniforms[one])
     return tokens
 
 
+def _climb_down(weights: Values, top_p: Values, totals: NDArray[np.float64]) -> tuple[Index, Values]:
+    """The heaviest ids of one row, enough for its nucleus.
+
+    Ids lighter than (1 - top_p) * total / vocab weigh, all together, less than what top_p leaves out.
+    """
+    sure = (1.0 - top_p.astype(np.float64)) * totals / weights.shape[1] * 0.999
+    for times in NUCLEUS_LADDER:
+        floor = np.maximum((sure * times).astype(np.float32), SMALLEST)
+        ids, heavy = at_least(weights, floor, 0.0)
+        if np.cumsum(heavy, axis=1, dtype=np.float64)[0, -1] >= top_p[0] * totals[0]:
+            break
+    return ids, heavy
+
+
 def _pick_nucleus(
-    ids: Index,
-    weights: Values,
-    top_p: Values,
-    totals: NDArray[np.float64],
-    uniforms: Values,
-    which: NDArray[np.bool_] | slice,
+    ids: Index, weights: Values, top_p: Values, totals: NDArray[np.float64], uniforms: Values
 ) -> Index:
-    ids, weights, top_p, totals, uniforms = (x[which] for x in (ids, weights, top_p, totals, uniforms))
     unlimited = np.full(len(ids), ids.shape[1])
     kept = keep_likeliest(weights, np.zeros_like(top_p), unlimited, top_p, totals)
     return _pick_kept(ids, weights, kept, uniforms)
@@ -160,8 +171,13 @@ def _pick_nucleus(
 def _pick_kept(ids: Index, weights: Values, kept: NDArray[np.bool_], uniforms: Values) -> Index:
     """The drawn id.  Added one by one in float64: ids that were not kept between others change no sum."""
     sums = np.cumsum(np.where(kept, weights, np.float32(0)), axis=1, dtype=np.float64)
-    at = np.count_nonzero(sums <= (uniforms * sums[:, -1])[:, None], axis=1)
+    at = np.count_nonzero(sums <= _targets(uniforms, sums)[:, None], axis=1)
     return np.take_along_axis(ids, at[:, None], axis=1)[:, 0]
+
+
+def _targets(uniforms: Values, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The cumulative weight that the drawn id exceeds; exact in float64 but for the product."""
+    return (uniforms.astype(np.float64) + HALF_STEP) * sums[:, -1]
 
 
 def _block_sums(weights: Values) -> NDArray[np.float64]:
@@ -173,9 +189,10 @@ def _block_sums(weights: Values) -> NDArray[np.float64]:
 def _pick(weights: Values, uniforms: Values) -> Index:
     """The drawn column: first its block, then the place in the block."""
     sums = _block_sums(weights)
-    targets = uniforms * sums[:, -1]
+    targets = _targets(uniforms, sums)
     blocks = np.count_nonzero(sums <= targets[:, None], axis=1)
-    before = np.where(blocks > 0, np.take_along_axis(sums, np.maximum(blocks - 1, 0)[:, None], axis=1)[:, 0], 0)
+    previous = np.take_along_axis(sums, np.maximum(blocks - 1, 0)[:, None], axis=1)[:, 0]
+    before = np.where(blocks > 0, previous, 0)
     columns = blocks[:, None] * BLOCK + np.arange(BLOCK)
     inside = np.take_along_axis(weights, np.minimum(columns, weights.shape[1] - 1), axis=1)
     inside[columns >= weights.shape[1]] = 0

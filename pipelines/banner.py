@@ -12,15 +12,13 @@ PLACEHOLDER_KEY = "YOUR_API_KEY"
 
 def banner(status: Status, url: str, needs_key: bool, model: str | None) -> str:
     """The whole text.  `model` answers chat requests; None: no model does, and no call is shown."""
-    lines = [f"Braid is ready at {url}" if _any_ready(status) else f"Braid is at {url}, but no model is ready", ""]
+    lines = [f"Braid is ready at {url}", ""]
+    if not any(entry.state == "ready" for entry in status.models):
+        lines = [f"Braid is at {url}, but no model is ready", ""]
     lines += [f"  {_state(entry)}" for entry in status.models] or ["  the model repository holds no model"]
     if model is not None:
         lines += ["", *_curl(url, needs_key, model), "", *_python(url, needs_key, model)]
     return "\n".join(["", *lines, ""])
-
-
-def _any_ready(status: Status) -> bool:
-    return any(entry.state == "ready" for entry in status.models)
 
 
 def _state(entry: ModelStatus) -> str:

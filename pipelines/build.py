@@ -88,7 +88,7 @@ class HostModel:
     @property
     def max_context(self) -> int:
         """Tokens that prompt and output may have together; 0 for a graph without an engine of its own."""
-        return min((engine.max_context for engine in self.engines.values()), default=0)
+        return min((engine.limits.max_context for engine in self.engines.values()), default=0)
 
     @property
     def cache_tokens(self) -> int:

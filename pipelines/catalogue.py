@@ -95,7 +95,7 @@ class Catalogue:
         problems = model.problems or self._broken.get(model.name, [])
         if model.state == "failed" or self._broken.get(model.name):
             said = problems[0] if problems else "it failed to load"
-            return Unavailable(f"The model `{model.name}` could not be loaded: {said} (run `braid check`)", 30)
+            return Unavailable(f"The model `{model.name}` could not be loaded: {said} (run: braid check)", 30)
         return Unavailable(f"The model `{model.name}` is loading")
 
     async def _follow(self) -> None:

@@ -164,6 +164,8 @@ class DirectGate:
         return _DirectLink(client, self._inbox)
 
     def post(self, mail: Mail) -> None:
+        if not mail:
+            return  # nobody came yet, and there is no loop to hand over to
         with contextlib.suppress(RuntimeError):  # the client's loop has ended, and its requests with it
             self._loop.call_soon_threadsafe(_hand_over, mail)
 

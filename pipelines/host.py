@@ -1,6 +1,7 @@
-"""The engine host: one thread that reads its inbox, steps every engine that has work, and sends what came out.
+"""The engine host as a process: `python -m pipelines.host --models FOLDER --socket PATH`.
 
-`python -m pipelines.host --help`.  Knows requests by peer and number; knows nothing of text, HTTP or sampling.
+Signals, logs, heartbeat and the parent's death; what a host does stands in `hosting.py`.
+SIGTERM finishes what runs and exits 0, SIGHUP looks at the model repository again.
 """
 
 from __future__ import annotations
@@ -10,281 +11,104 @@ import ctypes
 import faulthandler
 import logging
 import os
-import queue
 import signal
 import sys
-import time
-from collections import defaultdict
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pipelines import loading, metrics
-from pipelines.errors import BraidError, EngineError, Unavailable
-from pipelines.gate import Gate, Gone, Inbox, Peer, SocketGate
-from pipelines.loads import HostModel, Load, Loads
-from pipelines.messages import Abort, Frame, Hello, HostState, Status, Submit, ToWorker, Update
-
-if TYPE_CHECKING:
-    from pipelines.engine.loop import Engine, Output
+from pipelines.banner import banner
+from pipelines.gate import SocketGate
+from pipelines.hosting import Host
+from pipelines.loads import HostModel
+from pipelines.messages import Status
 
 log = logging.getLogger("braid.host")
 
-IDLE_S = 0.5
-"""How long an idle turn waits for mail; the heartbeat is touched at least so often."""
-PUBLISH_S = 0.3
-"""Between two writes of an engine's numbers to the metrics."""
-
-Key = tuple[Peer, int]
-"""A call: the connection it came by and its number there."""
+PR_SET_PDEATHSIG = 1
+LOG_FORMAT = "[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s"
 
 
-@dataclass(frozen=True)
-class Call:
-    """A request in flight.  `open` holds the choices that have not ended."""
+def build(folder: Any, folders: Sequence[Any]) -> HostModel:
+    """The model in `folder`, which may name other `folders`' graphs.  Raises BuildError."""
+    from pipelines.build import graphs_of, load_for_host
 
-    load: Load
-    node: str
-    open: set[int]
+    return load_for_host(folder, graphs_of(folders))
 
 
-@dataclass(frozen=True)
-class Drain:
-    """Take no new calls; end when those in flight have."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until SIGTERM; never returns."""
+    options = _parse(arguments)
+    faulthandler.enable()
+    logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
+    from pipelines.repository import scan
+
+    host = Host(
+        options.models,
+        SocketGate(options.socket),
+        scan=scan,
+        build=build,
+        beat=_heartbeat(options.heartbeat),
+        announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
+    )
+    _answer_signals(host)
+    _die_with_parent(options.parent)
+    host.run()
+    log.info("drained")
+    logging.shutdown()
+    sys.stdout.flush()
+    os._exit(0)  # not sys.exit: a build may be inside C++, and the interpreter must not end under it
 
 
-class Host:
-    """Owns all engines; every method but `rescan` and `drain` belongs to the thread that calls `run`.
+def announce(status: Status, url: str, needs_key: bool) -> None:
+    """Print the banner."""
+    print(banner(status, url, needs_key, chat_model(status)), flush=True)
 
-    Invariants: a call is in `_calls` exactly while one of its choices may still give an Output;
-    `load.num_calls` is the number of its entries there.
-    """
 
-    def __init__(
-        self,
-        models_dir: Path,
-        gate: Gate,
-        *,
-        scan: loading.Scan,
-        build: loading.Build,
-        loads: Loads | None = None,
-        beat: Callable[[], None] = lambda: None,
-        announce: Callable[[Status], None] = lambda status: None,
-    ) -> None:
-        """`beat` is called every turn; `announce` once, when all models settled and a worker is there."""
-        self.inbox: Inbox = queue.SimpleQueue()
-        self.state: HostState = "starting"
-        self._gate = gate
-        self._loads = loads or Loads()
-        self._loader = loading.Loader(models_dir, scan, build, lambda event: self.inbox.put((None, event)))
-        self._beat = beat
-        self._announce: Callable[[Status], None] | None = announce
-        self._peers: set[Peer] = set()
-        self._calls: dict[Key, Call] = {}
-        self._unpublished_since_s: float | None = None
-        self._readers: dict[type, Callable[[Peer, Any], None]] = {
-            Hello: self._hello,
-            Submit: self._submit,
-            Abort: self._abort,
-            Gone: self._gone,
-            Drain: self._drain,
-            loading.Loading: self._loading,
-            loading.Loaded: self._loaded,
-            loading.LoadFailed: self._load_failed,
-            loading.Removed: self._removed,
-            loading.Scanned: self._scanned,
-        }
+def chat_model(status: Status) -> str | None:
+    """The first ready model that answers chat requests."""
+    from pipelines.build import graphs_of
+    from pipelines.repository import open_folder
 
-    def rescan(self) -> None:
-        """Load what is new or changed in the repository.  From any thread or signal handler."""
-        self._loader.rescan()
+    ready = [open_folder(Path(entry.folder), entry.name) for entry in status.models if entry.state == "ready"]
+    graphs = graphs_of(ready)
+    for folder in ready:
+        graph = graphs(folder.name)
+        if graph is not None and graph.task == "chat":
+            return folder.name
+    return None
 
-    def drain(self) -> None:
-        """Refuse new calls, finish those in flight, then let `run` return.  From any thread or handler."""
-        self.inbox.put((None, Drain()))
 
-    def run(self) -> None:
-        """Serve until drained."""
-        self._gate.open(self.inbox)
-        self._loader.start()
-        self._loader.rescan()
-        while self.state != "draining" or self._calls:
-            self.turn()
-        self._gate.close()
-        self._loads.close_all()
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="pipelines.host", description="The engine host of a Braid server.")
+    parser.add_argument("--models", type=Path, required=True, help="the model repository")
+    parser.add_argument("--socket", type=Path, required=True, help="unix socket to listen at")
+    parser.add_argument("--heartbeat", type=Path, help="file whose time is set every turn")
+    parser.add_argument("--parent", type=int, help="end when this process, our parent, does")
+    parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
+    parser.add_argument("--needs-key", action="store_true", help="clients must send an API key")
+    parser.add_argument("--log-level", default="info")
+    return parser.parse_args(arguments)
 
-    def turn(self) -> None:
-        """Read all mail (idle: wait for it a moment), step each busy engine once, tidy up."""
-        self._beat()
-        self._read_mail()
-        for load in self._loads:
-            for node, engine in load.model.engines.items():
-                if engine.has_work:
-                    self._step(load, node, engine)
-        self._publish()
-        if self._loads.close_idle():
-            self._tell_status()
 
-    def _read_mail(self) -> None:
-        try:
-            timeout_s = 0.0 if self._busy() else IDLE_S
-            peer, message = self.inbox.get(timeout=timeout_s) if timeout_s else self.inbox.get_nowait()
-            while True:
-                self._readers[type(message)](peer, message)
-                peer, message = self.inbox.get_nowait()
-        except queue.Empty:
-            return
+def _heartbeat(path: Path | None) -> Callable[[], None]:
+    return (lambda: os.utime(path)) if path is not None else (lambda: None)
 
-    def _busy(self) -> bool:
-        return any(engine.has_work for load in self._loads for engine in load.model.engines.values())
 
-    # What workers ask
+def _answer_signals(host: Host) -> None:
+    signal.signal(signal.SIGTERM, lambda number, frame: host.drain())
+    signal.signal(signal.SIGHUP, lambda number, frame: host.rescan())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which ends us after the workers
 
-    def _hello(self, peer: Peer, message: Hello) -> None:
-        self._peers.add(peer)
-        self._gate.post([(peer, self._status())])
-        self._greet()
 
-    def _submit(self, peer: Peer, message: Submit) -> None:
-        key = (peer, message.request_id)
-        try:
-            load = self._take(message)
-            engine = load.model.engines[message.node]
-            engine.submit(key, message.prompts, message.params, n=message.n, cache_salt=message.cache_salt)
-        except Exception as error:
-            self._gate.post([(peer, Frame([_error_update(message.request_id, error)]))])
-            return
-        self._calls[key] = Call(load, message.node, set(range(len(message.prompts) * message.n)))
-        load.num_calls += 1
+def _die_with_parent(parent: int | None) -> None:
+    """Be told (SIGTERM) when the parent dies, even by SIGKILL; without workers nothing is left to finish."""
+    if parent is None or sys.platform != "linux":
+        return
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before we asked
+        os.kill(os.getpid(), signal.SIGTERM)
 
-    def _take(self, message: Submit) -> Load:
-        if self.state == "draining":
-            raise Unavailable("the server is shutting down")
-        return self._loads.find(message.model, message.load)
 
-    def _abort(self, peer: Peer, message: Abort) -> None:
-        key = (peer, message.request_id)
-        call = self._calls.get(key)
-        if call is None:
-            return
-        engine = call.load.model.engines[call.node]
-        if message.choice < 0:
-            engine.abort(key)
-            call.open.clear()
-        elif message.choice in call.open:
-            engine.abort(key, message.choice)
-            call.open.discard(message.choice)
-        self._forget_ended(key, call)
-        self._note_change()
-
-    def _gone(self, peer: Peer, message: Gone) -> None:
-        """The worker died or hung up: nobody waits for its calls."""
-        self._peers.discard(peer)
-        orphans = [request_id for other, request_id in self._calls if other is peer]
-        if orphans:
-            log.warning("a worker is gone: %d of its requests are aborted", len(orphans))
-        for request_id in orphans:
-            self._abort(peer, Abort(request_id))
-
-    # What the loader tells
-
-    def _loading(self, peer: Peer, event: loading.Loading) -> None:
-        self._loads.loading(event.folder)
-        self._tell_status()
-
-    def _loaded(self, peer: Peer, event: loading.Loaded) -> None:
-        load = self._loads.loaded(event.folder, event.model)
-        name, model = event.folder.name, event.model
-        log.info(
-            "loaded %s version %s in %.1f s: context %d tokens, cache %d tokens (%d bytes)",
-            *(name, event.folder.version, event.seconds, model.max_context, model.cache_tokens, model.cache_bytes),
-        )
-        self._publish_load(load)
-        self._tell_status()
-
-    def _load_failed(self, peer: Peer, event: loading.LoadFailed) -> None:
-        self._loads.failed(event.folder, event.problems)
-        for problem in event.problems:
-            log.error("%s version %s: %s", event.folder.name, event.folder.version, problem)
-        self._tell_status()
-
-    def _removed(self, peer: Peer, event: loading.Removed) -> None:
-        self._loads.removed(event.name)
-        self._tell_status()
-
-    def _scanned(self, peer: Peer, event: loading.Scanned) -> None:
-        if self.state == "starting":
-            self.state = "ready"
-            self._tell_status()
-            self._greet()
-
-    def _drain(self, peer: Peer, event: Drain) -> None:
-        self.state = "draining"
-        log.info("draining: %d requests in flight", len(self._calls))
-        self._tell_status()
-
-    # One step and what follows
-
-    def _step(self, load: Load, node: str, engine: Engine) -> None:
-        """One step of one engine; each worker gets one frame.  A step that raises fails its calls alone."""
-        try:
-            outputs = engine.step()
-        except Exception as error:
-            log.exception("the engine of %s failed", load.folder.name)
-            self._fail_calls(load, node, error)
-            return
-        self._note_change()
-        updates: dict[Peer, list[Update]] = defaultdict(list)
-        for output in outputs:
-            self._collect(output, updates)
-        if updates:
-            self._gate.post([(peer, Frame(frame)) for peer, frame in updates.items()])
-
-    def _collect(self, output: Output, updates: dict[Peer, list[Update]]) -> None:
-        call = self._calls.get(output.key)
-        if call is None:
-            return
-        peer, request_id = output.key
-        updates[peer].append(_update(request_id, output))
-        if output.finish is not None:
-            call.open.discard(output.choice)
-            self._forget_ended(output.key, call)
-
-    def _fail_calls(self, load: Load, node: str, error: Exception) -> None:
-        for key, call in list(self._calls.items()):
-            if call.load is load and call.node == node:
-                peer, request_id = key
-                self._gate.post([(peer, Frame([_error_update(request_id, error)]))])
-                self._abort(peer, Abort(request_id))
-
-    def _forget_ended(self, key: Key, call: Call) -> None:
-        if not call.open and self._calls.pop(key, None) is not None:
-            call.load.num_calls -= 1
-
-    # Status and numbers
-
-    def _status(self) -> Status:
-        return Status(os.getpid(), self.state, self._loads.statuses())
-
-    def _tell_status(self) -> None:
-        status: ToWorker = self._status()
-        self._gate.post([(peer, status) for peer in self._peers])
-
-    def _greet(self) -> None:
-        if self._announce is not None and self._peers and self.state == "ready":
-            announce, self._announce = self._announce, None
-            announce(self._status())
-
-    def _note_change(self) -> None:
-        if self._unpublished_since_s is None:
-            self._unpublished_since_s = time.monotonic()
-
-    def _publish(self) -> None:
-        """Write the engines' numbers when they changed, but only a few times a second."""
-        since_s = self._unpublished_since_s
-        if since_s is None or (time.monotonic() - since_s < PUBLISH_S and self._busy()):
-            return
-        self._unpublished_since_s = None
-        for load in self._loads:
-            self._publish_load(load)
+if __name__ == "__main__":
+    main()

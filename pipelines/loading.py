@@ -19,7 +19,8 @@ from pipelines.loads import HostModel, ModelFolder
 log = logging.getLogger("braid.host")
 
 Scan = Callable[[Path], Sequence[ModelFolder]]
-Build = Callable[[Any], HostModel]
+Build = Callable[[Any, Sequence[Any]], HostModel]
+"""A folder and all folders of its scan (graphs may name each other) → the model, or an exception."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,8 @@ class Loader:
             self._tell(Scanned())
 
     def _bring_up_to_date(self) -> None:
-        found = {folder.name: folder for folder in sorted(self._scan(self._folder), key=lambda f: f.version)}
+        folders = self._scan(self._folder)
+        found = {folder.name: folder for folder in folders}
         for name in self._built.keys() - found.keys():
             del self._built[name]
             self._tell(Removed(name))
@@ -102,12 +104,12 @@ class Loader:
         for folder in stale:
             self._tell(Loading(folder))
         for folder in stale:
-            self._load(folder)
+            self._load(folder, folders)
 
-    def _load(self, folder: ModelFolder) -> None:
+    def _load(self, folder: ModelFolder, folders: Sequence[ModelFolder]) -> None:
         start_s = time.monotonic()
         try:
-            model = self._build(folder)
+            model = self._build(folder, folders)
         except Exception as error:
             self._tell(LoadFailed(folder, _problems(error)))
         else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +17,7 @@ from pipelines.errors import NotFound, Unavailable
 from pipelines.messages import ModelState, ModelStatus
 
 if TYPE_CHECKING:
-    from pipelines.engine.loop import Counts, Engine
+    from pipelines.engine.loop import Engine
 
 log = logging.getLogger("braid.host")
 
@@ -44,9 +44,17 @@ class ModelFolder(Protocol):
 class HostModel(Protocol):
     """A model as the host holds it: its engines by node name, loaded and ready to step."""
 
-    engines: Mapping[str, Engine]
-    max_context: int
-    cache_tokens: int
+    @property
+    def engines(self) -> Mapping[str, Engine]: ...
+
+    @property
+    def max_context(self) -> int: ...
+
+    @property
+    def cache_tokens(self) -> int: ...
+
+    @property
+    def cache_bytes(self) -> int: ...
 
     def close(self) -> None: ...
 
@@ -60,7 +68,6 @@ class Load:
     model: HostModel
     num_calls: int = 0
     replaced_at_s: float | None = None
-    counted: dict[str, Counts] = field(default_factory=dict)  # by node: what the metrics have seen
 
 
 class Loads:
@@ -110,7 +117,9 @@ class Loads:
         if load is not None and load.folder.name == name:
             return load
         if name in self._current:
-            raise Unavailable(f"The model `{name}` was just reloaded; send the request again.", retry_after_s=1)
+            raise Unavailable(
+                f"The model `{name}` was just reloaded; send the request again.", retry_after_s=1
+            )
         if name in self._loading:
             raise Unavailable(f"The model `{name}` is still loading.")
         raise NotFound(f"The model `{name}` does not exist.", field="model")

@@ -8,20 +8,21 @@ The library is imported, and a metric made, when the first number is written.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from pipelines.engine.loop import Counts
+    from pipelines.engine.counts import Counts
 
-FIRST_TOKEN_BUCKETS_S = (
-    (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5)
-    + (7.5, 10, 20, 40, 80, 160, 640, 2560)
-)  # fmt: skip
-TOKEN_BUCKETS_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
-REQUEST_BUCKETS_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
+_SUBSECOND_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75)
+FIRST_TOKEN_BUCKETS_S = (*_SUBSECOND_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
+_FRACTIONS_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
+TOKEN_BUCKETS_S = (*_FRACTIONS_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
+_FEW_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5)
+REQUEST_BUCKETS_S = (*_FEW_S, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
 
 GAUGES = {
     "vllm:num_requests_running": "Sequences that take part in steps.",
@@ -36,10 +37,10 @@ COUNTERS = {
     "vllm:prefix_cache_hits": "Prompt tokens found in the prefix cache.",
 }
 HISTOGRAMS = {
-    "vllm:time_to_first_token_seconds": (FIRST_TOKEN_BUCKETS_S, "From a request's arrival to its first token."),
-    "vllm:inter_token_latency_seconds": (TOKEN_BUCKETS_S, "Between tokens of a choice, as they reach a worker."),
-    "vllm:request_time_per_output_token_seconds": (TOKEN_BUCKETS_S, "Mean over a choice, after its first token."),
-    "vllm:e2e_request_latency_seconds": (REQUEST_BUCKETS_S, "From a request's arrival to a choice's end."),
+    "vllm:time_to_first_token_seconds": (FIRST_TOKEN_BUCKETS_S, "From arrival to a choice's first token."),
+    "vllm:inter_token_latency_seconds": (TOKEN_BUCKETS_S, "Between tokens of a choice, at the worker."),
+    "vllm:request_time_per_output_token_seconds": (TOKEN_BUCKETS_S, "Mean of a choice, without its first."),
+    "vllm:e2e_request_latency_seconds": (REQUEST_BUCKETS_S, "From arrival to a choice's end."),
 }
 FINISHED = "vllm:request_success"
 
@@ -47,8 +48,8 @@ _PROGRESS = {
     "vllm:num_preemptions": "preemptions",
     "vllm:prompt_tokens": "prompt_tokens",
     "vllm:generation_tokens": "output_tokens",
-    "vllm:prefix_cache_queries": "prefix_queries",
-    "vllm:prefix_cache_hits": "prefix_hits",
+    "vllm:prefix_cache_queries": "prefix_query_tokens",
+    "vllm:prefix_cache_hits": "prefix_hit_tokens",
 }
 """Which total of an engine's Counts each counter follows."""
 
@@ -95,11 +96,13 @@ def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
         _child(name, model).inc(gained)
 
 
-def engine_load(model: str, running: int, waiting: int, cache_usage: float) -> None:
-    """Say how busy all engines of a model are now.  One process per server calls this."""
-    values = (running, waiting, cache_usage)
-    for name, value in zip(GAUGES, values, strict=True):
-        _child(name, model).set(value)
+def engine_load(model: str, engines: Sequence[Counts]) -> None:
+    """Say how busy the engines of a model are now.  One process per server calls this."""
+    blocks_total = sum(counts.blocks_total for counts in engines)
+    _child("vllm:num_requests_running", model).set(sum(counts.running for counts in engines))
+    _child("vllm:num_requests_waiting", model).set(sum(counts.waiting for counts in engines))
+    used = sum(counts.blocks_used for counts in engines)
+    _child("vllm:kv_cache_usage_perc", model).set(used / max(1, blocks_total))
 
 
 def render() -> bytes:
@@ -110,7 +113,7 @@ def render() -> bytes:
     if not _multiprocess():
         return generate_latest(_registry())
     registry = CollectorRegistry()
-    MultiProcessCollector(registry)
+    MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return generate_latest(registry)
 
 
@@ -119,7 +122,7 @@ def mark_dead(pid: int) -> None:
     if _multiprocess():
         from prometheus_client.multiprocess import mark_process_dead
 
-        mark_process_dead(pid)
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
 
 
 @cache

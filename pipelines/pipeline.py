@@ -57,12 +57,17 @@ class Pipeline:
 
     def open(self, request: Any, client: EngineClient) -> Call:
         """Start one request.  Raises RequestError before anything runs, Unavailable without an engine."""
+        call = self.prepare(request, client)
+        call.start()
+        return call
+
+    def prepare(self, request: Any, client: EngineClient) -> Call:
+        """Walk one request without starting it: in any thread, for prompts that take long to tokenize.
+
+        Raises RequestError.  What comes back is started, or dropped, on the client's event loop.
+        """
         call = Call(self.name, request, client)
-        try:
-            call.result = self.walk(call, request)
-        except BaseException:
-            call.close()
-            raise
+        call.result = self.walk(call, request)
         return call
 
     def walk(self, call: Call, request: Any) -> Any:
@@ -77,13 +82,16 @@ class Pipeline:
             line.node.close()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Submission:
-    """Work that a call gave to an engine."""
+    """Work that a call gives to an engine.  `request_id` is None until it was sent."""
 
-    request_id: int
+    address: EngineAddress
+    prompts: list[list[int]]
+    params: SamplingParams
     mailbox: Mailbox
     num_choices: int
+    request_id: int | None = None
 
 
 class Call:
@@ -102,23 +110,32 @@ class Call:
         self._open: set[int] = set()
         self._timing = metrics.RequestTiming(model)
 
-    def submit(self, address: EngineAddress, prompts: list[list[int]], params: SamplingParams) -> Stream[TokenUpdate]:
-        """Give prompts to an engine; `request.n` choices come back for each."""
-        mailbox, n = Mailbox(), self.request.n
-        request_id = self._client.submit(
+    def submit(
+        self, address: EngineAddress, prompts: list[list[int]], params: SamplingParams
+    ) -> Stream[TokenUpdate]:
+        """Have prompts ready for an engine; `request.n` choices come back for each once the call started."""
+        num_choices = len(prompts) * self.request.n
+        self._submission = Submission(address, prompts, params, Mailbox(), num_choices)
+        self.prompt_lengths = [len(ids) for ids in prompts]
+        return Stream(self._submission)
+
+    def start(self) -> None:
+        """Send what was submitted to its engine.  Raises Unavailable without one; then nothing runs."""
+        work = self._submission
+        if work is None:
+            raise ValueError("this call was closed, or its graph has no engine node")
+        address = work.address
+        work.request_id = self._client.submit(
             address.model,
             address.load,
             address.node,
-            prompts,
-            params,
-            mailbox=mailbox,
-            n=n,
+            work.prompts,
+            work.params,
+            mailbox=work.mailbox,
+            n=self.request.n,
             cache_salt=self.request.cache_salt,
         )
-        self._submission = Submission(request_id, mailbox, len(prompts) * n)
-        self._open = set(range(len(prompts) * n))
-        self.prompt_lengths = [len(ids) for ids in prompts]
-        return Stream(self._submission)
+        self._open = set(range(work.num_choices))
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         """What arrived since the last look: (choice, update) pairs in order, until every choice ended.
@@ -148,15 +165,16 @@ class Call:
         """A choice ended.  When a machine ended it before the engine did, the engine is told to stop."""
         self._open.discard(update.choice)
         self._timing.ended(update.choice, finish)
-        if update.finish is None and self._submission is not None:
-            self._client.abort(self._submission.request_id, update.choice)
+        work = self._submission
+        if update.finish is None and work is not None and work.request_id is not None:
+            self._client.abort(work.request_id, update.choice)
 
     def close(self) -> None:
         """Abort what has not ended; its blocks are free within a step."""
-        submission, self._submission = self._submission, None
-        if submission is None or not self._open:
+        work, self._submission = self._submission, None
+        if work is None or work.request_id is None or not self._open:
             return
         for choice in sorted(self._open):
             self._timing.ended(choice, "abort")
         self._open.clear()
-        self._client.abort(submission.request_id)
+        self._client.abort(work.request_id)

@@ -1,10 +1,10 @@
 """A folder of models → names, versions and changes.  Reads names and dates of files, not what is in them.
 
-    model_repo/
-    ├── braid-demo/graph.yaml          a model
-    ├── qwen3/1/graph.yaml             versions are integer folders; the highest serves
-    │   └── 2/graph.yaml
-    └── OpenVINO/Qwen3-8B-int4-ov/     a name may have several parts; an exported model needs no graph.yaml
+model_repo/
+├── braid-demo/graph.yaml          a model
+├── qwen3/1/graph.yaml             versions are integer folders; the highest serves
+│   └── 2/graph.yaml
+└── OpenVINO/Qwen3-8B-int4-ov/     a name may have several parts; an exported model needs no graph.yaml
 """
 
 from __future__ import annotations

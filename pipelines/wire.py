@@ -35,7 +35,7 @@ __all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "Update",
 
 log = logging.getLogger("braid.wire")
 
-FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 1.0
+FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 0.5
 """Between two attempts to reach the host."""
 
 ERRORS: dict[int, type[BraidError]] = {

@@ -67,7 +67,7 @@ class CacheMemory:
         }
 
     def copy(self, pairs: NDArray[np.int32]) -> None:
-        """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer; all are read before any is written."""
+        """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer; reads go before writes."""
         sources, targets = pairs[:, 0], pairs[:, 1]
         for view in self.bytes.values():
             view[targets] = view[sources]

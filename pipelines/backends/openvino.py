@@ -116,7 +116,7 @@ class OpenVINOSession:
 def flat_blocks(
     table: NDArray[np.int32], num_blocks: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Rows of blocks → (all blocks in one row [sum(num_blocks)], where each sequence's begin [num_seqs + 1])."""
+    """Rows of blocks → all blocks in one row [sum(num_blocks)] and each sequence's begin [num_seqs + 1]."""
     begins = np.zeros(len(num_blocks) + 1, np.int32)
     np.cumsum(num_blocks, out=begins[1:])
     used = np.arange(table.shape[1]) < num_blocks[:, None]
@@ -146,7 +146,8 @@ def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
     known = core.get_property(device, "SUPPORTED_PROPERTIES")
     unknown = [name for name in properties if known.get(name) != "RW"]
     if unknown:
-        raise ModelError(f"device {settings.device} has no {', '.join(unknown)} in OpenVINO {ov.__version__}.")
+        missing = ", ".join(unknown)
+        raise ModelError(f"device {settings.device} has no {missing} in OpenVINO {ov.__version__}.")
     return properties
 
 

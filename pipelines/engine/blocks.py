@@ -29,7 +29,7 @@ class BlockPool:
         return len(self.free)
 
     def take(self) -> int:
-        """A block for new content, referenced once; what it held is forgotten.  KeyError when none is free."""
+        """A block for new content, referenced once; what it held is forgotten.  KeyError if none is free."""
         block, _ = self.free.popitem(last=False)
         self.references[block] = 1
         digest = self.digest_of.pop(block, None)

@@ -101,7 +101,6 @@ class Cache:
         sequence.num_remembered = len(blocks)
         self.rows.set_blocks(sequence.row, blocks)
         self.rows.num_past[sequence.row] = sequence.num_cached
-        self.rows.last_token[sequence.row] = sequence.token_ids[-1]
 
     def fork(self, leader: Sequence, follower: Sequence) -> None:
         """Give `follower`, which owns nothing, a share in all that `leader` has computed."""

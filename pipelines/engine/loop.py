@@ -8,7 +8,11 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
+from itertools import islice, repeat
 from typing import NamedTuple
+
+import numpy as np
 
 from pipelines.engine.cache import Cache
 from pipelines.engine.counts import Counts
@@ -18,8 +22,8 @@ from pipelines.engine.policy import EngineSettings, blocks_for
 from pipelines.engine.prefix import root
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan, Scheduler
-from pipelines.engine.sequence import NO_ROW, Sequence
-from pipelines.errors import RequestError
+from pipelines.engine.sequence import Sequence, Slice
+from pipelines.engine.submission import Limits, check
 from pipelines.sampling import SamplingParams, SamplingRows
 
 log = logging.getLogger(__name__)
@@ -62,18 +66,17 @@ class Engine:
         max_context: int,
         eos_token_ids: frozenset[int],
     ) -> None:
-        self.settings = settings
-        self.vocab_size = vocab_size
-        self.eos_token_ids = eos_token_ids
-        self.max_context = min(max_context, num_blocks * block_tokens + 1)  # the last token is never cached
-        self.rows = Rows(settings.max_sequences, blocks_for(self.max_context, block_tokens))
+        self.limits = Limits(settings.max_sequences, vocab_size, max_context, num_blocks * block_tokens)
+        self.rows = Rows(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
         self.cache = Cache(num_blocks, block_tokens, self.rows, settings.reuse_prefixes)
         self._sampling = SamplingRows(settings.max_sequences, vocab_size)
         self._totals = Counts()
         self.scheduler = Scheduler(settings, self.cache, self.rows, self._sampling, self._totals)
+        self._body = body
+        self._eos_token_ids = eos_token_ids
+        self._max_context = self.limits.max_context
         self._live: dict[Hashable, dict[int, Sequence]] = {}
         self._num_arrived = 0
-        self._body = body
 
     def submit(
         self,
@@ -90,9 +93,9 @@ class Engine:
         """
         if key in self._live:
             raise ValueError(f"request {key!r} is already running")
-        self._check(prompts, params, n)
+        check(prompts, params, n, self.limits)
         sequences = [
-            self._sequence(key, choice, prompts[choice // n], params, cache_salt)
+            self._arrive(key, choice, prompts[choice // n], params, cache_salt)
             for choice in range(len(prompts) * n)
         ]
         self._live[key] = {sequence.choice: sequence for sequence in sequences}
@@ -109,34 +112,140 @@ class Engine:
         What is unknown or finished already is no error: the client may have gone while it finished.
         """
         choices = self._live.get(key, {})
-        for sequence in list(choices.values()) if choice is None else [choices.get(choice)]:
-            if sequence is not None:
-                self._forget(sequence)
+        wanted = list(choices) if choice is None else [choice]
+        for number in reversed(wanted):  # followers before their leader, so that none inherits in vain
+            if number in choices:
+                self._forget(choices[number])
 
     @property
     def has_work(self) -> bool:
         return bool(self._live)
 
+    @property
+    def num_live(self) -> int:
+        """Choices submitted and neither finished nor aborted."""
+        return sum(len(choices) for choices in self._live.values())
+
     def counts(self) -> Counts:
-        """Totals so far and what is held now; the engine goes on counting in the same object."""
-        totals, pool = self._totals, self.cache.pool
-        num_live = sum(len(choices) for choices in self._live.values())
-        totals.running = self.rows.num_taken
-        totals.waiting = num_live - totals.running
-        totals.blocks_used = pool.num_blocks - pool.num_free
-        totals.blocks_total = pool.num_blocks
-        return totals
+        """What is held now and what was done so far; the caller's own copy."""
+        pool, running = self.cache.pool, self.rows.num_taken
+        return replace(
+            self._totals,
+            running=running,
+            waiting=self.num_live - running,
+            blocks_used=pool.num_blocks - pool.num_free,
+            blocks_total=pool.num_blocks,
+        )
 
     def step(self) -> list[Output]:
         """One turn: plan → reserve → run the body → commit.  [] when there is nothing to say."""
         plan = self.scheduler.plan()
-        outputs = [output for sequence, error in plan.refused for output in self._fail([sequence], error)]
-        if plan.slices:
-            try:
-                with self.cache.reserve(plan.slices) as copies:
-                    step = pack(plan, self.rows, copies, self._sampling)
-                    sampled = self._run(step)
-            except Exception as error:
-                ...
-            outputs += self._commit(plan, step, sampled)
+        outputs = [output for sequence, error in plan.refused for output in self._fail(sequence.group, error)]
+        if not plan.slices:
+            return outputs
+        try:
+            with self.cache.reserve(plan.slices) as copies:
+                step = pack(plan, self.rows, copies, self._sampling)
+                sampled = self._run(step)
+        except Exception as error:
+            self._totals.failed_steps += 1
+            return outputs + self._fail(plan.sequences, error)
+        return outputs + self._commit(plan, step, sampled)
+
+    def _run(self, step: Step) -> Sampled:
+        sampled = self._body(step)
+        if len(sampled.token_ids) != step.num_logits:
+            raise ValueError(f"{step.num_logits} tokens were to be sampled, not {len(sampled.token_ids)}")
+        return sampled
+
+    def _commit(self, plan: Plan, step: Step, sampled: Sampled) -> list[Output]:
+        """Record what the step computed; the first moment at which anything of it can be seen."""
+        self._totals.steps += 1
+        self._totals.step_tokens += step.num_tokens
+        self.rows.num_past[plan.rows()] = step.num_past + np.diff(step.starts)
+        self.rows.last_token[step.logits_rows] = sampled.token_ids
+        chosen = zip(sampled.token_ids.tolist(), sampled.logprobs or repeat(None), strict=False)
+        outputs: list[Output] = []
+        for slice in plan.slices:
+            group = slice.sequence.group if slice.samples else []
+            outputs += self._settle(slice, list(islice(chosen, len(group))))
         return outputs
+
+    def _settle(self, slice: Slice, chosen: list[tuple[int, TokenLogprobs | None]]) -> list[Output]:
+        """One slice is computed; `chosen` are its group's next tokens, none in the middle of a prompt."""
+        sequence, group = slice.sequence, slice.sequence.group
+        try:
+            sequence.num_cached = slice.end
+            self.cache.remember(sequence)
+            if chosen:
+                self.scheduler.fork(sequence)
+        except Exception as error:
+            return self._fail(group, error)
+        return [self._extend(member, *choice) for member, choice in zip(group, chosen, strict=False)]
+
+    def _extend(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Output:
+        """One more token, or the end; what goes wrong with one sequence ends that one alone."""
+        try:
+            return self._append(sequence, token_id, logprobs)
+        except Exception as error:
+            return self._fail([sequence], error)[0]
+
+    def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Output:
+        stops = token_id in sequence.stop_token_ids
+        if stops or token_id in sequence.eos_token_ids:
+            self._forget(sequence)
+            named = stops and token_id not in sequence.eos_token_ids
+            return _output(sequence, [], [], "stop", token_id if named else None)
+        sequence.token_ids.append(token_id)
+        self._sampling.append(sequence.row, token_id)
+        self._totals.output_tokens += 1
+        full = len(sequence.token_ids) >= self._max_context
+        finish = "length" if full or sequence.num_output >= sequence.params.max_tokens else None
+        if finish:
+            self._forget(sequence)
+        return _output(sequence, [token_id], [] if logprobs is None else [logprobs], finish)
+
+    def _fail(self, sequences: Iterable[Sequence], error: Exception) -> list[Output]:
+        """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
+        failed = list(sequences)
+        log.error("failed %d sequences", len(failed), exc_info=error)
+        message = f"the step that computed this request failed: {type(error).__name__}"
+        for sequence in reversed(failed):
+            self._forget(sequence)
+        return [Output(s.key, s.choice, [], [], "error", None, message) for s in failed]
+
+    def _arrive(
+        self, key: Hashable, choice: int, prompt: list[int], params: SamplingParams, cache_salt: str
+    ) -> Sequence:
+        self._num_arrived += 1
+        return Sequence(
+            key=key,
+            choice=choice,
+            token_ids=array("q", prompt),
+            num_prompt=len(prompt),
+            params=params,
+            eos_token_ids=frozenset() if params.ignore_eos else self._eos_token_ids,
+            stop_token_ids=frozenset(params.stop_token_ids),
+            arrival=self._num_arrived,
+            root=root(cache_salt),
+        )
+
+    def _forget(self, sequence: Sequence) -> None:
+        self.scheduler.leave(sequence)
+        choices = self._live[sequence.key]
+        del choices[sequence.choice]
+        if not choices:
+            del self._live[sequence.key]
+
+
+def _output(
+    sequence: Sequence,
+    token_ids: list[int],
+    logprobs: list[TokenLogprobs],
+    finish: str | None,
+    stop_token_id: int | None = None,
+) -> Output:
+    num_cached = sequence.num_reused or 0
+    return Output(
+        sequence.key, sequence.choice, token_ids, logprobs, finish, stop_token_id, num_cached=num_cached
+    )

@@ -17,11 +17,11 @@ from pipelines.sampling import SamplingRows
 
 
 def pack(plan: Plan, rows: Rows, copies: list[tuple[int, int]], sampling: SamplingRows) -> Step:
-    """The step of `plan`, whose blocks are reserved.  Every array is the step's own: rows may change later."""
+    """The step of `plan`, whose blocks are reserved.  Its arrays are its own: rows may change."""
     row_of = plan.rows()
     prompts = plan.slices[plan.num_decoding :]
     counts = np.ones(len(row_of), np.int32)
-    counts[plan.num_decoding :] = [slice.count for slice in prompts]
+    counts[plan.num_decoding :] = [slice.num_tokens for slice in prompts]
     starts = np.zeros(len(row_of) + 1, np.int32)
     np.cumsum(counts, out=starts[1:])
     num_past = rows.num_past[row_of]

@@ -28,11 +28,12 @@ class Rows:
     def num_taken(self) -> int:
         return len(self.num_blocks) - len(self.free)
 
-    def take(self) -> int:
-        """An empty row.  IndexError when none is free."""
+    def take(self, last_token: int) -> int:
+        """A row without blocks.  IndexError when none is free."""
         row = self.free.pop()
         self.num_blocks[row] = 0
         self.num_past[row] = 0
+        self.last_token[row] = last_token
         return row
 
     def give(self, row: int) -> None:

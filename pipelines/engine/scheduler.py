@@ -23,7 +23,7 @@ from pipelines.sampling import SamplingRows
 class Plan:
     """The slices of one step, the decoding ones first, and the sequences that could not be given a row.
 
-    `sum(count) <= max_step_tokens`; the blocks that the slices will write to are free.
+    `sum(num_tokens) <= max_step_tokens`; the blocks that the slices will write to are free.
     """
 
     slices: list[Slice]
@@ -65,15 +65,14 @@ class Scheduler:
 
     def plan(self) -> Plan:
         """Choose what the next step computes; afterwards every planned sequence has a row."""
-        slices, refused = self._share_out(), list[tuple[Sequence, Exception]]()
-        fits = self.cache.shortage(slices) <= 0
-        if fits and self.waiting:
-            spare = self.settings.max_step_tokens - sum(slice.count for slice in slices)
-            slices += self._admit(spare, refused)
-        while not fits:
+        slices, preempted = self._share_out(), False
+        while self.cache.shortage(slices) > 0:
             self._preempt(self.running[-1])
-            slices = self._share_out()
-            fits = self.cache.shortage(slices) <= 0
+            slices, preempted = self._share_out(), True
+        refused: list[tuple[Sequence, Exception]] = []
+        if self.waiting and not preempted:
+            spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
+            slices += self._admit(spare, refused)
         decoding = [slice for slice in slices if slice.decodes]
         prompts = [slice for slice in slices if not slice.decodes]
         return Plan(decoding + prompts, len(decoding), refused)
@@ -116,7 +115,7 @@ class Scheduler:
                 continue
             promised += self.cache.num_promised([sequence])
             slices.append(Slice(sequence, sequence.num_cached, min(sequence.num_pending, spare)))
-            spare -= slices[-1].count
+            spare -= slices[-1].num_tokens
         return slices
 
     def _fits(self, sequence: Sequence, matched: list[int], promised: int) -> bool:
@@ -130,7 +129,7 @@ class Scheduler:
         del self.waiting[0]
         try:
             for member in sequence.group:
-                member.row = self.rows.take()
+                member.row = self.rows.take(member.token_ids[-1])
                 self._tell_sampling(member)
         except BaseException:
             for member in sequence.group:

@@ -43,7 +43,7 @@ class Sequence:
     num_reused: int | None = None  # prompt tokens found in the cache at the first admission
     row: int = NO_ROW
     blocks: list[int] = field(default_factory=list)
-    digests: list[bytes] = field(default_factory=list)  # of its first full blocks, as far as they were asked for
+    digests: list[bytes] = field(default_factory=list)  # of its first full blocks
     followers: list[Sequence] = field(default_factory=list)
     leader: Sequence | None = None
 
@@ -62,20 +62,20 @@ class Sequence:
 
 
 class Slice(NamedTuple):
-    """The share of one sequence in one step: tokens [start, start + count), with count >= 1."""
+    """The share of one sequence in one step: tokens [start, start + num_tokens), >= 1."""
 
     sequence: Sequence
     start: int
-    count: int
+    num_tokens: int
 
     @property
     def end(self) -> int:
-        return self.start + self.count
+        return self.start + self.num_tokens
 
     @property
     def samples(self) -> bool:
         """Whether the step computes the sequence's last token, whose logits choose the next one."""
-        return self.start + self.count == len(self.sequence.token_ids)
+        return self.start + self.num_tokens == len(self.sequence.token_ids)
 
     @property
     def decodes(self) -> bool:

@@ -118,16 +118,14 @@ class Detokenizer:
         self.num_tokens = 0
 
     def push(self, update: TokenUpdate) -> TextUpdate:
-        shown, stop = "", None
-        for count, token_id in enumerate(update.token_ids, start=1):
+        shown, count, stop = "", 0, None
+        for token_id in update.token_ids:
             piece, stop = self._token(token_id)
-            shown += piece
+            shown, count = shown + piece, count + 1
             if stop is not None:
                 break
-        else:
-            count = len(update.token_ids)
-        logprobs = [self._logprob(*pair) for pair in zip(update.token_ids[:count], update.logprobs, strict=False)]
-        out = TextUpdate(shown, count, logprobs, num_cached=update.num_cached)
+        pairs = zip(update.token_ids[:count], update.logprobs, strict=False)
+        out = TextUpdate(shown, count, [self._logprob(*pair) for pair in pairs], num_cached=update.num_cached)
         if stop is not None:
             out.finish, out.stop_reason = "stop", stop
         elif update.finish is not None:

@@ -6,6 +6,7 @@ check graphs, so an engine is imported only when a file is opened.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -69,7 +70,7 @@ def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
 def _open_fake(path: Path, config: Model.Config) -> DecoderSession:
     from pipelines.backends.fake import FakeSession
 
-    return FakeSession(path)
+    return FakeSession(**json.loads(path.read_text()))
 
 
 OPENERS: dict[str, Callable[[Path, Model.Config], DecoderSession]] = {

@@ -1,4 +1,4 @@
-"""The scheduler node: on the worker it submits prompts, in the engine host it makes the engine that runs them.
+"""The scheduler node: on the worker it submits prompts, in the engine host it makes the engine.
 
 Knows nothing of text or HTTP; scheduling itself lives in `pipelines/engine`.
 """
@@ -67,24 +67,31 @@ class Scheduler(Node):
         }
 
     def run(self, call: Call, tokens: list[Tokens]) -> Stream[TokenUpdate]:
-        params = self.params(call, max(len(prompt.ids) for prompt in tokens), tokens[0].bad_words)
-        return call.submit(self.address, [prompt.ids for prompt in tokens], params)
-
-    def params(self, call: Call, num_prompt: int, bad_words: list[list[int]]) -> SamplingParams:
-        """What the client set, over the model's defaults, over the neutral values.
-
-        Raises RequestError when the prompt leaves no room for a single token.
-        """
-        request = call.request
-        room = self.max_context - num_prompt
-        if room < 1:
+        lengths = [len(prompt.ids) for prompt in tokens]
+        if max(lengths) >= self.max_context:
             raise RequestError(
                 f"This model's maximum context length is {self.max_context} tokens. However, your prompt "
-                f"contains {num_prompt} input tokens, which leaves no room for output. "
+                f"contains {max(lengths)} input tokens, which leaves no room for output. "
                 "Please reduce the length of the input prompt.",
-                field="messages" if request.messages is not None else "prompt",
+                field="messages" if call.request.messages is not None else "prompt",
             )
-        chosen: dict[str, Any] = {"max_tokens": request.default_max_tokens or room} | self.defaults | request.sampling
+        params = self.params(call, self.max_context - min(lengths), tokens[0].bad_words)
+        return call.submit(self.address, [prompt.ids for prompt in tokens], params)
+
+    def params(self, call: Call, room: int, bad_words: list[list[int]]) -> SamplingParams:
+        """What the client set, over the model's defaults, over the neutral values."""
+        request = call.request
+        asked = request.sampling.get("max_tokens", 1)
+        if asked > self.max_context:
+            raise RequestError(
+                f"max_tokens={asked} cannot be greater than max_model_len={self.max_context}. "
+                "Please request fewer output tokens.",
+                field="max_tokens",
+            )
+        chosen: dict[str, Any] = {"max_tokens": room} | self.defaults
+        if request.default_max_tokens is not None:
+            chosen["max_tokens"] = request.default_max_tokens
+        chosen |= request.sampling
         chosen["max_tokens"] = min(chosen["max_tokens"], room)
         return SamplingParams(**chosen, bad_words_ids=bad_words)
 
@@ -125,7 +132,9 @@ class Scheduler(Node):
         useful = self.config.max_sequences * -(-sessions[-1].max_context // sessions[-1].block_tokens)
         num_blocks = min(budget // block_bytes, useful)
         if num_blocks < 1:
-            raise ValueError(f"cache.memory_gb: one block takes {block_bytes} bytes, but the cache may have {budget}")
+            raise ValueError(
+                f"cache.memory_gb: one block takes {block_bytes} bytes, the cache may have {budget}"
+            )
         return num_blocks
 
 

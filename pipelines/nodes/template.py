@@ -109,5 +109,5 @@ def _cut_after_final(text: str, messages: list[dict[str, Any]]) -> str:
         raise ChatTemplateError("continue_final_message needs a last message whose content is text")
     end = text.rfind(final.strip())
     if end < 0:
-        raise ChatTemplateError("the template does not show the last message's content, so it cannot be continued")
+        raise ChatTemplateError("the template does not show the last message, so it cannot be continued")
     return text[: end + len(final.strip())]

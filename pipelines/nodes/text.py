@@ -1,4 +1,7 @@
-"""Text before the engine: chat template and tokenizer.  Knows nothing of HTTP or of how tokens are computed."""
+"""Text before the engine: chat template and tokenizer.
+
+Knows nothing of HTTP or of how tokens are computed.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +65,7 @@ class ChatTemplate(Node):
                 kwargs=request.template_kwargs,
             )
         except ChatTemplateError as error:
-            raise RequestError(f"the chat template refused these messages: {error}", field="messages") from error
+            raise RequestError(f"the chat template refused these messages: {error}", "messages") from error
         call.prompt_text = text
         return [Prompt(text=text)]
 
@@ -78,7 +81,9 @@ class Tokenize(Node):
 
     def run(self, call: Call, prompts: list[Prompt]) -> list[Tokens]:
         if not prompts:
-            raise RequestError("this model serves raw prompts only: its graph has no chat_template node", "messages")
+            raise RequestError(
+                "this model takes raw prompts: its graph lacks a chat_template", "messages"
+            )
         bad_words = self.spellings(call.request.bad_words)
         return [Tokens(self.ids(prompt), bad_words) for prompt in prompts]
 

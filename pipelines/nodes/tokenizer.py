@@ -15,7 +15,7 @@ def open_tokenizer(path: Path) -> Tokenizer:
     try:
         tokenizer = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception
-        raise ValueError(f"{path.name} is not a tokenizer.json that `tokenizers` can read: {error}") from error
+        raise ValueError(f"`tokenizers` cannot read {path.name}: {error}") from error
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer

@@ -20,8 +20,9 @@ SHAPE = {
     "max_position_embeddings": 40_960,
     "tie_word_embeddings": True,
     "bos_token_id": None,
-    "eos_token_id": 0,
+    "eos_token_id": 151_935,
 }
+END = "<|end|>"
 PEER_TOKENIZER = "openvino_tokenizer.xml"
 
 
@@ -55,20 +56,21 @@ def _write_weights(folder: Path) -> None:
 def _write_tokenizer(folder: Path) -> None:
     """A byte-level tokenizer in which every id of the vocabulary has a text, as a trained one's has.
 
-    The 256 bytes stand first and one merge stands for all (openvino_tokenizers wants at least one), so text
-    becomes nearly its bytes, and any id becomes text.
+    The 256 bytes stand first, the one merge and the one special token are what openvino_tokenizers wants at
+    least; so text becomes nearly its bytes, and any id becomes text.
     """
     from tokenizers import Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE
     from transformers import PreTrainedTokenizerFast
 
     symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = ["th", *(f"w{number}" for number in range(len(symbols) + 1, SHAPE["vocab_size"]))]
+    words = ["th", *(f"w{number}" for number in range(len(symbols) + 1, SHAPE["vocab_size"] - 1))]
     vocabulary = {text: number for number, text in enumerate(symbols + words)}
     tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=[("t", "h")]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+    tokenizer.add_special_tokens([END])
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END).save_pretrained(folder)
 
 
 def _write_peer_tokenizer(folder: Path) -> None:

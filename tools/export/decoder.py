@@ -72,8 +72,8 @@ def _write_tokenizer(source: str, folder: Path) -> None:
         raise ExportError(f"{source} has no tokenizer that transformers can read: {error}") from error
     if not tokenizer.is_fast:
         raise ExportError(
-            f"{source} has no {TOKENIZER} and transformers cannot make one from its {type(tokenizer).__name__}: "
-            "a model is served with a fast tokenizer."
+            f"{source} has no {TOKENIZER}, which serving needs, and transformers cannot make one from its "
+            f"{type(tokenizer).__name__}."
         )
     tokenizer.save_pretrained(folder)
 

@@ -12,13 +12,13 @@ OPEN, CLOSE = "<think>", "</think>"
 
 
 class Think:
-    """One choice's text split in two.  A template may have opened the reasoning in the prompt already."""
+    """One choice's text split in two.  The prompt may have opened the reasoning already, or closed it."""
 
     def __init__(self, prompt_text: str) -> None:
-        self._inside = prompt_text.rfind(OPEN) > prompt_text.rfind(CLOSE)
-        self._opened = self._inside
-        self._scanner = TagScanner(CLOSE if self._inside else OPEN)
-        self._started = False  # some content or reasoning was shown
+        prompt = prompt_text.rstrip()
+        self._inside = prompt.endswith(OPEN)
+        self._scanner = TagScanner(*(CLOSE,) if self._inside else () if prompt.endswith(CLOSE) else (OPEN,))
+        self._spoke = False  # content was shown, so no reasoning follows
         self._trim = self._inside  # blank lines after a tag are markup
         self._held_blank = ""  # blank text at the end of reasoning: shown only if more reasoning follows
 
@@ -27,32 +27,32 @@ class Think:
         for before, tag in self._scanner.push(text, final=final):
             if self._inside:
                 reasoning += self._reasoning(before)
-            else:
-                content += self._content(before)
-            if tag:
-                self._switch(tag)
+                if tag:
+                    self._close()
+                continue
+            content += self._untrimmed(before)
+            if self._spoke or before.strip():  # content came first: what follows is content, tags and all
+                content += tag
+                self._spoke, self._scanner.tags = True, ()
+            elif tag:
+                content = ""  # blank text before the tag is markup
+                self._open()
         return reasoning, content
 
-    def _switch(self, tag: str) -> None:
-        self._inside = tag == OPEN
-        self._opened = True
-        self._held_blank = ""
-        self._trim = True
-        # reasoning stands once, before the content: a later <think> is content
-        self._scanner.tags = (CLOSE,) if self._inside else ()
+    def _open(self) -> None:
+        self._inside, self._trim = True, True
+        self._scanner.tags = (CLOSE,)
+
+    def _close(self) -> None:
+        """Reasoning stands once: whatever follows is content."""
+        self._inside, self._trim, self._spoke = False, True, True
+        self._held_blank, self._scanner.tags = "", ()
 
     def _reasoning(self, text: str) -> str:
         text = self._untrimmed(text)
         shown = (self._held_blank + text).rstrip("\n")
         self._held_blank = (self._held_blank + text)[len(shown) :]
         return shown
-
-    def _content(self, text: str) -> str:
-        if self._opened:
-            return self._untrimmed(text)
-        if text.strip():  # content came first, so a later tag is no reasoning
-            self._scanner.tags = ()
-        return text
 
     def _untrimmed(self, text: str) -> str:
         if not self._trim:

@@ -31,6 +31,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[
 
 def _export(family: str, root: Path) -> tuple[Path, Path]:
     from tiny_decoders import write_decoder
+
     from tools.export.decoder import export_decoder
 
     source, folder = root / family, root / f"{family}-openvino"

@@ -6,12 +6,12 @@ import warnings
 
 import numpy as np
 import pytest
+from tiny_decoders import FAMILIES, VOCABULARY, generate_alone
 
 from pipelines.backends.openvino import OpenVINOSession, OpenVINOSettings
 from pipelines.engine.feed import Sampled, Step
 from pipelines.engine.loop import Engine, EngineSettings
 from pipelines.sampling import SamplingParams
-from tiny_decoders import FAMILIES, VOCABULARY, generate_alone
 
 pytestmark = pytest.mark.slow
 

@@ -52,6 +52,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
     },
     "phi3": {},
+    "bloom": {"initializer_range": 0.1},  # no positions among the inputs of its export
 }
 """transformers' model type → what differs from SIZES."""
 

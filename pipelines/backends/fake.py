@@ -1,0 +1,97 @@
+"""A decoder without a model: its next token is a hash of what its cache holds for the sequence.
+
+Every mistake of scheduling, caching or copying therefore changes the text, on any machine, in any process.
+For tests of the engine and of everything around it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.blocks import context_slots, copy_blocks, slot_mapping
+from pipelines.engine.feed import Step
+
+NEVER_WRITTEN = -1
+LOGIT_RANGE = 12.0
+
+
+@dataclass(slots=True)
+class FakeSession:
+    """A `DecoderSession` whose cache is int64[num_blocks, block_tokens] of the token ids themselves.
+
+    Each step takes `step_s` seconds at least, with the GIL released; one that computes the token `poison`
+    raises RuntimeError after it has written to the cache, as a lost device would.
+    """
+
+    vocab_size: int = 97
+    block_tokens: int = 4
+    max_context: int = 4096
+    step_s: float = 0.0
+    poison: int | None = None
+    num_steps: int = 0
+    cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+
+    @property
+    def block_bytes(self) -> int:
+        return self.block_tokens * 8
+
+    def allocate(self, num_blocks: int) -> None:
+        self.cache = np.full((num_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        """float32[num_logits, vocab_size], spread over [0, LOGIT_RANGE); see `fake_logits`."""
+        self.num_steps += 1
+        if self.step_s:
+            time.sleep(self.step_s)
+        copy_blocks(self.cache, step.copies)
+        slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
+        self.cache.reshape(-1)[slots] = step.token_ids
+        if self.poison is not None and (step.token_ids == self.poison).any():
+            raise RuntimeError(f"the step met the poisoned token {self.poison}")
+        contexts = [self._context(step, position) for position in step.logits_at.tolist()]
+        return fake_logits(contexts, self.vocab_size)
+
+    def describe(self) -> Mapping[str, str]:
+        return {"device": "fake", "precision": "int64", "cache": "int64"}
+
+    def close(self) -> None:
+        self.allocate(0)
+
+    def _context(self, step: Step, position: int) -> NDArray[np.int64]:
+        """What the cache holds for the sequence of a packed position, up to that position."""
+        owner = int(np.searchsorted(step.starts, position, side="right")) - 1
+        num_tokens = int(step.num_past[owner]) + position - int(step.starts[owner]) + 1
+        slots = context_slots(step.block_table[owner], num_tokens, self.block_tokens)
+        found: NDArray[np.int64] = self.cache.reshape(-1)[slots]
+        return found
+
+
+def fake_logits(contexts: list[NDArray[np.int64]], vocab_size: int) -> NDArray[np.float32]:
+    """The logits after each context: float32[len(contexts), vocab_size], a hash of all its tokens in order.
+
+    What `FakeSession` computes from its cache, so a test can say what a sequence gives alone.
+    """
+    states = np.array([_digest(context) for context in contexts], np.uint64)
+    words = _mix(states[:, None] + np.arange(vocab_size, dtype=np.uint64) * GOLDEN)
+    return (words >> np.uint64(40)).astype(np.float32) * np.float32(LOGIT_RANGE / 2**24)
+
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _digest(token_ids: NDArray[np.int64]) -> np.uint64:
+    places = np.arange(1, len(token_ids) + 1, dtype=np.uint64) * GOLDEN
+    total: np.uint64 = _mix(token_ids.astype(np.uint64) ^ _mix(places)).sum(dtype=np.uint64)
+    return total
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): each bit in moves every bit out."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,164 @@
+"""What must hold between two steps.  Reads an engine into plain data, judges the data, repairs nothing."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pipelines.engine import prefix
+from pipelines.engine.loop import Engine
+from pipelines.engine.rows import Rows
+from pipelines.engine.sequence import NO_ROW, Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceState:
+    """One sequence as it stands; `table`, `num_past`, `last_token` are what its row says of it."""
+
+    name: str
+    arrival: int
+    token_ids: list[int]
+    num_prompt: int
+    num_cached: int
+    blocks: list[int]
+    row: int
+    root: bytes
+    table: list[int]
+    num_past: int
+    last_token: int
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An engine between two steps; `followers` wait for a leader's prompt, `num_live` are all unfinished."""
+
+    block_tokens: int
+    references: list[int]
+    free_blocks: list[int]
+    digest_of: dict[int, bytes]
+    block_of: dict[bytes, int]
+    num_rows: int
+    free_rows: list[int]
+    max_context: int
+    running: list[SequenceState]
+    waiting: list[SequenceState]
+    followers: list[SequenceState]
+    num_live: int
+
+
+def snapshot(engine: Engine) -> Snapshot:
+    """A copy: later steps do not change it."""
+    pool, scheduler, rows = engine.cache.pool, engine.scheduler, engine.rows
+    running = [_state(sequence, rows) for sequence in scheduler.running]
+    waiting = [_state(sequence, rows) for sequence in scheduler.waiting]
+    leaders = [*scheduler.running, *scheduler.waiting]
+    return Snapshot(
+        block_tokens=engine.cache.block_tokens,
+        references=list(pool.references),
+        free_blocks=list(pool.free),
+        digest_of=dict(pool.digest_of),
+        block_of=dict(pool.block_of),
+        num_rows=len(rows.num_blocks),
+        free_rows=list(rows.free),
+        max_context=engine.limits.max_context,
+        running=running,
+        waiting=waiting,
+        followers=[_state(follower, rows) for leader in leaders for follower in leader.followers],
+        num_live=engine.num_live,
+    )
+
+
+def _state(sequence: Sequence, rows: Rows) -> SequenceState:
+    row = sequence.row
+    seated = row != NO_ROW
+    return SequenceState(
+        name=f"{sequence.key!r}/{sequence.choice}",
+        arrival=sequence.arrival,
+        token_ids=list(sequence.token_ids),
+        num_prompt=sequence.num_prompt,
+        num_cached=sequence.num_cached,
+        blocks=list(sequence.blocks),
+        row=row,
+        root=sequence.root,
+        table=rows.block_table[row, : rows.num_blocks[row]].tolist() if seated else [],
+        num_past=int(rows.num_past[row]) if seated else 0,
+        last_token=int(rows.last_token[row]) if seated else 0,
+    )
+
+
+def violations(state: Snapshot) -> list[str]:
+    """Every broken promise, in words; [] when all hold."""
+    return [
+        *_block_violations(state),
+        *_row_violations(state),
+        *_queue_violations(state),
+        *(line for sequence in state.running for line in _running_violations(sequence, state)),
+        *(line for sequence in state.waiting for line in _idle_violations(sequence)),
+        *(line for sequence in state.followers for line in _idle_violations(sequence)),
+    ]
+
+
+def _block_violations(state: Snapshot) -> Iterator[str]:
+    owners = Counter(block for sequence in state.running for block in sequence.blocks)
+    free = set(state.free_blocks)
+    if len(free) != len(state.free_blocks):
+        yield "a block is free twice"
+    for block, references in enumerate(state.references):
+        if references != owners[block]:
+            yield f"block {block} counts {references} references but has {owners[block]} owners"
+        if (block in free) != (references == 0):
+            yield f"block {block} has {references} references and is {'' if block in free else 'not '}free"
+    if {block: digest for digest, block in state.block_of.items()} != state.digest_of:
+        yield "the digests of blocks and the blocks of digests disagree"
+
+
+def _row_violations(state: Snapshot) -> Iterator[str]:
+    taken = [s.row for s in (*state.running, *state.followers) if s.row != NO_ROW]
+    if sorted(taken + state.free_rows) != list(range(state.num_rows)):
+        yield f"rows {sorted(taken)} are taken and {sorted(state.free_rows)} free, of {state.num_rows}"
+
+
+def _queue_violations(state: Snapshot) -> Iterator[str]:
+    arrivals = [sequence.arrival for sequence in (*state.running, *state.waiting)]
+    if arrivals != sorted(set(arrivals)):
+        yield f"running and waiting sequences do not stand in the order of arrival: {arrivals}"
+    if len(arrivals) + len(state.followers) != state.num_live:
+        yield f"{len(arrivals)} sequences and {len(state.followers)} followers, but {state.num_live} are live"
+
+
+def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[str]:
+    num_tokens, num_cached, room = (
+        len(sequence.token_ids),
+        sequence.num_cached,
+        len(sequence.blocks) * state.block_tokens,
+    )
+    if sequence.row == NO_ROW:
+        yield f"{sequence.name} runs without a row"
+    if not num_cached < num_tokens < max(state.max_context, sequence.num_prompt + 1):
+        yield f"{sequence.name} has {num_tokens} tokens, {num_cached} cached, of {state.max_context}"
+    if not room - state.block_tokens < num_cached <= room:
+        yield f"{sequence.name} caches {num_cached} tokens in blocks for {room}"
+    if sequence.table != sequence.blocks:
+        yield f"{sequence.name} owns blocks {sequence.blocks}, its row says {sequence.table}"
+    if (sequence.num_past, sequence.last_token) != (num_cached, sequence.token_ids[-1]):
+        yield f"{sequence.name} has {num_cached} cached tokens, its row says {sequence.num_past}, or another end"
+    yield from _digest_violations(sequence, state)
+
+
+def _digest_violations(sequence: SequenceState, state: Snapshot) -> Iterator[str]:
+    digests: list[bytes] = []
+    full = sequence.num_cached // state.block_tokens
+    prefix.extend(digests, sequence.root, array("q", sequence.token_ids), full, state.block_tokens)
+    for block, digest in zip(sequence.blocks[:full], digests, strict=False):
+        if state.digest_of.get(block, digest) != digest:
+            yield f"block {block} of {sequence.name} is known by the digest of other tokens"
+    for block in sequence.blocks[full:]:
+        if block in state.digest_of:
+            yield f"block {block} of {sequence.name} has a digest and is not full"
+
+
+def _idle_violations(sequence: SequenceState) -> Iterator[str]:
+    if sequence.blocks or sequence.num_cached:
+        yield f"{sequence.name} waits and owns blocks {sequence.blocks}, {sequence.num_cached} tokens cached"

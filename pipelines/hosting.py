@@ -1,0 +1,296 @@
+"""What the engine host does: read the inbox, step every engine that has work, send what came out.
+
+Knows requests by peer and number; knows nothing of text, HTTP, sampling, signals or processes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import queue
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from pipelines import loading
+from pipelines.errors import BraidError, EngineError, Unavailable
+from pipelines.gate import Gate, Gone, Inbox, Peer
+from pipelines.loads import Load, Loads
+from pipelines.messages import Abort, Frame, Hello, HostState, Status, Submit, Update
+from pipelines.publishing import Publisher
+
+if TYPE_CHECKING:
+    from pipelines.engine.loop import Engine, Output
+
+log = logging.getLogger("braid.host")
+
+IDLE_S = 0.5
+"""How long an idle turn waits for mail; the heartbeat is touched at least so often."""
+STOP_S = 1.0
+"""How long the end of a host waits for a build in progress."""
+
+Key = tuple[Peer, int]
+"""A call: the connection it came by and its number there."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request in flight.  `open` holds the choices that have not ended."""
+
+    load: Load
+    node: str
+    open: set[int]
+
+
+@dataclass(frozen=True)
+class Drain:
+    """Take no new calls; end when those in flight have."""
+
+
+class Host:
+    """Owns all engines; every method but `rescan` and `drain` belongs to the thread that calls `run`.
+
+    Invariants: a call is in `_calls` exactly while one of its choices may still give an Output;
+    `load.num_calls` is the number of its entries there.
+    """
+
+    def __init__(
+        self,
+        models_dir: Path,
+        gate: Gate,
+        *,
+        scan: loading.Scan,
+        build: loading.Build,
+        loads: Loads | None = None,
+        beat: Callable[[], None] = lambda: None,
+        announce: Callable[[Status], None] = lambda status: None,
+    ) -> None:
+        """`beat` is called every turn; `announce` once, when all models settled and a worker is there."""
+        self.inbox: Inbox = queue.SimpleQueue()
+        self.state: HostState = "starting"
+        self._gate = gate
+        self._loads = loads or Loads()
+        self._loader = loading.Loader(models_dir, scan, build, lambda event: self.inbox.put((None, event)))
+        self._beat = beat
+        self._announce: Callable[[Status], None] | None = announce
+        self._peers: set[Peer] = set()
+        self._calls: dict[Key, Call] = {}
+        self._publisher = Publisher(self._loads)
+        self._readers: dict[type, Callable[[Peer, Any], None]] = {
+            Hello: self._hello,
+            Submit: self._submit,
+            Abort: self._abort,
+            Gone: self._gone,
+            Drain: self._drain,
+            loading.Loading: self._loading,
+            loading.Loaded: self._loaded,
+            loading.LoadFailed: self._load_failed,
+            loading.Removed: self._removed,
+            loading.Scanned: self._scanned,
+        }
+
+    def rescan(self) -> None:
+        """Load what is new or changed in the repository.  From any thread or signal handler."""
+        self._loader.rescan()
+
+    def drain(self) -> None:
+        """Refuse new calls, finish those in flight, then let `run` return.  From any thread or handler."""
+        self.inbox.put((None, Drain()))
+
+    def run(self) -> None:
+        """Serve until drained."""
+        self._gate.open(self.inbox)
+        self._loader.start()
+        self._loader.rescan()
+        while self.state != "draining" or self._calls:
+            self.turn()
+        self._loader.stop(STOP_S)
+        self._gate.close()
+        self._loads.close_all()
+
+    def turn(self) -> None:
+        """Read all mail (idle: wait for it a moment), step each busy engine once, tidy up."""
+        self._beat()
+        self._read_mail()
+        for load in self._loads:
+            for node, engine in load.model.engines.items():
+                if engine.has_work:
+                    self._step(load, node, engine)
+        self._publisher.publish(busy=self._busy())
+        if self._loads.close_idle():
+            self._tell_status()
+
+    def _read_mail(self) -> None:
+        try:
+            timeout_s = 0.0 if self._busy() else IDLE_S
+            peer, message = self.inbox.get(timeout=timeout_s) if timeout_s else self.inbox.get_nowait()
+            while True:
+                self._readers[type(message)](peer, message)
+                peer, message = self.inbox.get_nowait()
+        except queue.Empty:
+            return
+
+    def _busy(self) -> bool:
+        return any(engine.has_work for load in self._loads for engine in load.model.engines.values())
+
+    # What workers ask
+
+    def _hello(self, peer: Peer, message: Hello) -> None:
+        self._peers.add(peer)
+        self._gate.post([(peer, self._status())])
+        self._greet()
+
+    def _submit(self, peer: Peer, message: Submit) -> None:
+        key = (peer, message.request_id)
+        try:
+            load = self._take(message)
+            engine = load.model.engines[message.node]
+            engine.submit(key, message.prompts, message.params, n=message.n, cache_salt=message.cache_salt)
+        except Exception as error:
+            self._gate.post([(peer, Frame([_error_update(message.request_id, error)]))])
+            return
+        self._calls[key] = Call(load, message.node, set(range(len(message.prompts) * message.n)))
+        load.num_calls += 1
+
+    def _take(self, message: Submit) -> Load:
+        if self.state == "draining":
+            raise Unavailable("the server is shutting down")
+        return self._loads.find(message.model, message.load)
+
+    def _abort(self, peer: Peer, message: Abort) -> None:
+        key = (peer, message.request_id)
+        call = self._calls.get(key)
+        if call is None:
+            return
+        engine = call.load.model.engines[call.node]
+        if message.choice < 0:
+            engine.abort(key)
+            call.open.clear()
+        elif message.choice in call.open:
+            engine.abort(key, message.choice)
+            call.open.discard(message.choice)
+        self._forget_ended(key, call)
+        self._publisher.note_change()
+
+    def _gone(self, peer: Peer, message: Gone) -> None:
+        """The worker died or hung up: nobody waits for its calls."""
+        self._peers.discard(peer)
+        orphans = [request_id for other, request_id in self._calls if other is peer]
+        if orphans:
+            log.warning("a worker is gone: %d of its requests are aborted", len(orphans))
+        for request_id in orphans:
+            self._abort(peer, Abort(request_id))
+
+    # What the loader tells
+
+    def _loading(self, peer: Peer, event: loading.Loading) -> None:
+        self._loads.loading(event.folder)
+        self._tell_status()
+
+    def _loaded(self, peer: Peer, event: loading.Loaded) -> None:
+        self._loads.loaded(event.folder, event.model)
+        name, model = event.folder.name, event.model
+        log.info(
+            "loaded %s version %s in %.1f s: context %d tokens, cache %d tokens (%d bytes)",
+            *(name, event.folder.version, event.seconds),
+            *(model.max_context, model.cache_tokens, model.cache_bytes),
+        )
+        self._publisher.note_change()
+        self._tell_status()
+
+    def _load_failed(self, peer: Peer, event: loading.LoadFailed) -> None:
+        self._loads.failed(event.folder, event.problems)
+        for problem in event.problems:
+            log.error("%s version %s: %s", event.folder.name, event.folder.version, problem)
+        self._tell_status()
+
+    def _removed(self, peer: Peer, event: loading.Removed) -> None:
+        self._loads.removed(event.name)
+        self._tell_status()
+
+    def _scanned(self, peer: Peer, event: loading.Scanned) -> None:
+        if self.state == "starting":
+            self.state = "ready"
+            self._tell_status()
+            self._greet()
+
+    def _drain(self, peer: Peer, event: Drain) -> None:
+        self.state = "draining"
+        log.info("draining: %d requests in flight", len(self._calls))
+        self._tell_status()
+
+    # One step and what follows
+
+    def _step(self, load: Load, node: str, engine: Engine) -> None:
+        """One step of one engine; each worker gets one frame.  A step that raises fails its calls alone."""
+        try:
+            outputs = engine.step()
+        except Exception as error:
+            log.exception("the engine of %s failed", load.folder.name)
+            self._fail_calls(load, node, error)
+            return
+        self._publisher.note_change()
+        updates: dict[Peer, list[Update]] = defaultdict(list)
+        for output in outputs:
+            self._collect(output, updates)
+        if updates:
+            self._gate.post([(peer, Frame(frame)) for peer, frame in updates.items()])
+
+    def _collect(self, output: Output, updates: dict[Peer, list[Update]]) -> None:
+        key = cast(Key, output.key)
+        call = self._calls.get(key)
+        if call is None:
+            return
+        peer, request_id = key
+        updates[peer].append(_update(request_id, output))
+        if output.finish is not None:
+            call.open.discard(output.choice)
+            self._forget_ended(key, call)
+
+    def _fail_calls(self, load: Load, node: str, error: Exception) -> None:
+        for key, call in list(self._calls.items()):
+            if call.load is load and call.node == node:
+                peer, request_id = key
+                self._gate.post([(peer, Frame([_error_update(request_id, error)]))])
+                self._abort(peer, Abort(request_id))
+
+    def _forget_ended(self, key: Key, call: Call) -> None:
+        if not call.open and self._calls.pop(key, None) is not None:
+            call.load.num_calls -= 1
+
+    # Status and numbers
+
+    def _status(self) -> Status:
+        return Status(os.getpid(), self.state, self._loads.statuses())
+
+    def _tell_status(self) -> None:
+        status = self._status()
+        self._gate.post([(peer, status) for peer in self._peers])
+
+    def _greet(self) -> None:
+        if self._announce is not None and self._peers and self.state == "ready":
+            announce, self._announce = self._announce, None
+            announce(self._status())
+
+
+def _update(request_id: int, output: Output) -> Update:
+    return Update(
+        request_id,
+        output.choice,
+        output.token_ids,
+        output.logprobs,
+        output.finish,
+        output.stop_token_id,
+        output.error,
+        output.num_cached,
+    )
+
+
+def _error_update(request_id: int, error: Exception) -> Update:
+    """The request fails.  What is not a BraidError is our fault: logged, and not shown to the client."""
+    if not isinstance(error, BraidError):
+        log.error("a request failed", exc_info=error)
+        error = EngineError("the engine failed on this request; see the server's log")
+    return Update(request_id, 0, [], finish="error", error=error.message, error_status=error.status)

@@ -1,0 +1,61 @@
+"""Both ends of the wire in one process: the engine host as a thread of whoever holds the client.
+
+For `braid serve --in-process`, tests and scripts.  A step that holds the GIL delays everything else here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+from pipelines import loading
+from pipelines.gate import DirectGate
+from pipelines.hosting import Host
+from pipelines.messages import Status
+from pipelines.wire import EngineClient
+
+log = logging.getLogger("braid.host")
+
+DRAIN_S = 10.0
+"""How long `close` waits for the engine thread."""
+
+
+class InProcessClient(EngineClient):
+    """An EngineClient that owns its host: `start` starts the thread, `close` drains and joins it."""
+
+    def __init__(
+        self,
+        models_dir: Path,
+        *,
+        scan: loading.Scan | None = None,
+        build: loading.Build | None = None,
+        announce: Callable[[Status], None] = lambda status: None,
+    ) -> None:
+        from pipelines import host, repository
+
+        gate = DirectGate()
+        super().__init__(gate.connect)
+        self.host = Host(
+            models_dir, gate, scan=scan or repository.scan, build=build or host.build, announce=announce
+        )
+        self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+        await super().start()
+
+    async def close(self) -> None:
+        await super().close()
+        self.host.drain()
+        await asyncio.to_thread(self._thread.join, DRAIN_S)
+
+    def _run(self) -> None:
+        try:
+            self.host.run()
+        except Exception:
+            log.exception("the engine thread failed")
+            self._loop.call_soon_threadsafe(self.lost)

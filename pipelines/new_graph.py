@@ -1,0 +1,135 @@
+"""The graph of an exported model that has none: `braid new-graph` writes it, and the folder is served by it.
+
+Looks at file names, config.json and the chat template; opens no model.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+MODEL_FILES = {"openvino": "openvino_model.xml", "onnx": "model.onnx"}
+"""Kind of export → its model file, in the order of preference."""
+BESIDE = ("tokenizer.json", "config.json")
+"""What must lie beside the model file."""
+PLACES = (".", "model")
+"""Where an export may lie in a model's folder."""
+GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+"""How the names of architectures that generate text end."""
+
+TOOL_MARKS = {"hermes": "<tool_call>"}
+REASONING_MARKS = {"qwen3": "<think>"}
+"""Name of a parser → what a chat template says when the model was taught its format."""
+
+HEADER = "# Made by `braid new-graph` from the files of this folder; change what you like.\n"
+
+
+@dataclass(frozen=True)
+class Export:
+    """An exported model: `place` is its folder, `prefix` is what its files' names begin with in a graph."""
+
+    kind: str
+    place: Path
+    prefix: str
+
+    def names(self, name: str) -> str | None:
+        """The file as a graph names it, None when it is not there."""
+        return self.prefix + name if (self.place / name).is_file() else None
+
+
+def recognise(folder: Path) -> str | None:
+    """`openvino` or `onnx` when the folder holds an exported model that generates text, else None."""
+    export = find_export(folder)
+    return export.kind if export else None
+
+
+def find_export(folder: Path) -> Export | None:
+    """The export in `folder` or in its subfolder `model`."""
+    for place in PLACES:
+        where = folder / place
+        if not all((where / name).is_file() for name in BESIDE) or not _generates(where):
+            continue
+        for kind, name in MODEL_FILES.items():
+            if (where / name).is_file():
+                return Export(kind, where, "" if place == "." else f"{place}/")
+    return None
+
+
+def new_graph(folder: Path) -> str:
+    """The text of a graph.yaml for the export in `folder`: chat with a chat template, else completion.
+
+    Raises ValueError when there is no export that Braid recognises.
+    """
+    export = find_export(folder)
+    if export is None:
+        wanted = " or ".join(MODEL_FILES.values())
+        raise ValueError(f"{folder} holds no exported language model: {wanted} beside {' and '.join(BESIDE)}")
+    template_file, template = _chat_template(export)
+    tokenizer = export.prefix + "tokenizer.json"
+    lines = [HEADER + "version: 1", f"task: {'chat' if template_file else 'completion'}", "nodes:"]
+    if template_file:
+        lines.append(f"  prompt: {{type: chat_template, template: {template_file}}}")
+    source = "prompt" if template_file else "request.prompts"
+    lines.append(f"  tokens: {{type: tokenize, from: {source}, tokenizer: {tokenizer}}}")
+    lines += _generation(export)
+    lines.append(f"  text: {{type: detokenize, from: generated, tokenizer: {tokenizer}}}")
+    if template_file:
+        lines.append(f"  reply: {{type: parse_reply, from: text{_parsers(template)}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _generation(export: Export) -> list[str]:
+    model = export.prefix + MODEL_FILES[export.kind]
+    defaults = export.names("generation_config.json")
+    return [
+        "  generated:",
+        "    type: scheduler",
+        "    from: tokens",
+        "    max_sequences: 64",
+        "    max_step_tokens: 512  # prompt chunks and decode tokens share one step",
+        "    cache: {reuse_prefixes: true}  # add memory_gb to bound it; else part of the free memory",
+        "    body:",
+        f"      logits: {{type: model, from: step, path: {model}, device: cpu}}",
+        f"      next: {{type: sampler, from: logits{f', defaults: {defaults}' if defaults else ''}}}",
+    ]
+
+
+def _chat_template(export: Export) -> tuple[str | None, str]:
+    """The file that holds the chat template, as a graph names it, and the template's text."""
+    if file := export.names("chat_template.jinja"):
+        return file, (export.place / "chat_template.jinja").read_text(encoding="utf-8", errors="replace")
+    template = _json(export.place / "tokenizer_config.json").get("chat_template")
+    if isinstance(template, list):  # several named templates; "default" serves plain chat
+        named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
+        template = named.get("default")
+    if isinstance(template, str):
+        return export.prefix + "tokenizer_config.json", template
+    return None, ""
+
+
+def _parsers(template: str) -> str:
+    """The settings of `parse_reply` that the template's own words ask for."""
+    found = ""
+    for setting, marks in (("reasoning", REASONING_MARKS), ("tools", TOOL_MARKS)):
+        name = next((name for name, mark in marks.items() if mark in template), None)
+        found += f", {setting}: {name}" if name else ""
+    return found
+
+
+def _generates(place: Path) -> bool:
+    """Whether config.json names an architecture that generates text, or names none."""
+    architectures = _json(place / "config.json").get("architectures")
+    if not isinstance(architectures, list) or not architectures:
+        return True
+    return any(str(each).endswith(GENERATES) for each in architectures)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """The object in a file; {} when there is none that can be read."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return content if isinstance(content, dict) else {}

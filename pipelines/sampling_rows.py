@@ -1,0 +1,189 @@
+"""What the sampler keeps of each sequence from step to step: parameters by row, and state that grows cheaply.
+
+Knows rows, ids and counts; knows nothing of logits, text or the model.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pipelines.sampling import SamplingParams
+
+
+class SamplingRows:
+    """Parameters and state of the sequences that hold the rows of a step, kept from step to step.
+
+    Arrays are indexed by row; a row that no sequence holds is greedy and has no edits.
+    `num_outputs[row]` counts the output tokens so far: with the row's key it is all that a random number
+    depends on, so a sequence draws the same tokens in any batch, in any row, and after a preemption.
+    `edits[row]` is None, or what changes single logits of the row before a token is chosen.
+    Owned by the thread that runs the engine.
+    """
+
+    def __init__(self, num_rows: int, vocab_size: int) -> None:
+        self.num_rows = num_rows
+        self.vocab_size = vocab_size
+        self.temperature = np.zeros(num_rows, np.float32)
+        self.min_p = np.zeros(num_rows, np.float32)
+        self.top_k = np.full(num_rows, vocab_size, np.int64)
+        self.top_p = np.ones(num_rows, np.float32)
+        self.keys = np.zeros(num_rows, np.uint64)
+        self.num_outputs = np.zeros(num_rows, np.int64)
+        self.num_logprobs = np.full(num_rows, -1, np.int64)  # -1: none
+        self.edits: list[RowEdits | None] = [None] * num_rows
+        self.edited = np.zeros(num_rows, np.bool_)
+
+    def set(
+        self,
+        row: int,
+        params: SamplingParams,
+        prompt_ids: Sequence[int],
+        output_ids: Sequence[int],
+        choice: int,
+        end_token_ids: Sequence[int],
+    ) -> None:
+        """Give the row to a sequence; after a preemption again, with the output so far.
+
+        Ids must lie in the vocabulary (`check_ids`).  `end_token_ids` are impossible before `min_tokens`.
+        """
+        self.temperature[row] = params.temperature
+        self.min_p[row] = params.min_p
+        self.top_k[row] = params.top_k if 0 < params.top_k < self.vocab_size else self.vocab_size
+        self.top_p[row] = params.top_p
+        self.keys[row] = random_key(params.seed, choice)
+        self.num_outputs[row] = len(output_ids)
+        self.num_logprobs[row] = -1 if params.logprobs is None else min(params.logprobs, self.vocab_size)
+        needed = has_edits(params)
+        self.edited[row] = needed
+        self.edits[row] = RowEdits(params, prompt_ids, output_ids, end_token_ids) if needed else None
+
+    def append(self, row: int, token_id: int) -> None:
+        """An output token of the row's sequence was committed."""
+        self.num_outputs[row] += 1
+        edits = self.edits[row]
+        if edits is not None:
+            edits.append(token_id)
+
+    def clear(self, row: int) -> None:
+        """No sequence holds the row any more."""
+        self.temperature[row] = 0
+        self.num_logprobs[row] = -1
+        self.edited[row] = False
+        self.edits[row] = None
+
+
+class RowEdits:
+    """What changes single logits of one row.  Arrays of ids are int64 and hold each id once.
+
+    Memory is bounded by the vocabulary and by the longest bad word, whatever the output's length.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        prompt_ids: Sequence[int],
+        output_ids: Sequence[int],
+        end_token_ids: Sequence[int],
+    ) -> None:
+        self.params = params
+        self.num_outputs = len(output_ids)
+        self.restricts = params.allowed_token_ids is not None
+        self.allowed = np.unique(_ids(params.allowed_token_ids or ()))
+        self.banned = _ids([word[0] for word in params.bad_words_ids if len(word) == 1])
+        self.phrases = [word for word in params.bad_words_ids if len(word) > 1]
+        self.tail = TokenTail(output_ids, max(map(len, self.phrases), default=1) - 1)
+        self.end_token_ids = _ids(end_token_ids)
+        self.bias_ids = _ids(list(params.logit_bias))
+        self.bias = np.array(list(params.logit_bias.values()), np.float32)
+        self.repeats = params.repetition_penalty != 1
+        self.counts = params.presence_penalty != 0 or params.frequency_penalty != 0
+        self.remembers = self.repeats or self.counts
+        self.seen = SeenTokens(prompt_ids if self.repeats else (), output_ids if self.remembers else ())
+
+    def append(self, token_id: int) -> None:
+        self.num_outputs += 1
+        if self.phrases:
+            self.tail.append(token_id)
+        if self.remembers:
+            self.seen.append(token_id)
+
+    def bans(self) -> NDArray[np.int64]:
+        """Ids that would complete a bad word now.  May repeat an id."""
+        completed = [word[-1] for word in self.phrases if self.tail.ends_with(word[:-1])]
+        return np.concatenate([self.banned, _ids(completed)]) if completed else self.banned
+
+
+class TokenTail:
+    """The last `length` output tokens."""
+
+    def __init__(self, token_ids: Sequence[int], length: int) -> None:
+        self.tokens = deque(token_ids[-length:] if length else (), maxlen=length)
+
+    def append(self, token_id: int) -> None:
+        self.tokens.append(token_id)
+
+    def ends_with(self, token_ids: Sequence[int]) -> bool:
+        missing = len(self.tokens) - len(token_ids)
+        return missing >= 0 and all(self.tokens[missing + i] == token for i, token in enumerate(token_ids))
+
+
+class SeenTokens:
+    """The distinct tokens of a prompt and its output, and how often each stands in the output.
+
+    The first `size` entries of `ids` (int64) and `counts` (float32) are valid; `place[ids[i]] == i`.
+    """
+
+    def __init__(self, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> None:
+        self.ids = np.unique(_ids(prompt_ids))
+        self.size = len(self.ids)
+        self.counts = np.zeros(self.size, np.float32)
+        self.place = dict(zip(self.ids.tolist(), range(self.size), strict=True))
+        for token_id in output_ids:
+            self.append(token_id)
+
+    def append(self, token_id: int) -> None:
+        at = self.place.setdefault(token_id, self.size)
+        if at == self.size:
+            self._grow()
+            self.ids[at], self.counts[at] = token_id, 0
+            self.size += 1
+        self.counts[at] += 1
+
+    def _grow(self) -> None:
+        if self.size == len(self.ids):
+            room = max(64, self.size // 2)
+            self.ids = np.concatenate([self.ids, np.zeros(room, np.int64)])
+            self.counts = np.concatenate([self.counts, np.zeros(room, np.float32)])
+
+
+def has_edits(params: SamplingParams) -> bool:
+    """Whether any stage may change this request's logits."""
+    return bool(
+        params.allowed_token_ids is not None
+        or params.bad_words_ids
+        or params.min_tokens > 0
+        or params.logit_bias
+        or params.repetition_penalty != 1
+        or params.presence_penalty != 0
+        or params.frequency_penalty != 0
+    )
+
+
+def random_key(seed: int, choice: int) -> np.uint64:
+    """The key of a choice's random numbers: the seed itself for choice 0, else both mixed (SplitMix64)."""
+    key = (seed + choice * 0x9E3779B97F4A7C15) % 2**64
+    if choice:
+        key = (key ^ key >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        key = (key ^ key >> 27) * 0x94D049BB133111EB % 2**64
+        key ^= key >> 31
+    return np.uint64(key)
+
+
+def _ids(token_ids: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(token_ids, np.int64)

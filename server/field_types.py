@@ -1,0 +1,157 @@
+"""Types of request fields: what JSON may hold there, and what the client is told when it holds something else.
+
+Numbers are numbers (no text, no booleans; 5.0 is a whole number); ranges and their texts follow vLLM.
+Knows nothing of endpoints or of what a field does.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, StrictStr, ValidationInfo
+from pydantic_core import PydanticCustomError
+
+from server.fields import shown
+
+MAX_TOKEN_ID = 2**31 - 1
+MAX_NUM_CHOICES = 128
+MAX_STOPS = 16
+MAX_STOP_CHARS = 1024
+MAX_BAD_WORDS = 128
+MAX_LOGPROBS = 20
+MAX_CACHE_SALT_CHARS = 128
+
+
+def fault(text: str) -> PydanticCustomError:
+    """A validation error with `text` for the client."""
+    return PydanticCustomError("fault", "{text}", {"text": text})
+
+
+def whole(value: Any) -> Any:
+    """An int, or a float that is one."""
+    if type(value) is float and value.is_integer():
+        return int(value)
+    if value is not None and type(value) is not int:
+        raise fault(f"must be an integer, got {shown(value)}")
+    return value
+
+
+def number(value: Any) -> Any:
+    """An int or a finite float."""
+    if value is None or type(value) is int:
+        return value
+    if type(value) is not float or not math.isfinite(value):
+        raise fault(f"must be a number, got {shown(value)}")
+    return value
+
+
+def check(allowed: Callable[[Any], bool], text: str) -> AfterValidator:
+    """Refuse a value that is not `allowed`; `text` may use {name} and {got}."""
+
+    def checked(value: Any, info: ValidationInfo) -> Any:
+        if value is not None and not allowed(value):
+            raise fault(text.format(name=info.field_name, got=value))
+        return value
+
+    return AfterValidator(checked)
+
+
+def listed(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+Whole = Annotated[int, BeforeValidator(whole)]
+Number = Annotated[float, BeforeValidator(number)]
+
+NumChoices = Annotated[
+    Whole,
+    check(lambda n: n >= 1, "{name} must be at least 1, got {got}."),
+    check(lambda n: n <= MAX_NUM_CHOICES, f"{{name}} must be at most {MAX_NUM_CHOICES}, got {{got}}."),
+]
+NumTokens = Annotated[Whole, check(lambda n: n >= 1, "{name} must be at least 1, got {got}.")]
+MinTokens = Annotated[
+    Whole,
+    check(lambda n: 0 <= n <= MAX_TOKEN_ID, "{name} must be greater than or equal to 0, got {got}."),
+]
+Temperature = Annotated[
+    Number,
+    check(lambda t: t >= 0, "{name} must be non-negative, got {got}."),
+    check(lambda t: t <= 2, "{name} must be in [0, 2], got {got}."),
+]
+TopP = Annotated[Number, check(lambda p: 0 < p <= 1, "{name} must be in (0, 1], got {got}.")]
+TopK = Annotated[
+    Whole,
+    check(lambda k: -1 <= k <= MAX_TOKEN_ID, "{name} must be 0 (disable), or at least 1, got {got}."),
+]
+MinP = Annotated[Number, check(lambda p: 0 <= p <= 1, "{name} must be in [0, 1], got {got}.")]
+RepetitionPenalty = Annotated[
+    Number,
+    check(lambda p: p > 0, "{name} must be greater than zero, got {got}."),
+    check(lambda p: p <= 1e6, "{name} must be at most 1e6, got {got}."),
+]
+Penalty = Annotated[Number, check(lambda p: -2 <= p <= 2, "{name} must be in [-2, 2], got {got}.")]
+Seed = Annotated[
+    Whole, check(lambda s: -(2**63) <= s < 2**63, "{name} must fit a signed 64-bit integer, got {got}.")
+]
+NumLogprobs = Annotated[
+    Whole,
+    check(lambda k: k >= 0, f"`{{name}}` must be in [0, {MAX_LOGPROBS}], got {{got}}."),
+    check(
+        lambda k: k <= MAX_LOGPROBS,
+        "Requested sample logprobs of {got}, which is greater than max allowed: " + str(MAX_LOGPROBS),
+    ),
+]
+Stops = Annotated[
+    list[StrictStr],
+    BeforeValidator(listed),
+    check(lambda stops: len(stops) <= MAX_STOPS, f"{{name}} may hold {MAX_STOPS} strings at most."),
+    check(all, "{name} cannot contain an empty string."),
+    check(
+        lambda stops: all(len(stop) <= MAX_STOP_CHARS for stop in stops),
+        f"{{name}} strings may have {MAX_STOP_CHARS} characters at most.",
+    ),
+]
+TokenIds = Annotated[
+    list[Whole],
+    check(
+        lambda ids: all(0 <= token_id <= MAX_TOKEN_ID for token_id in ids),
+        "{name} must hold token ids, integers from 0 to the size of the vocabulary.",
+    ),
+]
+AllowedIds = Annotated[TokenIds, check(bool, "{name} is not None and empty!")]
+BadWords = Annotated[
+    list[StrictStr],
+    check(
+        lambda words: all(word.strip() for word in words),
+        "{name} cannot contain an empty string. Got {name}={got}",
+    ),
+    check(lambda words: len(words) <= MAX_BAD_WORDS, f"{{name}} may hold {MAX_BAD_WORDS} words at most."),
+    check(
+        lambda words: sum(map(len, words)) <= MAX_BAD_WORDS * 64,
+        f"{{name}} may have {MAX_BAD_WORDS * 64} characters together.",
+    ),
+]
+CacheSalt = Annotated[
+    StrictStr,
+    check(
+        lambda salt: 0 < len(salt) <= MAX_CACHE_SALT_CHARS and not set(salt) & set("@/\\\0"),
+        f"Parameter '{{name}}' must be 1 to {MAX_CACHE_SALT_CHARS} characters and must not contain "
+        "'@', '/', '\\', or NUL.",
+    ),
+]
+
+
+def biases(value: dict[str, float]) -> dict[int, float]:
+    """`logit_bias`: token ids as text → values clamped to ±100, as vLLM does."""
+    bad = [key for key in value if not (key.isascii() and key.isdecimal())]
+    if bad:
+        raise fault(f"logit_bias holds keys that cannot be converted to integer token IDs: {shown(bad[:3])}")
+    large = [key for key in value if len(key) > 10 or int(key) > MAX_TOKEN_ID]
+    if large:
+        raise fault(f"token_id(s) {shown(large[:3])} in logit_bias contain out-of-vocab token ids.")
+    return {int(key): max(-100.0, min(100.0, bias)) for key, bias in value.items()}
+
+
+LogitBias = Annotated[dict[str, Number], AfterValidator(biases)]

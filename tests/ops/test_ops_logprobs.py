@@ -1,0 +1,72 @@
+"""Log-probabilities, ranks and alternatives against float64 and a full sort."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ops.logprobs import gather_logprobs
+
+
+def plain(row, token, k):
+    """float64 log-softmax, and ids sorted by (likelier, lower)."""
+    wide = row.astype(np.float64)
+    logprobs = wide - (wide.max() + np.log(np.exp(wide - wide.max()).sum()))
+    order = sorted(range(len(row)), key=lambda other: (-row[other], other))
+    return logprobs[token], order.index(token) + 1, order[:k], logprobs[order[:k]]
+
+
+@given(
+    st.integers(1, 5),
+    st.sampled_from([1, 2, 30, 2500]),
+    st.integers(0, 20),
+    st.sampled_from([0, 1, 8]),
+    st.integers(0, 2**32 - 1),
+)
+def test_logprobs_ranks_and_alternatives_are_those_of_a_full_sort(num_rows, vocab, k, scale, seed):
+    random = np.random.default_rng(seed)
+    logits = np.round(random.standard_normal((num_rows, vocab)) * scale, 1).astype(np.float32)
+    tokens, k = random.integers(0, vocab, num_rows), min(k, vocab)
+    logits[random.random(logits.shape) < 0.2] = -np.inf
+    logits[:, 0] = 1.5
+    before = logits.copy()
+    found = gather_logprobs(logits, np.arange(num_rows), tokens, k)
+    np.testing.assert_array_equal(logits, before)
+    for row in range(num_rows):
+        logprob, rank, top_ids, top = plain(logits[row], tokens[row], k)
+        assert found.ranks[row] == rank
+        assert found.top_ids[row].tolist() == top_ids
+        np.testing.assert_allclose(found.chosen[row], logprob, atol=2e-5)
+        np.testing.assert_allclose(found.top[row], top, atol=2e-5)
+
+
+def test_only_the_named_rows_are_reported_in_their_order():
+    logits = np.arange(12, dtype=np.float32).reshape(3, 4) * [[1], [-1], [2]]
+    found = gather_logprobs(logits.astype(np.float32), np.array([2, 0]), np.array([3, 0]), 2)
+    assert found.ranks.tolist() == [1, 4]
+    assert found.top_ids.tolist() == [[3, 2], [3, 2]]
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -np.inf])
+def test_a_row_without_a_finite_maximum_has_no_probabilities(odd):
+    logits = np.full((1, 6), odd, np.float32)
+    found = gather_logprobs(logits, np.array([0]), np.array([2]), 3)
+    assert found.chosen.tolist() == [-np.inf]
+    assert found.top.tolist() == [[-np.inf] * 3]
+
+
+def test_a_row_is_reported_bit_by_bit_the_same_alone_and_in_a_batch():
+    random = np.random.default_rng(1)
+    logits, tokens = random.standard_normal((9, 40_001), dtype=np.float32) * 4, random.integers(0, 40_001, 9)
+    together = gather_logprobs(logits, np.arange(9), tokens, 5)
+    for row in range(9):
+        alone = gather_logprobs(logits[row : row + 1], np.array([0]), tokens[row : row + 1], 5)
+        for values, one in zip(together, alone, strict=True):
+            np.testing.assert_array_equal(values[row : row + 1], one)
+
+
+def test_no_rows_give_nothing():
+    none = np.zeros(0, np.int64)
+    found = gather_logprobs(np.zeros((0, 5), np.float32), none, none, 2)
+    assert found.chosen.shape == (0,)
+    assert found.top_ids.shape == (0, 2)

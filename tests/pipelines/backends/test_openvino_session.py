@@ -1,0 +1,158 @@
+"""A session by itself: sizes, steps without logits, copied blocks, settings that the device does not have."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pipelines.backends.errors import ModelError
+from pipelines.backends.openvino import (
+    OpenVINOSession,
+    OpenVINOSettings,
+    checked_properties,
+    flat_blocks,
+    read_max_context,
+)
+from pipelines.engine.feed import Step
+
+EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
+PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
+
+
+def step(ids, past: int, blocks: list[int], logits_at: list[int], copies=()) -> Step:
+    """One sequence: `ids` after `past` tokens, in `blocks`."""
+    return Step(
+        token_ids=np.asarray(ids, np.int64),
+        positions=np.arange(past, past + len(ids), dtype=np.int64),
+        starts=np.array([0, len(ids)], np.int32),
+        num_past=np.array([past], np.int32),
+        block_table=np.array([[*blocks, -1]], np.int32),
+        num_blocks=np.array([len(blocks)], np.int32),
+        max_context=past + len(ids),
+        logits_at=np.array(logits_at, np.int64),
+        logits_rows=np.arange(len(logits_at), dtype=np.int32),
+        copies=np.array(copies, np.int32).reshape(-1, 2),
+        sampling=None,
+    )
+
+
+@pytest.fixture
+def session(exported):
+    opened = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+    opened.allocate(8)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.slow
+def test_facts_are_read_from_the_model(session):
+    assert (session.block_tokens, session.vocab_size, session.max_context) == (32, 320, 512)
+    layers, sides, heads, head_size, float32_bytes = 3, 2, 1, 32, 4
+    assert session.block_bytes == layers * sides * heads * 32 * head_size * float32_bytes
+    facts = session.describe()
+    assert (facts["device"], facts["precision"], facts["kv_cache"]) == ("cpu", "f32", "f32")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kv_cache", "less_than"), [("u8", 0.4), ("u4", 0.3)])
+def test_a_smaller_cache_type_takes_smaller_blocks(session, exported, kv_cache, less_than):
+    path = exported("llama")[1] / "openvino_model.xml"
+    small = OpenVINOSession(path, OpenVINOSettings(kv_cache=kv_cache, precision="f32"))
+    assert small.block_tokens == session.block_tokens
+    assert small.block_bytes < session.block_bytes * less_than
+    small.allocate(4)
+    both = [one.run(step(PROMPT, 0, [2, 1], [len(PROMPT) - 1]))[0].copy() for one in (small, session)]
+    assert np.corrcoef(both)[0, 1] > 0.9
+
+
+@pytest.mark.slow
+def test_logits_are_writable_float32(session):
+    logits = session.run(step(PROMPT, 0, [0, 1], [49, 10]))
+    assert (logits.shape, logits.dtype) == ((2, 320), np.float32)
+    logits[:] = 0
+
+
+@pytest.mark.slow
+def test_a_chunk_without_logits_still_fills_the_cache(session):
+    whole = session.run(step(PROMPT, 0, [0, 1], [49])).copy()
+    assert session.run(step(PROMPT[:40], 0, [5, 6], [])).shape == (0, 320)
+    np.testing.assert_allclose(session.run(step(PROMPT[40:], 40, [5, 6], [9])), whole, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_copied_block_holds_the_same_keys_and_values(session):
+    session.run(step(PROMPT[:40], 0, [3, 4], []))
+    expected = session.run(step(PROMPT[40:], 40, [3, 4], [9])).copy()
+    copied = session.run(step(PROMPT[40:], 40, [3, 7], [9], copies=[(4, 7)]))
+    np.testing.assert_array_equal(copied, expected)
+
+
+@pytest.mark.slow
+def test_sequences_in_one_step_do_not_touch_each_other(session):
+    alone = session.run(step(PROMPT, 0, [0, 1], [49])).copy()
+    first, second = step(PROMPT, 0, [0, 1], [49]), step(PROMPT[:7], 0, [2], [6])
+    both = replace(
+        first,
+        token_ids=np.concatenate([first.token_ids, second.token_ids]),
+        positions=np.concatenate([first.positions, second.positions]),
+        starts=np.array([0, 50, 57], np.int32),
+        num_past=np.zeros(2, np.int32),
+        block_table=np.array([[0, 1], [2, 999]], np.int32),
+        num_blocks=np.array([2, 1], np.int32),
+        logits_at=np.array([49, 56]),
+        logits_rows=np.array([0, 1], np.int32),
+    )
+    np.testing.assert_allclose(session.run(both)[:1], alone, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_a_cache_type_that_the_device_refuses_is_named(exported):
+    with pytest.raises(ModelError, match=r"cannot compile .* for cpu: Wrong value i8 .*KV_CACHE_PRECISION"):
+        OpenVINOSession(exported("llama")[1] / "openvino_model.xml", OpenVINOSettings(kv_cache="i8"))
+
+
+def test_an_absent_device_is_named_with_those_that_are_here():
+    with pytest.raises(ModelError, match=r"device gpu\.7 is not here; OpenVINO sees: .*cpu"):
+        checked_properties(OpenVINOSettings(device="gpu.7"))
+
+
+def test_a_property_that_the_device_lacks_is_named(monkeypatch):
+    monkeypatch.setattr(OpenVINOSettings, "properties", lambda self: {"NO_SUCH_PROPERTY": "1"})
+    with pytest.raises(ModelError, match=r"device cpu has no NO_SUCH_PROPERTY"):
+        checked_properties(OpenVINOSettings())
+
+
+def test_settings_that_are_not_set_are_left_to_the_device():
+    assert checked_properties(OpenVINOSettings()) == {"PERFORMANCE_HINT": "LATENCY"}
+
+
+def test_blocks_are_flattened_in_order_without_undefined_entries():
+    table = np.array([[4, 9, -1, -1], [7, -1, -1, -1], [1, 2, 3, -1]], np.int32)
+    blocks, begins = flat_blocks(table, np.array([2, 1, 3], np.int32))
+    assert blocks.tolist() == [4, 9, 7, 1, 2, 3]
+    assert begins.tolist() == [0, 2, 3, 6]
+    assert (blocks.dtype, begins.dtype) == (np.int32, np.int32)
+
+
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [
+        ({"n_ctx": 5, "max_position_embeddings": 77}, 77),
+        ({"seq_length": 64}, 64),
+        ({"text_config": {"max_position_embeddings": 9}}, 9),
+    ],
+)
+def test_the_context_length_is_the_first_field_that_is_there(config, expected, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config))
+    assert read_max_context(path) == expected
+
+
+def test_a_config_without_a_context_length_says_what_to_add(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text("{}")
+    with pytest.raises(ModelError, match=r"names no context length; add one of max_position_embeddings"):
+        read_max_context(path)

@@ -1,0 +1,159 @@
+"""An engine over a `FakeSession`, watched: every step and every state in between is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+
+import numpy as np
+from msgspec import structs
+
+from pipelines.backends.fake import FakeSession, fake_logits
+from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.invariants import snapshot, violations
+from pipelines.engine.loop import Engine, Output
+from pipelines.engine.policy import EngineSettings
+from pipelines.sampling import SamplingParams, SamplingRows, sample
+
+VOCAB_SIZE = 97
+
+
+@dataclass
+class Text:
+    """All that one choice gave."""
+
+    token_ids: list[int] = field(default_factory=list)
+    finish: str | None = None
+    stop_token_id: int | None = None
+    num_cached: int = 0
+    outputs: list[Output] = field(default_factory=list)
+
+
+class Rig:
+    """`texts[key, choice]` is what came so far; `steps` are the steps that were computed."""
+
+    def __init__(
+        self,
+        max_sequences: int = 4,
+        max_step_tokens: int = 16,
+        num_blocks: int = 64,
+        block_tokens: int = 4,
+        max_context: int = 200,
+        eos_token_ids: frozenset[int] = frozenset(),
+        reuse_prefixes: bool = True,
+        poison: int | None = None,
+    ) -> None:
+        self.session = FakeSession(VOCAB_SIZE, block_tokens, max_context, poison=poison)
+        self.session.allocate(num_blocks)
+        settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes)
+        self.before: Callable[[Step], None] = lambda step: None
+        self.steps: list[Step] = []
+        self.texts: dict[tuple[Hashable, int], Text] = {}
+        self.engine = Engine(
+            self._body, settings, num_blocks, block_tokens, VOCAB_SIZE, max_context, eos_token_ids
+        )
+
+    def _body(self, step: Step) -> Sampled:
+        check_step(step, self.engine.scheduler.settings.max_step_tokens, self.session)
+        self.steps.append(step)
+        self.before(step)
+        return sample(Logits(self.session.run(step), step))
+
+    def submit(self, key: Hashable, *prompts: list[int], n: int = 1, salt: str = "", **params: object) -> None:
+        wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
+        self.engine.submit(key, list(prompts), wanted, n, salt)
+        for choice in range(len(prompts) * n):
+            self.texts[key, choice] = Text()
+
+    def step(self) -> list[Output]:
+        outputs = self.engine.step()
+        assert violations(snapshot(self.engine)) == []
+        for output in outputs:
+            text = self.texts[output.key, output.choice]
+            assert text.finish is None, f"{output} came after the end"
+            text.outputs.append(output)
+            text.token_ids += output.token_ids
+            text.finish, text.stop_token_id = output.finish, output.stop_token_id
+            text.num_cached = output.num_cached
+        return outputs
+
+    def abort(self, key: Hashable, choice: int | None = None) -> None:
+        self.engine.abort(key, choice)
+        assert violations(snapshot(self.engine)) == []
+
+    def run(self, max_steps: int = 3000) -> None:
+        """Until nothing is left; everything must have been given back."""
+        for _ in range(max_steps):
+            if not self.engine.has_work:
+                break
+            self.step()
+        counts = self.engine.counts()
+        assert (counts.running, counts.waiting, counts.blocks_used) == (0, 0, 0)
+        assert self.engine.step() == []
+
+
+def check_step(step: Step, max_step_tokens: int, session: FakeSession) -> None:
+    """What `Step` promises."""
+    counts = np.diff(step.starts)
+    assert step.starts[0] == 0
+    assert (counts >= 1).all()
+    assert step.num_tokens == step.starts[-1] == len(step.positions) <= max_step_tokens
+    assert (step.num_past + counts <= step.num_blocks * session.block_tokens).all()
+    assert step.max_context == (step.num_past + counts).max()
+    assert step.block_table.shape == (step.num_seqs, step.num_blocks.max())
+    within = np.concatenate([past + np.arange(count) for past, count in zip(step.num_past, counts, strict=True)])
+    assert (step.positions == within).all()
+    assert len(np.unique(step.logits_rows)) == step.num_logits
+    assert not set(step.copies[:, 0].tolist()) & set(step.copies[:, 1].tolist())
+    for name in ("token_ids", "positions", "logits_at"):
+        assert getattr(step, name).dtype == np.int64, name
+    for name in ("starts", "num_past", "block_table", "num_blocks", "logits_rows", "copies"):
+        assert getattr(step, name).dtype == np.int32, name
+
+
+def alone(
+    prompt: list[int],
+    params: SamplingParams,
+    choice: int = 0,
+    eos_token_ids: frozenset[int] = frozenset(),
+    max_context: int = 200,
+) -> Text:
+    """What a prompt gives with no engine at all: hash the whole context, sample, append."""
+    params = structs.replace(params, logprobs=None)
+    plain = params.temperature == 0 and params.min_tokens == 0 and params.repetition_penalty == 1
+    ends = set(params.stop_token_ids) | (set() if params.ignore_eos else eos_token_ids)
+    rows = SamplingRows(1, VOCAB_SIZE)
+    rows.set(0, params, prompt, [], choice, sorted(ends))
+    ids, text = list(prompt), Text()
+    while text.finish is None:
+        values = fake_logits([np.array(ids, np.int64)], VOCAB_SIZE)
+        token_id = int(values.argmax() if plain else sample(Logits(values, lone_step(rows))).token_ids[0])
+        if token_id in ends:
+            text.finish = "stop"
+            if params.ignore_eos or token_id not in eos_token_ids:
+                text.stop_token_id = token_id
+            break
+        rows.append(0, token_id)
+        ids.append(token_id)
+        text.token_ids.append(token_id)
+        if len(text.token_ids) == params.max_tokens or len(ids) == max_context:
+            text.finish = "length"
+    return text
+
+
+def lone_step(rows: SamplingRows) -> Step:
+    """One logit for row 0; the rest of the step is never read by the sampler."""
+    zero, one = np.zeros(1, np.int32), np.ones(1, np.int32)
+    return Step(
+        token_ids=np.zeros(1, np.int64),
+        positions=np.zeros(1, np.int64),
+        starts=np.array([0, 1], np.int32),
+        num_past=zero,
+        block_table=np.zeros((1, 1), np.int32),
+        num_blocks=one,
+        max_context=1,
+        logits_at=np.zeros(1, np.int64),
+        logits_rows=zero,
+        copies=np.zeros((0, 2), np.int32),
+        sampling=rows,
+    )

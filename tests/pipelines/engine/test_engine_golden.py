@@ -1,0 +1,157 @@
+"""The golden property: text generated in any schedule equals text generated alone."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import pytest
+from engine_rig import VOCAB_SIZE, Rig, Text, alone
+
+from pipelines.engine.counts import Counts
+from pipelines.sampling import SamplingParams
+
+EOS = frozenset({3, 5})
+NUM_SCHEDULES = 240
+
+
+@dataclass
+class Wanted:
+    """One request of a schedule."""
+
+    prompts: list[list[int]]
+    params: SamplingParams
+    n: int
+    salt: str
+
+
+@dataclass
+class Schedule:
+    """A random life of an engine: settings, arrivals and aborts, all drawn from one seed."""
+
+    seed: int
+    failing: bool = False
+    wanted: dict[int, Wanted] = field(default_factory=dict)
+    gone: set[tuple[int, int]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.random = random.Random(self.seed)
+        draw = self.random
+        block_tokens = draw.choice([1, 2, 4, 8])
+        self.max_prompt, self.max_tokens = draw.choice([(12, 8), (40, 12), (60, 25)])
+        longest = -(-(self.max_prompt + self.max_tokens) // block_tokens)
+        max_sequences = draw.randint(1, 8)
+        self.max_context = self.max_prompt + draw.randint(2, self.max_tokens)
+        self.rig = Rig(
+            max_sequences=max_sequences,
+            max_step_tokens=max_sequences + draw.choice([1, 3, 8, 40]),
+            num_blocks=draw.randint(longest, longest * draw.choice([1, 2, 5])),
+            block_tokens=block_tokens,
+            max_context=self.max_context,
+            eos_token_ids=EOS,
+            reuse_prefixes=draw.random() < 0.8,
+        )
+        self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]
+        self.chance = draw.choice([0.1, 0.4, 0.9])
+
+    def ids(self, count: int) -> list[int]:
+        return [self.random.randrange(VOCAB_SIZE) for _ in range(count)]
+
+    def prompt(self) -> list[int]:
+        """Often the beginning of another prompt or of a whole earlier turn, so that prefixes meet."""
+        draw = self.random
+        beginnings = [*self.roots, []]
+        for (key, choice), text in self.rig.texts.items():
+            if text.finish == "length":
+                request = self.wanted[key]
+                beginnings.append(request.prompts[choice // request.n] + text.token_ids)
+        beginning = draw.choice(beginnings)
+        cut = beginning[: draw.randint(0, len(beginning))] if draw.random() < 0.3 else beginning
+        return (cut + self.ids(draw.randint(1, 6)))[-self.max_prompt :]
+
+    def params(self) -> SamplingParams:
+        draw = self.random
+        return SamplingParams(
+            max_tokens=draw.randint(1, self.max_tokens),
+            min_tokens=draw.choice([0, 0, 3]),
+            temperature=draw.choice([0.0, 1.0]),
+            repetition_penalty=draw.choice([1.0, 1.0, 1.3]),
+            stop_token_ids=draw.choice([[], [11, 12, 13]]),
+            ignore_eos=draw.random() < 0.3,
+            seed=draw.getrandbits(64),
+            logprobs=draw.choice([None, None, None, 2]),
+        )
+
+    def arrive(self, key: int) -> None:
+        draw = self.random
+        n = draw.randint(1, min(3, self.rig.engine.scheduler.settings.max_sequences))
+        prompts = [self.prompt() for _ in range(draw.choice([1, 1, 2]))]
+        self.wanted[key] = Wanted(prompts, self.params(), n, draw.choice(["", "", "tenant"]))
+        request = self.wanted[key]
+        self.rig.engine.submit(key, request.prompts, request.params, request.n, request.salt)
+        for choice in range(len(prompts) * n):
+            self.rig.texts[key, choice] = Text()
+
+    def leave(self) -> None:
+        draw = self.random
+        key, choice = draw.choice(list(self.rig.texts))
+        whole = draw.random() < 0.5
+        self.rig.abort(key, None if whole else choice)
+        self.gone |= {one for one in self.rig.texts if one == (key, choice) or (whole and one[0] == key)}
+
+    def run(self, num_requests: int = 8) -> Counts:
+        draw, key = self.random, 0
+        while key < num_requests or self.rig.engine.has_work:
+            while key < num_requests and draw.random() < self.chance:
+                self.arrive(key)
+                key += 1
+            if self.rig.texts and draw.random() < 0.03:
+                self.leave()
+            self.step()
+            assert len(self.rig.steps) < 5000, "no progress"
+        self.rig.run()
+        return self.rig.engine.counts()
+
+    def step(self) -> None:
+        lost = self.failing and self.random.random() < 0.05
+
+        def lose(step: object) -> None:
+            if lost:
+                raise RuntimeError("device lost")
+
+        self.rig.before = lose
+        outputs = self.rig.step()
+        assert {output.finish == "error" for output in outputs} <= {lost}
+
+    def check(self) -> None:
+        for (key, choice), text in self.rig.texts.items():
+            request = self.wanted[key]
+            want = alone(request.prompts[choice // request.n], request.params, choice, EOS, self.max_context)
+            if text.finish == "error" or (key, choice) in self.gone:
+                assert text.token_ids == want.token_ids[: len(text.token_ids)]
+            else:
+                assert text.token_ids == want.token_ids, (key, choice)
+                assert (text.finish, text.stop_token_id) == (want.finish, want.stop_token_id)
+
+
+@pytest.mark.parametrize("seed", range(NUM_SCHEDULES))
+def test_text_in_any_schedule_equals_text_alone(seed):
+    schedule = Schedule(seed)
+    schedule.run()
+    schedule.check()
+
+
+@pytest.mark.parametrize("seed", range(1000, 1080))
+def test_text_around_failing_steps_equals_text_alone(seed):
+    schedule = Schedule(seed, failing=True)
+    schedule.run()
+    schedule.check()
+
+
+def test_the_schedules_meet_preemption_reuse_copies_and_eviction():
+    schedules = [Schedule(seed) for seed in range(20)]
+    counts = [schedule.run() for schedule in schedules]
+    assert sum(one.preemptions for one in counts) > 20
+    assert sum(one.prefix_hit_tokens for one in counts) > 100
+    assert sum(len(step.copies) for schedule in schedules for step in schedule.rig.steps) > 20
+    assert any(schedule.gone for schedule in schedules)

@@ -1,0 +1,162 @@
+"""One request through a real pipeline and a real engine, both ends of the wire in one process."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from conftest import FAKE_GRAPH, write_fake_model
+from pipelines.catalogue import Catalogue
+from pipelines.errors import NotFound, RequestError, Unavailable
+from pipelines.inprocess import InProcessClient
+from pipelines.tasks import Generation
+from pipelines.values import Prompt
+
+HELLO = [{"role": "user", "content": "Hello"}]
+GREEDY = {"temperature": 0.0, "max_tokens": 8, "ignore_eos": True}
+ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: tiny, from: request}\n"
+
+
+@asynccontextmanager
+async def serving(models):
+    client = InProcessClient(models)
+    catalogue = Catalogue(client, models)
+    await client.start()
+    await catalogue.start()
+    try:
+        async with asyncio.timeout(5):
+            while not catalogue.cards() or any(card.state == "loading" for card in catalogue.cards()):
+                await asyncio.sleep(0.01)
+        yield client, catalogue
+    finally:
+        await catalogue.close()
+        await client.close()
+
+
+async def read(call):
+    pieces = {}
+    try:
+        async for pairs in call.updates():
+            for choice, update in pairs:
+                pieces.setdefault(choice, []).append(update)
+    finally:
+        call.close()
+    return pieces
+
+
+def ask(models, request, name="tiny"):
+    async def run():
+        async with serving(models) as (client, catalogue):
+            return await read(catalogue.get(name).open(request, client))
+
+    return asyncio.run(run())
+
+
+def content(updates):
+    return "".join(update.content for update in updates)
+
+
+@pytest.fixture
+def models(tmp_path):
+    write_fake_model(tmp_path / "tiny")
+    return tmp_path
+
+
+def test_a_conversation_gets_a_reply(models):
+    (updates,) = ask(models, Generation(messages=HELLO, sampling=GREEDY)).values()
+    assert updates[-1].finish == "length"
+    assert sum(update.num_tokens for update in updates) == 8
+
+
+def test_greedy_text_does_not_change(models):
+    request = Generation(messages=HELLO, sampling=GREEDY)
+    assert content(ask(models, request)[0]) == content(ask(models, request)[0])
+
+
+def test_each_prompt_gets_n_choices(models):
+    prompts = [Prompt(text="one"), Prompt(ids=[1, 2, 3])]
+    request = Generation(prompts=prompts, n=2, sampling=GREEDY | {"temperature": 1.0, "seed": 5})
+    assert sorted(ask(models, request)) == [0, 1, 2, 3]
+
+
+def test_a_stop_string_ends_the_choice_and_the_engine_stops(models):
+    whole = content(ask(models, Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}))[0])
+    stop = whole[10:12]
+
+    async def run():
+        async with serving(models) as (client, catalogue):
+            request = Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}, stop=[stop])
+            pieces = await read(catalogue.get("tiny").open(request, client))
+            await asyncio.sleep(0.05)
+            return pieces, client.num_in_flight
+
+    pieces, in_flight = asyncio.run(run())
+    assert content(pieces[0]) == whole[: whole.index(stop)]
+    assert (pieces[0][-1].finish, pieces[0][-1].stop_reason, in_flight) == ("stop", stop, 0)
+
+
+def test_a_prompt_longer_than_the_context_is_refused_before_anything_starts(models):
+    request = Generation(prompts=[Prompt(ids=[1] * 4096)], sampling=GREEDY)
+    with pytest.raises(RequestError, match="maximum context length is 4096 tokens"):
+        ask(models, request)
+
+
+def test_more_tokens_than_the_context_are_refused(models):
+    request = Generation(messages=HELLO, sampling={"max_tokens": 5000})
+    with pytest.raises(RequestError, match="max_tokens=5000 cannot be greater"):
+        ask(models, request)
+
+
+def test_a_token_id_outside_the_vocabulary_is_refused(models):
+    with pytest.raises(RequestError, match="vocabulary"):
+        ask(models, Generation(prompts=[Prompt(ids=[1, 99999])], sampling=GREEDY))
+
+
+def test_an_unknown_model_names_the_nearest(models):
+    with pytest.raises(NotFound, match="did you mean `tiny`"):
+        ask(models, Generation(messages=HELLO), name="tinny")
+
+
+def test_a_closed_call_frees_the_engine(models):
+    async def run():
+        async with serving(models) as (client, catalogue):
+            call = catalogue.get("tiny").open(Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 4000}), client)
+            async for _ in call.updates():
+                break
+            call.close()
+            call.close()
+            return client.num_in_flight
+
+    assert asyncio.run(run()) == 0
+
+
+def test_a_failed_step_fails_its_request_and_nothing_else(tmp_path):
+    write_fake_model(tmp_path / "tiny", poison=7)
+
+    async def run():
+        async with serving(tmp_path) as (client, catalogue):
+            pipeline = catalogue.get("tiny")
+            with pytest.raises(Exception, match="the step that computed this request failed"):
+                await read(pipeline.open(Generation(prompts=[Prompt(ids=[7])], sampling=GREEDY), client))
+            return await read(pipeline.open(Generation(prompts=[Prompt(ids=[8])], sampling=GREEDY | {"max_tokens": 1}), client))
+
+    assert asyncio.run(run())[0][-1].finish == "length"
+
+
+def test_a_graph_inside_a_graph_answers_like_the_graph_itself(models):
+    write_fake_model(models / "alias", graph=ALIAS)
+    request = Generation(messages=HELLO, sampling=GREEDY)
+    assert content(ask(models, request, "alias")[0]) == content(ask(models, request, "tiny")[0])
+
+
+def test_a_model_that_fails_to_load_says_why_and_the_others_serve(models):
+    write_fake_model(models / "broken", graph=FAKE_GRAPH.replace("type: sampler", "type: samplr"))
+
+    async def run():
+        async with serving(models) as (client, catalogue):
+            states = {card.name: card.state for card in catalogue.cards()}
+            with pytest.raises(Unavailable, match="did you mean `sampler`"):
+                catalogue.get("broken")
+            return states
+
+    assert asyncio.run(run()) == {"broken": "failed", "tiny": "ready"}

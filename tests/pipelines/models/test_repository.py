@@ -1,0 +1,75 @@
+import os
+
+import pytest
+
+from conftest import write_fake_model
+from pipelines.repository import fingerprint, scan
+
+
+def exported(folder):
+    folder.mkdir(parents=True)
+    for name in ("openvino_model.xml", "openvino_model.bin", "tokenizer.json", "config.json"):
+        (folder / name).write_text("{}")
+    return folder
+
+
+def test_a_folder_with_a_graph_is_a_model(tmp_path):
+    write_fake_model(tmp_path / "tiny")
+    (model,) = scan(tmp_path)
+    assert (model.name, model.version, model.path) == ("tiny", 1, tmp_path / "tiny")
+    assert model.graph_text().startswith("version: 1")
+
+
+def test_the_highest_version_serves(tmp_path):
+    for version in ("2", "10", "9"):
+        write_fake_model(tmp_path / "tiny" / version)
+    (model,) = scan(tmp_path)
+    assert (model.name, model.version, model.path) == ("tiny", 10, tmp_path / "tiny" / "10")
+
+
+def test_a_version_without_a_model_does_not_count(tmp_path):
+    write_fake_model(tmp_path / "tiny" / "1")
+    (tmp_path / "tiny" / "2").mkdir()
+    assert [model.version for model in scan(tmp_path)] == [1]
+
+
+def test_names_may_have_parts(tmp_path):
+    exported(tmp_path / "OpenVINO" / "Qwen3-8B-int4-ov")
+    assert [model.name for model in scan(tmp_path)] == ["OpenVINO/Qwen3-8B-int4-ov"]
+
+
+def test_an_exported_folder_is_served_by_the_graph_that_would_be_written(tmp_path):
+    exported(tmp_path / "plain")
+    (model,) = scan(tmp_path)
+    assert "type: scheduler" in model.graph_text()
+
+
+def test_other_folders_are_passed_over(tmp_path):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / ".hidden").mkdir()
+    write_fake_model(tmp_path / "_draft")
+    assert scan(tmp_path) == []
+
+
+def test_the_folder_may_itself_be_a_model(tmp_path):
+    write_fake_model(tmp_path / "tiny")
+    assert [model.name for model in scan(tmp_path / "tiny")] == ["tiny"]
+
+
+def test_a_missing_repository_is_an_error(tmp_path):
+    with pytest.raises(FileNotFoundError, match="is not a folder of models"):
+        scan(tmp_path / "nowhere")
+
+
+def test_models_come_in_the_order_of_their_names(tmp_path):
+    for name in ("b", "a", "c"):
+        write_fake_model(tmp_path / name)
+    assert [model.name for model in scan(tmp_path)] == ["a", "b", "c"]
+
+
+def test_the_fingerprint_follows_every_file(tmp_path):
+    folder = write_fake_model(tmp_path / "tiny")
+    before = fingerprint(folder)
+    assert fingerprint(folder) == before
+    os.utime(folder / "fake.json", ns=(1, 1))
+    assert fingerprint(folder) != before

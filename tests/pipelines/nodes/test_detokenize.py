@@ -1,0 +1,117 @@
+import pytest
+
+from pipelines.messages import Update
+from pipelines.nodes.detokenize import Decoder, Detokenizer, StopStrings
+from pipelines.values import TokenLogprobs
+
+
+def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):
+    return Detokenizer(Decoder(tokenizer, skip_special), StopStrings(stops, include), min_tokens)
+
+
+def updates(tokenizer, text, size=1, finish="stop", stop_token_id=None):
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    parts = [ids[at : at + size] for at in range(0, len(ids), size)]
+    return [Update(1, 0, part) for part in parts] + [Update(1, 0, [], finish=finish, stop_token_id=stop_token_id)]
+
+
+def run(detokenizer, pieces):
+    """The outputs up to the one that ended the choice, as a call reads them."""
+    out = []
+    for update in pieces:
+        out.append(detokenizer.push(update))
+        if out[-1].finish is not None:
+            break
+    return out
+
+
+def text_of(out):
+    return "".join(update.text for update in out)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_text_comes_back_whole(tokenizer, size):
+    text = "Zürich – 東京 🙂!"
+    out = run(machine(tokenizer), updates(tokenizer, text, size))
+    assert text_of(out) == text
+    assert "\N{REPLACEMENT CHARACTER}" not in text
+
+
+def test_half_a_character_is_held_back(tokenizer):
+    out = run(machine(tokenizer), updates(tokenizer, "é"))
+    assert [update.text for update in out] == ["", "é", ""]
+
+
+def test_bytes_that_never_became_a_character_are_shown_at_the_end(tokenizer):
+    first_byte = tokenizer.encode("é", add_special_tokens=False).ids[:1]
+    out = run(machine(tokenizer), [Update(1, 0, first_byte), Update(1, 0, [], finish="length")])
+    assert text_of(out) == "\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_a_stop_string_cuts_before_itself(tokenizer, size):
+    out = run(machine(tokenizer, ["END", "never"]), updates(tokenizer, "one ENtwo END three", size))
+    assert text_of(out) == "one ENtwo "
+    assert (out[-1].finish, out[-1].stop_reason) == ("stop", "END")
+
+
+def test_a_stop_string_may_be_kept(tokenizer):
+    out = run(machine(tokenizer, ["END"], include=True), updates(tokenizer, "one END three", 4))
+    assert text_of(out) == "one END"
+
+
+def test_the_earliest_stop_string_wins(tokenizer):
+    out = run(machine(tokenizer, ["three", "two"]), updates(tokenizer, "one two three", 20))
+    assert text_of(out) == "one "
+
+
+def test_no_part_of_a_stop_string_is_ever_shown(tokenizer):
+    for update in run(machine(tokenizer, ["</s>"]), updates(tokenizer, "a</s>b")):
+        assert "<" not in update.text
+
+
+def test_half_a_stop_string_at_the_end_is_text(tokenizer):
+    out = run(machine(tokenizer, ["END"]), updates(tokenizer, "one EN"))
+    assert text_of(out) == "one EN"
+    assert out[-1].stop_reason is None
+
+
+def test_stop_strings_wait_for_min_tokens(tokenizer):
+    out = run(machine(tokenizer, ["a"], min_tokens=3), updates(tokenizer, "aaaaa"))
+    assert text_of(out) == "aaa"
+
+
+def test_tokens_are_counted_up_to_the_stop_string(tokenizer):
+    out = run(machine(tokenizer, ["c"]), [Update(1, 0, tokenizer.encode("abcdef").ids)])
+    assert sum(update.num_tokens for update in out) == 3
+
+
+def test_the_end_token_is_counted(tokenizer):
+    out = run(machine(tokenizer), updates(tokenizer, "ab"))
+    assert sum(update.num_tokens for update in out) == 3
+
+
+def test_length_counts_no_end_token(tokenizer):
+    out = run(machine(tokenizer), updates(tokenizer, "ab", finish="length"))
+    assert sum(update.num_tokens for update in out) == 2
+    assert out[-1].finish == "length"
+
+
+def test_a_stop_token_of_the_request_is_the_reason(tokenizer):
+    out = run(machine(tokenizer), updates(tokenizer, "ab", stop_token_id=7))
+    assert (out[-1].finish, out[-1].stop_reason) == ("stop", 7)
+
+
+def test_special_tokens_may_be_shown(tokenizer):
+    ids = [tokenizer.token_to_id("<|im_end|>")]
+    assert text_of(run(machine(tokenizer), [Update(1, 0, ids, finish="length")])) == ""
+    assert text_of(run(machine(tokenizer, skip_special=False), [Update(1, 0, ids, finish="length")])) == "<|im_end|>"
+
+
+def test_logprobs_name_tokens_as_text_and_bytes(tokenizer):
+    a, b = tokenizer.encode("ab").ids
+    first_byte = tokenizer.encode("é").ids[0]
+    logprobs = TokenLogprobs(-0.5, 1, [a, first_byte], [-0.5, -2.0])
+    (entry,) = machine(tokenizer).push(Update(1, 0, [a], [logprobs])).logprobs
+    assert (entry.token, entry.bytes, entry.token_id, entry.logprob) == ("a", b"a", a, -0.5)
+    assert entry.alternatives == [("a", b"a", -0.5), ("", b"\xc3", -2.0)]

@@ -1,0 +1,107 @@
+import pytest
+
+from pipelines.nodes.template import ChatTemplateError, Template
+from pipelines.nodes.text import read_template, special_tokens
+from conftest import CHAT_TEMPLATE
+
+HELLO = [{"role": "user", "content": "Hello"}]
+
+
+def render(source, messages=HELLO, tools=None, generate=True, go_on=False, special=None, **kwargs):
+    return Template(source, special or {}).render(messages, tools, generate, go_on, kwargs)
+
+
+def test_chatml():
+    assert render(CHAT_TEMPLATE) == "<|im_start|>user\nHello<|im_end|>\n<|im_start|>assistant\n"
+
+
+def test_special_tokens_and_kwargs_are_variables():
+    assert render("{{ bos_token }}{{ mood }}", special={"bos_token": "<s>"}, mood="calm") == "<s>calm"
+
+
+def test_kwargs_cannot_replace_the_messages():
+    assert render("{{ messages[0].content }}", messages=HELLO, **{"tools": "x"}) == "Hello"
+
+
+def test_tools_are_given_as_none_when_there_are_none():
+    assert render("{{ tools is none }}") == "True"
+
+
+def test_to_json_keeps_html_and_unicode():
+    assert render("{{ messages | tojson }}", messages=[{"a": "<é>"}]) == '[{"a": "<é>"}]'
+
+
+def test_blocks_are_trimmed_as_hugging_face_does():
+    assert render("{% if true %}\n  x\n{% endif %}\n") == "  x\n"
+
+
+def test_loop_controls_and_generation_blocks():
+    source = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% break %}{% endfor %}"
+    assert render(source, messages=HELLO * 2) == "Hello"
+
+
+def test_a_template_may_refuse():
+    with pytest.raises(ChatTemplateError, match="roles must alternate"):
+        render("{{ raise_exception('roles must alternate') }}")
+
+
+def test_a_template_that_does_not_compile_says_where():
+    with pytest.raises(ChatTemplateError, match="does not compile"):
+        Template("{% if %}", {})
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ ''.__class__.__mro__ }}",
+        "{{ messages.append({}) }}",
+        "{% for i in range(10 ** 9) %}x{% endfor %}",
+        "{{ messages[0].content.missing.deeper }}",
+    ],
+)
+def test_the_sandbox_holds(source):
+    with pytest.raises(ChatTemplateError):
+        render(source)
+
+
+def test_a_prompt_cannot_grow_without_bound():
+    source = "{% for i in range(99999) %}{% for j in range(99999) %}{{ messages[0].content }}{% endfor %}{% endfor %}"
+    with pytest.raises(ChatTemplateError, match="grew beyond"):
+        render(source, messages=[{"content": "x" * 65536}])
+
+
+def test_the_final_message_can_be_continued():
+    messages = [*HELLO, {"role": "assistant", "content": "The capital is "}]
+    text = render(CHAT_TEMPLATE, messages=messages, generate=False, go_on=True)
+    assert text.endswith("<|im_start|>assistant\nThe capital is")
+
+
+def test_a_final_message_without_text_cannot_be_continued():
+    with pytest.raises(ChatTemplateError, match="continue_final_message"):
+        render(CHAT_TEMPLATE, messages=[{"role": "assistant", "content": None}], generate=False, go_on=True)
+
+
+def test_a_tokenizer_config_may_hold_the_template(tmp_path):
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text('{"chat_template": "{{ eos_token }}", "eos_token": {"content": "</s>"}}')
+    assert read_template(path).render([], None, True, False, {}) == "</s>"
+
+
+def test_of_several_named_templates_the_default_serves(tmp_path):
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text('{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}')
+    assert read_template(path).render([], None, True, False, {}) == "d"
+
+
+def test_a_config_without_a_template_says_so(tmp_path):
+    path = tmp_path / "tokenizer_config.json"
+    path.write_text("{}")
+    with pytest.raises(ValueError, match="holds no chat template"):
+        read_template(path)
+
+
+def test_special_tokens_may_be_text_or_records():
+    assert special_tokens({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "unk_token": None}) == {
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+    }

@@ -1,0 +1,99 @@
+"""generation_config.json: what is read, what it becomes, and what is refused."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from pipelines.nodes.defaults import read_defaults
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(**stated):
+        path = tmp_path / "generation_config.json"
+        path.write_text(json.dumps(stated), encoding="utf-8")
+        return read_defaults(path)
+
+    return read
+
+
+def test_a_model_file_as_published(read):
+    found = read(
+        bos_token_id=151643,
+        do_sample=True,
+        eos_token_id=[151645, 151643],
+        pad_token_id=151643,
+        temperature=0.6,
+        top_k=20,
+        top_p=0.95,
+        transformers_version="4.51.0",
+    )
+    assert found == {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_ids": [151645, 151643]}
+
+
+def test_every_number_that_is_read(read):
+    stated = {"min_p": 0.1, "repetition_penalty": 1.1, "presence_penalty": 0.5, "frequency_penalty": -0.5}
+    assert read(**stated) == stated
+
+
+def test_max_new_tokens_becomes_max_tokens(read):
+    assert read(max_new_tokens=256) == {"max_tokens": 256}
+
+
+def test_one_end_token_becomes_a_list(read):
+    assert read(eos_token_id=2) == {"eos_token_ids": [2]}
+
+
+def test_what_is_absent_or_null_is_left_out(read):
+    assert read(temperature=None, eos_token_id=None, top_k=None) == {}
+
+
+def test_no_sampling_without_a_temperature_is_greedy(read):
+    assert read(do_sample=False) == {"temperature": 0.0}
+
+
+def test_a_stated_temperature_counts_even_without_sampling(read):
+    assert read(do_sample=False, temperature=0.6) == {"temperature": 0.6}
+
+
+def test_top_k_of_minus_one_is_off(read):
+    assert read(top_k=-1) == {"top_k": 0}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("temperature", "warm"),
+        ("temperature", True),
+        ("temperature", -1),
+        ("temperature", float("nan")),
+        ("top_k", 2.5),
+        ("top_p", 0),
+        ("top_p", 1.5),
+        ("repetition_penalty", 0),
+        ("repetition_penalty", float("inf")),
+        ("max_new_tokens", 0),
+        ("do_sample", "no"),
+        ("eos_token_id", "</s>"),
+        ("eos_token_id", [1, None]),
+        ("eos_token_id", -1),
+    ],
+)
+def test_a_wrong_value_is_refused_with_file_and_key(read, key, value):
+    with pytest.raises(ValueError, match=rf"generation_config\.json: {key} "):
+        read(**{key: value})
+
+
+@pytest.mark.parametrize(("text", "reason"), [("{", "not valid JSON"), ("[]", "must hold a JSON object")])
+def test_a_file_that_is_no_json_object_is_refused(tmp_path, text, reason):
+    path = tmp_path / "generation_config.json"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"generation_config\.json: {reason}"):
+        read_defaults(path)
+
+
+def test_reading_defaults_imports_no_array_library():
+    check = "import sys, pipelines.nodes.defaults; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0

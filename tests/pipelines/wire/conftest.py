@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from wire_scene import House, Repository
+
+from pipelines.gate import SocketGate
+from pipelines.hosting import Host
+from pipelines.loads import Loads
+from pipelines.messages import Status
+
+
+@pytest.fixture
+def repository() -> Repository:
+    return Repository()
+
+
+@pytest.fixture
+def house(tmp_path, repository) -> Iterator[House]:
+    """A host with a socket gate, in a thread; drained at the end."""
+    announced: list[Status] = []
+    path = tmp_path / "engine.sock"
+    host = Host(
+        tmp_path,
+        SocketGate(path),
+        scan=repository.scan,
+        build=repository.build,
+        loads=Loads(linger_s=0.0),
+        announce=announced.append,
+    )
+    thread = threading.Thread(target=host.run, name="test-host")
+    thread.start()
+    yield House(host, thread, path, announced)
+    if repository.hold is not None:
+        repository.hold.set()
+    host.drain()
+    thread.join(5)
+    assert not thread.is_alive()

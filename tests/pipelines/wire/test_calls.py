@@ -1,0 +1,187 @@
+"""Requests through a real socket to a real host thread around a scripted engine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+from wire_scene import connected, over, read, submit, until
+
+from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
+from pipelines.mailbox import Mailbox
+from pipelines.sampling import SamplingParams
+from pipelines.wire import over_socket
+
+
+def test_tokens_come_in_order_and_the_end_is_told(house):
+    async def scene(client):
+        return await read(submit(client)[1])
+
+    assert over(house, scene) == ({0: [0, 1, 2]}, {0: "length"})
+
+
+def test_each_prompt_gets_n_choices(house):
+    async def scene(client):
+        return await read(submit(client, prompts=[[1], [2]], n=2)[1])
+
+    tokens, _ = over(house, scene)
+    assert tokens == {choice: [0, 1, 2] for choice in range(4)}
+
+
+def test_many_requests_at_once_are_kept_apart(house):
+    async def scene(client):
+        boxes = [submit(client, max_tokens=1 + number)[1] for number in range(20)]
+        return await asyncio.gather(*map(read, boxes))
+
+    assert [len(tokens[0]) for tokens, _ in over(house, scene)] == [1 + number for number in range(20)]
+
+
+def test_client_forgets_what_has_ended(house):
+    async def scene(client):
+        await read(submit(client)[1])
+        return client.num_in_flight
+
+    assert over(house, scene) == 0
+
+
+def test_abort_frees_the_request_in_the_engine(house, repository):
+    async def scene(client):
+        request_id, mailbox = submit(client, max_tokens=10**9)
+        await mailbox.get()
+        client.abort(request_id)
+        await until(lambda: not repository.engine.live)
+        return client.num_in_flight
+
+    assert over(house, scene) == 0
+
+
+def test_abort_of_one_choice_leaves_the_others(house, repository):
+    async def scene(client):
+        request_id, mailbox = submit(client, max_tokens=40, n=2)
+        client.abort(request_id, 0)
+        return await read(mailbox)
+
+    _, finish = over(house, scene)
+    assert finish[1] == "length"
+    assert finish.get(0) is None
+
+
+def test_engine_refuses_a_request_by_raising(house):
+    async def scene(client):
+        await read(submit(client, prompts=[[]])[1])
+
+    with pytest.raises(RequestError, match="prompt is empty"):
+        over(house, scene)
+
+
+def test_unknown_model_is_not_found(house):
+    async def scene(client):
+        await read(submit(client, model="other")[1])
+
+    with pytest.raises(NotFound, match="`other` does not exist"):
+        over(house, scene)
+
+
+def test_unknown_load_of_a_known_model_may_be_tried_again(house):
+    async def scene(client):
+        await read(submit(client, load=1)[1])
+
+    with pytest.raises(Unavailable, match="reloaded"):
+        over(house, scene)
+
+
+def test_fault_of_the_host_is_not_shown_to_the_client(house):
+    async def scene(client):
+        await read(submit(client, node="nowhere")[1])
+
+    with pytest.raises(EngineError, match="the engine failed on this request"):
+        over(house, scene)
+
+
+def test_step_that_raises_fails_its_requests_and_the_host_goes_on(house, repository):
+    async def scene(client):
+        _, mailbox = submit(client, max_tokens=10**9)
+        await mailbox.get()
+        repository.engine.raises = RuntimeError("device lost")
+        with pytest.raises(EngineError):
+            await read(mailbox)
+        return await read(submit(client)[1])
+
+    assert over(house, scene)[1] == {0: "length"}
+
+
+def test_lost_worker_frees_its_requests(house, repository):
+    async def scene(client):
+        _, mailbox = submit(client, max_tokens=10**9)
+        await mailbox.get()
+        client._link.close()
+        await until(lambda: not repository.engine.live)
+        with pytest.raises(Unavailable):
+            await read(mailbox)
+
+    over(house, scene)
+
+
+def test_one_worker_leaving_does_not_touch_another(house, repository):
+    async def scene(client):
+        async with connected(house.path) as other:
+            submit(other, max_tokens=10**9)
+            _, mailbox = submit(client, max_tokens=200)
+            await mailbox.get()
+        return await read(mailbox)
+
+    assert over(house, scene)[1] == {0: "length"}
+
+
+def test_abort_all_ends_every_stream_with_the_given_error(house, repository):
+    async def scene(client):
+        boxes = [submit(client, max_tokens=10**9)[1] for _ in range(3)]
+        await boxes[0].get()
+        client.abort_all(Unavailable("shutting down"))
+        for mailbox in boxes:
+            with pytest.raises(Unavailable, match="shutting down"):
+                await read(mailbox)
+        await until(lambda: not repository.engine.live)
+
+    over(house, scene)
+
+
+def test_without_a_host_a_request_is_refused_at_once(tmp_path):
+    async def scene():
+        client = over_socket(str(tmp_path / "nobody.sock"))
+        await client.start()
+        await asyncio.sleep(0.01)
+        with pytest.raises(Unavailable) as caught:
+            client.submit("m", 1, "g", [[1]], SamplingParams(), mailbox=Mailbox())
+        await client.close()
+        return caught.value.retry_after_s
+
+    assert asyncio.run(scene()) > 0
+
+
+def test_malformed_frame_closes_only_its_connection(house):
+    async def scene(client):
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.connect(str(house.path))
+            stranger.settimeout(5)
+            stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+            assert await asyncio.to_thread(stranger.recv, 1) == b""
+        return await read(submit(client)[1])
+
+    assert over(house, scene)[1] == {0: "length"}
+
+
+def test_one_frame_carries_a_whole_step(house, repository, monkeypatch):
+    async def scene(client):
+        sizes = []
+        received = client.received
+        client.received = lambda message: (
+            sizes.append(len(getattr(message, "updates", []))),
+            received(message),
+        )
+        repository.engine.step_s = 0.05
+        await asyncio.gather(*[read(submit(client, max_tokens=5)[1]) for _ in range(8)])
+        return sizes
+
+    assert max(over(house, scene)) == 8

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from pipelines.engine.feed import TokenLogprobs
+from pipelines.messages import (
+    MAX_FRAME_BYTES,
+    Abort,
+    Frame,
+    Framer,
+    Hello,
+    MalformedFrame,
+    ModelStatus,
+    Status,
+    Submit,
+    ToHost,
+    ToWorker,
+    Update,
+    encode,
+)
+from pipelines.sampling import SamplingParams
+
+PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
+TO_HOST = [
+    Hello(12),
+    Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
+    Abort(1),
+    Abort(1, 3),
+]
+LOGPROBS = [TokenLogprobs(-0.5, 1, [4, 5], [-0.5, -1.0])]
+TO_WORKER = [
+    Frame([Update(1, 0, [4], LOGPROBS, None, None, None, 16), Update(2, 1, [], [], "stop", 7)]),
+    Frame([Update(3, 0, [], finish="error", error="no", error_status=400)]),
+    Status(5, "ready", [ModelStatus("demo", 2, 9, "/models/demo", "ready", [], 64, 128)]),
+]
+
+
+@pytest.mark.parametrize(("kind", "messages"), [(ToHost, TO_HOST), (ToWorker, TO_WORKER)])
+def test_messages_come_back_equal(kind, messages):
+    assert Framer(kind).feed(b"".join(map(encode, messages))) == messages
+
+
+def test_messages_come_in_any_pieces():
+    wire = b"".join(map(encode, TO_HOST))
+    for size in (1, 2, 3, 5, 7, 64):
+        framer = Framer(ToHost)
+        pieces = [wire[start : start + size] for start in range(0, len(wire), size)]
+        assert [message for piece in pieces for message in framer.feed(piece)] == TO_HOST
+
+
+def test_frame_begins_with_its_length_in_little_endian():
+    frame = encode(Hello(12))
+    assert int.from_bytes(frame[:4], "little") == len(frame) - 4
+
+
+def test_length_beyond_the_bound_is_malformed_before_its_body_comes():
+    with pytest.raises(MalformedFrame, match="longer than"):
+        Framer(ToHost).feed((MAX_FRAME_BYTES + 1).to_bytes(4, "little"))
+
+
+def test_body_that_is_no_message_is_malformed():
+    with pytest.raises(MalformedFrame):
+        Framer(ToHost).feed((3).to_bytes(4, "little") + b"abc")
+
+
+def test_message_for_the_other_end_is_malformed():
+    with pytest.raises(MalformedFrame):
+        Framer(ToHost).feed(encode(TO_WORKER[0]))
+
+
+def test_parameters_out_of_the_contract_are_malformed():
+    frame = encode(Submit(1, "m", 1, "g", [[1]], PARAMS)).replace(b"max_tokens", b"max_tokenz")
+    with pytest.raises(MalformedFrame, match="max_tokenz"):
+        Framer(ToHost).feed(frame)
+
+
+def test_too_long_a_message_is_refused_by_its_sender(monkeypatch):
+    monkeypatch.setattr("pipelines.messages.MAX_FRAME_BYTES", 64)
+    with pytest.raises(ValueError, match="longer than 64"):
+        encode(Submit(1, "m", 1, "g", [[1000] * 64], PARAMS))

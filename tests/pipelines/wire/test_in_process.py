@@ -1,0 +1,55 @@
+"""The same client with its host as a thread of this process."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from wire_scene import read, submit, until
+
+from pipelines.errors import Unavailable
+from pipelines.inprocess import InProcessClient
+
+
+def inside(tmp_path, repository, scene):
+    async def run():
+        client = InProcessClient(tmp_path, scan=repository.scan, build=repository.build)
+        await client.start()
+        try:
+            await until(lambda: client.status is not None and client.status.state == "ready")
+            return await scene(client)
+        finally:
+            await client.close()
+
+    return asyncio.run(run())
+
+
+def test_tokens_come_as_over_a_socket(tmp_path, repository):
+    async def scene(client):
+        return await asyncio.gather(*[read(submit(client, n=2)[1]) for _ in range(5)])
+
+    expected = ({0: [0, 1, 2], 1: [0, 1, 2]}, {0: "length", 1: "length"})
+    assert inside(tmp_path, repository, scene) == [expected] * 5
+
+
+def test_closing_aborts_what_runs_and_closes_the_models(tmp_path, repository):
+    boxes = []
+
+    async def scene(client):
+        boxes.append(submit(client, max_tokens=10**9)[1])
+        await boxes[0].get()
+
+    inside(tmp_path, repository, scene)
+    assert repository.built[0].closed
+    with pytest.raises(Unavailable):
+        asyncio.run(read(boxes[0]))
+
+
+def test_abort_frees_the_request(tmp_path, repository):
+    async def scene(client):
+        request_id, mailbox = submit(client, max_tokens=10**9)
+        await mailbox.get()
+        client.abort(request_id)
+        await until(lambda: not repository.engine.live)
+
+    inside(tmp_path, repository, scene)

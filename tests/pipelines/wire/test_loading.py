@@ -1,0 +1,215 @@
+"""A host's models: loaded, replaced, failed and removed while calls go on."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+from wire_scene import Folder, Model, connected, over, read, submit, until
+
+from pipelines.errors import NotFound, Unavailable
+from pipelines.gate import SocketGate
+from pipelines.hosting import Host
+from pipelines.loads import Loads
+from pipelines.wire import over_socket
+
+
+def entry(client):
+    return client.status.models[0]
+
+
+def test_ready_model_tells_its_sizes(house):
+    async def scene(client):
+        return client.status
+
+    status = over(house, scene)
+    assert status.state == "ready"
+    model = status.models[0]
+    assert (model.name, model.state, model.max_context, model.cache_tokens) == ("m", "ready", 64, 128)
+
+
+def test_model_that_still_loads_may_be_tried_again_later(house, repository):
+    async def scene(client):
+        repository.hold = threading.Event()
+        repository.folders = [*repository.folders, Folder("n")]
+        house.host.rescan()
+        await until(lambda: len(client.status.models) == 2)
+        assert client.status.models[1].state == "loading"
+        with pytest.raises(Unavailable, match="still loading"):
+            await read(submit(client, model="n", load=1)[1])
+        return await read(submit(client)[1])
+
+    assert over(house, scene)[1] == {0: "length"}
+
+
+def test_status_is_starting_until_the_first_scan_is_loaded(tmp_path, repository):
+    async def scene():
+        repository.hold = threading.Event()
+        host = Host(tmp_path, SocketGate(tmp_path / "s"), scan=repository.scan, build=repository.build)
+        thread = threading.Thread(target=host.run)
+        thread.start()
+        client = over_socket(str(tmp_path / "s"))
+        await client.start()
+        await until(lambda: client.status is not None and client.status.models != [])
+        before = client.status.state
+        repository.hold.set()
+        await until(lambda: client.status.state == "ready")
+        await client.close()
+        host.drain()
+        await asyncio.to_thread(thread.join, 5)
+        return before
+
+    assert asyncio.run(scene()) == "starting"
+
+
+def test_new_version_takes_new_calls_and_the_old_one_ends_its_own(house, repository):
+    async def scene(client):
+        first_load = entry(client).load
+        _, running = submit(client, max_tokens=200)
+        await running.get()
+        repository.folders = [Folder("m", 2, "b")]
+        house.host.rescan()
+        await until(lambda: entry(client).version == 2)
+        assert entry(client).load > first_load
+        assert not repository.built[0].closed
+        _, finish = await read(running)
+        await until(lambda: repository.built[0].closed)
+        await read(submit(client)[1])
+        return finish
+
+    assert over(house, scene) == {0: "length"}
+    assert repository.built[1].engines["generated"].num_steps >= 3
+
+
+def test_unchanged_model_is_not_loaded_again(house, repository):
+    async def scene(client):
+        repository.folders = [*repository.folders, Folder("n")]
+        house.host.rescan()
+        await until(lambda: len(client.status.models) == 2 and client.status.models[1].state == "ready")
+
+    over(house, scene)
+    assert len(repository.built) == 2
+
+
+def test_failed_load_leaves_the_old_version_serving_and_says_why(house, repository):
+    class BuildError(Exception):
+        problems = ["graph.yaml:3: no such node", "graph.yaml:9: no such file"]
+
+    async def scene(client):
+        repository.folders = [Folder("m", 2, "b")]
+        repository.broken["m"] = BuildError()
+        house.host.rescan()
+        await until(lambda: bool(entry(client).problems))
+        await read(submit(client)[1])
+        return entry(client)
+
+    model = over(house, scene)
+    assert (model.state, model.version, model.problems) == ("ready", 1, BuildError.problems)
+
+
+def test_model_that_never_loaded_is_failed_and_tried_again_at_the_next_scan(house, repository):
+    async def scene(client):
+        repository.folders = [Folder("a"), *repository.folders]
+        repository.broken["a"] = RuntimeError("no memory")
+        house.host.rescan()
+        await until(lambda: entry(client).state == "failed")
+        assert entry(client).problems == ["RuntimeError: no memory"]
+        repository.broken.clear()
+        house.host.rescan()
+        await until(lambda: entry(client).state == "ready")
+        return entry(client).problems
+
+    assert over(house, scene) == []
+
+
+def test_removed_folder_is_unloaded(house, repository):
+    async def scene(client):
+        load = entry(client).load
+        repository.folders = []
+        house.host.rescan()
+        await until(lambda: client.status.models == [])
+        assert repository.built[0].closed
+        with pytest.raises(NotFound):
+            await read(submit(client, load=load)[1])
+
+    over(house, scene)
+
+
+def test_removed_model_is_unloading_while_a_call_runs(house, repository):
+    async def scene(client):
+        _, mailbox = submit(client, max_tokens=100)
+        await mailbox.get()
+        repository.folders = []
+        house.host.rescan()
+        await until(lambda: entry(client).state == "unloading")
+        return await read(mailbox)
+
+    assert over(house, scene)[1] == {0: "length"}
+
+
+def test_scan_that_fails_leaves_what_serves(house, repository):
+    async def scene(client):
+        repository.folders = None
+        house.host.rescan()
+        await asyncio.sleep(0.05)
+        return await read(submit(client)[1])
+
+    assert over(house, scene)[1] == {0: "length"}
+
+
+def test_banner_is_announced_once_when_a_worker_is_there(house, repository):
+    async def scene(client):
+        async with connected(house.path):
+            house.host.rescan()
+            await asyncio.sleep(0.05)
+
+    over(house, scene)
+    assert [status.state for status in house.announced] == ["ready"]
+
+
+def test_drain_finishes_what_runs_and_refuses_what_is_new(house, repository):
+    async def scene(client):
+        _, mailbox = submit(client, max_tokens=100)
+        await mailbox.get()
+        house.host.drain()
+        await until(lambda: client.status is not None and client.status.state == "draining")
+        with pytest.raises(Unavailable, match="shutting down"):
+            submit(client)
+        result = await read(mailbox)
+        await until(lambda: client.status is None)
+        return result
+
+    assert over(house, scene)[1] == {0: "length"}
+    house.thread.join(5)
+    assert repository.built[0].closed
+
+
+def test_client_finds_a_host_that_comes_later(tmp_path, repository):
+    async def scene():
+        client = over_socket(str(tmp_path / "late.sock"))
+        seen = []
+        client.on_status(seen.append)
+        await client.start()
+        for _ in range(2):
+            host = Host(
+                tmp_path, SocketGate(tmp_path / "late.sock"), scan=repository.scan, build=repository.build
+            )
+            thread = threading.Thread(target=host.run)
+            thread.start()
+            await until(lambda: client.status is not None and client.status.state == "ready")
+            await read(submit(client)[1])
+            host.drain()
+            await until(lambda: client.status is None)
+            await asyncio.to_thread(thread.join, 5)
+        await client.close()
+        return [getattr(status, "state", None) for status in seen]
+
+    states = asyncio.run(scene())
+    assert states.count(None) == 2
+
+
+def test_loads_of_a_later_host_have_later_numbers(tmp_path):
+    first = Loads().loaded(Folder("m"), Model({}))
+    threading.Event().wait(0.002)
+    assert Loads().loaded(Folder("m"), Model({})).number > first.number

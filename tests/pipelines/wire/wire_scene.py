@@ -1,0 +1,176 @@
+"""A host and its client in one process, around a scripted engine; and both ends over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pipelines.engine.counts import Counts
+from pipelines.engine.loop import Output
+from pipelines.errors import RequestError
+from pipelines.hosting import Host
+from pipelines.mailbox import Mailbox
+from pipelines.messages import Status
+from pipelines.sampling import SamplingParams
+from pipelines.wire import EngineClient, over_socket
+
+
+class ScriptedEngine:
+    """Gives every choice the tokens 0, 1, 2 … up to `max_tokens`, one a step.  `gate` holds steps back."""
+
+    def __init__(self, step_s: float = 0.0) -> None:
+        self.live: dict[Any, dict[int, int]] = {}
+        self.limits: dict[Any, int] = {}
+        self.aborted: list[tuple[Any, int | None]] = []
+        self.raises: Exception | None = None
+        self.step_s = step_s
+        self.num_steps = 0
+
+    def submit(self, key, prompts, params, n=1, cache_salt=""):
+        if not prompts[0]:
+            raise RequestError("The prompt is empty.")
+        self.live[key] = dict.fromkeys(range(len(prompts) * n), 0)
+        self.limits[key] = params.max_tokens
+
+    def abort(self, key, choice=None):
+        self.aborted.append((key, choice))
+        choices = self.live.get(key, {})
+        for one in list(choices) if choice is None else [choice]:
+            choices.pop(one, None)
+        if not choices:
+            self.live.pop(key, None)
+
+    @property
+    def has_work(self):
+        return bool(self.live)
+
+    def step(self):
+        if self.step_s:
+            threading.Event().wait(self.step_s)
+        self.num_steps += 1
+        if self.raises is not None:
+            error, self.raises = self.raises, None
+            raise error
+        return [self._advance(key, choice) for key in list(self.live) for choice in list(self.live[key])]
+
+    def _advance(self, key, choice):
+        token = self.live[key][choice]
+        self.live[key][choice] += 1
+        finish = "length" if token + 1 == self.limits[key] else None
+        if finish:
+            del self.live[key][choice]
+            if not self.live[key]:
+                del self.live[key]
+        return Output(key, choice, [token], [], finish)
+
+    def counts(self):
+        return Counts(running=sum(map(len, self.live.values())))
+
+
+@dataclass(frozen=True)
+class Folder:
+    name: str
+    version: int = 1
+    fingerprint: str = "a"
+    path: Path = Path("nowhere")
+
+
+@dataclass(eq=False)
+class Model:
+    """A HostModel around scripted engines."""
+
+    engines: dict[str, ScriptedEngine]
+    max_context: int = 64
+    cache_tokens: int = 128
+    cache_bytes: int = 1024
+    closed: bool = False
+
+    def close(self):
+        self.closed = True
+
+
+@dataclass
+class Repository:
+    """What `scan` finds and `build` makes; tests change `folders` and `broken` between scans."""
+
+    folders: list[Folder] = field(default_factory=lambda: [Folder("m")])
+    broken: dict[str, Exception] = field(default_factory=dict)
+    built: list[Model] = field(default_factory=list)
+    step_s: float = 0.001
+    hold: threading.Event | None = None
+
+    def scan(self, folder):
+        return list(self.folders)
+
+    def build(self, folder, folders):
+        if self.hold is not None:
+            self.hold.wait(5)
+        if folder.name in self.broken:
+            raise self.broken[folder.name]
+        self.built.append(Model({"generated": ScriptedEngine(self.step_s)}))
+        return self.built[-1]
+
+    @property
+    def engine(self) -> ScriptedEngine:
+        return self.built[-1].engines["generated"]
+
+
+@dataclass
+class House:
+    """A running host thread and how to reach it."""
+
+    host: Host
+    thread: threading.Thread
+    path: Path
+    announced: list[Status]
+
+
+@asynccontextmanager
+async def connected(path: Path) -> AsyncIterator[EngineClient]:
+    """A started client whose host is ready."""
+    client = over_socket(str(path))
+    await client.start()
+    try:
+        await until(lambda: client.status is not None and client.status.state == "ready")
+        yield client
+    finally:
+        await client.close()
+
+
+async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
+    """Wait for a condition; fails the test when it does not come."""
+    deadline_s = asyncio.get_running_loop().time() + timeout_s
+    while not condition():
+        assert asyncio.get_running_loop().time() < deadline_s, "the condition did not come true"
+        await asyncio.sleep(0.002)
+
+
+def submit(client, *, max_tokens=3, n=1, prompts=None, model="m", load=None, node="generated"):
+    mailbox = Mailbox()
+    number = client.status.models[0].load if load is None else load
+    prompts = prompts or [[1, 2]]
+    params = SamplingParams(max_tokens=max_tokens)
+    return client.submit(model, number, node, prompts, params, mailbox=mailbox, n=n), mailbox
+
+
+async def read(mailbox):
+    """Tokens and finish of each choice, to the end."""
+    tokens, finish = {}, {}
+    while updates := await asyncio.wait_for(mailbox.get(), 5):
+        for update in updates:
+            tokens.setdefault(update.choice, []).extend(update.token_ids)
+            finish[update.choice] = update.finish
+    return tokens, finish
+
+
+def over(house, scene):
+    async def run():
+        async with connected(house.path) as client:
+            return await scene(client)
+
+    return asyncio.run(run())
