@@ -14,6 +14,7 @@ from graphs import node
 from graphs.errors import GraphError, Problem, hint, nearest
 from graphs.flow import accepts, show
 from graphs.graph import ROOTS, Binding, Graph, GraphLookup, Source, Task, TaskContract
+from graphs.header import misspelt, read_header
 from graphs.node import BodyContract, Node, Place
 from graphs.read import Document, KeyPath, read
 from graphs.settings import read_settings
@@ -31,8 +32,6 @@ __all__ = [
     "check",
 ]
 
-VERSION = 1
-KEYS = ("version", "task", "description", "nodes")
 LINE_KEYS = ("type", "from", "body")
 
 
@@ -80,46 +79,17 @@ class _Checker:
         self.graphs = graphs
 
     def graph(self) -> Graph | None:
-        self._header()
-        task = self._task()
+        task = read_header(self.document, self.tasks)
         raw = self.data.get("nodes")
         if not isinstance(raw, dict) or not raw:
-            if "nodes" in self.data or not self._misspelt("nodes"):
+            if not misspelt("nodes", self.data):
                 self.document.add(("nodes",), "`nodes` must hold at least one line, `name: {type: …}`")
             return None
         scope = self._scope("a graph", {"request": task.request}, raw, ("nodes",), self._names_in_bodies(raw))
         bindings = self._lines(raw, ("nodes",), scope, ("request", "engine"))
-        self._result(bindings, task.reply, f"the task `{self.data.get('task')}` replies", scope)
-        description = self.data.get("description") or ""
-        return Graph(str(self.data.get("task")), task.request, task.reply, bindings, str(description))
-
-    # --- the top of the file
-
-    def _header(self) -> None:
-        for key in self.data:
-            if key not in KEYS:
-                self.document.add((key,), f"unknown key `{key}`{hint(key, KEYS, 'keys')}")
-        version = self.data.get("version")
-        if version != VERSION or isinstance(version, bool):
-            wrong = f"version {version!r} is unknown" if "version" in self.data else "no version is given"
-            if "version" in self.data or not self._misspelt("version"):
-                self.document.add(("version",), f"{wrong}; write `version: {VERSION}`")
-        if not isinstance(self.data.get("description", ""), str):
-            self.document.add(("description",), "`description` must be text")
-
-    def _misspelt(self, key: str) -> bool:
-        """Whether a key that was refused means this one: then its absence is no second problem."""
-        return any(nearest(each, KEYS) == key for each in self.data if each not in KEYS)
-
-    def _task(self) -> Task:
-        name = self.data.get("task")
-        if isinstance(name, str) and name in self.tasks:
-            return self.tasks[name]
-        if "task" in self.data:
-            self.document.add(("task",), f"unknown task `{name}`{hint(str(name), self.tasks, 'tasks')}")
-        elif not self._misspelt("task"):
-            self.document.add(1, f"no task is given; write `task: NAME` with one of: {', '.join(self.tasks)}")
-        return TaskContract(Any, Any)
+        name, description = str(self.data.get("task")), str(self.data.get("description", ""))
+        self._result(bindings, task.reply, f"the task `{name}` replies", scope)
+        return Graph(name, task.request, task.reply, bindings, description)
 
     # --- lists of lines
 

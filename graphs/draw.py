@@ -34,7 +34,7 @@ class _Columns:
 def text(graph: Graph) -> str:
     """The graph from top to bottom: a line per binding, its settings below it, bodies in boxes.
 
-    Every line has at most WIDTH columns unless a single word is longer.
+    Every line has at most WIDTH columns; a row that is longer is cut, a long setting is broken.
     """
     columns = _columns(graph)
     head = f"{graph.task}: {show(graph.request)} → {show(graph.reply)}"
@@ -80,11 +80,12 @@ def _root_row(name: str, kind: Any, columns: _Columns, where: str, width: int) -
 
 
 def _ending(row: str, columns: _Columns, gives: str, where: str, width: int) -> str:
-    """A row with its type in the column after the sources and its process at the right edge."""
+    """A row with its type in the column after the sources and its process at the right edge, cut to fit."""
     start = columns.name + columns.kind + columns.reads + 8
     row = f"{row:{start}}{gives}" if len(row) < start else f"{row}  {gives}"
-    room = width - len(row) - len(where)
-    return row + " " * room + where if where and room > 0 else f"{row}  {where}".rstrip()
+    room = width - len(where) - (2 if where else 0)
+    cut = row if len(row) <= room else f"{row[: room - 1]}…"
+    return f"{cut:{room}}  {where}" if where else cut
 
 
 def _box(binding: Binding, columns: _Columns, width: int) -> Iterator[str]:

@@ -17,6 +17,8 @@ from graphs.errors import Problem
 
 MAX_CHARACTERS = 1 << 20
 MAX_DEPTH = 20
+MAX_MESSAGE = 2000
+"""Characters of a message, which may quote the file."""
 
 KeyPath = tuple[str | int, ...]
 """Where a value stands: the keys and list indexes that lead to it from the top."""
@@ -45,9 +47,10 @@ class Document:
         return self.lines.get(path, 1)
 
     def add(self, where: KeyPath | int, message: str) -> None:
-        """Record a problem at a key or at a line."""
+        """Record a problem at a key or at a line; what a terminal would obey is shown as an escape."""
         line = where if isinstance(where, int) else self.line(where)
-        self.problems.append(Problem(line, message, self.source))
+        shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in message[:MAX_MESSAGE])
+        self.problems.append(Problem(line, shown, self.source))
 
 
 def read(text: str, source: str = "graph.yaml") -> Document:

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphs import node
-from graphs.check import VERSION
 from graphs.graph import ROOTS, Task
+from graphs.header import VERSION
 from graphs.node import Node
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"

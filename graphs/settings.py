@@ -77,7 +77,9 @@ def _message(error: ErrorDetails, path: KeyPath, config_type: type[BaseModel], w
         return f"the setting `{dotted((*path, error['loc'][-1]))}` is missing"
     if kind in ("file_path", "value_error", "assertion_error"):
         return f"`{name}`: {re.sub('^(Value|Assertion) error, ', '', error['msg'])}"
-    said = error["msg"].replace("Input should be", "must be").replace("an object", "a mapping")
+    said = re.sub(r"^\w+ should ", "must ", error["msg"]).replace("an object", "a mapping")
+    if kind == "string_pattern_mismatch" and (meaning := _description(config_type, error["loc"])):
+        said = f"must be {meaning}"  # what the pattern says, in words
     return f"`{name}` {said}, not {_shown(error['input'])}{_near_choice(error)}"
 
 
@@ -98,18 +100,26 @@ def _near_choice(error: ErrorDetails) -> str:
     return f"; did you mean '{near}'?" if near else ""
 
 
+def _description(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> str | None:
+    """What the setting at `loc` says of itself."""
+    fields = [model.model_fields.get(str(loc[-1])) for model in _models_at(config_type, loc[:-1])]
+    return next((field.description for field in fields if field), None)
+
+
 def _names(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
     """The settings that may stand in the mapping at `loc`."""
-    models = [config_type]
-    for step in loc:
-        inner = [found for model in models for found in _models(_annotation(model, step))]
-        models = inner or models
+    models = _models_at(config_type, loc)
     return [field.alias or name for model in models for name, field in model.model_fields.items()]
 
 
-def _annotation(model: type[BaseModel], name: str | int) -> Any:
-    field = model.model_fields.get(str(name))
-    return field.annotation if field else None
+def _models_at(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> list[type[BaseModel]]:
+    """The models that the mapping at `loc` may be read as; steps that name no setting stay where they are."""
+    models = [config_type]
+    for step in loc:
+        fields = [model.model_fields.get(str(step)) for model in models]
+        inner = [found for field in fields if field for found in _models(field.annotation)]
+        models = inner or models
+    return models
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:

@@ -60,8 +60,9 @@ def draw_filtered(
 
     min_p: float32[m]: ids of weight below it are dropped (the largest weight is 1); 0 is off.
     top_k: int64[m] >= 1: the k first ids stay; vocab or more is off.
-    top_p: float32[m] in (0, 1]: the shortest run of first ids stays whose weight reaches this share of what
-    the two before left (Holtzman et al., "The curious case of neural text degeneration", 2020); 1 is off.
+    top_p: float32[m] in [0, 1]: the shortest run of first ids stays whose weight reaches this share of what
+    the two before left (Holtzman et al., "The curious case of neural text degeneration", 2020); 1 is off, 0
+    leaves one id.
     """
     vocab = logits.shape[1]
     nucleus = (top_k >= vocab) & (min_p <= 0)
@@ -103,8 +104,8 @@ def keep_likeliest(
     kept = np.minimum(top_k, np.count_nonzero(weights >= min_p[:, None], axis=1))
     if total is None:
         total = np.take_along_axis(sums, kept[:, None] - 1, axis=1)[:, 0]
-    short = np.count_nonzero(sums - ordered < (top_p * total)[:, None], axis=1)
-    kept = np.where(top_p < 1, np.minimum(kept, np.maximum(short, 1)), kept)
+    short = np.count_nonzero(sums < (top_p * total)[:, None], axis=1)
+    kept = np.minimum(kept, short + 1)
     last = np.take_along_axis(ordered, kept[:, None] - 1, axis=1)
     above, equal = weights > last, weights == last
     spare = kept - np.count_nonzero(above, axis=1)

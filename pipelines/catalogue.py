@@ -6,6 +6,7 @@ Knows models and loads; knows nothing of HTTP or of what a node does.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 from dataclasses import dataclass
@@ -49,11 +50,17 @@ class Catalogue:
         self._broken: dict[str, list[str]] = {}
         self._work: asyncio.Task[None] | None = None
         self._wanted = asyncio.Event()
+        self._caught_up = asyncio.Event()
 
     async def start(self) -> None:
         """Follow the host's status from now on; returns before any model is there."""
         self._client.on_status(lambda status: self._wanted.set())
         self._work = asyncio.create_task(self._follow(), name="catalogue")
+
+    async def caught_up(self, timeout_s: float) -> None:
+        """Wait until what the host first said it serves is live here, at most `timeout_s`."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._caught_up.wait(), timeout_s)
 
     async def close(self) -> None:
         if self._work is not None:
@@ -74,8 +81,8 @@ class Catalogue:
         if model is None:
             names = [model.name for model in status.models]
             raise NotFound(f"The model `{name}` does not exist{hint(name, names, 'models')}", field="model")
-        if model.load and self._loads.get(name) == model.load:
-            return self._pipelines[name]
+        if model.load and name in self._pipelines and name not in self._broken:
+            return self._pipelines[name]  # while a newer load is built here, the older one still takes calls
         raise self._absent(model)
 
     def cards(self) -> list[ModelCard]:
@@ -105,6 +112,7 @@ class Catalogue:
             status = self._client.status
             if status is not None:
                 await self._catch_up(status)
+                self._caught_up.set()
 
     async def _catch_up(self, status: Status) -> None:
         """Build what the host loaded since the last look, off the event loop, and swap it in."""

@@ -72,9 +72,7 @@ def find(name: str, models: Path) -> Finding:
     findings = {finding.name: finding for finding in inspect(models)} if models.is_dir() else {}
     if name not in findings:
         there = ", ".join(findings) or "none"
-        raise LookupError(
-            f"{name} is neither a model's folder nor a model of {models}; models there: {there}"
-        )
+        raise LookupError(f"{name} is neither a model's folder nor a model of {models}; which holds: {there}")
     return findings[name]
 
 

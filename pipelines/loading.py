@@ -90,6 +90,8 @@ class Loader:
         while self._wishes.get():
             try:
                 self._bring_up_to_date()
+            except OSError as error:
+                log.error("cannot scan the model repository: %s", error)
             except Exception:
                 log.exception("cannot scan the model repository %s", self._folder)
             self._tell(Scanned())

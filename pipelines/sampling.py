@@ -151,7 +151,7 @@ def _edit(values: NDArray[np.float32], edited: Edited) -> None:
 def _choose(values: NDArray[np.float32], rows: SamplingRows, at: NDArray[np.int32]) -> NDArray[np.int64]:
     """Greedy rows, rows that draw from all ids, and rows that filter them first: each its op."""
     random = rows.temperature[at] > 0
-    filtered = random & ((rows.min_p[at] > 0) | (rows.top_k[at] < rows.vocab_size) | (rows.top_p[at] < 1))
+    filtered = random & ((rows.min_p[at] > 0) | (rows.top_k[at] < values.shape[1]) | (rows.top_p[at] < 1))
     tokens = np.zeros(len(at), np.int64)
     likeliest, free, some = (np.flatnonzero(which) for which in (~random, random & ~filtered, filtered))
     if len(likeliest):

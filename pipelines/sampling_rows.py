@@ -15,6 +15,9 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from pipelines.sampling import SamplingParams
 
+NO_LIMIT = 2**31 - 1
+"""A top_k that is off."""
+
 
 class SamplingRows:
     """Parameters and state of the sequences that hold the rows of a step, kept from step to step.
@@ -31,7 +34,7 @@ class SamplingRows:
         self.vocab_size = vocab_size
         self.temperature = np.zeros(num_rows, np.float32)
         self.min_p = np.zeros(num_rows, np.float32)
-        self.top_k = np.full(num_rows, vocab_size, np.int64)
+        self.top_k = np.full(num_rows, NO_LIMIT, np.int64)
         self.top_p = np.ones(num_rows, np.float32)
         self.keys = np.zeros(num_rows, np.uint64)
         self.num_outputs = np.zeros(num_rows, np.int64)
@@ -54,7 +57,7 @@ class SamplingRows:
         """
         self.temperature[row] = params.temperature
         self.min_p[row] = params.min_p
-        self.top_k[row] = params.top_k if 0 < params.top_k < self.vocab_size else self.vocab_size
+        self.top_k[row] = params.top_k if params.top_k > 0 else NO_LIMIT
         self.top_p[row] = params.top_p
         self.keys[row] = random_key(params.seed, choice)
         self.num_outputs[row] = len(output_ids)

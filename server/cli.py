@@ -109,9 +109,7 @@ def check(folder: Path | None) -> None:
         raise click.ClickException(f"there is no folder {folder}")
     findings = inspect(folder)
     if not findings:
-        raise click.ClickException(
-            f"{folder} holds no model: no folder with a graph.yaml or an exported model"
-        )
+        raise click.ClickException(f"{folder} holds no folder with a graph.yaml or an exported model")
     for finding in findings:
         click.echo(_told(finding))
     bad = sum(finding.graph is None for finding in findings)

@@ -9,10 +9,9 @@ import json
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
-from pydantic_core import PydanticCustomError
 
 from pipelines.errors import RequestError
-from server.field_types import fault
+from server.field_types import fault, said
 from server.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, shown, unknown_field
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
@@ -56,7 +55,9 @@ class Part(BaseModel):
         name = "refusal" if self.type == "refusal" else "text"
         text = getattr(self, name)
         if text is None:
-            raise RequestError(f"`{where}.{name}` is required in a part of type `{self.type}`", f"{where}.{name}")
+            raise RequestError(
+                f"`{where}.{name}` is required in a part of type `{self.type}`", field=f"{where}.{name}"
+            )
         return str(text)
 
 
@@ -66,12 +67,18 @@ def _content(value: Any) -> Any:
     return [{"type": "text", "text": value}] if isinstance(value, str) else value
 
 
+def _arguments(value: Any) -> Any:
+    if value is not None and not isinstance(value, str | dict):
+        raise fault(f"must be JSON text or an object, got {shown(value)}")
+    return value
+
+
 class FunctionCall(BaseModel):
     """The function of an earlier tool call; `arguments` is JSON text, or the object itself."""
 
     model_config = ConfigDict(extra="allow")
     name: StrictStr
-    arguments: StrictStr | dict[str, Any] | None = None
+    arguments: Annotated[Any, AfterValidator(_arguments)] = None
 
 
 class EarlierCall(BaseModel):
@@ -174,8 +181,9 @@ class Tool(BaseModel):
 
 def _some(tools: list[Any]) -> list[Any]:
     if not tools:
-        text = "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
-        raise PydanticCustomError("fault", "{text}", {"text": text})
+        raise said(
+            "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
+        )
     return tools
 
 
@@ -185,7 +193,7 @@ TOOL_CHOICE_USAGE = 'Correct usage: `{"type": "function", "function": {"name": "
 
 
 def parses_calls(choice: Any, tools: list[Tool] | None) -> bool:
-    """Whether calls are looked for in the reply.  Raises RequestError for a choice that cannot be honoured."""
+    """Whether the reply is searched for calls.  Raises RequestError for a choice that cannot be honoured."""
     if choice is None:
         return bool(tools)
     if not tools:

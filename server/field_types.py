@@ -1,4 +1,4 @@
-"""Types of request fields: what JSON may hold there, and what the client is told when it holds something else.
+"""Types of request fields: what JSON may hold there, and what the client is told otherwise.
 
 Numbers are numbers (no text, no booleans; 5.0 is a whole number); ranges and their texts follow vLLM.
 Knows nothing of endpoints or of what a field does.
@@ -25,8 +25,13 @@ MAX_CACHE_SALT_CHARS = 128
 
 
 def fault(text: str) -> PydanticCustomError:
-    """A validation error with `text` for the client."""
+    """A validation error; the client reads the field's name and then `text`."""
     return PydanticCustomError("fault", "{text}", {"text": text})
+
+
+def said(text: str) -> PydanticCustomError:
+    """A validation error whose `text` names the field already."""
+    return PydanticCustomError("said", "{text}", {"text": text})
 
 
 def whole(value: Any) -> Any:
@@ -52,7 +57,7 @@ def check(allowed: Callable[[Any], bool], text: str) -> AfterValidator:
 
     def checked(value: Any, info: ValidationInfo) -> Any:
         if value is not None and not allowed(value):
-            raise fault(text.format(name=info.field_name, got=value))
+            raise said(text.format(name=info.field_name, got=shown(value)))
         return value
 
     return AfterValidator(checked)
@@ -147,10 +152,10 @@ def biases(value: dict[str, float]) -> dict[int, float]:
     """`logit_bias`: token ids as text → values clamped to ±100, as vLLM does."""
     bad = [key for key in value if not (key.isascii() and key.isdecimal())]
     if bad:
-        raise fault(f"logit_bias holds keys that cannot be converted to integer token IDs: {shown(bad[:3])}")
+        raise said(f"logit_bias holds keys that cannot be converted to integer token IDs: {shown(bad[:3])}")
     large = [key for key in value if len(key) > 10 or int(key) > MAX_TOKEN_ID]
     if large:
-        raise fault(f"token_id(s) {shown(large[:3])} in logit_bias contain out-of-vocab token ids.")
+        raise said(f"token_id(s) {shown(large[:3])} in logit_bias contain out-of-vocab token ids.")
     return {int(key): max(-100.0, min(100.0, bias)) for key, bias in value.items()}
 
 

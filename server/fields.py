@@ -83,7 +83,7 @@ REFUSED_CHAT: dict[str, Refused] = {
 REFUSED_COMPLETION: dict[str, Refused] = {
     "suffix": Refused("suffix is only supported for models with FIM completion rendering", ("",)),
     "prompt_embeds": Refused("prompts as embeddings are not supported yet"),
-    "top_logprobs": Refused("a field of chat/completions; here `logprobs` is the number of alternatives", (0,)),
+    "top_logprobs": Refused("a field of chat/completions; use `logprobs`, the number of alternatives", (0,)),
 }
 
 IGNORED: dict[str, str] = {

@@ -75,8 +75,9 @@ class EngineSupervisor:
             self._spawn()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the host, if it lives."""
-        if self._process is not None:
+        """Send a signal to the host, if there is one that answers signals: it does from its first heartbeat."""
+        self._silence_s()
+        if self._process is not None and self._beat_at_s is not None:
             self._process.send_signal(number)
 
     def stop(self) -> None:

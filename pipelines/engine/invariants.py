@@ -129,11 +129,8 @@ def _queue_violations(state: Snapshot) -> Iterator[str]:
 
 
 def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[str]:
-    num_tokens, num_cached, room = (
-        len(sequence.token_ids),
-        sequence.num_cached,
-        len(sequence.blocks) * state.block_tokens,
-    )
+    num_tokens, num_cached = len(sequence.token_ids), sequence.num_cached
+    room = len(sequence.blocks) * state.block_tokens
     if sequence.row == NO_ROW:
         yield f"{sequence.name} runs without a row"
     if not num_cached < num_tokens < max(state.max_context, sequence.num_prompt + 1):
@@ -143,7 +140,7 @@ def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[st
     if sequence.table != sequence.blocks:
         yield f"{sequence.name} owns blocks {sequence.blocks}, its row says {sequence.table}"
     if (sequence.num_past, sequence.last_token) != (num_cached, sequence.token_ids[-1]):
-        yield f"{sequence.name} has {num_cached} cached tokens, its row says {sequence.num_past}, or another end"
+        yield f"{sequence.name} has {num_cached} tokens cached and its row another past or another last token"
     yield from _digest_violations(sequence, state)
 
 

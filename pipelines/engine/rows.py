@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 class Rows:
     """One row for each of at most `num_rows` running sequences.
 
-    Of a taken row: block_table[row, :num_blocks[row]] are its sequence's blocks, num_past[row] its
-    `num_cached`, last_token[row] its last token id.  Entries of free rows are undefined.
+    Of a running sequence: block_table[row, :num_blocks[row]] are its blocks, num_past[row] its
+    `num_cached`, last_token[row] its last token id.  Other entries are undefined.
     """
 
     def __init__(self, num_rows: int, columns: int) -> None:
@@ -29,10 +29,8 @@ class Rows:
         return len(self.num_blocks) - len(self.free)
 
     def take(self, last_token: int) -> int:
-        """A row without blocks.  IndexError when none is free."""
+        """A row whose blocks are not set yet.  IndexError when none is free."""
         row = self.free.pop()
-        self.num_blocks[row] = 0
-        self.num_past[row] = 0
         self.last_token[row] = last_token
         return row
 

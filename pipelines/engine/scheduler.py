@@ -65,12 +65,12 @@ class Scheduler:
 
     def plan(self) -> Plan:
         """Choose what the next step computes; afterwards every planned sequence has a row."""
-        slices, preempted = self._share_out(), False
+        slices = self._share_out()
         while self.cache.shortage(slices) > 0:
             self._preempt(self.running[-1])
-            slices, preempted = self._share_out(), True
+            slices = self._share_out()
         refused: list[tuple[Sequence, Exception]] = []
-        if self.waiting and not preempted:
+        if self.waiting:
             spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
             slices += self._admit(spare, refused)
         decoding = [slice for slice in slices if slice.decodes]
@@ -103,10 +103,11 @@ class Scheduler:
         """Admit from the head of the queue while rows, blocks and the step's `spare` tokens last."""
         slices: list[Slice] = []
         promised = self.cache.num_promised(self.running)
-        while self.waiting and spare > 0:
+        while spare > 0 and self._has_rows_for_next():
             sequence = self.waiting[0]
             matched = self.cache.match(sequence)
-            if not self._fits(sequence, matched, promised):
+            needed = self.cache.num_needed(sequence, matched)
+            if not may_admit(needed, promised, self.rows.num_taken, self.cache.pool.num_free):
                 break
             try:
                 self._seat(sequence, matched)
@@ -118,11 +119,8 @@ class Scheduler:
             spare -= slices[-1].num_tokens
         return slices
 
-    def _fits(self, sequence: Sequence, matched: list[int], promised: int) -> bool:
-        if len(sequence.group) > len(self.rows.free):
-            return False
-        needed = self.cache.num_needed(sequence, matched)
-        return may_admit(needed, promised, self.rows.num_taken, self.cache.pool.num_free)
+    def _has_rows_for_next(self) -> bool:
+        return bool(self.waiting) and len(self.waiting[0].group) <= len(self.rows.free)
 
     def _seat(self, sequence: Sequence, matched: list[int]) -> None:
         """From the head of the queue to a row (one more for each follower) and to the matched blocks."""

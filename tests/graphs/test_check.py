@@ -1,4 +1,4 @@
-"""The checker: good graphs become bindings, bad ones every problem with its line and the nearest allowed word."""
+"""The checker: good graphs become bindings, bad ones every problem with its line."""
 
 from __future__ import annotations
 
@@ -238,7 +238,8 @@ ONE_PROBLEM = {
     "input of another type": (
         "from: prompt",
         "from: request",
-        "5: the input `text` of `tokenize` takes str, but `request` gives Ask; to be read here: prompt, request.query",
+        "5: the input `text` of `tokenize` takes str, but `request` gives Ask; "
+        "to be read here: prompt, request.query",
     ),
     "element of another type": (
         "from: tokens",
@@ -287,6 +288,12 @@ ONE_PROBLEM = {
         "device: cpu",
         "device: cpuu",
         "12: `device` must be 'cpu' or 'cuda', not \"cpuu\"; did you mean 'cpu'?",
+    ),
+    "pattern": ("device: cpu", "precision: f8", '12: `precision` must be f32 or f16, not "f8"'),
+    "range": (
+        "device: cpu",
+        "threads: 0",
+        "12: `threads` must be greater than or equal to 1, not 0",
     ),
     "neither of a union": (
         "reasoning: qwen3",
@@ -444,7 +451,7 @@ def test_a_setting_on_its_own_line_has_that_line(problems):
 def test_a_problem_in_a_list_has_the_line_of_its_item(problems):
     text = toys.CHAT.replace(
         "path: model/model.xml, device: cpu}",
-        "path: model/model.xml, parts: [\n          {file: model/model.xml},\n          {file: model/none.xml}]}",
+        "path: model/model.xml,\n        parts: [{file: model/model.xml},\n        {file: model/none.xml}]}",
     )
     (problem,) = problems(text)
     assert problem.startswith("14: `parts[1].file`: there is no file `model/none.xml`")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, NewType, TypeVar
 
+from pydantic import Field
+
 from graphs.check import TaskContract
 from graphs.node import BodyContract, FilePath, Node, NodeConfig, Port
 
@@ -109,6 +111,8 @@ class Model(Node):
     class Config(NodeConfig):
         path: FilePath
         device: Literal["cpu", "cuda"] = "cpu"
+        precision: str = Field(default="f32", pattern="^(f32|f16)$", description="f32 or f16")
+        threads: int = Field(default=1, ge=1)
         extra: FilePath | None = None
         parts: list[Part] = []
 

@@ -5,12 +5,13 @@ Knows optimum-intel and its words; knows nothing of graphs, repositories or the 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,11 +44,10 @@ def export_decoder(source: str, folder: Path, weights: Weights, stage: Callable[
 
     `folder` receives openvino_model.xml and .bin, tokenizer.json, config.json and, where the model has
     them, generation_config.json and chat_template.jinja.  It is complete or untouched.
-    Raises `ExportError`, or what optimum-intel raises for a model that it cannot read.
+    Raises `ExportError`.
     """
-    _quiet()
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".export-") as scratch:
+    beside = next(parent for parent in folder.resolve().parents if parent.is_dir())  # to rename, not to copy
+    with _quiet(), tempfile.TemporaryDirectory(dir=beside, prefix=".export-") as scratch:
         made = Path(scratch) / "model"
         stage("reading the tokenizer")
         _write_tokenizer(source, made)
@@ -59,6 +59,7 @@ def export_decoder(source: str, folder: Path, weights: Weights, stage: Callable[
         stage("writing the folder")
         if folder.exists():
             shutil.rmtree(folder)
+        folder.parent.mkdir(parents=True, exist_ok=True)
         made.rename(folder)
 
 
@@ -69,7 +70,7 @@ def _write_tokenizer(source: str, folder: Path) -> None:
     try:
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
     except Exception as error:
-        raise ExportError(f"{source} has no tokenizer that transformers can read: {error}") from error
+        raise ExportError(_tried(source, error)) from error
     if not tokenizer.is_fast:
         raise ExportError(
             f"{source} has no {TOKENIZER}, which serving needs, and transformers cannot make one from its "
@@ -82,15 +83,18 @@ def _trace(source: str, folder: Path, dtype: str) -> None:
     from optimum.exporters.openvino import main_export
     from optimum.intel.openvino.configuration import OVConfig
 
-    main_export(
-        model_name_or_path=source,
-        output=folder,
-        task=TASK,
-        library_name="transformers",
-        ov_config=OVConfig(dtype=dtype),
-        convert_tokenizer=False,
-        trust_remote_code=False,
-    )
+    try:
+        main_export(
+            model_name_or_path=source,
+            output=folder,
+            task=TASK,
+            library_name="transformers",
+            ov_config=OVConfig(dtype=dtype),
+            convert_tokenizer=False,
+            trust_remote_code=False,
+        )
+    except (OSError, ValueError, RuntimeError, NotImplementedError) as error:
+        raise ExportError(f"optimum-intel cannot export {source}: {error}") from error
 
 
 def _compress(traced: Path, folder: Path, settings: dict[str, Any]) -> Path:
@@ -106,9 +110,26 @@ def _compress(traced: Path, folder: Path, settings: dict[str, Any]) -> Path:
     return folder
 
 
-def _quiet() -> None:
-    """Keep tracing's warnings and progress bars off the terminal: they are about torch, not the model."""
+def _tried(source: str, error: Exception) -> str:
+    """Why nothing could be read, and where it was looked for."""
+    said = str(error).strip().splitlines()[0]
+    if Path(source).is_dir():
+        return f"{source} has no tokenizer that transformers can read: {said}"
+    return f"there is no folder {Path(source).resolve()}, and {source} could not be had as a hub id: {said}"
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep tracing's warnings and logs off the terminal: they are about torch, not the model."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    warnings.filterwarnings("ignore", module="torch|transformers|optimum|nncf")
-    for name in ("transformers", "optimum", "optimum.exporters.openvino", "nncf", "torch"):
-        logging.getLogger(name).setLevel(logging.ERROR)
+    loggers = [logging.getLogger(name) for name in ("transformers", "optimum", "nncf", "torch")]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

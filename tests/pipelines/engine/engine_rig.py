@@ -59,7 +59,9 @@ class Rig:
         self.before(step)
         return sample(Logits(self.session.run(step), step))
 
-    def submit(self, key: Hashable, *prompts: list[int], n: int = 1, salt: str = "", **params: object) -> None:
+    def submit(
+        self, key: Hashable, *prompts: list[int], n: int = 1, salt: str = "", **params: object
+    ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
         self.engine.submit(key, list(prompts), wanted, n, salt)
         for choice in range(len(prompts) * n):
@@ -101,7 +103,9 @@ def check_step(step: Step, max_step_tokens: int, session: FakeSession) -> None:
     assert (step.num_past + counts <= step.num_blocks * session.block_tokens).all()
     assert step.max_context == (step.num_past + counts).max()
     assert step.block_table.shape == (step.num_seqs, step.num_blocks.max())
-    within = np.concatenate([past + np.arange(count) for past, count in zip(step.num_past, counts, strict=True)])
+    within = np.concatenate(
+        [past + np.arange(count) for past, count in zip(step.num_past, counts, strict=True)]
+    )
     assert (step.positions == within).all()
     assert len(np.unique(step.logits_rows)) == step.num_logits
     assert not set(step.copies[:, 0].tolist()) & set(step.copies[:, 1].tolist())

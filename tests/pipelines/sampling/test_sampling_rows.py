@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import RequestError
 from pipelines.sampling import SamplingParams, SamplingRows, check_ids
-from pipelines.sampling_rows import SeenTokens, TokenTail, random_key
+from pipelines.sampling_rows import NO_LIMIT, SeenTokens, TokenTail, random_key
 
 TOKENS = st.lists(st.integers(0, 200), max_size=150)
 
@@ -32,6 +32,7 @@ def test_a_tail_knows_what_the_output_ends_with(output, prefix, spare):
 def test_the_first_choice_draws_with_the_seed_itself_and_the_others_with_other_keys():
     assert random_key(42, 0) == 42
     assert random_key(-1, 0) == 2**64 - 1
+    assert random_key(0, 1) != random_key(0x9E3779B97F4A7C15, 0)
     keys = [int(random_key(seed, choice)) for seed in range(50) for choice in range(50)]
     assert len(set(keys)) == len(keys)
     assert all(0 <= key < 2**64 for key in keys)
@@ -56,8 +57,8 @@ def test_a_row_that_asks_for_nothing_keeps_nothing():
     assert rows.num_outputs.tolist() == [1]
 
 
-@pytest.mark.parametrize(("top_k", "kept"), [(-1, 10), (0, 10), (1, 1), (10, 10), (11, 10)])
-def test_top_k_that_limits_nothing_is_the_vocabulary(top_k, kept):
+@pytest.mark.parametrize(("top_k", "kept"), [(-1, NO_LIMIT), (0, NO_LIMIT), (1, 1), (11, 11)])
+def test_top_k_of_nothing_is_no_limit(top_k, kept):
     rows = SamplingRows(1, 10)
     rows.set(0, SamplingParams(top_k=top_k), [], [], 0, [])
     assert rows.top_k.tolist() == [kept]

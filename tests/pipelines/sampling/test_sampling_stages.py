@@ -113,6 +113,16 @@ def test_a_batch_of_any_parameters_is_edited_as_the_plain_reference_says(sequenc
     assert found.logprobs == []
 
 
+def test_logits_may_be_wider_than_the_vocabulary_that_was_promised():
+    rows = row_of(SamplingParams(temperature=1, top_p=0.9999, seed=1), vocab=4)
+    logits = np.zeros((1, 3000), F)
+    found = set()
+    for _ in range(20):
+        found.add(int(sample(Logits(logits, step(rows, [0]))).token_ids[0]))
+        rows.append(0, 0)
+    assert len(found) > 15
+
+
 def test_stages_stand_in_the_order_in_which_they_apply():
     assert [stage.name for stage in STAGES] == [
         "allowed_token_ids",

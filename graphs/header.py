@@ -1,0 +1,52 @@
+"""The top of a graph file: version, task and description.  Knows tasks by what is handed in, and no node."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from graphs.errors import hint, nearest
+from graphs.graph import Task, TaskContract
+from graphs.read import Document
+
+VERSION = 1
+KEYS = ("version", "task", "description", "nodes")
+
+
+def read_header(document: Document, tasks: Mapping[str, Task]) -> Task:
+    """The task that the file serves; one that takes and gives anything when none can be understood.
+
+    What is wrong with any key of the top goes to the document, but for the value of `nodes`.
+    """
+    data = document.data or {}
+    for key in data:
+        if key not in KEYS:
+            document.add((key,), f"unknown key `{key}`{hint(key, KEYS, 'keys')}")
+    _check_version(document, data)
+    if not isinstance(data.get("description", ""), str):
+        document.add(("description",), "`description` must be text")
+    return _task(document, data, tasks)
+
+
+def misspelt(key: str, data: Collection[str]) -> bool:
+    """Whether `key` is absent and another key means it: then its absence is no second problem."""
+    return key not in data and any(nearest(each, KEYS) == key for each in data if each not in KEYS)
+
+
+def _check_version(document: Document, data: Mapping[str, Any]) -> None:
+    version = data.get("version")
+    if (version == VERSION and not isinstance(version, bool)) or misspelt("version", data):
+        return
+    wrong = f"version {version!r} is unknown" if "version" in data else "no version is given"
+    document.add(("version",), f"{wrong}; write `version: {VERSION}`")
+
+
+def _task(document: Document, data: Mapping[str, Any], tasks: Mapping[str, Task]) -> Task:
+    name = data.get("task")
+    if isinstance(name, str) and name in tasks:
+        return tasks[name]
+    if "task" in data:
+        document.add(("task",), f"unknown task `{name}`{hint(str(name), tasks, 'tasks')}")
+    elif not misspelt("task", data):
+        document.add(1, f"no task is given; write `task: NAME` with one of: {', '.join(tasks)}")
+    return TaskContract(Any, Any)

@@ -1,0 +1,92 @@
+"""The ASGI application: Falcon, its middleware and routes, inside a wrapper that sees each exchange end.
+
+Knows no endpoint by name; `server/endpoints` lists them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import falcon
+import falcon.asgi
+
+from server import endpoints, errors
+from server.auth import Guard
+from server.exchange import Exchange, Receive, Send
+from server.services import Services, connect
+from server.settings import Settings, read_settings
+
+Scope = dict[str, Any]
+
+
+class Lifespan:
+    """Falcon middleware: services start with the worker and end with it."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def process_startup(self, scope: Scope, event: dict[str, Any]) -> None:
+        await self._services.start()
+
+    async def process_shutdown(self, scope: Scope, event: dict[str, Any]) -> None:
+        await self._services.close()
+
+
+class RequestIds:
+    """Falcon middleware: every answer carries the id by which the logs know its request."""
+
+    async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        req.scope["braid.exchange"].take_id(req.get_header("X-Request-Id"))
+
+    async def process_response(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, resource: object, succeeded: bool
+    ) -> None:
+        resp.set_header("X-Request-Id", req.scope["braid.exchange"].request_id)
+
+
+class App:
+    """Falcon's app; around each HTTP request an `Exchange`, closed whatever became of the answer.
+
+    Falcon closes no stream that it did not begin, and none when the client leaves: so what a request holds
+    is given back here.
+    """
+
+    def __init__(self, falcon_app: falcon.asgi.App[Any, Any]) -> None:
+        self._falcon = falcon_app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._falcon(scope, receive, send)  # type: ignore[arg-type]
+            return
+        scope["braid.exchange"] = exchange = Exchange(receive, send)
+        try:
+            await self._falcon(scope, receive, send)  # type: ignore[arg-type]
+        finally:
+            exchange.close()
+
+
+def create_app(services: Services) -> App:
+    """The application around given services."""
+    settings = services.settings
+    middleware: list[Any] = [Lifespan(services), RequestIds(), Guard(settings.api_keys)]
+    if settings.cors_origins:
+        middleware.insert(0, _cors(settings))
+    app = falcon.asgi.App(middleware=middleware)
+    app.req_options.strip_url_path_trailing_slash = True
+    errors.install(app)
+    for path, resource in endpoints.routes(services):
+        app.add_route(path, resource)
+    return App(app)
+
+
+def _cors(settings: Settings) -> falcon.CORSMiddleware:
+    origins = "*" if "*" in settings.cors_origins else list(settings.cors_origins)
+    return falcon.CORSMiddleware(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After"])
+
+
+def __getattr__(name: str) -> Any:
+    """`server.app:app`, as gunicorn asks for it: made of the environment when it is first wanted."""
+    if name != "app":
+        raise AttributeError(name)
+    globals()["app"] = app = create_app(connect(read_settings()))
+    return app

@@ -1,0 +1,44 @@
+"""Counts the tokens of one request as its pieces pass.  Knows nothing of text or of how usage is written."""
+
+from __future__ import annotations
+
+from pipelines.values import ReplyUpdate, TextUpdate
+from server.schema import CachedTokens, Usage
+
+
+class Tally:
+    """`num_ended` choices of `len(prompt_lengths) * n` have had their last piece."""
+
+    def __init__(self, prompt_lengths: list[int], n: int) -> None:
+        self.num_choices = len(prompt_lengths) * n
+        self.num_ended = 0
+        self._n = n
+        self._num_prompt = sum(prompt_lengths)
+        self._num_output = 0
+        self._num_cached: dict[int, int] = {}
+
+    @property
+    def complete(self) -> bool:
+        return self.num_ended == self.num_choices
+
+    def add(self, choice: int, update: ReplyUpdate | TextUpdate) -> None:
+        self._num_output += update.num_tokens
+        self.num_ended += update.finish is not None
+        if choice % self._n == 0:  # a prompt is computed once, for its first choice
+            self._num_cached.setdefault(choice, update.num_cached)
+
+    def usage(self) -> Usage:
+        cached = CachedTokens(cached_tokens=sum(self._num_cached.values()))
+        return Usage(**self._counts(), prompt_tokens_details=cached, completion_tokens_details=None)
+
+    def running_usage(self) -> Usage:
+        """The counts so far, for a chunk in the middle of a stream."""
+        return Usage(**self._counts())
+
+    def _counts(self) -> dict[str, int]:
+        total = self._num_prompt + self._num_output
+        return {
+            "prompt_tokens": self._num_prompt,
+            "total_tokens": total,
+            "completion_tokens": self._num_output,
+        }

@@ -1,0 +1,181 @@
+"""What chat/completions and completions have in common: from the body to the last byte of the answer.
+
+Knows nothing of messages, prompts or the shape of replies: the two endpoints name those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import falcon
+import falcon.asgi
+
+from pipelines.errors import BraidError, RequestError
+from pipelines.pipeline import Call, Pipeline
+from server.body import LONG_BODY_BYTES, parse_body, read_body
+from server.counting import Tally
+from server.errors import envelope, hidden
+from server.exchange import ClientGone, Exchange, clean_id
+from server.replies import Gathered, Head
+from server.requests import GenerationRequest
+from server.schema import Reply
+from server.services import Services
+from server.sse import DONE, event
+
+log = logging.getLogger("braid.server")
+
+FIRST_UPDATE_S = 5.0
+"""How long a stream's status waits for the first token, so that an early failure gets a status of its own."""
+
+Body = TypeVar("Body", bound=GenerationRequest)
+Batch = list[tuple[int, Any]]
+
+
+class Chunks(Protocol):
+    """Writes the events of one stream."""
+
+    def opening(self) -> bytes: ...
+
+    def piece(self, choice: int, update: Any) -> bytes: ...
+
+    def ending(self) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Answering:
+    """One request that its pipeline works on: the call, who waits for it, and what was counted."""
+
+    call: Call
+    exchange: Exchange
+    head: Head
+    tally: Tally
+
+
+class Generating(Generic[Body]):
+    """An endpoint that answers with generated text, at once or as a stream."""
+
+    body: ClassVar[type[GenerationRequest]]
+    id_prefix: ClassVar[str]
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def check(self, request: Body, pipeline: Pipeline) -> None:
+        """Raise RequestError when the pipeline's graph cannot do what is asked."""
+        raise NotImplementedError
+
+    def head(self, request: Body, reply_id: str, model: str) -> Head:
+        raise NotImplementedError
+
+    def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> Reply:
+        """The reply in one piece."""
+        raise NotImplementedError
+
+    def chunks(self, head: Head, tally: Tally) -> Chunks:
+        """The reply as events."""
+        raise NotImplementedError
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        services, exchange = self._services, req.scope["braid.exchange"]
+        exchange.at_end(services.admission.enter())
+        raw = await read_body(req, services.settings.max_body_mb << 20)
+        request: Any = await parse_body(self.body, raw)
+        pipeline = self._pipeline(request)
+        self.check(request, pipeline)
+        call = await self._open(request, pipeline, is_long=len(raw) > LONG_BODY_BYTES)
+        exchange.at_end(call.close)
+        exchange.when_gone(call.close)
+        head = self.head(request, self._reply_id(request, exchange), pipeline.name)
+        answering = Answering(call, exchange, head, Tally(call.prompt_lengths, request.num_choices))
+        if request.stream:
+            await self._stream(resp, answering)
+        else:
+            resp.content_type = falcon.MEDIA_JSON
+            resp.data = await self._gather(answering)
+
+    def _pipeline(self, request: Body) -> Pipeline:
+        """The model that the request names; without a name, the only one there is."""
+        cards = self._services.catalogue.cards()
+        if request.model is None and len(cards) > 1:
+            names = ", ".join(card.name for card in cards)
+            raise RequestError(f"`model` is required; models: {names}", field="model")
+        return self._services.catalogue.get(request.model)
+
+    async def _open(self, request: Body, pipeline: Pipeline, is_long: bool) -> Call:
+        """Start the call; a long prompt is tokenized in a thread, and sent from the event loop."""
+
+        def prepare() -> Call:
+            return pipeline.prepare(request.generation(pipeline.max_context), self._services.client)
+
+        call = await asyncio.to_thread(prepare) if is_long else prepare()
+        call.start()
+        return call
+
+    def _reply_id(self, request: Body, exchange: Exchange) -> str:
+        """The header's id counts more than the body's, as in vLLM."""
+        return self.id_prefix + (exchange.asked_id or clean_id(request.request_id) or exchange.request_id)
+
+    async def _gather(self, answering: Answering) -> bytes:
+        tally = answering.tally
+        choices = [Gathered() for _ in range(tally.num_choices)]
+        async for batch in answering.call.updates():
+            for choice, update in batch:
+                tally.add(choice, update)
+                choices[choice].add(update)
+        if not tally.complete:
+            raise ClientGone
+        return self.whole(answering.head, choices, tally).to_json()
+
+    async def _stream(self, resp: falcon.asgi.Response, answering: Answering) -> None:
+        """Begin a stream once the first piece is there: what fails before it is an answer with a status."""
+        updates = answering.call.updates()
+        first = asyncio.ensure_future(_next(updates))
+        answering.exchange.at_end(first.cancel)
+        await asyncio.wait({first}, timeout=FIRST_UPDATE_S)
+        if first.done() and first.result() is None:
+            raise ClientGone
+        resp.content_type = "text/event-stream; charset=utf-8"
+        resp.set_header("Cache-Control", "no-cache")
+        resp.set_header("X-Accel-Buffering", "no")
+        resp.stream = self._events(answering, first, updates)
+
+    async def _events(
+        self, answering: Answering, first: asyncio.Future[Batch | None], updates: AsyncIterator[Batch]
+    ) -> AsyncIterator[bytes]:
+        """The bytes of a stream; all that piled up since the last write is one write."""
+        exchange, chunks = answering.exchange, self.chunks(answering.head, answering.tally)
+        waiting = chunks.opening()
+        try:
+            with exchange.kept_alive():
+                if not first.done() and waiting:
+                    yield waiting
+                    waiting = b""
+                batch = await first
+                while batch is not None:
+                    data = waiting + b"".join([chunks.piece(choice, update) for choice, update in batch])
+                    if answering.tally.complete:
+                        data += chunks.ending()
+                    waiting = b""
+                    if data:
+                        exchange.said = True
+                        yield data
+                    batch = await anext(updates, None)
+        except Exception as error:
+            told = hidden(error, exchange.request_id)
+            yield waiting + error_events(told)
+        finally:
+            answering.call.close()
+
+
+def error_events(error: BraidError) -> bytes:
+    """A stream's last words when it cannot go on."""
+    return event(envelope(error)) + DONE
+
+
+async def _next(updates: AsyncIterator[Batch]) -> Batch | None:
+    """What arrives next; None when nothing will."""
+    return await anext(updates, None)

@@ -1,0 +1,21 @@
+"""Prometheus' text exposition, of all processes of the server."""
+
+from __future__ import annotations
+
+import asyncio
+
+import falcon.asgi
+
+from pipelines import metrics
+from server.services import Services
+
+CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+
+
+class Metrics:
+    def __init__(self, services: Services) -> None:
+        pass
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.content_type = CONTENT_TYPE
+        resp.data = await asyncio.to_thread(metrics.render)

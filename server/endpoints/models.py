@@ -1,0 +1,57 @@
+"""The models that are served, and why one is not."""
+
+from __future__ import annotations
+
+import falcon
+import falcon.asgi
+
+from graphs.errors import hint
+from pipelines.catalogue import ModelCard
+from pipelines.errors import NotFound, Unavailable
+from server.schema import Model, ModelList, Permission
+from server.services import Services
+
+FAILED_RETRY_S = 30
+
+
+class ModelCards:
+    """The models that are ready."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        ready = [model(card) for card in self._services.catalogue.cards() if card.state == "ready"]
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = ModelList(data=ready).model_dump_json().encode()
+
+
+class OneModel:
+    """One model's card; for a model that is not ready 503 with the reason."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
+        cards = {card.name: card for card in self._services.catalogue.cards()}
+        card = cards.get(name)
+        if card is None:
+            raise NotFound(f"The model `{name}` does not exist{hint(name, cards, 'models')}", field="model")
+        if card.state == "failed":
+            problems = "; ".join(card.problems) or "it failed to load"
+            raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)
+        if card.state != "ready":
+            raise Unavailable(f"The model `{name}` is {card.state}")
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = model(card).model_dump_json().encode()
+
+
+def model(card: ModelCard) -> Model:
+    permission = Permission(id=f"modelperm-{card.name}", created=card.created)
+    return Model(
+        id=card.name,
+        created=card.created,
+        root=card.name,
+        max_model_len=card.max_context,
+        permission=[permission],
+    )

@@ -1,0 +1,61 @@
+"""What endpoints work with: settings, the way to the engine, the models, and the places for requests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.catalogue import Catalogue
+from pipelines.errors import Unavailable
+from pipelines.wire import EngineClient, over_socket
+from server import drain
+from server.admission import Admission
+from server.settings import Settings
+
+CATCH_UP_S = 3.0
+"""A worker listens after so long, whatever the engine host does."""
+
+
+@dataclass(slots=True)
+class Services:
+    """Shared by all endpoints of a worker.  `client` and `catalogue` live from start-up to shutdown."""
+
+    settings: Settings
+    client: EngineClient
+    catalogue: Catalogue
+    admission: Admission
+
+    async def start(self) -> None:
+        """Begin to follow the engine.
+
+        A worker that joins a server which serves already waits a moment, so that its first clients are not
+        turned away; it does not wait for models that are still loading.
+        """
+        await self.client.start()
+        await self.catalogue.start()
+        await self.catalogue.caught_up(CATCH_UP_S)
+        drain.before_deadline(self.end_streams)
+
+    async def close(self) -> None:
+        await self.catalogue.close()
+        await self.client.close()
+
+    def end_streams(self) -> None:
+        """End every request in flight with an error that its client can read."""
+        self.client.abort_all(Unavailable("the server is shutting down"))
+
+
+def connect(settings: Settings) -> Services:
+    """The services that the settings ask for: over the engine's socket, or with the engine in a thread."""
+    client = _client(settings)
+    catalogue = Catalogue(client, settings.models)
+    return Services(settings, client, catalogue, Admission(settings.max_concurrency))
+
+
+def _client(settings: Settings) -> EngineClient:
+    if settings.in_process:
+        from pipelines.inprocess import InProcessClient
+
+        return InProcessClient(settings.models)
+    if settings.engine_socket is None:
+        raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")
+    return over_socket(str(settings.engine_socket))

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_model import write_model
+from server_process import ServerProcess
+
+
+@pytest.fixture
+def models_dir(tmp_path: Path) -> Path:
+    """A repository with one model, `fake`, of 5 ms a step."""
+    write_model(tmp_path / "models" / "fake")
+    return tmp_path / "models"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """One running server for the tests of a file that leave it serving."""
+    models = tmp_path_factory.mktemp("server") / "models"
+    write_model(models / "fake")
+    with ServerProcess(models) as running:
+        running.ready()
+        yield running

@@ -1,0 +1,166 @@
+"""Every process of a server dies, hangs or is told to leave, while clients wait."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+
+import httpx
+import psutil
+from fake_model import write_model
+from server_process import ServerProcess, ask, start_asking
+
+
+async def flying(server, count=8, max_tokens=3000, stream=True):
+    """Requests whose streams have begun."""
+    tasks = start_asking(server.url, max_tokens, count, stream)
+    await asyncio.to_thread(server.wait_for, lambda: server.metric("vllm:num_requests_running") >= count)
+    return tasks
+
+
+def test_killed_engine_fails_its_requests_at_once_and_comes_back(server):
+    async def scene():
+        streams = await flying(server)
+        plain = start_asking(server.url, 3000, 2, stream=False)
+        await asyncio.sleep(0.3)
+        host = server.host()
+        killed_at_s = time.monotonic()
+        host.kill()
+        replies = await asyncio.gather(*streams)
+        refused = await asyncio.gather(*plain)
+        return host.pid, killed_at_s, replies, refused, await ask(server.url, 1)
+
+    pid, killed_at_s, replies, refused, meanwhile = asyncio.run(scene())
+    assert all(reply.status == 200 and "engine" in reply.error for reply in replies), replies
+    assert all(reply.end_s - killed_at_s < 1 for reply in replies), replies
+    assert [reply.status for reply in refused] == [503, 503]
+    assert meanwhile.status == 503
+    assert int(meanwhile.retry_after or 0) > 0
+    server.ready()
+    assert server.host().pid != pid
+    assert "SIGKILL" in server.log()
+
+
+def test_crashed_engine_is_restarted(server):
+    pid = server.host().pid
+    os.kill(pid, signal.SIGSEGV)
+    server.wait_for(lambda: "SIGSEGV" in server.log())
+    server.ready()
+    assert server.host().pid != pid
+
+
+def test_killed_worker_breaks_only_its_own_streams(server):
+    async def scene():
+        streams = await flying(server, count=12, max_tokens=300)
+        host, workers = server.kids()
+        workers[0].kill()
+        return host.pid, workers[0].pid, await asyncio.gather(*streams)
+
+    pid, dead, replies = asyncio.run(scene())
+    assert all(reply.done != bool(reply.broken) for reply in replies), replies
+    server.wait_for(lambda: server.metric("vllm:num_requests_running") == 0)
+    server.wait_for(lambda: len(server.kids()[1]) == 2)
+    assert dead not in [worker.pid for worker in server.kids()[1]]
+    assert server.host().pid == pid
+
+
+def test_client_that_leaves_frees_its_request_at_once(server):
+    async def scene():
+        streams = await flying(server, count=3)
+        for stream in streams:
+            stream.cancel()
+        await asyncio.gather(*streams, return_exceptions=True)
+
+    asyncio.run(scene())
+    assert server.wait_for(lambda: server.metric("vllm:num_requests_running") == 0) < 2
+
+
+def test_reload_loses_no_request(models_dir):
+    async def scene(server):
+        streams = await flying(server, max_tokens=400)
+        write_model(models_dir / "fake", max_context=2048)
+        server.process.send_signal(signal.SIGHUP)
+        new = [await ask(server.url, 3) for _ in range(30)]
+        return await asyncio.gather(*streams), new
+
+    with ServerProcess(models_dir) as server:
+        server.ready()
+        old, new = asyncio.run(scene(server))
+        assert all(reply.done and not reply.error for reply in old), old
+        assert all(reply.done and not reply.error for reply in new), new
+        server.wait_for(lambda: "context 2048 tokens" in server.log())
+        server.ready()
+
+
+def test_hung_engine_is_ended_and_restarted(models_dir):
+    with ServerProcess(models_dir, ENGINE_TIMEOUT_S="1") as server:
+        server.ready()
+        host = server.host()
+        host.suspend()
+        server.wait_for(lambda: "ENGINE TIMEOUT" in server.log())
+        server.wait_for(lambda: not psutil.pid_exists(host.pid))
+        server.ready()
+        assert server.host().pid != host.pid
+
+
+def test_sigterm_lets_short_streams_finish(models_dir):
+    async def scene(server):
+        streams = await flying(server, max_tokens=200)
+        server.process.terminate()
+        return await asyncio.gather(*streams)
+
+    with ServerProcess(models_dir) as server:
+        server.ready()
+        replies = asyncio.run(scene(server))
+        assert all(reply.done and not reply.error for reply in replies), replies
+        assert server.process.wait(5) == 0
+        assert "drained" in server.log()
+
+
+def test_sigterm_ends_long_streams_with_an_error(models_dir):
+    async def scene(server):
+        streams = await flying(server, max_tokens=4000)
+        server.process.terminate()
+        return await asyncio.gather(*streams)
+
+    with ServerProcess(models_dir, GRACE_S="4") as server:
+        server.ready()
+        replies = asyncio.run(scene(server))
+        assert all("shutting down" in reply.error for reply in replies), replies
+        assert server.process.wait(5) == 0
+
+
+def test_killed_master_takes_everything_along(models_dir):
+    with ServerProcess(models_dir) as server:
+        server.ready()
+        host, workers = server.kids()
+        server.process.kill()
+        server.process.wait()
+        _, alive = psutil.wait_procs([host, *workers], timeout=6)
+        assert alive == []
+
+
+def test_in_process_server_serves_and_drains(models_dir):
+    async def scene(server):
+        streams = await flying(server, count=4, max_tokens=100)
+        server.process.terminate()
+        return await asyncio.gather(*streams)
+
+    with ServerProcess(models_dir, IN_PROCESS="1", WORKERS="1") as server:
+        server.ready()
+        assert server.kids()[0] is None
+        replies = asyncio.run(scene(server))
+        assert all(reply.done and not reply.error for reply in replies), replies
+        assert server.process.wait(8) == 0
+
+
+def test_unready_server_answers_503(models_dir):
+    write_model(models_dir / "broken", graph="version: 1\ntask: chat\nnodes: {}\n")
+    (models_dir / "fake").rename(models_dir.parent / "away")
+    with ServerProcess(models_dir) as server:
+        server.wait_for(lambda: "no model is ready" in server.log())
+        body = {"model": "broken", "messages": [{"role": "user", "content": "hi"}]}
+        reply = httpx.post(f"{server.url}/v1/chat/completions", json=body)
+        assert reply.status_code in (404, 503)

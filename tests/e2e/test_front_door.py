@@ -1,0 +1,76 @@
+"""What a server does before any endpoint is asked: start, refuse to start, bound a request's head."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+from server_process import ROOT, ServerProcess
+
+
+def talk(server, *pieces, pause_s=0.0):
+    """Send pieces on one connection; what came back until the server closed it."""
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        for piece in pieces:
+            connection.sendall(piece)
+            time.sleep(pause_s)
+        answer = b""
+        while data := connection.recv(65536):
+            answer += data
+        return answer
+
+
+def request(*headers, path="/health"):
+    lines = [f"GET {path} HTTP/1.1", "Host: x", *headers, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+def test_banner_is_printed_once_and_its_curl_line_works(server):
+    log = server.log()
+    assert log.count("Braid is ready at") == 1
+    command = log[log.index("curl ") : log.index("from openai")]
+    result = subprocess.run(["sh", "-c", f"{command.strip()} -s -m 10"], capture_output=True, check=True)
+    assert b'"chat.completion"' in result.stdout
+
+
+def test_headers_of_a_reasonable_size_pass(server):
+    assert talk(server, request("X-Long: " + "a" * 30000, "Connection: close")).startswith(b"HTTP/1.1 200")
+
+
+def test_too_large_a_head_is_431(server):
+    head = request(*[f"X-{number}: {'a' * 1000}" for number in range(70)])
+    assert talk(server, head).startswith(b"HTTP/1.1 431")
+
+
+def test_too_long_a_url_is_431(server):
+    assert talk(server, request(path="/" + "a" * 70000)).startswith(b"HTTP/1.1 431")
+
+
+def test_bytes_that_are_no_http_are_400(server):
+    assert talk(server, b"\x00\x01\x02\r\n\r\n").startswith(b"HTTP/1.1 400")
+
+
+def test_head_that_does_not_come_is_408(models_dir):
+    with ServerProcess(models_dir, HEADER_TIMEOUT_S="0.5") as server:
+        server.ready()
+        assert talk(server, b"GET /health HT").startswith(b"HTTP/1.1 408")
+        assert talk(server).startswith(b"HTTP/1.1 408")
+        served = talk(server, request(), b"GET /hea", pause_s=0.2)
+        assert served.startswith(b"HTTP/1.1 200")
+        assert b"HTTP/1.1 408" in served
+
+
+@pytest.mark.parametrize("name", ["BRAID_PORT", "BRAID_PROT"])
+def test_wrong_setting_stops_the_start_and_is_named(tmp_path, name):
+    command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
+    environment = {**os.environ, name: "eighty"}
+    result = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, timeout=10, check=False
+    )
+    assert result.returncode != 0
+    assert name in result.stderr.decode()
+    assert "Traceback" not in result.stderr.decode()

@@ -1,0 +1,103 @@
+"""Models looked at without loading them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.inspection import find, inspect, schema_text
+
+
+def export(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    for name in ("openvino_model.xml", "tokenizer.json"):
+        (folder / name).touch()
+    (folder / "config.json").write_text("{}")
+    return folder
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "graph.yaml").write_text(text)
+    return folder
+
+
+NAMES_ANOTHER = "version: 1\ntask: completion\nnodes:\n  inner: {type: graph, graph: other}\n"
+
+
+def test_every_model_of_a_repository(tmp_path):
+    export(tmp_path / "a")
+    write(tmp_path / "b", "version: 1\n")
+    found = {finding.name: finding.graph is not None for finding in inspect(tmp_path)}
+    assert found == {"a": True, "b": False}
+
+
+def test_problems_name_the_model(tmp_path):
+    write(tmp_path / "b", "version: 2\n")
+    assert all(problem.startswith("b/graph.yaml:1: ") for problem in inspect(tmp_path)[0].problems)
+
+
+def test_one_model_s_folder(tmp_path):
+    assert inspect(export(tmp_path / "a"))[0].name == "a"
+
+
+def test_the_newest_version_is_looked_at(tmp_path):
+    export(tmp_path / "a" / "1")
+    write(tmp_path / "a" / "2", "version: 1\n")
+    (finding,) = inspect(tmp_path)
+    assert finding.graph is None
+
+
+def test_a_folder_without_models(tmp_path):
+    assert inspect(tmp_path) == []
+
+
+def test_a_graph_that_names_its_neighbour(tmp_path):
+    export(tmp_path / "other")
+    folder = write(tmp_path / "a", NAMES_ANOTHER)
+    assert inspect(folder)[0].problems == ()
+
+
+def test_a_graph_that_names_no_neighbour(tmp_path):
+    export(tmp_path / "others")
+    (problem,) = inspect(write(tmp_path / "a", NAMES_ANOTHER))[0].problems
+    assert problem == "a/graph.yaml:4: there is no graph `other`; did you mean `others`?"
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (write(tmp_path / "a", "") / "graph.yaml").write_bytes(b"\xff\xfe\x00")
+    (problem,) = inspect(tmp_path)[0].problems
+    assert problem.startswith("a/graph.yaml:1: ")
+
+
+def test_a_graph_made_for_an_export_is_not_written(tmp_path):
+    assert not inspect(export(tmp_path / "a"))[0].written
+
+
+def test_find_by_name(tmp_path):
+    export(tmp_path / "a")
+    assert find("a", tmp_path).name == "a"
+
+
+def test_find_by_folder(tmp_path):
+    assert find(str(export(tmp_path / "a")), tmp_path / "elsewhere").name == "a"
+
+
+def test_find_neither(tmp_path):
+    export(tmp_path / "a")
+    with pytest.raises(LookupError, match="which holds: a"):
+        find("b", tmp_path)
+
+
+def test_a_model_with_problems_cannot_be_drawn(tmp_path):
+    write(tmp_path / "b", "version: 1\n")
+    with pytest.raises(ValueError, match="b has problems"):
+        inspect(tmp_path)[0].mermaid()
+
+
+def test_the_schema_knows_every_node_type():
+    from pipelines.nodes import NODE_TYPES
+
+    assert {f"type.{name}" for name in NODE_TYPES} <= set(json.loads(schema_text())["$defs"])

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+import re
+import shlex
+
+from pipelines.banner import banner
+from pipelines.messages import ModelStatus, Status
+
+READY = ModelStatus("demo", 1, 7, "/m/demo", "ready", [], 2048, 65536)
+FAILED = ModelStatus("bad", 1, 0, "/m/bad", "failed", ["graph.yaml:3: no node type `tokenise`\nmore"])
+URL = "http://127.0.0.1:8000"
+
+
+def text(*models, needs_key=False, model="demo"):
+    return banner(Status(1, "ready", list(models)), URL, needs_key, model)
+
+
+def curl(written):
+    return shlex.split(written[written.index("curl") : written.index("from openai")].strip())
+
+
+def test_says_where_it_is():
+    assert f"Braid is ready at {URL}" in text(READY)
+
+
+def test_ready_model_shows_its_sizes():
+    assert "demo  ready   context 2,048 tokens, cache 65,536 tokens" in text(READY)
+
+
+def test_failed_model_shows_its_first_problem_and_what_to_do():
+    written = text(READY, FAILED)
+    assert "bad  failed  graph.yaml:3: no node type `tokenise`   (run: braid check)" in written
+    assert "more" not in written
+
+
+def test_no_ready_model_is_not_called_ready():
+    written = text(FAILED, model=None)
+    assert "no model is ready" in written
+    assert "curl" not in written
+
+
+def test_empty_repository_says_so():
+    assert "holds no model" in text(model=None)
+
+
+def test_curl_line_is_one_shell_command():
+    words = curl(text(READY))
+    assert words[:2] == ["curl", f"{URL}/v1/chat/completions"]
+    assert json.loads(words[words.index("-d") + 1])["model"] == "demo"
+    assert "Authorization" not in " ".join(words)
+
+
+def test_needed_key_has_a_placeholder_in_both_calls():
+    written = text(READY, needs_key=True)
+    assert "Authorization: Bearer YOUR_API_KEY" in curl(written)
+    assert 'api_key="YOUR_API_KEY"' in written
+
+
+def test_python_lines_are_a_program():
+    written = text(READY)
+    program = written[written.index("from openai") :]
+    compile(program, "banner", "exec")
+    assert re.search(r'base_url="http://127\.0\.0\.1:8000/v1"', program)

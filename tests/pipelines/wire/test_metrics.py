@@ -1,0 +1,118 @@
+"""Numbers under vLLM's names, in one process and summed over several."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from pipelines import metrics
+from pipelines.engine.counts import Counts
+
+
+def sample(text: bytes, line: str) -> float:
+    found = [row for row in text.decode().splitlines() if row.startswith(line)]
+    return sum(float(row.rsplit(" ", 1)[1]) for row in found)
+
+
+@pytest.fixture
+def model(request):
+    """A label that no other test writes to."""
+    return request.node.name
+
+
+def test_engine_progress_adds_differences_only(model):
+    first = Counts(prompt_tokens=10, output_tokens=5, prefix_query_tokens=10, prefix_hit_tokens=4)
+    second = Counts(prompt_tokens=12, output_tokens=9, prefix_query_tokens=12, prefix_hit_tokens=4)
+    metrics.engine_progress(model, first, None)
+    metrics.engine_progress(model, second, first)
+    text = metrics.render()
+    labels = f'{{model_name="{model}"}}'
+    assert sample(text, f"vllm:prompt_tokens_total{labels}") == 12
+    assert sample(text, f"vllm:generation_tokens_total{labels}") == 9
+    assert sample(text, f"vllm:prefix_cache_queries_total{labels}") == 12
+    assert sample(text, f"vllm:prefix_cache_hits_total{labels}") == 4
+
+
+def test_engine_load_sums_a_models_engines(model):
+    engines = [
+        Counts(running=2, waiting=1, blocks_used=3, blocks_total=10),
+        Counts(running=1, blocks_total=10),
+    ]
+    metrics.engine_load(model, engines)
+    text = metrics.render()
+    labels = f'{{model_name="{model}"}}'
+    assert sample(text, f"vllm:num_requests_running{labels}") == 3
+    assert sample(text, f"vllm:num_requests_waiting{labels}") == 1
+    assert sample(text, f"vllm:kv_cache_usage_perc{labels}") == pytest.approx(0.15)
+
+
+def test_model_without_engines_uses_no_cache(model):
+    metrics.engine_load(model, [])
+    assert sample(metrics.render(), f'vllm:kv_cache_usage_perc{{model_name="{model}"}}') == 0
+
+
+def test_request_is_timed_per_choice(model):
+    timing = metrics.RequestTiming(model)
+    for choice in (0, 1):
+        timing.tokens(choice, 1)
+        timing.tokens(choice, 3)
+        timing.ended(choice, "stop")
+    text = metrics.render()
+    labels = f'{{model_name="{model}"}}'
+    assert sample(text, f"vllm:time_to_first_token_seconds_count{labels}") == 2
+    assert sample(text, f"vllm:inter_token_latency_seconds_count{labels}") == 2
+    assert sample(text, f"vllm:request_time_per_output_token_seconds_count{labels}") == 2
+    assert sample(text, f"vllm:e2e_request_latency_seconds_count{labels}") == 2
+    finished = f'vllm:request_success_total{{finished_reason="stop",model_name="{model}"}}'
+    assert sample(text, finished) == 2
+
+
+def test_request_without_tokens_has_no_token_times(model):
+    metrics.RequestTiming(model).ended(0, "abort")
+    text = metrics.render()
+    labels = f'{{model_name="{model}"}}'
+    assert sample(text, f"vllm:time_to_first_token_seconds_count{labels}") == 0
+    assert sample(text, f"vllm:request_time_per_output_token_seconds_count{labels}") == 0
+
+
+def test_buckets_are_vllms(model):
+    metrics.RequestTiming(model).ended(0, "abort")
+    text = metrics.render().decode()
+    bounds = [
+        row.split('le="')[1].split('"')[0]
+        for row in text.splitlines()
+        if row.startswith("vllm:e2e_request_latency_seconds_bucket") and model in row
+    ]
+    assert bounds[:4] == ["0.3", "0.5", "0.8", "1.0"]
+    assert bounds[-2:] == ["7680.0", "+Inf"]
+
+
+def test_importing_loads_no_library():
+    code = "import sys, pipelines.metrics; sys.exit('prometheus_client' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def in_another_process(folder, code):
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder)}
+    command = [sys.executable, "-c", f"from pipelines import metrics\n{code}"]
+    return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
+
+
+def test_processes_are_summed_and_a_dead_ones_totals_stay(tmp_path):
+    write = """
+from pipelines.engine.counts import Counts
+metrics.engine_progress("m", Counts(output_tokens=5), None)
+metrics.engine_load("m", [Counts(running=2)])
+import os; print(os.getpid())
+"""
+    pids = [int(in_another_process(tmp_path, write)) for _ in range(2)]
+    read = "import sys; sys.stdout.buffer.write(metrics.render())"
+    text = in_another_process(tmp_path, read)
+    assert sample(text, 'vllm:generation_tokens_total{model_name="m"}') == 10
+    assert sample(text, 'vllm:num_requests_running{model_name="m"}') == 4
+    text = in_another_process(tmp_path, f"metrics.mark_dead({pids[0]})\n{read}")
+    assert sample(text, 'vllm:generation_tokens_total{model_name="m"}') == 10
+    assert sample(text, 'vllm:num_requests_running{model_name="m"}') == 2

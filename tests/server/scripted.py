@@ -1,0 +1,137 @@
+"""Services without an engine: pipelines whose calls say what a test wrote down for them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+from pipelines.catalogue import ModelCard
+from pipelines.errors import NotFound, Unavailable
+from pipelines.nodes.reply import ParseReply
+from pipelines.values import ReplyUpdate, TextLogprob, TextUpdate
+from server.admission import Admission
+from server.services import Services
+from server.settings import Settings
+
+
+def said(content: str = "", finish: str | None = None, **more: Any) -> ReplyUpdate:
+    fields = {"reasoning": "", "tool_calls": [], "num_tokens": 1, "logprobs": [], "finish": finish}
+    return ReplyUpdate(content=content, **{**fields, **more})
+
+
+def text(piece: str = "", finish: str | None = None, **more: Any) -> TextUpdate:
+    return TextUpdate(piece, **{"num_tokens": 1, "logprobs": [], "finish": finish, **more})
+
+
+def logprob(token: str, value: float = -0.5, *alternatives: tuple[str, float]) -> TextLogprob:
+    others = [(other, other.encode(), number) for other, number in alternatives]
+    return TextLogprob(token, token.encode(), 7, value, others)
+
+
+HI = [[(0, said("Hel"))], [(0, said("lo"))], [(0, said("", "stop"))]]
+
+
+class ScriptedCall:
+    """A call that gives `batches`; an exception among them is raised, a number waits that many seconds,
+    "forever" waits until the call is closed."""
+
+    def __init__(self, generation: Any, batches: list[Any], num_prompts: int) -> None:
+        self.generation = generation
+        self.prompt_lengths = [3] * num_prompts
+        self.started = False
+        self.closed = False
+        self._batches = batches
+        self._failure: Exception | None = None
+        self._wake = asyncio.Event()
+
+    def start(self) -> None:
+        self.started = True
+
+    async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
+        for batch in self._batches:
+            if isinstance(batch, Exception):
+                raise batch
+            if isinstance(batch, float):
+                await asyncio.sleep(batch)
+            elif batch == "forever":
+                await self._wake.wait()
+                if self._failure is not None:
+                    raise self._failure
+                return
+            else:
+                await asyncio.sleep(0)
+                yield batch
+
+    def fail(self, error: Exception) -> None:
+        self._failure = error
+        self._wake.set()
+
+    def close(self) -> None:
+        self.closed = True
+        self._wake.set()
+
+
+class ScriptedPipeline:
+    """Remembers the calls it opened."""
+
+    def __init__(self, task: str = "chat", tools: str | None = "hermes", max_context: int = 512) -> None:
+        self.name = "tiny"
+        self.task = task
+        self.max_context = max_context
+        parse = ParseReply(ParseReply.Config(tools=tools), None)
+        self.lines = [SimpleNamespace(node=parse)] if task == "chat" else []
+        self.batches: list[Any] = HI
+        self.calls: list[ScriptedCall] = []
+
+    def prepare(self, generation: Any, client: Any) -> ScriptedCall:
+        call = ScriptedCall(generation, self.batches, len(generation.prompts) or 1)
+        self.calls.append(call)
+        return call
+
+    @property
+    def asked(self) -> Any:
+        """The last request that reached the pipeline."""
+        return self.calls[-1].generation
+
+
+class ScriptedCatalogue:
+    def __init__(self, pipeline: ScriptedPipeline) -> None:
+        self.pipeline = pipeline
+        self.models = [ModelCard("tiny", 1, 1700000000, pipeline.max_context, "ready", [], pipeline.task)]
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def cards(self) -> list[ModelCard]:
+        return self.models
+
+    def get(self, name: str | None) -> Any:
+        if name not in (None, *(card.name for card in self.models)):
+            raise NotFound(f"The model `{name}` does not exist", field="model")
+        if name == "loading":
+            raise Unavailable("The model `loading` is loading")
+        return self.pipeline
+
+
+class ScriptedClient:
+    def __init__(self, pipeline: ScriptedPipeline) -> None:
+        self.status: Any = SimpleNamespace(state="ready")
+        self._pipeline = pipeline
+
+    async def start(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def abort_all(self, error: Exception) -> None:
+        for call in self._pipeline.calls:
+            call.fail(error)
+
+
+def scripted_services(pipeline: ScriptedPipeline, **settings: Any) -> Services:
+    chosen = Settings(**settings)
+    client: Any = ScriptedClient(pipeline)
+    catalogue: Any = ScriptedCatalogue(pipeline)
+    return Services(chosen, client, catalogue, Admission(chosen.max_concurrency))

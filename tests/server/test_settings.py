@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from server import gunicorn_conf
+from server.settings import PREFIX, ROOT, Settings, SettingsError, read_settings
+
+
+def test_nothing_set_is_a_local_server():
+    settings = read_settings({})
+    assert (settings.host, settings.port, settings.workers) == ("127.0.0.1", 8000, 2)
+    assert settings.api_keys == ()
+    assert not settings.in_process
+
+
+def test_values_are_read_from_the_environment(tmp_path):
+    settings = read_settings({"BRAID_PORT": "9", "BRAID_IN_PROCESS": "1", "BRAID_MODELS": str(tmp_path)})
+    assert (settings.port, settings.in_process, settings.models) == (9, True, tmp_path)
+
+
+@pytest.mark.parametrize("written", ["a,b", "a, b", "a\nb", " a,,b "])
+def test_lists_are_split_at_commas_and_space(written):
+    assert read_settings({"BRAID_API_KEYS": written}).api_keys == ("a", "b")
+
+
+def test_empty_variable_is_the_default():
+    assert read_settings({"BRAID_PORT": ""}).port == 8000
+
+
+def test_other_variables_are_left_alone():
+    assert read_settings({"PATH": "/bin"}) == read_settings({})
+
+
+def test_every_wrong_value_is_named():
+    with pytest.raises(SettingsError) as caught:
+        read_settings({"BRAID_PORT": "70000", "BRAID_LOG_LEVEL": "loud"})
+    message = str(caught.value)
+    assert "BRAID_PORT=70000" in message
+    assert "BRAID_LOG_LEVEL=loud" in message
+
+
+def test_unknown_setting_names_the_nearest():
+    with pytest.raises(SettingsError, match="BRAID_WORKER: .*did you mean BRAID_WORKERS"):
+        read_settings({"BRAID_WORKER": "2"})
+
+
+def test_models_are_absolute_however_written(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_settings({"BRAID_MODELS": "here"}).models == tmp_path / "here"
+
+
+def test_default_models_are_those_of_the_current_folder_if_it_has_some(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert read_settings({}).models == ROOT / "model_repo"
+    Path("model_repo").mkdir()
+    assert read_settings({}).models == tmp_path / "model_repo"
+
+
+@pytest.mark.parametrize(
+    ("host", "url"),
+    [
+        ("0.0.0.0", "http://127.0.0.1:8000"),
+        ("::", "http://[::1]:8000"),
+        ("10.0.0.7", "http://10.0.0.7:8000"),
+    ],
+)
+def test_url_is_one_that_a_client_here_can_use(host, url):
+    assert read_settings({"BRAID_HOST": host}).url == url
+
+
+@pytest.mark.parametrize("field", Settings.model_fields)
+def test_every_setting_stands_in_the_table(field):
+    assert f"| {PREFIX}{field.upper()} " in gunicorn_conf.__doc__

@@ -1,0 +1,160 @@
+"""The export makes a folder that Braid serves, and says what is wrong in one line."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import json
+import subprocess
+import sys
+import warnings
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from rich.console import Console
+
+from tools.export.__main__ import export_model, main
+
+HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
+needs_export = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
+TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
+
+
+@pytest.fixture(autouse=True)
+def _third_party_warnings():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch and transformers warn of themselves while they are imported
+        yield
+
+
+@pytest.fixture(scope="module")
+def llama(tmp_path_factory) -> Path:
+    """A Hugging Face folder with a random Llama, a byte-level tokenizer and a chat template."""
+    folder = tmp_path_factory.mktemp("source") / "llama"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        _write_llama(folder)
+    return folder
+
+
+def _write_llama(folder: Path) -> None:
+    from tokenizers import Tokenizer, decoders, pre_tokenizers
+    from tokenizers.models import BPE
+    from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
+
+    sizes = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = LlamaConfig(vocab_size=512, max_position_embeddings=128, **sizes)
+    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(BPE(vocab={text: number for number, text in enumerate(symbols)}, merges=[]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=TEMPLATE).save_pretrained(folder)
+
+
+def export(*arguments: str):
+    return CliRunner().invoke(main, arguments)
+
+
+@pytest.fixture(scope="module")
+def repository(llama, tmp_path_factory) -> Path:
+    """A model repository with the Llama in three weights, each named by them."""
+    models = tmp_path_factory.mktemp("models")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for weights in ("fp32", "int8", "int4"):
+            result = export(str(llama), "--name", weights, "--models", str(models), "--weights", weights)
+            assert result.exit_code == 0, result.output
+    return models
+
+
+@needs_export
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["fp32", "int8", "int4"])
+def test_an_export_has_all_that_serving_reads(repository, weights):
+    model = repository / weights / "model"
+    assert {path.name for path in model.iterdir()} >= {
+        "openvino_model.xml",
+        "openvino_model.bin",
+        "tokenizer.json",
+        "config.json",
+        "generation_config.json",
+        "chat_template.jinja",
+    }
+    assert (model / "chat_template.jinja").read_text() == TEMPLATE
+    assert json.loads((model / "config.json").read_text())["max_position_embeddings"] == 128
+
+
+@needs_export
+@pytest.mark.slow
+def test_nothing_is_left_beside_the_models(repository):
+    assert {path.name for path in repository.iterdir()} == {"fp32", "int8", "int4"}
+
+
+@needs_export
+@pytest.mark.slow
+def test_the_graph_of_an_export_names_its_files(repository):
+    graph = yaml.safe_load((repository / "int8" / "graph.yaml").read_text())
+    body = graph["nodes"]["generated"]["body"]
+    assert graph["task"] == "chat"
+    assert graph["nodes"]["prompt"]["template"] == "model/chat_template.jinja"
+    assert body["logits"]["path"] == "model/openvino_model.xml"
+    assert graph["nodes"]["tokens"]["tokenizer"] == "model/tokenizer.json"
+
+
+@needs_export
+@pytest.mark.slow
+def test_compressed_weights_are_smaller(repository):
+    fp32, int8, int4 = (
+        (repository / weights / "model" / "openvino_model.bin").stat().st_size
+        for weights in ("fp32", "int8", "int4")
+    )
+    assert fp32 > int8 * 3
+    assert int8 > int4
+
+
+def test_exporting_again_keeps_a_graph_that_was_changed(tmp_path, monkeypatch):
+    graph = tmp_path / "tiny" / "graph.yaml"
+    graph.parent.mkdir()
+    graph.write_text("# mine\n")
+    monkeypatch.setattr("tools.export.__main__.export_decoder", lambda *arguments: None)
+    assert export_model("source", graph.parent, "int8", Console(file=io.StringIO())) == graph
+    assert graph.read_text() == "# mine\n"
+
+
+@needs_export
+@pytest.mark.slow
+def test_an_absent_folder_says_what_was_tried(tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    result = export("./no-such-model", "--name", "x", "--models", str(tmp_path))
+    assert result.exit_code == 1
+    assert f"no folder {Path('no-such-model').resolve()}" in result.output
+    assert "as a hub id" in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+@needs_export
+@pytest.mark.slow
+def test_a_folder_without_a_tokenizer_is_refused(llama, tmp_path):
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (source / name).write_bytes((llama / name).read_bytes())
+    result = export(str(source), "--name", "x", "--models", str(tmp_path / "models"))
+    assert result.exit_code == 1
+    assert "has no tokenizer that transformers can read" in result.output
+
+
+def test_without_the_extra_the_export_says_what_to_install():
+    program = """
+import runpy, sys
+sys.modules["torch"] = None
+sys.argv = ["export", "source", "--name", "tiny"]
+runpy.run_module("tools.export", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "pip install -e '.[export]'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,113 @@
+"""`python -m tools.export HF_FOLDER --name NAME`: the export's command line, and what the terminal shows.
+
+Knows the terminal and the layout of a model's folder; the work is done in `decoder.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from pipelines.new_graph import new_graph
+from tools.export.decoder import ExportError, Weights, export_decoder
+
+EXTRA = ("torch", "transformers", "optimum", "nncf", "openvino")
+"""Modules that the extra `export` installs."""
+MISSING_EXTRA, FAILED = 2, 1  # exit codes
+
+
+@click.command()
+@click.argument("source", metavar="HF_FOLDER")
+@click.option("--name", required=True, help="What clients will call the model.")
+@click.option(
+    "--weights",
+    type=click.Choice(["int8", "int4", "fp16", "fp32"]),
+    default="int8",
+    show_default=True,
+    help="How weights are stored.",
+)
+@click.option(
+    "--models",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("model_repo"),
+    show_default=True,
+    help="The model repository.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The model's folder, when it is not <models>/<name>.",
+)
+def main(source: str, name: str, weights: Weights, models: Path, out: Path | None) -> None:
+    """Export a Hugging Face decoder (a folder, or a hub id where there is a hub) for Braid to serve."""
+    console = Console(stderr=True)
+    missing = [module for module in EXTRA if importlib.util.find_spec(module) is None]
+    if missing:
+        console.print(f"Exporting needs {', '.join(missing)}. Install: pip install -e '.\\[export]'")
+        sys.exit(MISSING_EXTRA)
+    folder = out or models / name
+    try:
+        graph = export_model(source, folder, weights, console)
+    except ExportError as error:
+        console.print(f"Not exported: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(FAILED)
+    made = f"{folder}: {_size(folder)} of {weights} weights, served by {graph}"
+    console.print(made, markup=False, highlight=False, soft_wrap=True)
+
+
+def export_model(source: str, folder: Path, weights: Weights, console: Console) -> Path:
+    """Make `folder/model/` and `folder/graph.yaml`; returns the latter.  An own graph.yaml is kept."""
+    with _stages(console) as progress:
+        export_decoder(source, folder / "model", weights, progress.start)
+    graph = folder / "graph.yaml"
+    if not graph.exists():
+        graph.write_text(new_graph(folder), encoding="utf-8")
+    return graph
+
+
+class Stages:
+    """Lines of a rich Progress: the stages that are over with their seconds, and the one that runs."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+
+    def start(self, stage: str) -> None:
+        self.finish()
+        self._progress.add_task(stage, total=1)
+
+    def finish(self) -> None:
+        for task in self._progress.task_ids:
+            self._progress.update(task, completed=1)
+
+
+@contextlib.contextmanager
+def _stages(console: Console) -> Iterator[Stages]:
+    """A spinner on `console`; what the libraries print meanwhile is not shown."""
+    columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
+    silence = io.StringIO()
+    target = Console(file=console.file, force_terminal=console.is_terminal)
+    with (
+        Progress(*columns, console=target, redirect_stdout=False, redirect_stderr=False) as progress,
+        contextlib.redirect_stdout(silence),
+        contextlib.redirect_stderr(silence),
+    ):
+        stages = Stages(progress)
+        yield stages
+        stages.finish()
+
+
+def _size(folder: Path) -> str:
+    num_bytes = sum(path.stat().st_size for path in (folder / "model").glob("*.bin"))
+    return f"{num_bytes / 1e6:.0f} MB" if num_bytes >= 1e6 else f"{num_bytes / 1e3:.0f} kB"
+
+
+if __name__ == "__main__":
+    main()
