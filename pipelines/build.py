@@ -5,7 +5,7 @@ Knows node classes by what `graphs.node` declares of them; knows nothing of HTTP
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -55,8 +55,24 @@ class Resources:
 
 def graphs_of(models: Collection[ModelFolder]) -> Graphs:
     """The graphs of a repository by name, each checked on first use."""
-    sources = {model.name: GraphSource(model.graph_text(), model.path) for model in models}
-    return Graphs(sources, VOCABULARY, TASKS)
+    return Graphs(Sources(models), VOCABULARY, TASKS)
+
+
+class Sources(Mapping[str, GraphSource]):
+    """The graphs of scanned folders, each read when it is asked for: an unreadable one troubles no other."""
+
+    def __init__(self, models: Collection[ModelFolder]) -> None:
+        self._models = {model.name: model for model in models}
+
+    def __getitem__(self, name: str) -> GraphSource:
+        model = self._models[name]
+        return GraphSource(model.graph_text(), model.path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._models)
+
+    def __len__(self) -> int:
+        return len(self._models)
 
 
 def load_for_worker(
@@ -130,6 +146,11 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None) -> HostModel
     return HostModel(model.name, model.version, engines, bodies)
 
 
+def build_for_host(model: ModelFolder, models: Sequence[ModelFolder]) -> HostModel:
+    """The same, for a model that may name the graphs of the repository's other `models`."""
+    return load_for_host(model, graphs_of(models))
+
+
 class Body:
     """The live step graph of one engine node: called once per step, straight down its lines."""
 
@@ -159,6 +180,8 @@ def _checked(model: ModelFolder, graphs: Graphs | None) -> Graph:
         graph = (graphs or graphs_of([model]))(model.name)
     except GraphError as error:
         raise BuildError([str(problem) for problem in error.problems]) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError([f"{model.name}/{model.source}: not readable: {error}"]) from error
     if graph is None:
         raise BuildError([f"{model.path}: the folder is gone"])
     return graph

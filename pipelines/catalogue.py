@@ -15,10 +15,10 @@ from pathlib import Path
 from graphs.errors import hint
 from pipelines.build import graphs_of, load_for_worker
 from pipelines.errors import NotFound, Unavailable
-from pipelines.messages import ModelStatus, Status
 from pipelines.pipeline import Pipeline
 from pipelines.repository import ModelFolder, scan
-from pipelines.wire import EngineClient
+from pipelines.wire.client import EngineClient
+from pipelines.wire.messages import ModelStatus, Status
 
 log = logging.getLogger("braid.catalogue")
 

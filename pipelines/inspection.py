@@ -16,6 +16,7 @@ from graphs.errors import GraphError
 from graphs.graph import Graph
 from graphs.schema import schema
 from pipelines import repository
+from pipelines.build import Sources
 from pipelines.nodes import VOCABULARY
 from pipelines.repository import GRAPH_FILE, ModelFolder
 from pipelines.tasks import TASKS
@@ -56,7 +57,7 @@ def inspect(folder: Path) -> list[Finding]:
     """
     models = repository.scan(folder)
     alone = repository.is_model(folder)
-    sources = _Neighbours(folder) if alone else _Sources({model.name: model for model in models})
+    sources = _Neighbours(folder) if alone else Sources(models)
     graphs = Graphs(sources, VOCABULARY, TASKS)
     return [_finding(model, graphs) for model in models]
 
@@ -88,23 +89,6 @@ def _finding(model: ModelFolder, graphs: Graphs) -> Finding:
         return Finding(model.name, model.path, None, tuple(map(str, error.problems)))
     except (OSError, UnicodeDecodeError) as error:
         return Finding(model.name, model.path, None, (f"{model.name}/{GRAPH_FILE}:1: not readable: {error}",))
-
-
-class _Sources(Mapping[str, GraphSource]):
-    """The graphs of a scanned repository, each read when it is asked for."""
-
-    def __init__(self, models: Mapping[str, ModelFolder]) -> None:
-        self._models = models
-
-    def __getitem__(self, name: str) -> GraphSource:
-        model = self._models[name]
-        return GraphSource(model.graph_text(), model.path)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._models)
-
-    def __len__(self) -> int:
-        return len(self._models)
 
 
 class _Neighbours(Mapping[str, GraphSource]):

@@ -10,10 +10,10 @@ from typing import Any
 from graphs.graph import Source
 from graphs.node import Node
 from pipelines import metrics
-from pipelines.mailbox import Mailbox
 from pipelines.sampling import SamplingParams
 from pipelines.values import Stream, TokenUpdate
-from pipelines.wire import EngineClient
+from pipelines.wire.client import EngineClient
+from pipelines.wire.mailbox import Mailbox
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,11 +56,11 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._falcon(scope, receive, send)  # type: ignore[arg-type]
+            await self._falcon(scope, receive, send)
             return
         scope["braid.exchange"] = exchange = Exchange(receive, send)
         try:
-            await self._falcon(scope, receive, send)  # type: ignore[arg-type]
+            await self._falcon(scope, receive, send)
         finally:
             exchange.close()
 
@@ -79,7 +79,7 @@ def create_app(services: Services) -> App:
     return App(app)
 
 
-def _cors(settings: Settings) -> falcon.CORSMiddleware:
+def _cors(settings: Settings) -> Any:
     origins = "*" if "*" in settings.cors_origins else list(settings.cors_origins)
     return falcon.CORSMiddleware(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After"])
 

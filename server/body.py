@@ -10,9 +10,11 @@ import falcon.asgi
 from pydantic import BaseModel, ValidationError
 
 from pipelines.errors import RequestError
-from server.errors import BodyTooLarge, from_validation
+from server.errors import BodyTooLarge, BodyTooSlow, from_validation
 
 MAX_DEPTH = 64
+IDLE_S = 30.0
+"""A request of whose body nothing comes for so long loses its place."""
 LONG_BODY_BYTES = 16 << 10
 """A longer body is parsed, and its prompt tokenized, off the event loop."""
 
@@ -23,7 +25,10 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 async def read_body(req: falcon.asgi.Request, max_bytes: int) -> bytes:
-    """The body of a JSON request.  Raises BodyTooLarge, RequestError for another type of content."""
+    """The body of a JSON request.
+
+    Raises BodyTooLarge, BodyTooSlow, and RequestError for another type of content.
+    """
     if (req.content_type or "").split(";")[0].strip().lower() != "application/json":
         raise RequestError("Unsupported Media Type: Only 'application/json' is allowed", field="Content-Type")
     if (req.get_header("Content-Encoding") or "identity").lower() != "identity":
@@ -32,11 +37,16 @@ async def read_body(req: falcon.asgi.Request, max_bytes: int) -> bytes:
     if (req.content_length or 0) > max_bytes:
         raise too_large
     pieces, size = [], 0
-    async for piece in req.stream:
-        size += len(piece)
-        if size > max_bytes:
-            raise too_large
-        pieces.append(piece)
+    try:
+        async with asyncio.timeout(IDLE_S) as deadline:
+            async for piece in req.stream:
+                deadline.reschedule(asyncio.get_running_loop().time() + IDLE_S)
+                size += len(piece)
+                if size > max_bytes:
+                    raise too_large
+                pieces.append(piece)
+    except TimeoutError:
+        raise BodyTooSlow(f"nothing of the body came for {IDLE_S:g} s") from None
     return b"".join(pieces)
 
 

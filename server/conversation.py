@@ -157,7 +157,10 @@ def _check_extra(model: BaseModel, ignored: dict[str, str], where: str) -> None:
 
 
 class Function(BaseModel):
-    """A function that the model may call; other keys reach the template as they are."""
+    """A function that the model may call; other keys reach the template as they are.
+
+    `strict` is among those: arguments reach the client as the model wrote them.
+    """
 
     model_config = ConfigDict(extra="allow")
     name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
@@ -199,7 +202,7 @@ def parses_calls(choice: Any, tools: list[Tool] | None) -> bool:
     if not tools:
         raise RequestError("When using `tool_choice`, `tools` must be set.", field="tool_choice")
     if choice in ("none", "auto"):
-        return choice == "auto"
+        return bool(choice == "auto")
     if choice == "required" or isinstance(choice, dict):
         _check_named(choice, tools)
         raise RequestError(

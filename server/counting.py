@@ -28,17 +28,15 @@ class Tally:
             self._num_cached.setdefault(choice, update.num_cached)
 
     def usage(self) -> Usage:
-        cached = CachedTokens(cached_tokens=sum(self._num_cached.values()))
-        return Usage(**self._counts(), prompt_tokens_details=cached, completion_tokens_details=None)
+        usage = self.running_usage()
+        usage.prompt_tokens_details = CachedTokens(cached_tokens=sum(self._num_cached.values()))
+        usage.completion_tokens_details = None
+        return usage
 
     def running_usage(self) -> Usage:
         """The counts so far, for a chunk in the middle of a stream."""
-        return Usage(**self._counts())
-
-    def _counts(self) -> dict[str, int]:
-        total = self._num_prompt + self._num_output
-        return {
-            "prompt_tokens": self._num_prompt,
-            "total_tokens": total,
-            "completion_tokens": self._num_output,
-        }
+        return Usage(
+            prompt_tokens=self._num_prompt,
+            total_tokens=self._num_prompt + self._num_output,
+            completion_tokens=self._num_output,
+        )

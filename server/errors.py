@@ -27,6 +27,10 @@ class Unauthorized(BraidError):
     status, kind = 401, "AuthenticationError"
 
 
+class BodyTooSlow(BraidError):
+    status, kind = 408, "RequestTimeoutError"
+
+
 class BodyTooLarge(BraidError):
     status, kind = 413, "RequestEntityTooLarge"
 
@@ -117,7 +121,7 @@ async def on_http_error(
     """Errors that Falcon itself raises: no such path, wrong method, malformed headers."""
     status = error.status_code
     told = BraidError(_http_text(req, error, status))
-    told.status, told.kind = status, KINDS.get(status, "BadRequestError")  # type: ignore[misc]
+    told.status, told.kind = status, KINDS.get(status, "BadRequestError")
     await on_braid_error(req, resp, told, params)
     if error.headers is not None:
         resp.set_headers(error.headers)

@@ -6,12 +6,12 @@ Knows ASGI messages; knows nothing of routes, models or what is said.
 from __future__ import annotations
 
 import asyncio
-import re
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from server.ids import clean_id
 from server.sse import KEEP_ALIVE
 
 Message = MutableMapping[str, Any]
@@ -20,16 +20,10 @@ Send = Callable[[Message], Awaitable[None]]
 
 KEEP_ALIVE_S = 1.0
 """After this long without a word a stream sends a comment, so that proxies do not think it dead."""
-MAX_ID_CHARS = 128
 
 
 class ClientGone(Exception):
     """The client hung up; there is nobody to answer."""
-
-
-def clean_id(text: str | None) -> str | None:
-    """A client's own request id when it is printable ASCII of moderate length, else None."""
-    return text if text and len(text) <= MAX_ID_CHARS and re.fullmatch(r"[!-~]+", text) else None
 
 
 class Exchange:
@@ -73,6 +67,7 @@ class Exchange:
         event.
         """
         clock = asyncio.create_task(self._tick(), name=f"keep-alive-{self.request_id}")
+        self.at_end(clock.cancel)  # a stream that is cancelled while it writes comes back here late
         try:
             yield
         finally:

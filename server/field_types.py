@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, StrictStr, ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from server.fields import shown
+from server.ids import MAX_ID_CHARS, clean_id
 
 MAX_TOKEN_ID = 2**31 - 1
 MAX_NUM_CHOICES = 128
@@ -144,6 +145,15 @@ CacheSalt = Annotated[
         lambda salt: 0 < len(salt) <= MAX_CACHE_SALT_CHARS and not set(salt) & set("@/\\\0"),
         f"Parameter '{{name}}' must be 1 to {MAX_CACHE_SALT_CHARS} characters and must not contain "
         "'@', '/', '\\', or NUL.",
+    ),
+]
+
+
+RequestId = Annotated[
+    StrictStr,
+    check(
+        lambda text: clean_id(text) is not None,
+        f"{{name}} must be 1 to {MAX_ID_CHARS} printable ASCII characters without spaces.",
     ),
 ]
 

@@ -112,9 +112,6 @@ IGNORED_IN_PARTS: dict[str, str] = {
     "annotations": "what an earlier reply carried; templates do not read it",
     "logprobs": "what an earlier reply carried; templates do not read it",
 }
-IGNORED_IN_TOOLS: dict[str, str] = {
-    "strict": "arguments are the model's own words; they reach the client as generated",
-}
 
 
 def check_others(others: Mapping[str, Any], refused: Mapping[str, Refused], known: Iterable[str]) -> None:

@@ -27,6 +27,7 @@ from server.field_types import (
     NumTokens,
     Penalty,
     RepetitionPenalty,
+    RequestId,
     Seed,
     Stops,
     Temperature,
@@ -83,7 +84,7 @@ class GenerationRequest(BaseModel):
     skip_special_tokens: StrictBool | None = None
     seed: Seed | None = None
     cache_salt: CacheSalt | None = None
-    request_id: StrictStr | None = None
+    request_id: RequestId | None = None
 
     @property
     def num_choices(self) -> int:
@@ -182,7 +183,7 @@ class GenerationRequest(BaseModel):
         chosen["max_tokens"] = self.num_tokens
         chosen["top_k"] = None if self.top_k is None else max(self.top_k, 0)
         chosen["temperature"] = self._temperature()
-        chosen["seed"] = secrets.randbits(63) if self.seed in (None, -1) else self.seed % 2**64  # type: ignore[operator]
+        chosen["seed"] = secrets.randbits(63) if self.seed in (None, -1) else self.seed % 2**64
         chosen["logprobs"] = self.alternatives()
         return {name: value for name, value in chosen.items() if value is not None}
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from pipelines.catalogue import Catalogue
 from pipelines.errors import Unavailable
-from pipelines.wire import EngineClient, over_socket
+from pipelines.wire.client import EngineClient, over_socket
 from server import drain
 from server.admission import Admission
 from server.settings import Settings
@@ -53,9 +53,13 @@ def connect(settings: Settings) -> Services:
 
 def _client(settings: Settings) -> EngineClient:
     if settings.in_process:
-        from pipelines.inprocess import InProcessClient
+        from pipelines.host.announce import announce
+        from pipelines.host.inprocess import InProcessClient
 
-        return InProcessClient(settings.models)
+        needs_key = bool(settings.api_keys)
+        return InProcessClient(
+            settings.models, announce=lambda status: announce(status, settings.url, needs_key)
+        )
     if settings.engine_socket is None:
         raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")
     return over_socket(str(settings.engine_socket))

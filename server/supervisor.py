@@ -75,7 +75,7 @@ class EngineSupervisor:
             self._spawn()
 
     def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the host, if there is one that answers signals: it does from its first heartbeat."""
+        """Send a signal to the host, if it lives and answers signals: it does from its first heartbeat."""
         self._silence_s()
         if self._process is not None and self._beat_at_s is not None:
             self._process.send_signal(number)

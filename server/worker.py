@@ -7,6 +7,7 @@ whose master died leaves; request lines and headers are bounded in size and in t
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -46,6 +47,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._num_bytes = 0
+        self._begun = False
         self._clock: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -58,6 +60,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._num_bytes = 0
+        self._begun = True
         self._start_clock()
         super().on_message_begin()
 
@@ -87,12 +90,21 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_clock(self) -> None:
         if self._clock is None:
-            self._clock = self.loop.call_later(Worker.header_timeout_s, self._refuse, 408)
+            self._clock = self.loop.call_later(Worker.header_timeout_s, self._time_is_up)
 
     def _stop_clock(self) -> None:
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
+
+    def _time_is_up(self) -> None:
+        self._clock = None
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._start_clock()  # a pipelined request: the answer before it must not be broken
+        elif self._begun:
+            self._refuse(408)
+        else:
+            self.transport.close()  # opened and never used, as browsers do
 
     def _refuse(self, status: int) -> None:
         self._stop_clock()
@@ -131,6 +143,7 @@ class Worker(UvicornWorker):
         self.config.timeout_notify = 1
         self.config.access_log = bool(self.cfg.accesslog)
         self._leaving = False
+        self._log_everything()
 
     async def callback_notify(self) -> None:
         """Say that the event loop turns; leave when told to reload or when the master is gone."""
@@ -138,6 +151,12 @@ class Worker(UvicornWorker):
         if not self._leaving and (not self.alive or os.getppid() != self.ppid):
             self._leaving = True
             os.kill(os.getpid(), signal.SIGTERM)
+
+    def _log_everything(self) -> None:
+        """Whatever is logged in this process goes where gunicorn's own lines go."""
+        root, gunicorn = logging.getLogger(), self.log.error_log
+        root.handlers = gunicorn.handlers
+        root.setLevel(gunicorn.level)
 
     async def _serve(self) -> None:
         self.config.app = self.wsgi

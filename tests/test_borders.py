@@ -19,8 +19,8 @@ MAY_IMPORT = {
     "pipelines.metrics": {"pipelines.engine.counts"},
     "pipelines.sampling": {"ops", "pipelines.engine.feed", "pipelines.errors", "pipelines.sampling_rows"},
     "pipelines.sampling_rows": {"ops", "pipelines.errors", "pipelines.sampling"},
-    "pipelines.messages": {"pipelines.engine.feed", "pipelines.sampling"},
-    "pipelines.values": {"pipelines.engine.feed", "pipelines.messages"},
+    "pipelines.wire.messages": {"pipelines.engine.feed", "pipelines.sampling"},
+    "pipelines.values": {"pipelines.engine.feed", "pipelines.wire.messages"},
     "pipelines.tasks": {"graphs", "pipelines.values"},
     "pipelines.parsers": {"pipelines.parsers", "pipelines.values"},
     "pipelines.engine": {

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from itertools import islice, repeat
 from typing import NamedTuple
@@ -205,14 +205,13 @@ class Engine:
             self._forget(sequence)
         return _output(sequence, [token_id], [] if logprobs is None else [logprobs], finish)
 
-    def _fail(self, sequences: Iterable[Sequence], error: Exception) -> list[Output]:
+    def _fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:
         """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
-        failed = list(sequences)
-        log.error("failed %d sequences", len(failed), exc_info=error)
+        log.error("%d sequences failed with their step", len(sequences), exc_info=error)
         message = f"the step that computed this request failed: {type(error).__name__}"
-        for sequence in reversed(failed):
+        for sequence in reversed(sequences):
             self._forget(sequence)
-        return [Output(s.key, s.choice, [], [], "error", None, message) for s in failed]
+        return [Output(s.key, s.choice, [], [], "error", None, message) for s in sequences]
 
     def _arrive(
         self, key: Hashable, choice: int, prompt: list[int], params: SamplingParams, cache_salt: str

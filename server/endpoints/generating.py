@@ -19,7 +19,7 @@ from pipelines.pipeline import Call, Pipeline
 from server.body import LONG_BODY_BYTES, parse_body, read_body
 from server.counting import Tally
 from server.errors import envelope, hidden
-from server.exchange import ClientGone, Exchange, clean_id
+from server.exchange import ClientGone, Exchange
 from server.replies import Gathered, Head
 from server.requests import GenerationRequest
 from server.schema import Reply
@@ -117,7 +117,7 @@ class Generating(Generic[Body]):
 
     def _reply_id(self, request: Body, exchange: Exchange) -> str:
         """The header's id counts more than the body's, as in vLLM."""
-        return self.id_prefix + (exchange.asked_id or clean_id(request.request_id) or exchange.request_id)
+        return self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
 
     async def _gather(self, answering: Answering) -> bytes:
         tally = answering.tally

@@ -11,7 +11,7 @@ RETRY_AFTER_S = 2
 
 
 class Health:
-    """200 when a request could be served now: the engine is there with a model ready, or with none to load."""
+    """200 when a request could be served now: the engine has a model ready, or none to load."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

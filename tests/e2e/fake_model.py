@@ -23,7 +23,7 @@ nodes:
     cache: {memory_gb: 0.001}
     body:
       logits: {type: model, from: step, path: fake.json, device: fake}
-      next: {type: sampler, from: logits}
+      next: {type: sampler, from: logits, defaults: generation_config.json}
   text: {type: detokenize, from: generated, tokenizer: tokenizer.json}
   reply: {type: parse_reply, from: text}
 """
@@ -44,6 +44,8 @@ def write_model(folder: Path, *, step_s: float = 0.005, max_context: int = 4096,
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "graph.yaml").write_text(graph)
     (folder / "chat_template.jinja").write_text(TEMPLATE)
+    # one token in sixty-four ends a reply that does not ignore end tokens
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": list(range(4))}))
     byte_tokenizer().save(str(folder / "tokenizer.json"))
     (folder / "fake.json").write_text(
         json.dumps({"vocab_size": 256, "block_tokens": 16, "max_context": max_context, "step_s": step_s})

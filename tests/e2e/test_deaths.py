@@ -132,6 +132,22 @@ def test_sigterm_ends_long_streams_with_an_error(models_dir):
         assert server.process.wait(5) == 0
 
 
+def test_engine_that_dies_while_the_server_drains_leaves_clean_errors(models_dir):
+    async def scene(server):
+        streams = await flying(server, max_tokens=4000)
+        host = server.host()
+        server.process.terminate()
+        await asyncio.to_thread(server.wait_for, lambda: "Shutting down" in server.log())
+        host.kill()
+        return await asyncio.gather(*streams)
+
+    with ServerProcess(models_dir) as server:
+        server.ready()
+        replies = asyncio.run(scene(server))
+        assert all("engine died" in reply.error for reply in replies), replies
+        assert server.process.wait(8) == 0
+
+
 def test_killed_master_takes_everything_along(models_dir):
     with ServerProcess(models_dir) as server:
         server.ready()
@@ -151,6 +167,7 @@ def test_in_process_server_serves_and_drains(models_dir):
     with ServerProcess(models_dir, IN_PROCESS="1", WORKERS="1") as server:
         server.ready()
         assert server.kids()[0] is None
+        assert "Braid is ready at" in server.log()
         replies = asyncio.run(scene(server))
         assert all(reply.done and not reply.error for reply in replies), replies
         assert server.process.wait(8) == 0

@@ -55,16 +55,17 @@ class Answer:
 class Request:
     """One request in flight: `answer` fills, `hang_up` is the client's end."""
 
-    def __init__(self, app: Any, scope: dict[str, Any], pieces: list[bytes]) -> None:
+    def __init__(self, app: Any, scope: dict[str, Any], pieces: list[bytes], stalls: bool) -> None:
         self.answer = Answer()
         self._pieces = pieces
+        self._stalls = stalls
         self._gone = asyncio.Event()
         self.task = asyncio.create_task(app(scope, self._receive, self.answer.send))
 
     async def _receive(self) -> dict[str, Any]:
         if self._pieces:
             piece = self._pieces.pop(0)
-            return {"type": "http.request", "body": piece, "more_body": bool(self._pieces)}
+            return {"type": "http.request", "body": piece, "more_body": bool(self._pieces) or self._stalls}
         waits = [asyncio.create_task(event.wait()) for event in (self._gone, self.answer.ended)]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -97,7 +98,8 @@ class AsgiClient:
 
     async def _turn(self, name: str) -> None:
         await self._inbox.put({"type": f"lifespan.{name}"})
-        assert (await self._outbox.get())["type"] == f"lifespan.{name}.complete"
+        message = await self._outbox.get()
+        assert message["type"] == f"lifespan.{name}.complete", message
 
     def begin(
         self,
@@ -105,7 +107,9 @@ class AsgiClient:
         path: str,
         body: bytes | list[bytes] = b"",
         headers: dict[str, str] | None = None,
+        stalls: bool = False,
     ) -> Request:
+        """`body` as a list goes out in pieces; one that stalls never ends."""
         pieces = list(body) if isinstance(body, list) else [body]
         sent = {"host": "test", **(headers or {})}
         if isinstance(body, bytes) and body:
@@ -124,7 +128,7 @@ class AsgiClient:
             "client": ("127.0.0.1", 1),
             "server": ("127.0.0.1", 80),
         }
-        return Request(self._app, scope, pieces)
+        return Request(self._app, scope, pieces, stalls)
 
     async def ask(self, method: str, path: str, *args: Any, **more: Any) -> Answer:
         request = self.begin(method, path, *args, **more)

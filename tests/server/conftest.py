@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from asgi_client import AsgiClient, Answer
+from asgi_client import Answer, AsgiClient
 from scripted import ScriptedPipeline, scripted_services
 
 from server.app import create_app

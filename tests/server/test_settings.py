@@ -42,7 +42,7 @@ def test_every_wrong_value_is_named():
 
 
 def test_unknown_setting_names_the_nearest():
-    with pytest.raises(SettingsError, match="BRAID_WORKER: .*did you mean BRAID_WORKERS"):
+    with pytest.raises(SettingsError, match=r"BRAID_WORKER: .*did you mean BRAID_WORKERS"):
         read_settings({"BRAID_WORKER": "2"})
 
 

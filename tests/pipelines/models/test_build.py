@@ -1,6 +1,6 @@
 import pytest
+from fake_models import FAKE_GRAPH, write_fake_model
 
-from conftest import FAKE_GRAPH, write_fake_model
 from pipelines.build import BuildError, graphs_of, load_for_host, load_for_worker
 from pipelines.repository import scan
 from pipelines.sampling import SamplingParams

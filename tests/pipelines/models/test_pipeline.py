@@ -4,11 +4,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from fake_models import FAKE_GRAPH, write_fake_model
 
-from conftest import FAKE_GRAPH, write_fake_model
 from pipelines.catalogue import Catalogue
 from pipelines.errors import NotFound, RequestError, Unavailable
-from pipelines.inprocess import InProcessClient
+from pipelines.host.inprocess import InProcessClient
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
 

@@ -1,8 +1,8 @@
 import os
 
 import pytest
+from fake_models import write_fake_model
 
-from conftest import write_fake_model
 from pipelines.repository import fingerprint, scan
 
 

@@ -1,8 +1,8 @@
 import pytest
 
-from pipelines.messages import Update
 from pipelines.nodes.detokenize import Decoder, Detokenizer, StopStrings
 from pipelines.values import TokenLogprobs
+from pipelines.wire.messages import Update
 
 
 def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):

@@ -1,8 +1,8 @@
 import pytest
+from fake_models import CHAT_TEMPLATE
 
 from pipelines.nodes.template import ChatTemplateError, Template
 from pipelines.nodes.text import read_template, special_tokens
-from conftest import CHAT_TEMPLATE
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -20,7 +20,7 @@ def test_special_tokens_and_kwargs_are_variables():
 
 
 def test_kwargs_cannot_replace_the_messages():
-    assert render("{{ messages[0].content }}", messages=HELLO, **{"tools": "x"}) == "Hello"
+    assert render("{{ messages[0].content }}", messages=HELLO, tools="x") == "Hello"
 
 
 def test_tools_are_given_as_none_when_there_are_none():

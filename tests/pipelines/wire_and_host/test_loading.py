@@ -9,10 +9,10 @@ import pytest
 from wire_scene import Folder, Model, connected, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
-from pipelines.gate import SocketGate
-from pipelines.hosting import Host
-from pipelines.loads import Loads
-from pipelines.wire import over_socket
+from pipelines.host.host import Host
+from pipelines.host.loads import Loads
+from pipelines.wire.client import over_socket
+from pipelines.wire.gate import SocketGate
 
 
 def entry(client):

@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
-from pipelines.mailbox import Mailbox
-from pipelines.messages import (
+from pipelines.sampling import SamplingParams
+from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.messages import (
     Abort,
     Frame,
     Framer,
@@ -29,7 +30,6 @@ from pipelines.messages import (
     Update,
     encode,
 )
-from pipelines.sampling import SamplingParams
 
 __all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "Update", "over_socket"]
 

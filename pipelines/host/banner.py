@@ -5,9 +5,11 @@ Pure text from a Status; prints nothing, opens nothing.
 
 from __future__ import annotations
 
-from pipelines.messages import ModelStatus, Status
+from pipelines.wire.messages import ModelStatus, Status
 
 PLACEHOLDER_KEY = "YOUR_API_KEY"
+MAX_PROBLEM = 120
+"""Letters of a problem that are shown; `braid check` and the log have the rest."""
 
 
 def banner(status: Status, url: str, needs_key: bool, model: str | None) -> str:
@@ -26,8 +28,13 @@ def _state(entry: ModelStatus) -> str:
         facts = f"context {entry.max_context:,} tokens, cache {entry.cache_tokens:,} tokens"
         return f"{entry.name}  ready   {facts}"
     if entry.state == "failed":
-        return f"{entry.name}  failed  {entry.problems[0].splitlines()[0]}   (run: braid check)"
+        return f"{entry.name}  failed  {_short(entry.problems[0])}   (run: braid check)"
     return f"{entry.name}  {entry.state}"
+
+
+def _short(problem: str) -> str:
+    line = problem.splitlines()[0]
+    return line if len(line) <= MAX_PROBLEM else line[: MAX_PROBLEM - 1] + "…"
 
 
 def _curl(url: str, needs_key: bool, model: str) -> list[str]:

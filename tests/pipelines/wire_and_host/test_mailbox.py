@@ -6,8 +6,8 @@ import pytest
 
 from pipelines.engine.feed import TokenLogprobs
 from pipelines.errors import Unavailable
-from pipelines.mailbox import Mailbox
-from pipelines.messages import Update
+from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.messages import Update
 
 
 def mailbox(num_choices: int = 1) -> Mailbox:

@@ -14,7 +14,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from pipelines.errors import NotFound, Unavailable
-from pipelines.messages import ModelState, ModelStatus
+from pipelines.wire.messages import ModelState, ModelStatus
 
 if TYPE_CHECKING:
     from pipelines.engine.loop import Engine

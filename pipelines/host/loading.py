@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.loads import HostModel, ModelFolder
+from pipelines.host.loads import HostModel, ModelFolder
 
 log = logging.getLogger("braid.host")
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pipelines import loading
 from pipelines.errors import BraidError, EngineError, Unavailable
-from pipelines.gate import Gate, Gone, Inbox, Peer
-from pipelines.loads import Load, Loads
-from pipelines.messages import Abort, Frame, Hello, HostState, Status, Submit, Update
-from pipelines.publishing import Publisher
+from pipelines.host import loading
+from pipelines.host.loads import Load, Loads
+from pipelines.host.publishing import Publisher
+from pipelines.wire.gate import Gate, Gone, Inbox, Peer
+from pipelines.wire.messages import Abort, Frame, Hello, HostState, Status, Submit, Update
 
 if TYPE_CHECKING:
     from pipelines.engine.loop import Engine, Output
@@ -124,8 +124,7 @@ class Host:
 
     def _read_mail(self) -> None:
         try:
-            timeout_s = 0.0 if self._busy() else IDLE_S
-            peer, message = self.inbox.get(timeout=timeout_s) if timeout_s else self.inbox.get_nowait()
+            peer, message = self.inbox.get(block=not self._busy(), timeout=IDLE_S)
             while True:
                 self._readers[type(message)](peer, message)
                 peer, message = self.inbox.get_nowait()

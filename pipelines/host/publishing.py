@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from pipelines import metrics
-from pipelines.loads import Loads
+from pipelines.host.loads import Loads
 
 if TYPE_CHECKING:
     from pipelines.engine.counts import Counts

@@ -9,9 +9,9 @@ import pytest
 from wire_scene import connected, over, read, submit, until
 
 from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
-from pipelines.mailbox import Mailbox
 from pipelines.sampling import SamplingParams
-from pipelines.wire import over_socket
+from pipelines.wire.client import over_socket
+from pipelines.wire.mailbox import Mailbox
 
 
 def test_tokens_come_in_order_and_the_end_is_told(house):

@@ -8,7 +8,7 @@ import pytest
 from wire_scene import read, submit, until
 
 from pipelines.errors import Unavailable
-from pipelines.inprocess import InProcessClient
+from pipelines.host.inprocess import InProcessClient
 
 
 def inside(tmp_path, repository, scene):

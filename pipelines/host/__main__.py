@@ -1,6 +1,6 @@
 """The engine host as a process: `python -m pipelines.host --models FOLDER --socket PATH`.
 
-Signals, logs, heartbeat and the parent's death; what a host does stands in `hosting.py`.
+Signals, logs, heartbeat and the parent's death; what a host does stands in `host.py`.
 SIGTERM finishes what runs and exits 0, SIGHUP looks at the model repository again.
 """
 
@@ -15,13 +15,10 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from pipelines.banner import banner
-from pipelines.gate import SocketGate
-from pipelines.hosting import Host
-from pipelines.loads import HostModel
-from pipelines.messages import Status
+from pipelines.host.announce import announce
+from pipelines.host.host import Host
+from pipelines.wire.gate import SocketGate
 
 log = logging.getLogger("braid.host")
 
@@ -29,25 +26,19 @@ PR_SET_PDEATHSIG = 1
 LOG_FORMAT = "[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s"
 
 
-def build(folder: Any, folders: Sequence[Any]) -> HostModel:
-    """The model in `folder`, which may name other `folders`' graphs.  Raises BuildError."""
-    from pipelines.build import graphs_of, load_for_host
-
-    return load_for_host(folder, graphs_of(folders))
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until SIGTERM; never returns."""
     options = _parse(arguments)
     faulthandler.enable()
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
+    from pipelines.build import build_for_host
     from pipelines.repository import scan
 
     host = Host(
         options.models,
         SocketGate(options.socket),
         scan=scan,
-        build=build,
+        build=build_for_host,
         beat=_heartbeat(options.heartbeat),
         announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
     )
@@ -58,25 +49,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.shutdown()
     sys.stdout.flush()
     os._exit(0)  # not sys.exit: a build may be inside C++, and the interpreter must not end under it
-
-
-def announce(status: Status, url: str, needs_key: bool) -> None:
-    """Print the banner."""
-    print(banner(status, url, needs_key, chat_model(status)), flush=True)
-
-
-def chat_model(status: Status) -> str | None:
-    """The first ready model that answers chat requests."""
-    from pipelines.build import graphs_of
-    from pipelines.repository import open_folder
-
-    ready = [open_folder(Path(entry.folder), entry.name) for entry in status.models if entry.state == "ready"]
-    graphs = graphs_of(ready)
-    for folder in ready:
-        graph = graphs(folder.name)
-        if graph is not None and graph.task == "chat":
-            return folder.name
-    return None
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from pipelines.errors import BraidError
-from pipelines.messages import Update
+from pipelines.wire.messages import Update
 
 
 class Mailbox:

@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines import loading
-from pipelines.gate import DirectGate
-from pipelines.hosting import Host
-from pipelines.messages import Status
-from pipelines.wire import EngineClient
+from pipelines.host import loading
+from pipelines.host.host import Host
+from pipelines.wire.client import EngineClient
+from pipelines.wire.gate import DirectGate
+from pipelines.wire.messages import Status
 
 log = logging.getLogger("braid.host")
 
@@ -34,12 +34,13 @@ class InProcessClient(EngineClient):
         build: loading.Build | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
-        from pipelines import host, repository
+        from pipelines import repository
+        from pipelines.build import build_for_host
 
         gate = DirectGate()
         super().__init__(gate.connect)
         self.host = Host(
-            models_dir, gate, scan=scan or repository.scan, build=build or host.build, announce=announce
+            models_dir, gate, scan=scan or repository.scan, build=build or build_for_host, announce=announce
         )
         self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 from wire_scene import House, Repository
 
-from pipelines.gate import SocketGate
-from pipelines.hosting import Host
-from pipelines.loads import Loads
-from pipelines.messages import Status
+from pipelines.host.host import Host
+from pipelines.host.loads import Loads
+from pipelines.wire.gate import SocketGate
+from pipelines.wire.messages import Status
 
 
 @pytest.fixture

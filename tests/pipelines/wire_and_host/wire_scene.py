@@ -13,11 +13,11 @@ from typing import Any
 from pipelines.engine.counts import Counts
 from pipelines.engine.loop import Output
 from pipelines.errors import RequestError
-from pipelines.hosting import Host
-from pipelines.mailbox import Mailbox
-from pipelines.messages import Status
+from pipelines.host.host import Host
 from pipelines.sampling import SamplingParams
-from pipelines.wire import EngineClient, over_socket
+from pipelines.wire.client import EngineClient, over_socket
+from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.messages import Status
 
 
 class ScriptedEngine:

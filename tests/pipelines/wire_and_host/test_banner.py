@@ -4,8 +4,8 @@ import json
 import re
 import shlex
 
-from pipelines.banner import banner
-from pipelines.messages import ModelStatus, Status
+from pipelines.host.banner import banner
+from pipelines.wire.messages import ModelStatus, Status
 
 READY = ModelStatus("demo", 1, 7, "/m/demo", "ready", [], 2048, 65536)
 FAILED = ModelStatus("bad", 1, 0, "/m/bad", "failed", ["graph.yaml:3: no node type `tokenise`\nmore"])
@@ -32,6 +32,11 @@ def test_failed_model_shows_its_first_problem_and_what_to_do():
     written = text(READY, FAILED)
     assert "bad  failed  graph.yaml:3: no node type `tokenise`   (run: braid check)" in written
     assert "more" not in written
+
+
+def test_long_problem_is_cut():
+    long = ModelStatus("bad", 1, 0, "/m/bad", "failed", ["x" * 500])
+    assert "x" * 119 + "…   (run" in text(READY, long)
 
 
 def test_no_ready_model_is_not_called_ready():

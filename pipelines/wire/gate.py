@@ -19,8 +19,8 @@ from typing import Any, Protocol, cast
 
 import uvloop
 
-from pipelines.messages import Framer, MalformedFrame, ToHost, ToWorker, encode
-from pipelines.wire import EngineClient, Link
+from pipelines.wire.client import EngineClient, Link
+from pipelines.wire.messages import Framer, MalformedFrame, ToHost, ToWorker, encode
 
 log = logging.getLogger("braid.host")
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from pipelines.engine.feed import TokenLogprobs
-from pipelines.messages import (
+from pipelines.sampling import SamplingParams
+from pipelines.wire.messages import (
     MAX_FRAME_BYTES,
     Abort,
     Frame,
@@ -18,7 +19,6 @@ from pipelines.messages import (
     Update,
     encode,
 )
-from pipelines.sampling import SamplingParams
 
 PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
 TO_HOST = [
@@ -75,6 +75,6 @@ def test_parameters_out_of_the_contract_are_malformed():
 
 
 def test_too_long_a_message_is_refused_by_its_sender(monkeypatch):
-    monkeypatch.setattr("pipelines.messages.MAX_FRAME_BYTES", 64)
+    monkeypatch.setattr("pipelines.wire.messages.MAX_FRAME_BYTES", 64)
     with pytest.raises(ValueError, match="longer than 64"):
         encode(Submit(1, "m", 1, "g", [[1000] * 64], PARAMS))

@@ -1,0 +1,1 @@
+"""The engine host: one process that owns every model, its cache and its engine."""

@@ -1,0 +1,1 @@
+"""The wire between workers and the engine host: messages, and both ends of the connection."""

@@ -1,0 +1,210 @@
+"""Messages and tools: what the chat template gets to read, and what is refused before it."""
+
+from __future__ import annotations
+
+import pytest
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+
+
+def rendered(rig, *messages):
+    answer = rig.chat(messages=list(messages))
+    assert answer.status == 200, answer.body
+    return rig.pipeline.asked.messages
+
+
+def refused(rig, *messages):
+    answer = rig.chat(messages=list(messages))
+    assert answer.status == 400
+    return answer.error["param"], answer.error["message"]
+
+
+@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function"])
+def test_every_role_is_taken(rig, role):
+    assert rendered(rig, {"role": role, "content": "x"}) == [{"role": role, "content": "x"}]
+
+
+def test_a_developer_speaks_as_the_system(rig):
+    assert rendered(rig, {"role": "developer", "content": "x"})[0]["role"] == "system"
+
+
+@pytest.mark.parametrize("kind", ["text", "input_text", "output_text"])
+def test_text_parts_are_joined_with_a_newline(rig, kind):
+    parts = [{"type": kind, "text": "a"}, {"type": "text", "text": "b"}]
+    assert rendered(rig, {"role": "user", "content": parts})[0]["content"] == "a\nb"
+
+
+def test_a_refusal_part_is_text(rig):
+    parts = [{"type": "refusal", "refusal": "no"}]
+    assert rendered(rig, {"role": "assistant", "content": parts})[0]["content"] == "no"
+
+
+def test_an_assistant_may_have_said_nothing(rig):
+    assert rendered(rig, {"role": "assistant", "content": None})[0]["content"] == ""
+    assert rendered(rig, {"role": "assistant"})[0]["content"] == ""
+
+
+def test_an_earlier_refusal_is_its_content(rig):
+    message = {"role": "assistant", "content": None, "refusal": "no"}
+    assert rendered(rig, message)[0]["content"] == "no"
+
+
+@pytest.mark.parametrize("role", ["user", "system", "tool"])
+def test_others_must_say_something(rig, role):
+    param, message = refused(rig, {"role": role, "content": None})
+    assert param == "messages.0.content"
+    assert role in message
+
+
+@pytest.mark.parametrize("kind", ["image_url", "input_audio", "video_url", "file"])
+def test_media_is_refused_by_its_name_and_place(rig, kind):
+    parts = [{"type": "text", "text": "a"}, {"type": kind, kind: {"url": "x"}}]
+    param, message = refused(rig, {"role": "user", "content": parts})
+    assert param == "messages.0.content.1"
+    assert kind in message
+
+
+def test_an_unknown_part_is_refused_with_what_is_allowed(rig):
+    param, message = refused(rig, {"role": "user", "content": [{"type": "weird"}]})
+    assert param == "messages.0.content.0.type"
+    assert "input_text" in message
+
+
+def test_a_part_without_its_text_is_refused(rig):
+    assert refused(rig, {"role": "user", "content": [{"type": "text"}]})[0] == "messages.0.content.0.text"
+
+
+def test_a_part_must_be_an_object(rig):
+    assert refused(rig, {"role": "user", "content": ["a"]})[0] == "messages.0.content.0"
+
+
+def test_a_missing_role_is_named(rig):
+    assert refused(rig, {"content": "x"}) == ("messages.0.role", "`messages.0.role` is required")
+
+
+def test_an_unknown_role_is_refused_with_the_roles(rig):
+    param, message = refused(rig, {"role": "boss", "content": "x"})
+    assert param == "messages.0.role"
+    assert "'assistant'" in message
+
+
+def test_an_unknown_key_of_a_message_is_refused(rig):
+    param, message = refused(rig, {"role": "user", "content": "x", "nam": "y"})
+    assert param == "messages.0.nam"
+    assert "did you mean `messages.0.name`" in message
+
+
+def test_a_reply_of_ours_may_be_sent_back_as_it_is(rig):
+    reply = rig.chat().json["choices"][0]["message"]
+    assert rendered(rig, reply)[0]["content"] == "Hello"
+
+
+def test_arguments_reach_the_template_as_an_object(rig):
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    found = rendered(rig, message, {"role": "tool", "tool_call_id": "c", "content": "2"})
+    assert found[0]["tool_calls"] == [
+        {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}, "id": "c"}
+    ]
+    assert found[1]["tool_call_id"] == "c"
+
+
+@pytest.mark.parametrize("arguments", ["{", "[1]", "5"])
+def test_arguments_that_are_no_object_stay_text(rig, arguments):
+    call = {"function": {"name": "f", "arguments": arguments}}
+    found = rendered(rig, {"role": "assistant", "tool_calls": [call]})
+    assert found[0]["tool_calls"][0]["function"]["arguments"] == arguments
+
+
+def test_missing_arguments_are_none_at_all(rig):
+    found = rendered(rig, {"role": "assistant", "tool_calls": [{"function": {"name": "f"}}]})
+    assert found[0]["tool_calls"][0]["function"]["arguments"] == {}
+
+
+def test_arguments_of_another_type_are_refused(rig):
+    param, _ = refused(
+        rig, {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": 5}}]}
+    )
+    assert param == "messages.0.tool_calls.0.function.arguments"
+
+
+@pytest.mark.parametrize("name", ["reasoning", "reasoning_content"])
+def test_reasoning_is_read_under_both_names(rig, name):
+    found = rendered(rig, {"role": "assistant", "content": "x", name: "hm"})[0]
+    assert (found["reasoning"], found["reasoning_content"]) == ("hm", "hm")
+
+
+def test_tools_reach_the_template_unchanged(rig):
+    tool = {"type": "function", "function": {"name": "f", "strict": True, "returns": {"type": "string"}}}
+    rig.chat(tools=[tool])
+    assert rig.pipeline.asked.tools == [tool]
+    assert rig.pipeline.asked.parse_tools is True
+
+
+def test_with_choice_none_tools_are_shown_but_calls_not_read(rig):
+    rig.chat(tools=[TOOL], tool_choice="none")
+    assert rig.pipeline.asked.tools == [TOOL]
+    assert rig.pipeline.asked.parse_tools is False
+
+
+BAD_TOOLS = [
+    ({"tools": []}, "tools", "must not be an empty array"),
+    ({"tools": {}}, "tools", "must be a list"),
+    ({"tools": [{"type": "web_search", "function": {"name": "f"}}]}, "tools.0.type", "'function'"),
+    ({"tools": [{"type": "function", "name": "f"}]}, "tools.0", 'under "function"'),
+    ({"tools": [{"type": "function"}]}, "tools.0.function", "is required"),
+    ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name", "is required"),
+    ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools.0.function.name", "at least 1"),
+    (
+        {"tools": [{"type": "function", "function": {"name": "f", "parameters": []}}]},
+        "tools.0.function.parameters",
+        "must be an object",
+    ),
+    ({"tool_choice": "auto"}, "tool_choice", "`tools` must be set"),
+    ({"tools": [TOOL], "tool_choice": "foo"}, "tool_choice", '"none", "auto" or "required"'),
+    ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice", "no grammar node"),
+    ({"tools": [TOOL], "tool_choice": 5}, "tool_choice", "Invalid value for `tool_choice`"),
+    ({"tools": [TOOL], "tool_choice": {"type": "function"}}, "tool_choice.function", "Correct usage"),
+    (
+        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {}}},
+        "tool_choice.function.name",
+        "Expected field `name`",
+    ),
+    (
+        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}},
+        "tool_choice.function.name",
+        "not among `tools`",
+    ),
+    (
+        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+        "tool_choice",
+        "no grammar node",
+    ),
+]
+
+
+@pytest.mark.parametrize(("fields", "param", "message"), BAD_TOOLS)
+def test_bad_tools_are_named(rig, fields, param, message):
+    answer = rig.chat(**fields)
+    assert answer.status == 400
+    assert (answer.error["param"], message in answer.error["message"]) == (param, True)
+
+
+@pytest.mark.parametrize(
+    ("effort", "thinking"), [("none", False), ("minimal", True), ("high", True), ("max", True)]
+)
+def test_effort_switches_thinking(rig, effort, thinking):
+    rig.chat(reasoning_effort=effort)
+    expected = {"enable_thinking": thinking, "reasoning_effort": effort}
+    assert rig.pipeline.asked.template_kwargs == expected
+
+
+def test_template_kwargs_count_more_than_effort(rig):
+    rig.chat(reasoning_effort="high", chat_template_kwargs={"enable_thinking": False, "x": 1})
+    assert rig.pipeline.asked.template_kwargs["enable_thinking"] is False
+    assert rig.pipeline.asked.template_kwargs["x"] == 1
+
+
+def test_documents_reach_the_template(rig):
+    rig.chat(documents=[{"title": "t", "text": "x"}])
+    assert rig.pipeline.asked.template_kwargs == {"documents": [{"title": "t", "text": "x"}]}

@@ -1,0 +1,360 @@
+"""What stands before the endpoints: keys, limits, ids, origins, stray requests; and the small endpoints."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from scripted import said
+
+from pipelines.catalogue import ModelCard
+from server.auth import OPEN_PATHS, Keys
+from server.version import VERSION
+
+CHAT = "/v1/chat/completions"
+BODY = {"messages": [{"role": "user", "content": "hi"}]}
+PYPROJECT = Path(__file__).parents[2] / "pyproject.toml"
+
+
+@pytest.mark.parametrize("key", ["one", "two"])
+def test_any_of_the_keys_opens(make_rig, key):
+    rig = make_rig(api_keys=("one", "two"))
+    assert rig.post(CHAT, BODY, Authorization=f"bearer {key}").status == 200
+
+
+@pytest.mark.parametrize(
+    "header", ["", "Bearer", "Bearer three", "Basic one", "one", "Bearer on", "Bearer onee"]
+)
+def test_anything_else_is_refused(make_rig, header):
+    answer = make_rig(api_keys=("one",)).post(CHAT, BODY, Authorization=header)
+    assert answer.status == 401
+    assert answer.headers["www-authenticate"] == "Bearer"
+    assert answer.error["type"] == "AuthenticationError"
+
+
+def test_a_key_that_is_no_ascii_is_refused_without_a_fault(make_rig):
+    assert make_rig(api_keys=("one",)).post(CHAT, BODY, Authorization="Bearer é").status == 401
+
+
+def test_every_digest_is_compared(monkeypatch):
+    compared = []
+    monkeypatch.setattr("hmac.compare_digest", lambda a, b: compared.append(b) or a == b)
+    assert Keys(["one", "two", "three"]).allow("Bearer one")
+    assert len(compared) == 3
+
+
+@pytest.mark.parametrize("path", ["/v1/models", "/v3/models/tiny", "/v1/nothing", "/nothing", "/v2/models"])
+def test_all_paths_are_guarded_known_or_not(make_rig, path):
+    assert make_rig(api_keys=("one",)).get(path).status == 401
+
+
+@pytest.mark.parametrize("path", sorted(OPEN_PATHS))
+def test_health_version_and_metrics_are_open(make_rig, path):
+    assert make_rig(api_keys=("one",)).get(path).status == 200
+
+
+def test_without_keys_none_is_asked(rig):
+    assert rig.get("/v1/models").status == 200
+
+
+def test_a_body_beyond_the_limit_is_refused_by_its_length(make_rig):
+    rig = make_rig(max_body_mb=1)
+    answer = rig.ask("POST", CHAT, headers={"content-type": "application/json", "content-length": "9999999"})
+    assert answer.status == 413
+    assert answer.error["type"] == "RequestEntityTooLarge"
+
+
+def test_a_body_beyond_the_limit_is_refused_while_it_arrives(make_rig):
+    answer = make_rig(max_body_mb=1).post(CHAT, [b" " * (1 << 19)] * 3)
+    assert answer.status == 413
+
+
+def test_a_body_that_stops_coming_loses_its_place(rig, monkeypatch):
+    monkeypatch.setattr("server.body.IDLE_S", 0.02)
+
+    async def scenario(client):
+        headers = {"content-type": "application/json", "content-length": "100"}
+        return await client.ask("POST", CHAT, body=[b"{"], headers=headers, stalls=True)
+
+    answer = rig.run(scenario)
+    assert answer.status == 408
+    assert rig.services.admission.num_inside == 0
+
+
+@pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded"])
+def test_only_json_is_taken(rig, content_type):
+    answer = rig.ask("POST", CHAT, body=b"{}", headers={"content-type": content_type})
+    assert answer.status == 400
+    assert "application/json" in answer.error["message"]
+
+
+def test_a_charset_may_stand_behind_the_type(rig):
+    assert rig.post(CHAT, BODY, content_type="Application/JSON; charset=utf-8").status == 200
+
+
+def test_a_compressed_body_is_refused_by_name(rig):
+    answer = rig.post(CHAT, BODY, content_encoding="gzip")
+    assert answer.status == 400
+    assert answer.error["param"] == "Content-Encoding"
+
+
+@pytest.mark.parametrize("body", [b"{", b"", b'{"model": NaN', b"\xff\xfe", b'{"a": 1,}'])
+def test_malformed_json_is_a_400(rig, body):
+    answer = rig.post(CHAT, body)
+    assert answer.status == 400
+    assert "not valid JSON" in answer.error["message"]
+
+
+@pytest.mark.parametrize("body", [b"[]", b"1", b'"a"', b"null"])
+def test_a_body_that_is_no_object_is_a_400(rig, body):
+    answer = rig.post(CHAT, body)
+    assert answer.status == 400
+    assert answer.error["message"] == "the body must be a JSON object"
+
+
+def nested(depth):
+    kwargs = "[" * depth + "]" * depth
+    return f'{{"messages": [], "chat_template_kwargs": {{"a": {kwargs}}}}}'.encode()
+
+
+def test_a_body_may_be_nested_64_deep(rig):
+    assert "nested" not in rig.post(CHAT, nested(62)).error["message"]
+
+
+@pytest.mark.parametrize("depth", [63, 5000, 200_000])
+def test_a_deeper_body_is_refused(rig, depth):
+    answer = rig.post(CHAT, nested(depth))
+    assert answer.status == 400
+    assert "64 levels" in answer.error["message"]
+
+
+def test_brackets_in_strings_do_not_count(rig):
+    content = '[{"\\' * 500
+    assert rig.post(CHAT, {"messages": [{"role": "user", "content": content}]}).status == 200
+
+
+def test_an_unfinished_string_of_quotes_is_refused_quickly(rig):
+    assert rig.post(CHAT, b'["' + b'\\"[' * 400_000).status == 400
+
+
+def test_beyond_the_limit_requests_are_told_to_come_again(make_rig):
+    rig = make_rig(max_concurrency=1)
+    rig.pipeline.batches = ["forever"]
+
+    async def scenario(client):
+        first = client.begin_post(CHAT, BODY)
+        await asyncio.sleep(0.05)
+        second = await client.post(CHAT, BODY)
+        first.hang_up()
+        await first.task
+        rig.pipeline.batches = [[(0, said("a", "stop"))]]
+        return second, await client.post(CHAT, BODY)
+
+    second, third = rig.run(scenario)
+    assert (second.status, third.status) == (429, 200)
+    assert second.headers["retry-after"] == "1"
+    assert second.error["type"] == "RateLimitError"
+
+
+def test_a_refused_request_gives_its_place_back(make_rig):
+    rig = make_rig(max_concurrency=1)
+    for _ in range(3):
+        assert rig.post(CHAT, b"{").status == 400
+    assert rig.services.admission.num_inside == 0
+
+
+def test_the_clients_request_id_comes_back_and_names_the_reply(rig):
+    answer = rig.post(CHAT, BODY, X_Request_Id="abc-1")
+    assert answer.headers["x-request-id"] == "abc-1"
+    assert answer.json["id"] == "chatcmpl-abc-1"
+
+
+def test_the_bodys_request_id_names_the_reply(rig):
+    assert rig.post(CHAT, {**BODY, "request_id": "mine"}).json["id"] == "chatcmpl-mine"
+
+
+@pytest.mark.parametrize("bad", ["a b", "x" * 129, "é", "", "a\tb"])
+def test_an_unclean_request_id_is_replaced(rig, bad):
+    answer = rig.post(CHAT, BODY, X_Request_Id=bad)
+    assert len(answer.headers["x-request-id"]) == 32
+
+
+def test_errors_carry_a_request_id_too(rig):
+    assert rig.get("/nothing", X_Request_Id="abc").headers["x-request-id"] == "abc"
+
+
+def test_an_unknown_path_is_a_404_in_the_envelope(rig):
+    answer = rig.get("/v1/nothing")
+    assert answer.status == 404
+    assert answer.error == {
+        "message": 'Not Found: there is no path "/v1/nothing"',
+        "type": "NotFoundError",
+        "param": None,
+        "code": 404,
+    }
+
+
+def test_a_wrong_method_is_a_405_that_names_the_right_one(rig):
+    answer = rig.get(CHAT)
+    assert answer.status == 405
+    assert "POST" in answer.headers["allow"]
+    assert "POST" in answer.error["message"]
+
+
+def test_a_fault_of_ours_leaks_nothing(rig, caplog):
+    rig.pipeline.batches = [ZeroDivisionError("secret")]
+    answer = rig.chat()
+    assert answer.status == 500
+    assert "secret" not in answer.body.decode()
+    assert answer.headers["x-request-id"] in answer.error["message"]
+    assert "Traceback" in caplog.text
+
+
+PREFLIGHT = {
+    "origin": "https://a.example",
+    "access-control-request-method": "POST",
+    "access-control-request-headers": "authorization",
+}
+
+
+def test_cors_is_off_unless_set(rig):
+    assert "access-control-allow-origin" not in rig.get("/v1/models", origin="https://a.example").headers
+    preflight = rig.ask("OPTIONS", CHAT, headers=PREFLIGHT)
+    assert "access-control-allow-origin" not in preflight.headers
+
+
+def test_an_allowed_origin_may_call_and_ask_before(make_rig):
+    rig = make_rig(cors_origins=("https://a.example",), api_keys=("one",))
+    preflight = rig.ask("OPTIONS", CHAT, headers=PREFLIGHT)
+    assert preflight.status == 200
+    assert preflight.headers["access-control-allow-origin"] == "https://a.example"
+    assert "POST" in preflight.headers["access-control-allow-methods"]
+    answer = rig.post(CHAT, BODY, origin="https://a.example", Authorization="Bearer one")
+    assert answer.headers["access-control-allow-origin"] == "https://a.example"
+
+
+def test_another_origin_may_not(make_rig):
+    rig = make_rig(cors_origins=("https://a.example",))
+    assert "access-control-allow-origin" not in rig.get("/v1/models", origin="https://b.example").headers
+
+
+def test_a_star_allows_every_origin(make_rig):
+    rig = make_rig(cors_origins=("*",))
+    assert rig.get("/v1/models", origin="https://b.example").headers["access-control-allow-origin"] == "*"
+
+
+def card(name, state, problems=()):
+    return ModelCard(name, 1, 1700000000, 512, state, list(problems), "chat")
+
+
+def test_the_list_holds_what_is_ready_as_vllm_shows_it(rig):
+    rig.services.catalogue.models.append(card("slow", "loading"))
+    reply = rig.get("/v1/models").json
+    assert reply["object"] == "list"
+    [model] = reply["data"]
+    assert model["id"] == model["root"] == "tiny"
+    assert (model["object"], model["owned_by"], model["parent"]) == ("model", "braid", None)
+    assert model["max_model_len"] == 512
+    assert model["permission"][0]["object"] == "model_permission"
+
+
+def test_a_models_name_may_contain_slashes(rig):
+    rig.services.catalogue.models.append(card("OpenVINO/Qwen3-8B", "ready"))
+    assert rig.get("/v3/v1/models/OpenVINO/Qwen3-8B").json["id"] == "OpenVINO/Qwen3-8B"
+
+
+def test_an_unknown_model_is_a_404_with_the_nearest_name(rig):
+    answer = rig.get("/v1/models/tini")
+    assert answer.status == 404
+    assert "did you mean `tiny`" in answer.error["message"]
+
+
+def test_a_failed_model_says_why(rig):
+    rig.services.catalogue.models.append(card("bad", "failed", ["graph.yaml:3: unknown node type"]))
+    answer = rig.get("/v3/models/bad")
+    assert answer.status == 503
+    assert "graph.yaml:3" in answer.error["message"]
+    assert answer.headers["retry-after"] == "30"
+
+
+def test_a_loading_model_says_so(rig):
+    rig.services.catalogue.models.append(card("slow", "loading"))
+    assert rig.get("/v1/models/slow").status == 503
+
+
+@pytest.mark.parametrize(
+    ("path", "body"), [(CHAT, BODY), ("/v1/completions", {"prompt": "a"})], ids=["chat", "completions"]
+)
+def test_an_unknown_model_is_a_404_on_generation(rig, path, body):
+    answer = rig.post(path, {**body, "model": "nope"})
+    assert answer.status == 404
+    assert answer.error["param"] == "model"
+
+
+def test_without_a_model_the_only_one_answers(rig):
+    assert rig.post(CHAT, BODY).json["model"] == "tiny"
+
+
+def test_without_a_model_several_are_asked_for_by_name(rig):
+    rig.services.catalogue.models.append(card("other", "ready"))
+    answer = rig.post(CHAT, BODY)
+    assert answer.status == 400
+    assert answer.error["message"] == "`model` is required; models: tiny, other"
+
+
+def test_health_is_empty_and_fine(rig):
+    answer = rig.get("/health")
+    assert (answer.status, answer.body) == (200, b"")
+
+
+@pytest.mark.parametrize("status", [None, SimpleNamespace(state="draining")])
+def test_health_fails_without_an_engine(rig, status):
+    rig.services.client.status = status
+    assert rig.get("/health").status == 503
+    assert rig.get("/v2/health/ready").status == 503
+    assert rig.get("/v2/health/live").status == 200
+
+
+def test_health_fails_while_no_model_is_ready(rig):
+    rig.services.catalogue.models[:] = [card("slow", "loading")]
+    assert rig.get("/health").status == 503
+
+
+def test_an_empty_repository_is_healthy(rig):
+    rig.services.catalogue.models.clear()
+    assert rig.get("/health").status == 200
+
+
+def test_readiness_waits_for_every_model(rig):
+    rig.services.catalogue.models.append(card("slow", "loading"))
+    answer = rig.get("/v2/health/ready")
+    assert (answer.status, answer.json) == (503, {"ready": False})
+
+
+def test_readiness_does_not_wait_for_a_failed_model(rig):
+    rig.services.catalogue.models.append(card("bad", "failed"))
+    assert rig.get("/v2/health/ready").json == {"ready": True}
+
+
+def test_the_version_is_that_of_the_package(rig):
+    assert rig.get("/version").json == {"version": VERSION}
+    assert tomllib.loads(PYPROJECT.read_text())["project"]["version"] == VERSION
+
+
+def test_metrics_are_prometheus_text(rig):
+    answer = rig.get("/metrics")
+    assert answer.status == 200
+    assert answer.headers["content-type"].startswith("text/plain")
+
+
+def test_a_trailing_slash_is_forgiven(rig):
+    assert rig.get("/v1/models/").status == 200
+
+
+def test_error_bodies_are_json(rig):
+    assert json.loads(rig.get("/nothing").body)
+    assert rig.get("/nothing").headers["content-type"] == "application/json"
