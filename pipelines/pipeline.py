@@ -10,6 +10,7 @@ from typing import Any
 from graphs.graph import Source
 from graphs.node import Node
 from pipelines import metrics
+from pipelines.errors import BraidError
 from pipelines.sampling import SamplingParams
 from pipelines.values import Stream, TokenUpdate
 from pipelines.wire.client import EngineClient
@@ -145,7 +146,11 @@ class Call:
         submission = self.result.source
         chains = [self.result.chain(choice) for choice in range(submission.num_choices)]
         while self._open:
-            batch = await submission.mailbox.get()
+            try:
+                batch = await submission.mailbox.get()
+            except BraidError:
+                self._forget_open("error")
+                raise
             if not batch:
                 return  # closed from outside
             yield [
@@ -174,7 +179,11 @@ class Call:
         work, self._submission = self._submission, None
         if work is None or work.request_id is None or not self._open:
             return
-        for choice in sorted(self._open):
-            self._timing.ended(choice, "abort")
-        self._open.clear()
+        self._forget_open("abort")
         self._client.abort(work.request_id)
+
+    def _forget_open(self, finish: str) -> None:
+        """Nothing more comes for the choices that have not ended."""
+        for choice in sorted(self._open):
+            self._timing.ended(choice, finish)
+        self._open.clear()

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from pipelines.errors import BraidError, EngineError, RequestError
 from server.exchange import ClientGone
-from server.fields import shown
-from server.schema import ErrorBody, ErrorReply
+from server.generation.fields import shown
+from server.generation.schema import ErrorBody, ErrorReply
 
 log = logging.getLogger("braid.server")
 

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from server.generation.sse import KEEP_ALIVE
 from server.ids import clean_id
-from server.sse import KEEP_ALIVE
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]

@@ -9,7 +9,6 @@ ROOT = Path(__file__).parent.parent
 ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 
 
-
 # room → what of ours it may import; a longer name wins over a shorter one
 MAY_IMPORT = {
     "graphs": {"graphs"},

@@ -16,7 +16,11 @@ MAX_DEMO_BYTES = 6 << 20
 
 
 def documents():
-    return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "model_repo").rglob("*.md"))]
+    return [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "model_repo").rglob("*.md")),
+    ]
 
 
 def graphs_in(text):
@@ -37,7 +41,9 @@ def test_the_readme_shows_graphs():
     assert [name for name, _ in SHOWN if name == "README.md"]
 
 
-@pytest.mark.parametrize(("document", "text"), SHOWN, ids=[f"{name}-{i}" for i, (name, _) in enumerate(SHOWN)])
+@pytest.mark.parametrize(
+    ("document", "text"), SHOWN, ids=[f"{name}-{i}" for i, (name, _) in enumerate(SHOWN)]
+)
 def test_a_shown_graph_passes_the_check(document, text):
     class Neighbours:
         names = ("minilm",)

@@ -1,4 +1,4 @@
-"""What an engine for exported models must do.  The scheduler, the prefix cache and the sampler know only this."""
+"""What an engine for exported models must do.  Scheduler, prefix cache and sampler know only this."""
 
 from __future__ import annotations
 

@@ -292,4 +292,12 @@ def _error_update(request_id: int, error: Exception) -> Update:
     if not isinstance(error, BraidError):
         log.error("a request failed", exc_info=error)
         error = EngineError("the engine failed on this request; see the server's log")
-    return Update(request_id, 0, [], finish="error", error=error.message, error_status=error.status)
+    return Update(
+        request_id,
+        0,
+        [],
+        finish="error",
+        error=error.message,
+        error_status=error.status,
+        error_field=error.field,
+    )

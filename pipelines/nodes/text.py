@@ -81,9 +81,7 @@ class Tokenize(Node):
 
     def run(self, call: Call, prompts: list[Prompt]) -> list[Tokens]:
         if not prompts:
-            raise RequestError(
-                "this model takes raw prompts: its graph lacks a chat_template", "messages"
-            )
+            raise RequestError("this model takes raw prompts: its graph lacks a chat_template", "messages")
         bad_words = self.spellings(call.request.bad_words)
         return [Tokens(self.ids(prompt), bad_words) for prompt in prompts]
 

@@ -206,7 +206,9 @@ class EngineClient:
     def _fail(self, update: Update, mailbox: Mailbox) -> None:
         """One failed choice fails its request: the client gets one answer, and it is an error."""
         open_choices = mailbox.open - {update.choice}
-        mailbox.fail(ERRORS.get(update.error_status, EngineError)(update.error or "the engine failed"))
+        error = ERRORS.get(update.error_status, EngineError)(update.error or "the engine failed")
+        error.field = update.error_field
+        mailbox.fail(error)
         self._mailboxes.pop(update.request_id)
         if open_choices and self._link is not None:
             self._link.send(Abort(update.request_id))

@@ -53,7 +53,7 @@ class Update(msgspec.Struct, array_like=True):
     """What one step gave one choice.  `logprobs` is empty, or as long as `token_ids`.
 
     `finish` is None while the choice goes on, then "stop", "length", "abort" or "error".  With "error",
-    `error` is written for the client and `error_status` is the status of its `BraidError`.
+    `error` is written for the client; `error_status` and `error_field` are those of its `BraidError`.
     """
 
     request_id: int
@@ -65,6 +65,7 @@ class Update(msgspec.Struct, array_like=True):
     error: str | None = None
     num_cached: int = 0
     error_status: int = 500
+    error_field: str | None = None
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):

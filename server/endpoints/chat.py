@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pipelines.pipeline import Pipeline
-from server.abilities import check_chat
-from server.counting import Tally
 from server.endpoints.generating import Generating
-from server.replies import Gathered, Head, chat_completion
-from server.requests import ChatRequest
-from server.schema import ChatCompletion
-from server.sse import ChatChunks
+from server.generation.abilities import check_chat
+from server.generation.chat_request import ChatRequest
+from server.generation.counting import Tally
+from server.generation.replies import Gathered, Head, chat_completion
+from server.generation.schema import ChatCompletion
+from server.generation.sse import ChatChunks
 
 
 class ChatCompletions(Generating[ChatRequest]):

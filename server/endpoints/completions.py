@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pipelines.pipeline import Pipeline
-from server.abilities import check_completion
-from server.counting import Tally
 from server.endpoints.generating import Generating
-from server.replies import Gathered, Head, completion
-from server.requests import CompletionRequest
-from server.schema import Completion
-from server.sse import CompletionChunks
+from server.generation.abilities import check_completion
+from server.generation.completion_request import CompletionRequest
+from server.generation.counting import Tally
+from server.generation.replies import Gathered, Head, completion
+from server.generation.schema import Completion
+from server.generation.sse import CompletionChunks
 
 
 class Completions(Generating[CompletionRequest]):

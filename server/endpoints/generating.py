@@ -17,14 +17,14 @@ import falcon.asgi
 from pipelines.errors import BraidError, RequestError
 from pipelines.pipeline import Call, Pipeline
 from server.body import LONG_BODY_BYTES, parse_body, read_body
-from server.counting import Tally
 from server.errors import envelope, hidden
 from server.exchange import ClientGone, Exchange
-from server.replies import Gathered, Head
-from server.requests import GenerationRequest
-from server.schema import Reply
+from server.generation.counting import Tally
+from server.generation.replies import Gathered, Head
+from server.generation.requests import GenerationRequest
+from server.generation.schema import Reply
+from server.generation.sse import DONE, event
 from server.services import Services
-from server.sse import DONE, event
 
 log = logging.getLogger("braid.server")
 

@@ -9,7 +9,7 @@ import pytest
 from scripted import logprob, said
 
 from pipelines.values import ToolCall
-from server.schema import ChatCompletion
+from server.generation.schema import ChatCompletion
 
 CALL = ToolCall(0, "chatcmpl-tool-1", "get_weather", '{"city": "Rome"}')
 SECOND = ToolCall(1, "chatcmpl-tool-2", "get_weather", '{"city": "Oslo"}')

@@ -1,19 +1,14 @@
-"""Streams: what each event holds, what a hang-up frees, what an error in the middle looks like."""
+"""Streams: what each event holds."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
-import pytest
-from scripted import HI, ScriptedPipeline, logprob, said, text
+from scripted import ScriptedPipeline, logprob, said, text
 
-from pipelines.errors import EngineError, RequestError, Unavailable
 from pipelines.values import ToolCall
-from server import exchange
-from server.schema import ChatChunk, Completion
-from server.sse import KEEP_ALIVE
+from server.generation.schema import ChatChunk, Completion
 
 CHAT = "/v1/chat/completions"
 RECORDED = Path(__file__).parent / "recorded"
@@ -166,140 +161,3 @@ def test_a_completion_graph_streams_text(make_rig):
     rig.pipeline.batches = [[(0, text("a"))], [(0, text("b", "length"))]]
     texts = [event["choices"][0]["text"] for event in rig.complete(stream=True).events[:-1]]
     assert texts == ["a", "b"]
-
-
-def test_an_error_before_the_first_piece_has_a_status(rig):
-    rig.pipeline.batches = [RequestError("token id 999 is out of vocabulary", field="prompt")]
-    answer = rig.complete(stream=True)
-    assert answer.status == 400
-    assert answer.error["param"] == "prompt"
-
-
-def test_an_error_in_the_middle_goes_into_the_stream(rig):
-    rig.pipeline.batches = [[(0, said("a"))], EngineError("a step failed")]
-    answer = rig.chat(stream=True)
-    assert answer.status == 200
-    assert answer.events[-2]["error"] == {
-        "message": "a step failed",
-        "type": "InternalServerError",
-        "param": None,
-        "code": 500,
-    }
-    assert answer.events[-1] == "[DONE]"
-    assert rig.pipeline.calls[0].closed
-
-
-def test_a_fault_in_the_middle_says_nothing_of_its_inside(rig, caplog):
-    rig.pipeline.batches = [[(0, said("a"))], ZeroDivisionError("secret")]
-    answer = rig.chat(stream=True)
-    assert "secret" not in answer.body.decode()
-    assert "Internal server error" in answer.events[-2]["error"]["message"]
-    assert "secret" in caplog.text
-
-
-def test_a_hang_up_closes_the_call_at_once(rig):
-    rig.pipeline.batches = [[(0, said("a"))], "forever"]
-
-    async def scenario(client):
-        request = client.begin_post(CHAT, BODY)
-        await asyncio.wait_for(request.answer.wrote.wait(), 5)
-        assert not rig.pipeline.calls[0].closed
-        request.hang_up()
-        await asyncio.wait_for(request.task, 1)
-        assert rig.pipeline.calls[0].closed
-
-    rig.run(scenario)
-    assert rig.services.admission.num_inside == 0
-
-
-def test_a_hang_up_before_the_first_piece_closes_the_call(rig):
-    rig.pipeline.batches = ["forever"]
-
-    async def scenario(client):
-        request = client.begin_post(CHAT, BODY)
-        await asyncio.sleep(0.05)
-        request.hang_up()
-        await asyncio.wait_for(request.task, 1)
-
-    rig.run(scenario)
-    assert rig.pipeline.calls[0].closed
-    assert rig.services.admission.num_inside == 0
-
-
-def test_a_hang_up_ends_a_reply_that_is_no_stream(rig):
-    rig.pipeline.batches = ["forever"]
-
-    async def scenario(client):
-        request = client.begin_post(CHAT, {**BODY, "stream": False})
-        await asyncio.sleep(0.05)
-        request.hang_up()
-        await asyncio.wait_for(request.task, 1)
-
-    rig.run(scenario)
-    assert rig.pipeline.calls[0].closed
-
-
-def test_a_cancelled_stream_closes_its_call(rig):
-    rig.pipeline.batches = [[(0, said("a"))], "forever"]
-
-    async def scenario(client):
-        request = client.begin_post(CHAT, BODY)
-        await asyncio.wait_for(request.answer.wrote.wait(), 5)
-        request.task.cancel()
-        await asyncio.wait({request.task})
-
-    rig.run(scenario)
-    assert rig.pipeline.calls[0].closed
-    assert rig.services.admission.num_inside == 0
-
-
-def test_a_silent_stream_is_kept_alive(rig, monkeypatch):
-    monkeypatch.setattr(exchange, "KEEP_ALIVE_S", 0.02)
-    rig.pipeline.batches = [[(0, said("a"))], 0.1, [(0, said("", "stop"))]]
-    answer = rig.chat(stream=True)
-    assert answer.writes.count(KEEP_ALIVE) >= 2
-    assert [delta.get("content") for delta in deltas(answer)] == ["", "a", None]
-
-
-def test_a_stream_that_talks_needs_no_keep_alive(rig):
-    assert KEEP_ALIVE not in rig.chat(stream=True).writes
-
-
-def test_a_late_first_piece_does_not_hold_back_the_opening(rig, monkeypatch):
-    monkeypatch.setattr("server.endpoints.generating.FIRST_UPDATE_S", 0.02)
-    rig.pipeline.batches = [0.1, *HI]
-    answer = rig.chat(stream=True)
-    assert b'"role"' in answer.writes[0]
-    assert b"Hel" not in answer.writes[0]
-    assert answer.events[-1] == "[DONE]"
-
-
-def test_a_failure_after_the_opening_is_an_event(rig, monkeypatch):
-    monkeypatch.setattr("server.endpoints.generating.FIRST_UPDATE_S", 0.02)
-    rig.pipeline.batches = [0.1, EngineError("a step failed")]
-    answer = rig.chat(stream=True)
-    assert answer.status == 200
-    assert answer.events[-2]["error"]["code"] == 500
-
-
-def test_a_shutdown_tells_open_streams(rig):
-    rig.pipeline.batches = [[(0, said("a"))], "forever"]
-
-    async def scenario(client):
-        request = client.begin_post(CHAT, BODY)
-        await asyncio.wait_for(request.answer.wrote.wait(), 5)
-        rig.services.end_streams()
-        await asyncio.wait_for(request.task, 1)
-        return request.answer
-
-    answer = rig.run(scenario)
-    assert answer.events[-2]["error"]["message"] == "the server is shutting down"
-    assert answer.events[-1] == "[DONE]"
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_an_unavailable_engine_is_a_503_with_retry_after(rig, stream):
-    rig.pipeline.batches = [Unavailable("the engine is being restarted")]
-    answer = rig.chat(stream=stream)
-    assert answer.status == 503
-    assert answer.headers["retry-after"] == "2"

@@ -74,7 +74,9 @@ def figures(timings: Timings) -> Figures:
     return Figures(timings.output_tokens / timings.wall_s, *milliseconds)
 
 
-def random_load(concurrency: int, num_requests: int, prompt_tokens: int, output_tokens: int, seed: int) -> Load:
+def random_load(
+    concurrency: int, num_requests: int, prompt_tokens: int, output_tokens: int, seed: int
+) -> Load:
     """Prompts of random ids, different for every seed, so that no prefix is shared."""
     rng = np.random.default_rng(seed)
     prompts = rng.integers(300, 150_000, size=(num_requests, prompt_tokens)).tolist()

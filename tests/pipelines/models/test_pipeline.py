@@ -120,7 +120,9 @@ def test_an_unknown_model_names_the_nearest(models):
 def test_a_closed_call_frees_the_engine(models):
     async def run():
         async with serving(models) as (client, catalogue):
-            call = catalogue.get("tiny").open(Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 4000}), client)
+            call = catalogue.get("tiny").open(
+                Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 4000}), client
+            )
             async for _ in call.updates():
                 break
             call.close()
@@ -138,7 +140,11 @@ def test_a_failed_step_fails_its_request_and_nothing_else(tmp_path):
             pipeline = catalogue.get("tiny")
             with pytest.raises(Exception, match="the step that computed this request failed"):
                 await read(pipeline.open(Generation(prompts=[Prompt(ids=[7])], sampling=GREEDY), client))
-            return await read(pipeline.open(Generation(prompts=[Prompt(ids=[8])], sampling=GREEDY | {"max_tokens": 1}), client))
+            return await read(
+                pipeline.open(
+                    Generation(prompts=[Prompt(ids=[8])], sampling=GREEDY | {"max_tokens": 1}), client
+                )
+            )
 
     assert asyncio.run(run())[0][-1].finish == "length"
 

@@ -12,7 +12,9 @@ def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True)
 def updates(tokenizer, text, size=1, finish="stop", stop_token_id=None):
     ids = tokenizer.encode(text, add_special_tokens=False).ids
     parts = [ids[at : at + size] for at in range(0, len(ids), size)]
-    return [Update(1, 0, part) for part in parts] + [Update(1, 0, [], finish=finish, stop_token_id=stop_token_id)]
+    return [Update(1, 0, part) for part in parts] + [
+        Update(1, 0, [], finish=finish, stop_token_id=stop_token_id)
+    ]
 
 
 def run(detokenizer, pieces):
@@ -105,7 +107,10 @@ def test_a_stop_token_of_the_request_is_the_reason(tokenizer):
 def test_special_tokens_may_be_shown(tokenizer):
     ids = [tokenizer.token_to_id("<|im_end|>")]
     assert text_of(run(machine(tokenizer), [Update(1, 0, ids, finish="length")])) == ""
-    assert text_of(run(machine(tokenizer, skip_special=False), [Update(1, 0, ids, finish="length")])) == "<|im_end|>"
+    assert (
+        text_of(run(machine(tokenizer, skip_special=False), [Update(1, 0, ids, finish="length")]))
+        == "<|im_end|>"
+    )
 
 
 def test_logprobs_name_tokens_as_text_and_bytes(tokenizer):

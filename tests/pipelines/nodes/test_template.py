@@ -36,7 +36,9 @@ def test_blocks_are_trimmed_as_hugging_face_does():
 
 
 def test_loop_controls_and_generation_blocks():
-    source = "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% break %}{% endfor %}"
+    source = (
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% break %}{% endfor %}"
+    )
     assert render(source, messages=HELLO * 2) == "Hello"
 
 
@@ -89,7 +91,9 @@ def test_a_tokenizer_config_may_hold_the_template(tmp_path):
 
 def test_of_several_named_templates_the_default_serves(tmp_path):
     path = tmp_path / "tokenizer_config.json"
-    path.write_text('{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}')
+    path.write_text(
+        '{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}'
+    )
     assert read_template(path).render([], None, True, False, {}) == "d"
 
 

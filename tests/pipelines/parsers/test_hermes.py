@@ -25,8 +25,16 @@ TRANSCRIPTS = {
         "",
         [("f", {"a": "<tool_call>"})],
     ),
-    "parameters for arguments": ('<tool_call>{"name": "f", "parameters": {"a": 1}}</tool_call>', "", [("f", {"a": 1})]),
-    "beyond ASCII": ('<tool_call>{"name": "f", "arguments": {"a": "Zürich"}}</tool_call>', "", [("f", {"a": "Zürich"})]),
+    "parameters for arguments": (
+        '<tool_call>{"name": "f", "parameters": {"a": 1}}</tool_call>',
+        "",
+        [("f", {"a": 1})],
+    ),
+    "beyond ASCII": (
+        '<tool_call>{"name": "f", "arguments": {"a": "Zürich"}}</tool_call>',
+        "",
+        [("f", {"a": "Zürich"})],
+    ),
 }
 
 

@@ -1,21 +1,19 @@
-"""Bodies of generation requests: JSON bytes → checked fields → `tasks.Generation`.
+"""What the two generation endpoints ask alike: checked fields → `tasks.Generation`.
 
-Every declared field is honoured; the others are looked up in `server/fields.py`.  Knows nothing of HTTP.
+Every declared field is honoured; the others are looked up in `fields.py`.  Knows nothing of HTTP.
 """
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
 from pipelines.tasks import Generation
-from pipelines.values import Prompt
-from server.conversation import Message, Tools, parses_calls
-from server.field_types import (
+from server.generation.field_types import (
     AllowedIds,
     BadWords,
     CacheSalt,
@@ -23,7 +21,6 @@ from server.field_types import (
     MinP,
     MinTokens,
     NumChoices,
-    NumLogprobs,
     NumTokens,
     Penalty,
     RepetitionPenalty,
@@ -35,15 +32,10 @@ from server.field_types import (
     TopK,
     TopP,
 )
-from server.fields import REFUSED, REFUSED_CHAT, REFUSED_COMPLETION, Refused, check_others, unknown_field
-from server.prompts import read_prompts
+from server.generation.fields import REFUSED, Refused, check_others, unknown_field
 
 LOWEST_TEMPERATURE = 0.01
 """A temperature between 0 and this is raised to it, as in vLLM: below it logits overflow."""
-COMPLETION_MAX_TOKENS = 16
-MAX_TOTAL_CHOICES = 1024
-OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
-"""What `chat_template_kwargs` may not hold: these are fields of their own."""
 
 
 class StreamOptions(BaseModel):
@@ -191,117 +183,3 @@ class GenerationRequest(BaseModel):
         if not self.temperature:
             return self.temperature
         return max(self.temperature, LOWEST_TEMPERATURE)
-
-
-class ChatRequest(GenerationRequest):
-    """The body of chat/completions."""
-
-    refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_CHAT
-
-    messages: list[Message]
-    max_completion_tokens: NumTokens | None = None
-    logprobs: StrictBool | None = None
-    top_logprobs: NumLogprobs | None = None
-    tools: Tools | None = None
-    tool_choice: Any = None
-    parallel_tool_calls: StrictBool | None = None
-    reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    include_reasoning: StrictBool | None = None
-    add_generation_prompt: StrictBool | None = None
-    continue_final_message: StrictBool | None = None
-    chat_template_kwargs: dict[str, Any] | None = None
-    documents: list[dict[str, StrictStr]] | None = None
-
-    @property
-    def num_tokens(self) -> int | None:
-        return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
-
-    def alternatives(self) -> int | None:
-        return (self.top_logprobs or 0) if self.logprobs else None
-
-    @property
-    def prompts_reply(self) -> bool:
-        """Whether the prompt ends with the start of a new reply, or with the message to go on with."""
-        if self.add_generation_prompt is None:
-            return not self.continue_final_message
-        return self.add_generation_prompt
-
-    @property
-    def role(self) -> str:
-        """Whose message the reply is: the assistant's, or the last one's that it goes on with."""
-        return "assistant" if self.prompts_reply else self.messages[-1].role
-
-    @property
-    def calls_tools(self) -> bool:
-        return parses_calls(self.tool_choice, self.tools)
-
-    def check(self, max_context: int) -> None:
-        super().check(max_context)
-        if not self.messages:
-            raise RequestError(
-                "Cannot apply chat template to an empty conversation. Provide at least one message.",
-                field="messages",
-            )
-        if self.continue_final_message and self.add_generation_prompt:
-            raise RequestError(
-                "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
-                field="continue_final_message",
-            )
-        if self.top_logprobs and not self.logprobs:
-            raise RequestError(
-                "when using `top_logprobs`, `logprobs` must be set to true.", field="top_logprobs"
-            )
-        if self.logprobs and self.include_reasoning is False:
-            raise RequestError(
-                "`include_reasoning` cannot be false together with `logprobs`: tokens of the reasoning are "
-                "among those reported",
-                field="include_reasoning",
-            )
-        for name in OWN_FIELDS:
-            if name in (self.chat_template_kwargs or {}):
-                raise RequestError(
-                    f"`chat_template_kwargs.{name}` is not allowed: `{name}` is a field of the request",
-                    field=f"chat_template_kwargs.{name}",
-                )
-
-    def own(self) -> dict[str, Any]:
-        return {
-            "messages": [message.plain(f"messages.{i}") for i, message in enumerate(self.messages)],
-            "tools": [tool.model_dump(exclude_unset=True) for tool in self.tools or []],
-            "parse_tools": self.calls_tools,
-            "add_generation_prompt": self.prompts_reply,
-            "continue_final_message": bool(self.continue_final_message),
-            "template_kwargs": self._template_kwargs(),
-        }
-
-    def _template_kwargs(self) -> dict[str, Any]:
-        kwargs: dict[str, Any] = {}
-        if self.reasoning_effort is not None:
-            kwargs["reasoning_effort"] = self.reasoning_effort
-            kwargs["enable_thinking"] = self.reasoning_effort != "none"
-        if self.documents is not None:
-            kwargs["documents"] = self.documents
-        return kwargs | (self.chat_template_kwargs or {})
-
-
-class CompletionRequest(GenerationRequest):
-    """The body of completions."""
-
-    refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_COMPLETION
-    default_max_tokens: ClassVar[int | None] = COMPLETION_MAX_TOKENS
-
-    prompt: Any = None
-    logprobs: NumLogprobs | None = None
-    add_special_tokens: StrictBool | None = None
-
-    def alternatives(self) -> int | None:
-        return self.logprobs
-
-    def own(self) -> dict[str, Any]:
-        prompts: list[Prompt] = read_prompts(self.prompt, self.add_special_tokens is not False)
-        if len(prompts) * self.num_choices > MAX_TOTAL_CHOICES:
-            raise RequestError(
-                f"{len(prompts)} prompts with n={self.num_choices} are more than {MAX_TOTAL_CHOICES} choices",
-                field="n" if len(prompts) <= MAX_TOTAL_CHOICES else "prompt",
-            )
-        return {"prompts": prompts}

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, StrictStr, ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from server.fields import shown
+from server.generation.fields import shown
 from server.ids import MAX_ID_CHARS, clean_id
 
 MAX_TOKEN_ID = 2**31 - 1

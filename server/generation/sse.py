@@ -13,10 +13,10 @@ from uuid import uuid4
 import msgspec
 
 from pipelines.values import ReplyUpdate, TextUpdate
-from server.counting import Tally
-from server.logprobs import chat_logprobs, completion_logprobs
-from server.replies import Head, text_of, tool_call
-from server.schema import (
+from server.generation.counting import Tally
+from server.generation.logprobs import chat_logprobs, completion_logprobs
+from server.generation.replies import Head, text_of, tool_call
+from server.generation.schema import (
     ChatChunk,
     ChatChunkChoice,
     Completion,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.values import TextLogprob
-from server.schema import ChatLogprobs, ChosenLogprob, CompletionLogprobs, TokenLogprob
+from server.generation.schema import ChatLogprobs, ChosenLogprob, CompletionLogprobs, TokenLogprob
 
 FLOOR = -9999.0
 """JSON knows no infinity: what is less likely than this is shown as this, as in vLLM."""

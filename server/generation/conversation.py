@@ -11,8 +11,8 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from pipelines.errors import RequestError
-from server.field_types import fault, said
-from server.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, shown, unknown_field
+from server.generation.field_types import fault, said
+from server.generation.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, shown, unknown_field
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
 

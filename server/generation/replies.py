@@ -6,9 +6,9 @@ import time
 from dataclasses import dataclass, field
 
 from pipelines.values import ReplyUpdate, TextLogprob, TextUpdate, ToolCall
-from server.counting import Tally
-from server.logprobs import chat_logprobs, completion_logprobs
-from server.schema import (
+from server.generation.counting import Tally
+from server.generation.logprobs import chat_logprobs, completion_logprobs
+from server.generation.schema import (
     CalledFunction,
     ChatChoice,
     ChatCompletion,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.values import ReplyUpdate, TextUpdate
-from server.schema import CachedTokens, Usage
+from server.generation.schema import CachedTokens, Usage
 
 
 class Tally:
