@@ -11,7 +11,7 @@ from graphs.graph import Source
 from graphs.node import Node
 from pipelines import metrics
 from pipelines.errors import BraidError
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 from pipelines.values import Stream, TokenUpdate
 from pipelines.wire.client import EngineClient
 from pipelines.wire.mailbox import Mailbox

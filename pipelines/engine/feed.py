@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from pipelines.sampling import SamplingRows
+    from pipelines.sampling.rows import SamplingRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan, Scheduler
 from pipelines.engine.sequence import Sequence, Slice
 from pipelines.engine.submission import Limits, check
-from pipelines.sampling import SamplingParams, SamplingRows
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.rows import SamplingRows
 
 log = logging.getLogger(__name__)
 

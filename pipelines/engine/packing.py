@@ -13,7 +13,7 @@ from pipelines.engine.feed import Step
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan
 from pipelines.engine.sequence import Slice
-from pipelines.sampling import SamplingRows
+from pipelines.sampling.rows import SamplingRows
 
 
 def pack(plan: Plan, rows: Rows, copies: list[tuple[int, int]], sampling: SamplingRows) -> Step:

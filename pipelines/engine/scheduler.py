@@ -16,7 +16,7 @@ from pipelines.engine.counts import Counts
 from pipelines.engine.policy import EngineSettings, may_admit, split_budget
 from pipelines.engine.rows import Rows
 from pipelines.engine.sequence import NO_ROW, Sequence, Slice
-from pipelines.sampling import SamplingRows
+from pipelines.sampling.rows import SamplingRows
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 
 NO_ROW = -1
 """The row of a sequence that waits."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.errors import RequestError
-from pipelines.sampling import SamplingParams, check_ids
+from pipelines.sampling.params import SamplingParams, check_ids
 
 
 @dataclass(frozen=True, slots=True)

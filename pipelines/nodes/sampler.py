@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.engine.feed import Logits, Sampled
-from pipelines.sampling import sample
+from pipelines.sampling.stages import sample
 
 
 class Sampler(Node):

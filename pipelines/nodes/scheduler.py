@@ -16,7 +16,7 @@ from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.engine.feed import Sampled, Step
 from pipelines.errors import RequestError
 from pipelines.nodes.defaults import read_defaults
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 from pipelines.values import Stream, Tokens, TokenUpdate
 
 if TYPE_CHECKING:

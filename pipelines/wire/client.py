@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 from pipelines.wire.mailbox import Mailbox
 from pipelines.wire.messages import (
     Abort,

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from pipelines.engine.feed import TokenLogprobs
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 
 MAX_FRAME_BYTES = 256 << 20
 """No message is longer.  A length beyond it is noise, and the connection it came from is closed."""

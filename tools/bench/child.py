@@ -62,7 +62,8 @@ def engine(folder: Path, settings: Settings) -> tuple[Submit, Turn]:
     from pipelines.backends.openvino import OpenVINOSession, OpenVINOSettings
     from pipelines.engine.feed import Logits, Sampled, Step
     from pipelines.engine.loop import Engine, EngineSettings
-    from pipelines.sampling import SamplingParams, sample
+    from pipelines.sampling.params import SamplingParams
+    from pipelines.sampling.stages import sample
 
     session = OpenVINOSession(folder / "openvino_model.xml", OpenVINOSettings(kv_cache=settings.kv_cache))
     session.allocate(settings.num_blocks)

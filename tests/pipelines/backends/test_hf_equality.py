@@ -11,7 +11,7 @@ from tiny_decoders import FAMILIES, VOCABULARY, generate_alone
 from pipelines.backends.openvino import OpenVINOSession, OpenVINOSettings
 from pipelines.engine.feed import Sampled, Step
 from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,9 @@ from pipelines.engine.feed import Logits, Sampled, Step
 from pipelines.engine.invariants import snapshot, violations
 from pipelines.engine.loop import Engine, Output
 from pipelines.engine.policy import EngineSettings
-from pipelines.sampling import SamplingParams, SamplingRows, sample
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.rows import SamplingRows
+from pipelines.sampling.stages import sample
 
 VOCAB_SIZE = 97
 

@@ -9,7 +9,7 @@ from engine_rig import Rig, alone
 
 from pipelines.engine.feed import Sampled
 from pipelines.engine.invariants import snapshot, violations
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 
 PROMPT = list(range(10, 23))
 POISON = 96

@@ -9,7 +9,7 @@ import pytest
 from engine_rig import VOCAB_SIZE, Rig, Text, alone
 
 from pipelines.engine.counts import Counts
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 
 EOS = frozenset({3, 5})
 NUM_SCHEDULES = 240

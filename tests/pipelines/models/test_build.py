@@ -3,7 +3,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 
 from pipelines.build import BuildError, graphs_of, load_for_host, load_for_worker
 from pipelines.repository import scan
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 
 ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: tiny, from: request}\n"
 

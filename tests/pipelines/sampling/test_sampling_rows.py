@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import RequestError
-from pipelines.sampling import SamplingParams, SamplingRows, check_ids
-from pipelines.sampling_rows import NO_LIMIT, SeenTokens, TokenTail, random_key
+from pipelines.sampling.params import SamplingParams, check_ids
+from pipelines.sampling.rows import NO_LIMIT, SamplingRows, SeenTokens, TokenTail, random_key
 
 TOKENS = st.lists(st.integers(0, 200), max_size=150)
 

@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from pipelines.engine.feed import Logits, Step
 from pipelines.nodes.sampler import Sampler
-from pipelines.sampling import STAGES, SamplingParams, SamplingRows, sample
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.rows import SamplingRows
+from pipelines.sampling.stages import STAGES, sample
 
 F = np.float32
 VOCAB = 12

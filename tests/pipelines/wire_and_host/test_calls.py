@@ -9,7 +9,7 @@ import pytest
 from wire_scene import connected, over, read, submit, until
 
 from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 from pipelines.wire.client import over_socket
 from pipelines.wire.mailbox import Mailbox
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.engine.feed import TokenLogprobs
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 from pipelines.wire.messages import (
     MAX_FRAME_BYTES,
     Abort,

@@ -14,7 +14,7 @@ from pipelines.engine.counts import Counts
 from pipelines.engine.loop import Output
 from pipelines.errors import RequestError
 from pipelines.host.host import Host
-from pipelines.sampling import SamplingParams
+from pipelines.sampling.params import SamplingParams
 from pipelines.wire.client import EngineClient, over_socket
 from pipelines.wire.mailbox import Mailbox
 from pipelines.wire.messages import Status

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from pipelines.sampling import SamplingParams
+    from pipelines.sampling.params import SamplingParams
 
 NO_LIMIT = 2**31 - 1
 """A top_k that is off."""

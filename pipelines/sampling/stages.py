@@ -1,4 +1,4 @@
-"""What a client may ask of sampling, and the STAGES that honour it, in the order they apply.
+"""STAGES: what honours the sampling parameters, in the order they apply, and the choice of a token.
 
 Knows rows of logits; knows nothing of text, HTTP or the model.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,51 +17,7 @@ from ops.penalties import penalise_presence_and_frequency, penalise_repetition
 from ops.random import uniforms
 from ops.sampling import draw, draw_filtered, greedy
 from pipelines.engine.feed import Logits, Sampled, TokenLogprobs
-from pipelines.errors import RequestError
-from pipelines.sampling_rows import RowEdits, SamplingRows
-
-__all__ = ["STAGES", "SamplingParams", "SamplingRows", "Stage", "check_ids", "sample"]
-
-
-class SamplingParams(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
-    """Per-request sampling parameters; each default is the neutral value, which costs nothing.
-
-    Ranges are checked once, where the request enters (`pipelines/tasks.py`); here they are facts.
-    """
-
-    max_tokens: int = 16
-    min_tokens: int = 0
-    temperature: float = 1.0  # 0 is greedy
-    top_k: int = 0  # 0 is off
-    top_p: float = 1.0
-    min_p: float = 0.0
-    repetition_penalty: float = 1.0  # over prompt and output
-    presence_penalty: float = 0.0  # over output
-    frequency_penalty: float = 0.0  # over output
-    logit_bias: dict[int, float] = {}
-    allowed_token_ids: list[int] | None = None
-    bad_words_ids: list[list[int]] = []  # each a sequence of token ids that must not be completed
-    stop_token_ids: list[int] = []  # end the sequence, as the model's own end tokens do
-    ignore_eos: bool = False
-    seed: int = 0  # 64 bits; drawn at random by the worker when the request names none
-    logprobs: int | None = None  # None: none; k: the chosen token's and the k likeliest alternatives'
-
-
-def check_ids(params: SamplingParams, vocab_size: int) -> None:
-    """Raises RequestError where a parameter names a token that the model does not have, or allows none."""
-    if params.allowed_token_ids == []:
-        raise RequestError("allowed_token_ids is not None and empty!", field="allowed_token_ids")
-    for field, ids in (
-        ("logit_bias", list(params.logit_bias)),
-        ("allowed_token_ids", params.allowed_token_ids or []),
-        ("bad_words", [token for word in params.bad_words_ids for token in word]),
-        ("stop_token_ids", params.stop_token_ids),
-    ):
-        outside = sorted({token for token in ids if not 0 <= token < vocab_size})
-        if outside:
-            message = f"token_id(s) {outside} in {field} contain out-of-vocab token ids. "
-            raise RequestError(message + f"Vocabulary size: {vocab_size}", field=field)
-
+from pipelines.sampling.rows import RowEdits, SamplingRows
 
 Edited = list[tuple[int, RowEdits]]
 """Logit rows and the edits of the persistent rows they belong to."""
