@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 LINE_KEYS = ("type", "from", "body")
+MAX_LINES = 500
+"""Lines of one list: far above any graph, and a bound for the search of nearest names."""
 
 
 def check(
@@ -85,6 +87,8 @@ class _Checker:
             if not misspelt("nodes", self.data):
                 self.document.add(("nodes",), "`nodes` must hold at least one line, `name: {type: …}`")
             return None
+        if self._too_long(raw, ("nodes",)):
+            return None
         scope = self._scope("a graph", {"request": task.request}, raw, ("nodes",), self._names_in_bodies(raw))
         bindings = self._lines(raw, ("nodes",), scope, ("request", "engine"))
         name, description = str(self.data.get("task")), str(self.data.get("description", ""))
@@ -92,6 +96,11 @@ class _Checker:
         return Graph(name, task.request, task.reply, bindings, description)
 
     # --- lists of lines
+
+    def _too_long(self, raw: Mapping[str, Any], at: KeyPath) -> bool:
+        if len(raw) > MAX_LINES:
+            self.document.add(at, f"{len(raw)} lines stand here; a list has at most {MAX_LINES}")
+        return len(raw) > MAX_LINES
 
     def _scope(
         self,
@@ -247,6 +256,8 @@ class _Checker:
                 f"`{raw['type']}` needs a `body`: lines that begin from `{contract.root}`, "
                 f"the last of which gives {show(contract.result)}",
             )
+            return ()
+        if self._too_long(lines, (*path, "body")):
             return ()
         return self._body_lines(name, contract, lines, (*path, "body"), outer.lines)
 

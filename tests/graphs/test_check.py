@@ -415,6 +415,11 @@ def test_nodes_missing(problems):
     ]
 
 
+def test_the_number_of_lines_is_bounded(problems):
+    lines = "".join(f"  a{index}: {{type: zzz, from: z{index}}}\n" for index in range(501))
+    assert problems(HEAD + lines) == ["3: 501 lines stand here; a list has at most 500"]
+
+
 def test_a_text_that_is_no_yaml_has_only_that_problem(problems):
     assert len(problems(toys.CHAT.replace("nodes:", "nodes: {"))) == 1
 
