@@ -33,12 +33,12 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Installing what serving needs …"
+	@echo "Installing what serving needs (about 20 s) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Installing what the tests need …"
+	@echo "Installing what the tests need, torch among it (about two minutes) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
 	@touch $@ $(VENV)/.serve
 

@@ -5,6 +5,7 @@ Knows requests by peer and number; knows nothing of text, HTTP, sampling, signal
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import queue
@@ -196,6 +197,7 @@ class Host:
             *(name, event.folder.version, event.seconds),
             *(model.max_context, model.cache_tokens, model.cache_bytes),
         )
+        gc.freeze()  # a model's objects live long: collections of the oldest need not visit them
         self._publisher.note_change()
         self._tell_status()
 
