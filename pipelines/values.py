@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from pipelines.engine.feed import TokenLogprobs
-from pipelines.wire.messages import Update as TokenUpdate
+from pipelines.wire.messages import TokenUpdate
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)

@@ -20,7 +20,7 @@ from pipelines.host import loading
 from pipelines.host.loads import Load, Loads
 from pipelines.host.publishing import Publisher
 from pipelines.wire.gate import Gate, Gone, Inbox, Peer
-from pipelines.wire.messages import Abort, Frame, Hello, HostState, Status, Submit, Update
+from pipelines.wire.messages import Abort, Frame, Hello, HostState, Status, Submit, TokenUpdate
 
 if TYPE_CHECKING:
     from pipelines.engine.loop import Engine, Output
@@ -233,13 +233,13 @@ class Host:
             self._fail_calls(load, node, error)
             return
         self._publisher.note_change()
-        updates: dict[Peer, list[Update]] = defaultdict(list)
+        updates: dict[Peer, list[TokenUpdate]] = defaultdict(list)
         for output in outputs:
             self._collect(output, updates)
         if updates:
             self._gate.post([(peer, Frame(frame)) for peer, frame in updates.items()])
 
-    def _collect(self, output: Output, updates: dict[Peer, list[Update]]) -> None:
+    def _collect(self, output: Output, updates: dict[Peer, list[TokenUpdate]]) -> None:
         key = cast(Key, output.key)
         call = self._calls.get(key)
         if call is None:
@@ -276,8 +276,8 @@ class Host:
             announce(self._status())
 
 
-def _update(request_id: int, output: Output) -> Update:
-    return Update(
+def _update(request_id: int, output: Output) -> TokenUpdate:
+    return TokenUpdate(
         request_id,
         output.choice,
         output.token_ids,
@@ -289,12 +289,12 @@ def _update(request_id: int, output: Output) -> Update:
     )
 
 
-def _error_update(request_id: int, error: Exception) -> Update:
+def _error_update(request_id: int, error: Exception) -> TokenUpdate:
     """The request fails.  What is not a BraidError is our fault: logged, and not shown to the client."""
     if not isinstance(error, BraidError):
         log.error("a request failed", exc_info=error)
         error = EngineError("the engine failed on this request; see the server's log")
-    return Update(
+    return TokenUpdate(
         request_id,
         0,
         [],

@@ -26,12 +26,12 @@ from pipelines.wire.messages import (
     Status,
     Submit,
     ToHost,
+    TokenUpdate,
     ToWorker,
-    Update,
     encode,
 )
 
-__all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "Update", "over_socket"]
+__all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "TokenUpdate", "over_socket"]
 
 log = logging.getLogger("braid.wire")
 
@@ -193,7 +193,7 @@ class EngineClient:
             raise Unavailable("the server is shutting down")
         return self._link
 
-    def _deliver(self, update: Update) -> None:
+    def _deliver(self, update: TokenUpdate) -> None:
         mailbox = self._mailboxes.get(update.request_id)
         if mailbox is None:
             return
@@ -203,7 +203,7 @@ class EngineClient:
             mailbox.put(update)
             self._forget_ended(update.request_id, mailbox)
 
-    def _fail(self, update: Update, mailbox: Mailbox) -> None:
+    def _fail(self, update: TokenUpdate, mailbox: Mailbox) -> None:
         """One failed choice fails its request: the client gets one answer, and it is an error."""
         open_choices = mailbox.open - {update.choice}
         error = ERRORS.get(update.error_status, EngineError)(update.error or "the engine failed")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 
 from pipelines.errors import BraidError
-from pipelines.wire.messages import Update
+from pipelines.wire.messages import TokenUpdate
 
 
 class Mailbox:
@@ -20,11 +20,11 @@ class Mailbox:
 
     def __init__(self) -> None:
         self.open: set[int] = set()
-        self._unread: dict[int, Update] = {}
+        self._unread: dict[int, TokenUpdate] = {}
         self._error: BraidError | None = None
         self._wake: asyncio.Future[None] | None = None
 
-    async def get(self) -> list[Update]:
+    async def get(self) -> list[TokenUpdate]:
         """All unread updates, at most one per choice; waits for the first; [] once every choice has ended.
 
         Raises the request's BraidError, after what came before it was read: a step failed, the model is
@@ -40,7 +40,7 @@ class Mailbox:
             raise self._error
         return []
 
-    def put(self, update: Update) -> None:
+    def put(self, update: TokenUpdate) -> None:
         """Take one update; with `finish` its choice has ended."""
         if update.choice not in self.open:
             return
@@ -72,7 +72,7 @@ class Mailbox:
             self._wake.set_result(None)
 
 
-def _join(earlier: Update, update: Update) -> None:
+def _join(earlier: TokenUpdate, update: TokenUpdate) -> None:
     """Append `update` to an unread update of the same choice.  `num_cached` is true on the first only."""
     earlier.token_ids = earlier.token_ids + update.token_ids
     earlier.logprobs = earlier.logprobs + update.logprobs

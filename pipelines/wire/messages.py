@@ -49,7 +49,7 @@ class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
     choice: int = -1
 
 
-class Update(msgspec.Struct, array_like=True):
+class TokenUpdate(msgspec.Struct, array_like=True):
     """What one step gave one choice.  `logprobs` is empty, or as long as `token_ids`.
 
     `finish` is None while the choice goes on, then "stop", "length", "abort" or "error".  With "error",
@@ -71,7 +71,7 @@ class Update(msgspec.Struct, array_like=True):
 class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
     """Host to worker: all that one step gave this worker's requests."""
 
-    updates: list[Update]
+    updates: list[TokenUpdate]
 
 
 class ModelStatus(msgspec.Struct, frozen=True, array_like=True):

@@ -2,7 +2,7 @@ import pytest
 
 from pipelines.nodes.detokenize import Decoder, Detokenizer, StopStrings
 from pipelines.values import TokenLogprobs
-from pipelines.wire.messages import Update
+from pipelines.wire.messages import TokenUpdate
 
 
 def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):
@@ -12,8 +12,8 @@ def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True)
 def updates(tokenizer, text, size=1, finish="stop", stop_token_id=None):
     ids = tokenizer.encode(text, add_special_tokens=False).ids
     parts = [ids[at : at + size] for at in range(0, len(ids), size)]
-    return [Update(1, 0, part) for part in parts] + [
-        Update(1, 0, [], finish=finish, stop_token_id=stop_token_id)
+    return [TokenUpdate(1, 0, part) for part in parts] + [
+        TokenUpdate(1, 0, [], finish=finish, stop_token_id=stop_token_id)
     ]
 
 
@@ -46,7 +46,7 @@ def test_half_a_character_is_held_back(tokenizer):
 
 def test_bytes_that_never_became_a_character_are_shown_at_the_end(tokenizer):
     first_byte = tokenizer.encode("é", add_special_tokens=False).ids[:1]
-    out = run(machine(tokenizer), [Update(1, 0, first_byte), Update(1, 0, [], finish="length")])
+    out = run(machine(tokenizer), [TokenUpdate(1, 0, first_byte), TokenUpdate(1, 0, [], finish="length")])
     assert text_of(out) == "\N{REPLACEMENT CHARACTER}"
 
 
@@ -84,7 +84,7 @@ def test_stop_strings_wait_for_min_tokens(tokenizer):
 
 
 def test_tokens_are_counted_up_to_the_stop_string(tokenizer):
-    out = run(machine(tokenizer, ["c"]), [Update(1, 0, tokenizer.encode("abcdef").ids)])
+    out = run(machine(tokenizer, ["c"]), [TokenUpdate(1, 0, tokenizer.encode("abcdef").ids)])
     assert sum(update.num_tokens for update in out) == 3
 
 
@@ -106,9 +106,9 @@ def test_a_stop_token_of_the_request_is_the_reason(tokenizer):
 
 def test_special_tokens_may_be_shown(tokenizer):
     ids = [tokenizer.token_to_id("<|im_end|>")]
-    assert text_of(run(machine(tokenizer), [Update(1, 0, ids, finish="length")])) == ""
+    assert text_of(run(machine(tokenizer), [TokenUpdate(1, 0, ids, finish="length")])) == ""
     assert (
-        text_of(run(machine(tokenizer, skip_special=False), [Update(1, 0, ids, finish="length")]))
+        text_of(run(machine(tokenizer, skip_special=False), [TokenUpdate(1, 0, ids, finish="length")]))
         == "<|im_end|>"
     )
 
@@ -117,6 +117,6 @@ def test_logprobs_name_tokens_as_text_and_bytes(tokenizer):
     a, b = tokenizer.encode("ab").ids
     first_byte = tokenizer.encode("é").ids[0]
     logprobs = TokenLogprobs(-0.5, 1, [a, first_byte], [-0.5, -2.0])
-    (entry,) = machine(tokenizer).push(Update(1, 0, [a], [logprobs])).logprobs
+    (entry,) = machine(tokenizer).push(TokenUpdate(1, 0, [a], [logprobs])).logprobs
     assert (entry.token, entry.bytes, entry.token_id, entry.logprob) == ("a", b"a", a, -0.5)
     assert entry.alternatives == [("a", b"a", -0.5), ("", b"\xc3", -2.0)]

@@ -15,8 +15,8 @@ from pipelines.wire.messages import (
     Status,
     Submit,
     ToHost,
+    TokenUpdate,
     ToWorker,
-    Update,
     encode,
 )
 
@@ -29,8 +29,8 @@ TO_HOST = [
 ]
 LOGPROBS = [TokenLogprobs(-0.5, 1, [4, 5], [-0.5, -1.0])]
 TO_WORKER = [
-    Frame([Update(1, 0, [4], LOGPROBS, None, None, None, 16), Update(2, 1, [], [], "stop", 7)]),
-    Frame([Update(3, 0, [], finish="error", error="no", error_status=400)]),
+    Frame([TokenUpdate(1, 0, [4], LOGPROBS, None, None, None, 16), TokenUpdate(2, 1, [], [], "stop", 7)]),
+    Frame([TokenUpdate(3, 0, [], finish="error", error="no", error_status=400)]),
     Status(5, "ready", [ModelStatus("demo", 2, 9, "/models/demo", "ready", [], 64, 128)]),
 ]
 

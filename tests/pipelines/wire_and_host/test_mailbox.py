@@ -7,7 +7,7 @@ import pytest
 from pipelines.engine.feed import TokenLogprobs
 from pipelines.errors import Unavailable
 from pipelines.wire.mailbox import Mailbox
-from pipelines.wire.messages import Update
+from pipelines.wire.messages import TokenUpdate
 
 
 def mailbox(num_choices: int = 1) -> Mailbox:
@@ -16,39 +16,39 @@ def mailbox(num_choices: int = 1) -> Mailbox:
     return box
 
 
-def got(box: Mailbox) -> list[Update]:
+def got(box: Mailbox) -> list[TokenUpdate]:
     return asyncio.run(asyncio.wait_for(box.get(), 1))
 
 
 def test_updates_of_one_choice_that_pile_up_are_joined():
     box, chosen = mailbox(), TokenLogprobs(-1.0, 1, [], [])
-    box.put(Update(1, 0, [5], [chosen], num_cached=8))
-    box.put(Update(1, 0, [6], [chosen]))
-    box.put(Update(1, 0, [7], [chosen], finish="stop", stop_token_id=9))
-    assert got(box) == [Update(1, 0, [5, 6, 7], [chosen] * 3, "stop", 9, num_cached=8)]
+    box.put(TokenUpdate(1, 0, [5], [chosen], num_cached=8))
+    box.put(TokenUpdate(1, 0, [6], [chosen]))
+    box.put(TokenUpdate(1, 0, [7], [chosen], finish="stop", stop_token_id=9))
+    assert got(box) == [TokenUpdate(1, 0, [5, 6, 7], [chosen] * 3, "stop", 9, num_cached=8)]
 
 
 def test_choices_are_not_mixed():
     box = mailbox(2)
-    box.put(Update(1, 0, [5]))
-    box.put(Update(1, 1, [50]))
-    box.put(Update(1, 0, [6]))
+    box.put(TokenUpdate(1, 0, [5]))
+    box.put(TokenUpdate(1, 1, [50]))
+    box.put(TokenUpdate(1, 0, [6]))
     assert [(update.choice, update.token_ids) for update in got(box)] == [(0, [5, 6]), (1, [50])]
 
 
 def test_what_was_read_is_not_given_again():
     box = mailbox()
-    box.put(Update(1, 0, [5]))
+    box.put(TokenUpdate(1, 0, [5]))
     got(box)
-    box.put(Update(1, 0, [6]))
+    box.put(TokenUpdate(1, 0, [6]))
     assert got(box)[0].token_ids == [6]
 
 
 def test_joining_leaves_an_update_that_was_read_alone():
     box = mailbox()
-    box.put(Update(1, 0, [5]))
+    box.put(TokenUpdate(1, 0, [5]))
     read = got(box)[0]
-    box.put(Update(1, 0, [6]))
+    box.put(TokenUpdate(1, 0, [6]))
     assert read.token_ids == [5]
 
 
@@ -58,7 +58,7 @@ def test_get_waits_for_the_first_update():
         reader = asyncio.create_task(box.get())
         await asyncio.sleep(0)
         assert not reader.done()
-        box.put(Update(1, 0, [5]))
+        box.put(TokenUpdate(1, 0, [5]))
         return await reader
 
     assert asyncio.run(scene())[0].token_ids == [5]
@@ -69,7 +69,7 @@ def test_cancelled_get_loses_nothing():
         box = mailbox()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(box.get(), 0.01)
-        box.put(Update(1, 0, [5]))
+        box.put(TokenUpdate(1, 0, [5]))
         return await box.get()
 
     assert asyncio.run(scene())[0].token_ids == [5]
@@ -77,14 +77,14 @@ def test_cancelled_get_loses_nothing():
 
 def test_get_is_empty_once_every_choice_has_ended():
     box = mailbox()
-    box.put(Update(1, 0, [5], finish="length"))
+    box.put(TokenUpdate(1, 0, [5], finish="length"))
     assert got(box) != []
     assert got(box) == []
 
 
 def test_failure_is_raised_after_what_came_before_it():
     box = mailbox()
-    box.put(Update(1, 0, [5]))
+    box.put(TokenUpdate(1, 0, [5]))
     box.fail(Unavailable("gone"))
     assert got(box)[0].token_ids == [5]
     with pytest.raises(Unavailable, match="gone"):
@@ -105,7 +105,7 @@ def test_failure_wakes_a_waiting_reader():
 
 def test_failure_after_the_end_has_no_effect():
     box = mailbox()
-    box.put(Update(1, 0, [5], finish="stop"))
+    box.put(TokenUpdate(1, 0, [5], finish="stop"))
     box.fail(Unavailable("late"))
     got(box)
     assert got(box) == []
@@ -114,8 +114,8 @@ def test_failure_after_the_end_has_no_effect():
 def test_update_of_a_dropped_choice_is_dropped():
     box = mailbox(2)
     box.drop(0)
-    box.put(Update(1, 0, [5]))
-    box.put(Update(1, 1, [6]))
+    box.put(TokenUpdate(1, 0, [5]))
+    box.put(TokenUpdate(1, 1, [6]))
     assert [update.choice for update in got(box)] == [1]
 
 
