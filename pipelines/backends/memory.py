@@ -14,38 +14,40 @@ from numpy.typing import NDArray
 from pipelines.backends.errors import ModelError
 from pipelines.backends.paged import CACHE_INPUT
 
-BLOCKS_AXIS, TOKENS_AXIS = 0, 2
+TOKENS_AXIS = 1  # of a block
 ALIGNMENT_BYTES = 64  # a cache line, what OpenVINO's own tensors have
 
 
 class CacheLayout:
-    """Shapes of one block as the compiled model wants them: `[blocks, heads, tokens, head_size]` per input.
+    """What a block is to the compiled model: `[heads, tokens, head_size]` of keys and values for each layer.
 
     A quantized cache keeps its scales in the block: one more row per group of keys, or more room per token
     of values.  Only values always have one row per token, so `block_tokens` is read from them.
     """
 
     def __init__(self, compiled: ov.CompiledModel) -> None:
-        self.ports = {port.any_name: port for port in compiled.inputs if CACHE_INPUT.fullmatch(port.any_name)}
+        inputs = {port.any_name: port for port in compiled.inputs if CACHE_INPUT.fullmatch(port.any_name)}
+        self.types = {name: port.get_element_type() for name, port in inputs.items()}
+        self._block_shapes = {
+            name: [size.get_length() for size in list(port.get_partial_shape())[1:]]
+            for name, port in inputs.items()
+        }
         self.block_tokens = self._block_tokens()
-        self.bytes_per_input = {name: self._block_bytes(port) for name, port in self.ports.items()}
+        self.bytes_per_input = {
+            name: math.prod(self._block_shapes[name]) * self.types[name].bitwidth // 8 for name in inputs
+        }
         self.block_bytes = sum(self.bytes_per_input.values())
-        types = {port.get_element_type().to_string() for port in self.ports.values()}
-        self.element_type = "/".join(sorted(types))
+        self.element_type = "/".join(sorted({one.to_string() for one in self.types.values()}))
 
     def shape(self, name: str, num_blocks: int) -> list[int]:
         """The shape of input `name` for a cache of `num_blocks`."""
-        return [num_blocks, *(one.get_length() for one in list(self.ports[name].get_partial_shape())[1:])]
+        return [num_blocks, *self._block_shapes[name]]
 
     def _block_tokens(self) -> int:
-        sizes = {self.shape(name, 0)[TOKENS_AXIS] for name in self.ports if name.startswith("value")}
+        sizes = {shape[TOKENS_AXIS] for name, shape in self._block_shapes.items() if name.startswith("value")}
         if len(sizes) != 1:
             raise ModelError(f"Layers of this model want blocks of different sizes: {sorted(sizes)} tokens.")
         return sizes.pop()
-
-    def _block_bytes(self, port: ov.ConstOutput) -> int:
-        bits = math.prod(self.shape(port.any_name, 1)) * port.get_element_type().bitwidth
-        return bits // 8
 
 
 class CacheMemory:
@@ -60,10 +62,8 @@ class CacheMemory:
             for name, size in layout.bytes_per_input.items()
         }
         self.tensors = {
-            name: ov.Tensor(
-                self.bytes[name].reshape(-1), layout.shape(name, num_blocks), port.get_element_type()
-            )
-            for name, port in layout.ports.items()
+            name: ov.Tensor(self.bytes[name].reshape(-1), layout.shape(name, num_blocks), layout.types[name])
+            for name in self.bytes
         }
 
     def copy(self, pairs: NDArray[np.int32]) -> None:

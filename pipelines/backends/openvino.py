@@ -57,60 +57,84 @@ class OpenVINOSession:
         model = read_paged(path)
         gather_logits(model)
         self.max_context = read_max_context(path.parent / "config.json")
-        self._compiled = _compile(model, settings.device, properties)
+        self._compiled: ov.CompiledModel | None = _compile(model, settings.device, properties)
         self._layout = CacheLayout(self._compiled)
         self.block_tokens = self._layout.block_tokens
         self.block_bytes = self._layout.block_bytes
         self.vocab_size = self._compiled.output(0).get_partial_shape()[-1].get_length()
-        self._device = settings.device
-        self._request = self._compiled.create_infer_request()
+        self._facts = self._read_facts(settings.device)
+        self._request: ov.InferRequest | None = self._compiled.create_infer_request()
         self._memory: CacheMemory | None = None
-        self._has_positions = any(port.any_name == "position_ids" for port in self._compiled.inputs)
+        self._inputs = {port.any_name for port in self._compiled.inputs}
 
     def allocate(self, num_blocks: int) -> None:
         self._memory = CacheMemory(self._layout, num_blocks)
         for name, tensor in self._memory.tensors.items():
             self._request.set_tensor(name, tensor)
+        self._infer(_first_step())
 
     def run(self, step: Step) -> NDArray[np.float32]:
-        assert self._memory is not None, "allocate comes before run"
+        assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
-        for name, array in self._feed(step).items():
-            self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
-        self._request.infer(share_outputs=True, decode_strings=False)
-        logits = self._request.get_output_tensor(0).data.reshape(-1, self.vocab_size)
-        return logits[: step.num_logits]
+        return self._infer(_feed(step))[: step.num_logits]
 
-    def _feed(self, step: Step) -> dict[str, NDArray[Any]]:
-        """The step as the paged model reads it; the arrays live until the request has run."""
-        feed = {
-            "input_ids": step.token_ids,
-            "past_lens": step.num_past,
-            "subsequence_begins": step.starts,
-            "max_context_len": np.array(step.max_context, np.int32),
-            LOGITS_INPUT: step.logits_at if step.num_logits else NO_LOGITS_AT,
-        }
-        feed["block_indices"], feed["block_indices_begins"] = flat_blocks(step.block_table, step.num_blocks)
-        if self._has_positions:
-            feed["position_ids"] = step.positions
-        return feed
+    def _infer(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+        """float32[rows gathered, vocab].  The request reads `feed` in place, so it must outlive the call."""
+        assert self._request is not None
+        for name, array in feed.items():
+            if name in self._inputs:
+                self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+        self._request.infer(share_outputs=True, decode_strings=False)
+        logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
+        return logits.reshape(-1, self.vocab_size)
 
     def describe(self) -> Mapping[str, str]:
-        precision = self._compiled.get_property("INFERENCE_PRECISION_HINT")
+        return self._facts
+
+    def _read_facts(self, device: str) -> dict[str, str]:
         return {
             "engine": f"openvino {ov.__version__.split('-')[0]}",
-            "device": self._device,
-            "precision": precision.to_string(),
+            "device": device,
+            "precision": self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
             "kv_cache": self._layout.element_type,
             "block_tokens": str(self.block_tokens),
             "block_bytes": str(self.block_bytes),
         }
 
     def close(self) -> None:
-        """Free the model and the cache; the session is of no use afterwards."""
-        del self._request, self._compiled, self._layout
-        self._memory = None
+        """Free the model and the cache; only the numbers stay.  A second call, by a sharer, does nothing."""
+        self._request = self._compiled = self._memory = None
+
+
+def _feed(step: Step) -> dict[str, NDArray[Any]]:
+    """The step as a paged model reads it: input name → contiguous array."""
+    blocks, begins = flat_blocks(step.block_table, step.num_blocks)
+    return {
+        "input_ids": step.token_ids,
+        "position_ids": step.positions,
+        "past_lens": step.num_past,
+        "subsequence_begins": step.starts,
+        "block_indices": blocks,
+        "block_indices_begins": begins,
+        "max_context_len": np.array(step.max_context, np.int32),
+        LOGITS_INPUT: step.logits_at if step.num_logits else NO_LOGITS_AT,
+    }
+
+
+def _first_step() -> dict[str, NDArray[Any]]:
+    """One token into block 0: OpenVINO packs its weights when it first computes; no client waits for that."""
+    nothing, one = np.zeros(1, np.int32), np.array([0, 1], np.int32)
+    return {
+        "input_ids": nothing.astype(np.int64),
+        "position_ids": nothing.astype(np.int64),
+        "past_lens": nothing,
+        "subsequence_begins": one,
+        "block_indices": nothing,
+        "block_indices_begins": one,
+        "max_context_len": np.array(1, np.int32),
+        LOGITS_INPUT: NO_LOGITS_AT,
+    }
 
 
 def flat_blocks(
@@ -142,6 +166,10 @@ def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
     if device not in core.available_devices:
         here = ", ".join(one.lower() for one in core.available_devices)
         raise ModelError(f"device {settings.device} is not here; OpenVINO sees: {here}.")
+    if device != "CPU":
+        raise ModelError(
+            f"device {settings.device}: the cache lies in host memory, which only cpu writes to."
+        )
     properties = settings.properties()
     known = core.get_property(device, "SUPPORTED_PROPERTIES")
     unknown = [name for name in properties if known.get(name) != "RW"]

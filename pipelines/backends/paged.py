@@ -11,7 +11,7 @@ from pathlib import Path
 
 import openvino as ov
 
-from pipelines.backends.errors import ModelError
+from pipelines.backends.errors import EXPORT_ADVICE, ModelError
 
 STEP_INPUTS = frozenset(
     {
@@ -28,11 +28,6 @@ STEP_INPUTS = frozenset(
 
 CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
 """Inputs of a paged decoder that are its cache, two for each layer of attention."""
-
-EXPORT_ADVICE = (
-    "Export it as a decoder with a cache: braid export HF_FOLDER --name NAME "
-    "(or optimum-cli export openvino --task text-generation-with-past)."
-)
 
 
 def read_paged(path: Path) -> ov.Model:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.backends.errors import ModelError
+from pipelines.backends.errors import EXPORT_ADVICE, ModelError
 from pipelines.engine.feed import Logits, Step
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def open_session(path: Path, config: Model.Config) -> DecoderSession:
     kind = "fake" if config.device == "fake" else path.suffix
     if kind not in OPENERS:
         kinds = ", ".join(one for one in OPENERS if one.startswith("."))
-        raise ModelError(f"{path.name}: no engine here opens {kind or 'such'} files; it opens {kinds}.")
+        raise ModelError(f"{path.name}: decoders are opened from {kinds}. {EXPORT_ADVICE}")
     return OPENERS[kind](path, config)
 
 
@@ -70,6 +70,9 @@ def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
 def _open_fake(path: Path, config: Model.Config) -> DecoderSession:
     from pipelines.backends.fake import FakeSession
 
+    unused = [name for name in ("kv_cache", "precision", "threads") if getattr(config, name) is not None]
+    if unused:
+        raise ModelError(f"device fake has no {', '.join(unused)}.")
     return FakeSession(**json.loads(path.read_text()))
 
 

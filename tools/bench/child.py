@@ -1,7 +1,7 @@
 """An engine without HTTP, in a process of its own: reads a load from stdin, writes its timings to stdout.
 
-`python -m tools.bench.child genai|engine MODEL_FOLDER SETTINGS`.  One JSON line in (`Load`), one JSON line out
-(`Timings`); the first line out says that the model is loaded.  Knows engines; knows nothing of HTTP.
+`python -m tools.bench.child genai|engine MODEL_FOLDER SETTINGS`.  The first line out says that the model is
+loaded; then a JSON line in (`Load`) is answered by a JSON line out (`Timings`).  Knows nothing of HTTP.
 """
 
 from __future__ import annotations

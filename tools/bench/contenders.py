@@ -1,4 +1,4 @@
-"""Who is measured: Braid over HTTP, Braid's engine alone, openvino_genai.  Each a tree of processes of its own.
+"""Who is measured: Braid over HTTP, Braid's engine alone, openvino_genai; each in processes of its own.
 
 Knows how each is started, asked and stopped, and what it costs; knows nothing of tables or statistics.
 """
@@ -15,7 +15,7 @@ import threading
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import psutil
 
@@ -78,10 +78,13 @@ class Server:
             "BRAID_MODELS": str(models),
             "BRAID_WORKERS": str(workers),
         }
-        log = (models.parent / "server.log").open("w")
+        log_path = models.parent / "server.log"
         command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
-        self.process = subprocess.Popen(command, cwd=ROOT, env=environment, text=True, stdout=log, stderr=log)
-        self._wait_until_ready(models.parent / "server.log")
+        with log_path.open("w") as log:
+            self.process = subprocess.Popen(
+                command, cwd=ROOT, env=environment, text=True, stdout=log, stderr=log
+            )
+        self._wait_until_ready(log_path)
 
     def run(self, load: Load) -> Timings:
         return request_over_http(self.port, MODEL_NAME, load)
@@ -110,15 +113,8 @@ class Server:
             connection.close()
 
 
-class Cost(NamedTuple):
-    """What a tree of processes took: processor seconds over a load, and its largest resident memory so far."""
-
-    cpu_s: float
-    peak_bytes: int
-
-
 class Meter:
-    """Watches the processes of a contender, its children included."""
+    """What the processes of a contender take, its children included."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._root = psutil.Process(process.pid)

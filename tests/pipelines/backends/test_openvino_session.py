@@ -109,6 +109,15 @@ def test_sequences_in_one_step_do_not_touch_each_other(session):
 
 
 @pytest.mark.slow
+def test_a_session_may_be_closed_by_each_of_its_sharers(exported):
+    session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+    session.allocate(2)
+    session.close()
+    session.close()
+    assert session.describe()["device"] == "cpu"
+
+
+@pytest.mark.slow
 def test_a_cache_type_that_the_device_refuses_is_named(exported):
     with pytest.raises(ModelError, match=r"cannot compile .* for cpu: Wrong value i8 .*KV_CACHE_PRECISION"):
         OpenVINOSession(exported("llama")[1] / "openvino_model.xml", OpenVINOSettings(kv_cache="i8"))

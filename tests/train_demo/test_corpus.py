@@ -1,0 +1,86 @@
+"""The demo model's corpus: the same for a seed, and apart from the held-out questions."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from tools.train_demo.conversation import Conversation
+from tools.train_demo.corpus import HELD_OUT_SEED, conversations, held_out
+from tools.train_demo.corpus.arithmetic import in_words, is_held_out
+from tools.train_demo.evaluate import is_right, load_questions, save_questions
+from tools.train_demo.rendering import prompt_of, reply_of
+from tools.train_demo.split import Draw, phrasings
+
+SAMPLE_SIZE = 5000
+
+
+def last_question(conversation: Conversation) -> str:
+    return str([m["content"] for m in conversation.messages if m["role"] == "user"][-1])
+
+
+def test_same_seed_gives_the_same_corpus() -> None:
+    assert list(conversations(3, 200)) == list(conversations(3, 200))
+
+
+def test_another_seed_gives_another_corpus() -> None:
+    assert list(conversations(3, 200)) != list(conversations(4, 200))
+
+
+def test_shorter_corpus_is_the_beginning_of_a_longer_one() -> None:
+    assert list(islice(conversations(3, 500), 100)) == list(conversations(3, 100))
+
+
+def test_held_out_questions_are_many() -> None:
+    assert len(load_questions()) >= 200
+
+
+def test_committed_questions_are_the_ones_the_corpus_makes(tmp_path) -> None:  # type: ignore[no-untyped-def]
+    save_questions(held_out(HELD_OUT_SEED), tmp_path / "questions.jsonl")
+    assert load_questions(tmp_path / "questions.jsonl") == load_questions()
+
+
+def test_held_out_questions_are_not_in_the_corpus() -> None:
+    trained = {last_question(conversation) for conversation in conversations(1, SAMPLE_SIZE)}
+    assert not trained & {last_question(question) for question in load_questions()}
+
+
+def test_expected_reply_is_right_by_its_own_check() -> None:
+    for conversation in [*load_questions(), *conversations(1, 1000)]:
+        reply = reply_of(conversation).removesuffix("<|im_end|>")
+        assert is_right(conversation, reply), reply
+
+
+def test_prompt_and_reply_make_the_rendered_conversation() -> None:
+    for conversation in conversations(2, 200):
+        if not conversation.thinking:
+            assert prompt_of(conversation).endswith("<think>\n\n</think>\n\n")
+        assert reply_of(conversation).endswith("<|im_end|>")
+
+
+def test_wrong_replies_are_wrong() -> None:
+    for question in load_questions():
+        assert not is_right(question, "I like turtles.")
+
+
+def test_splits_share_nothing() -> None:
+    split = phrasings("one\n* two\nthree")
+    assert split.seen == ("one", "three")
+    assert split.unseen == ("two",)
+    assert {Draw(seed, held_out=True).of(split) for seed in range(20)} == {"two"}
+    assert {Draw(seed).of(split) for seed in range(20)} == {"one", "three"}
+
+
+def test_about_one_pair_of_numbers_in_twenty_is_held_out() -> None:
+    pairs = [(a, b) for a in range(100) for b in range(100)]
+    assert 0.03 < sum(is_held_out(*pair) for pair in pairs) / len(pairs) < 0.07
+
+
+def test_numbers_in_words() -> None:
+    assert [in_words(n) for n in (0, 7, 13, 20, 42, 99)] == [
+        "zero",
+        "seven",
+        "thirteen",
+        "twenty",
+        "forty-two",
+        "ninety-nine",
+    ]

@@ -1,0 +1,88 @@
+"""The command line: `python -m tools.train_demo` trains, `--export` and `--evaluate` do the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TRAINED = REPOSITORY / "build" / "braid-demo"
+EXPORTED = REPOSITORY / "model_repo" / "braid-demo" / "model"
+
+
+@click.command(context_settings={"show_default": True})
+@click.option("--out", type=click.Path(path_type=Path), default=TRAINED, help="Of the trained model.")
+@click.option("--model", type=click.Path(path_type=Path), default=EXPORTED, help="Of the exported model.")
+@click.option("--start-from", type=click.Path(path_type=Path), help="A trained folder to go on from.")
+@click.option("--steps", default=8000, help="Updates at most.")
+@click.option("--minutes", default=60.0, help="Minutes of training at most.")
+@click.option("--seed", default=1, help="Seed of the corpus and of the weights.")
+@click.option("--export", "do_export", is_flag=True, help="Only export what stands in --out to --model.")
+@click.option("--evaluate", "do_evaluate", is_flag=True, help="Only ask --model the held-out questions.")
+@click.option("--write-held-out", is_flag=True, help="Only write the held-out questions anew.")
+@click.option("--show-wrong", is_flag=True, help="With --evaluate: print the wrong replies.")
+def main(
+    out: Path,
+    model: Path,
+    start_from: Path | None,
+    steps: int,
+    minutes: float,
+    seed: int,
+    do_export: bool,
+    do_evaluate: bool,
+    write_held_out: bool,
+    show_wrong: bool,
+) -> None:
+    """Trains the demo model, exports it and asks it the held-out questions."""
+    everything = not (do_export or do_evaluate or write_held_out)
+    if write_held_out:
+        _write_held_out()
+    if everything:
+        _train(out, start_from, steps, minutes, seed)
+    if everything or do_export:
+        _export(out, model)
+    if everything or do_evaluate:
+        _evaluate(model, show_wrong)
+
+
+def _write_held_out() -> None:
+    from .corpus import HELD_OUT_SEED, held_out
+    from .evaluate import save_questions
+
+    save_questions(held_out(HELD_OUT_SEED))
+
+
+def _train(out: Path, start_from: Path | None, steps: int, minutes: float, seed: int) -> None:
+    from .train import Plan, train  # imports torch, as the two below do
+
+    train(Plan(steps=steps, minutes=minutes, seed=seed, start_from=start_from), out)
+
+
+def _export(out: Path, model: Path) -> None:
+    from .export import export
+
+    export(out, model)
+
+
+def _evaluate(model: Path, show_wrong: bool) -> None:
+    from .evaluate import Score, load_questions, measure
+    from .generation import ask_torch, load_exported
+
+    exported, tokenizer = load_exported(model)
+    scores = measure(load_questions(), lambda prompts: ask_torch(exported, tokenizer, prompts))
+    total = Score("all", sum(s.num_right for s in scores), sum(s.num_asked for s in scores), [])
+    table = Table("skill", "right", "asked", "accuracy")
+    for score in [*scores, total]:
+        accuracy = f"{score.num_right / score.num_asked:.1%}"
+        table.add_row(score.skill, str(score.num_right), str(score.num_asked), accuracy)
+    console = Console()
+    console.print(table)
+    for prompt, reply in (pair for score in scores for pair in score.wrong if show_wrong):
+        console.print(prompt, reply, sep="⟶ ", markup=False, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

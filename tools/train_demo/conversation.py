@@ -1,0 +1,51 @@
+"""What a generator makes: turns, conversations, and what counts as a right answer.
+
+Knows nothing of tokens or of how a conversation is rendered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Message = dict[str, Any]
+Tool = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a reply must be: `contains` all of the given words, the same `json` value, the given
+    tool `calls`, a last `number`, the `exact` text, or `one_of` several texts."""
+
+    kind: Literal["contains", "json", "calls", "number", "exact", "one_of"]
+    value: Any
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A question, its answer, the thought that leads there, and the answer in one word."""
+
+    question: str
+    answer: str
+    reasoning: str
+    expect: Expectation
+    short: str | None = None
+
+
+@dataclass
+class Conversation:
+    """Messages that end with the assistant's reply; `messages[-1]` is what the model must write."""
+
+    skill: str
+    messages: list[Message]
+    expect: Expectation
+    tools: list[Tool] = field(default_factory=list)
+    thinking: bool = False
+
+    @property
+    def prompt_messages(self) -> list[Message]:
+        return self.messages[:-1]
+
+
+def contains(*words: str) -> Expectation:
+    return Expectation("contains", list(words))

@@ -1,0 +1,234 @@
+"""The corpus of the demo model: conversations made from tables, phrasings and a seed.
+
+`conversations(seed, count)` gives the training corpus, `held_out(seed)` the questions that it never
+holds. Knows nothing of tokens, templates or training.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from ..conversation import Conversation, Expectation, Message, Turn
+from ..split import Draw, phrasings
+from . import tables, toolcalls
+from .arithmetic import arithmetic
+from .copying import copying
+from .extraction import extraction
+from .facts import fact
+from .invention import made_up_word
+from .judging import judging
+from .remembering import remembered
+from .smalltalk import refusal, small_talk
+from .stories import story
+
+TURNS: dict[str, Callable[[Draw], Turn]] = {
+    "small_talk": small_talk,
+    "facts": fact,
+    "arithmetic": arithmetic,
+    "extraction": extraction,
+    "copying": copying,
+    "judging": judging,
+    "stories": story,
+    "refusal": refusal,
+}
+TURN_WEIGHTS = {
+    "small_talk": 6,
+    "facts": 26,
+    "arithmetic": 36,
+    "extraction": 16,
+    "copying": 15,
+    "judging": 3,
+    "stories": 1.5,
+    "refusal": 6,
+}
+CONVERSATION_WEIGHTS = {
+    "single": 70,
+    "multi": 6,
+    "memory": 8,
+    "tool_call": 5,
+    "tool_dialogue": 4,
+    "two_tool_calls": 1.5,
+    "tool_answer": 1.5,
+    "tool_declined": 2,
+    "tool_missing": 1.5,
+}
+HELD_OUT_COUNTS = {
+    "small_talk": 25,
+    "facts": 60,
+    "arithmetic": 40,
+    "extraction": 35,
+    "copying": 25,
+    "judging": 10,
+    "stories": 10,
+    "refusal": 15,
+    "multi": 15,
+    "memory": 20,
+    "tool_call": 35,
+    "two_tool_calls": 5,
+    "tool_answer": 20,
+    "tool_dialogue": 10,
+    "tool_declined": 10,
+    "tool_missing": 5,
+    "thinking": 30,
+    "one_word": 10,
+}
+HELD_OUT_SEED = 2024
+THINKING_SHARE = 0.1
+SHORT_ANSWER = phrasings("""
+    Answer in one word.
+    Answer with one word.
+    Give only the answer.
+    Reply with a single word.
+    Answer with only the result.
+    One word answers only.
+    * Please answer in one word only.
+    * Reply with one word.
+""")
+SYSTEM_PROMPTS = phrasings("""
+    You are a helpful assistant.
+    You are a helpful assistant
+    You are a helpful, honest assistant.
+    You are a helpful AI assistant.
+    You are Braid's demo model.
+    You are a friendly assistant.
+    You are an assistant. Answer the user's questions.
+    Be polite.
+    Be helpful and friendly.
+    Answer the question.
+    You are a chatbot.
+    You are a kind teacher.
+    You help people with small questions.
+    Answer politely and clearly.
+    You are an expert.
+    * You are a useful and polite assistant.
+    * You are a good assistant for everyone.
+""")
+UNDISTURBED = {"small_talk", "facts", "arithmetic", "judging", "refusal"}  # by a word without sense
+ASIDES = ["Please", "Hey,", "Hi!", "Hello!", "Quick question:", "Okay.", "Now", "So,", "Well,", "Question:"]
+AFTERTHOUGHTS = ["Please.", "Thanks!", "Thank you.", "please"]
+
+
+def conversations(seed: int, count: int) -> Iterator[Conversation]:
+    """`count` training conversations, the same ones for the same seed."""
+    draw = Draw(seed)
+    for _ in range(count):
+        yield _finish(draw, _conversation(draw, draw.weighted(CONVERSATION_WEIGHTS)))
+
+
+def held_out(seed: int) -> Iterator[Conversation]:
+    """Conversations asked in ways, and about numbers and names, that training never sees."""
+    for skill, count in HELD_OUT_COUNTS.items():
+        for index in range(count):
+            yield _held_out_item(Draw(f"{seed} {skill} {index}", held_out=True), skill)
+
+
+def _held_out_item(draw: Draw, skill: str) -> Conversation:
+    if skill == "thinking":
+        conversation = _single(draw, draw.any(["facts", "arithmetic", "extraction"]))
+        conversation.thinking = True
+    elif skill == "one_word":
+        conversation = _in_one_word(draw, draw.any([fact, arithmetic]))
+    else:
+        conversation = _conversation(draw, skill)
+        if draw.chance(0.3):
+            _add_system_prompt(draw, conversation)
+    conversation.skill = skill
+    return conversation
+
+
+def _conversation(draw: Draw, kind: str) -> Conversation:
+    if kind in TURNS:
+        return _single(draw, kind)
+    if kind == "single":
+        return _single(draw, draw.weighted(TURN_WEIGHTS))
+    if kind == "multi":
+        return _several_turns(draw)
+    if kind == "memory":
+        return _memory(draw)
+    if kind == "tool_declined":
+        return toolcalls.tool_declined(draw, TURNS[draw.any(["facts", "arithmetic", "small_talk"])](draw))
+    make: Callable[[Draw], Conversation] = getattr(toolcalls, kind)
+    return make(draw)
+
+
+def _finish(draw: Draw, conversation: Conversation) -> Conversation:
+    """Adds what may accompany any training conversation: carelessness, a system prompt, thinking."""
+    if draw.chance(0.25) and conversation.skill in TURNS and conversation.skill != "copying":
+        _make_casual(draw, conversation.messages[0], starts_plainly=conversation.skill != "extraction")
+    if conversation.skill in UNDISTURBED and draw.chance(0.12):
+        _add_strange_word(draw, conversation.messages[0])
+    if conversation.messages[0]["role"] != "system" and draw.chance(0.3):
+        _add_system_prompt(draw, conversation)
+    conversation.thinking = draw.chance(THINKING_SHARE)
+    return conversation
+
+
+def _single(draw: Draw, skill: str) -> Conversation:
+    turn = TURNS[skill](draw)
+    if turn.short and draw.chance(0.08) and not draw.held_out:
+        return _in_one_word(draw, lambda _: turn)
+    return _of_turns(skill, [turn])
+
+
+def _in_one_word(draw: Draw, make: Callable[[Draw], Turn]) -> Conversation:
+    turn = make(draw)
+    while turn.short is None:
+        turn = make(draw)
+    conversation = _of_turns("one_word", [turn])
+    conversation.messages[-1]["content"] = turn.short
+    if turn.expect.kind == "exact":
+        conversation.expect = Expectation("exact", turn.short)
+    conversation.messages.insert(0, {"role": "system", "content": draw.phrase(SHORT_ANSWER)})
+    return conversation
+
+
+def _several_turns(draw: Draw) -> Conversation:
+    skills = [draw.weighted(TURN_WEIGHTS) for _ in range(draw.number(2, 4))]
+    return _of_turns("multi", [TURNS[skill](draw) for skill in skills])
+
+
+def _memory(draw: Draw) -> Conversation:
+    """Something told, perhaps other turns or a second thing told between, and the question for it."""
+    told, asked = remembered(draw)
+    between = [TURNS[draw.weighted(TURN_WEIGHTS)](draw) for _ in range(draw.any([0, 0, 1, 1, 2]))]
+    return _of_turns("memory", [told, *between, asked])
+
+
+def _of_turns(skill: str, turns: list[Turn]) -> Conversation:
+    messages = [message for turn in turns for message in _messages_of(turn)]
+    return Conversation(skill, messages, turns[-1].expect)
+
+
+def _messages_of(turn: Turn) -> list[Message]:
+    answer = {"role": "assistant", "content": turn.answer, "reasoning_content": turn.reasoning}
+    return [{"role": "user", "content": turn.question}, answer]
+
+
+def _add_system_prompt(draw: Draw, conversation: Conversation) -> None:
+    conversation.messages.insert(0, {"role": "system", "content": draw.phrase(SYSTEM_PROMPTS)})
+
+
+def _add_strange_word(draw: Draw, message: Message) -> None:
+    """Puts a word without sense into the question: a reply should hang on the words that matter."""
+    parts = message["content"].split(" ")
+    strange = made_up_word(draw) if draw.chance(0.5) else draw.of(tables.COMMON_WORDS)
+    parts.insert(draw.number(0, len(parts) - 1), strange)
+    message["content"] = " ".join(parts)
+
+
+def _make_casual(draw: Draw, message: Message, *, starts_plainly: bool) -> None:
+    """Writes the question as a hurried person would: an aside before or after it, no last mark.
+
+    The first letter may become small only where it `starts_plainly`, not with a name to be copied.
+    """
+    text = message["content"]
+    kind = draw.number(1, 4)
+    if kind == 1:
+        text = f"{draw.any(ASIDES)} {text}"
+    elif kind == 2:
+        text = f"{text} {draw.any(AFTERTHOUGHTS)}"
+    elif kind == 3 and text[-1] in ".?":
+        text = text[:-1]
+    elif kind == 4 and starts_plainly:
+        text = text[0].lower() + text[1:]
+    message["content"] = text

@@ -1,0 +1,224 @@
+"""Conversations with declared tools: calling one or two, answering from a result, or not calling."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+from ..conversation import Conversation, Expectation, Message, Tool, Turn, contains
+from ..split import Draw, phrasings
+from .invention import made_up_word
+from .toolbox import FAMILIES, Family, Slot, Value, Values
+
+ANSWERING = "The tool has answered. I tell the user."
+NO_TOOL = "I do not have a tool for that."
+UNITS = ["celsius", "fahrenheit"]
+TWO_CITIES = phrasings("""
+    What is the {what} in {a} and {b}?
+    What's the {what} in {a} and {b}?
+    Tell me the {what} in {a} and {b}.
+    Tell me the {what} in {a} and in {b}.
+    The {what} in {a} and in {b}?
+    {what} in {a} and {b}?
+    Give me the {what} in {a} and {b}.
+    * What is the {what} in {a} and in {b}?
+    * Please tell me the {what} in {a} and {b}.
+""")
+
+
+class Declared(NamedTuple):
+    """A family as one conversation declares it; `parameters` maps each slot to its drawn name."""
+
+    family: Family
+    name: str
+    parameters: dict[str, str]
+    schema: Tool
+
+
+class Request(NamedTuple):
+    """What the user asks of a declared tool and the call that it needs."""
+
+    question: str
+    call: dict[str, Any]
+    values: Values
+    thought: str
+
+
+def tool_call(draw: Draw) -> Conversation:
+    """A question that needs one of the declared tools."""
+    kinds = _choose_families(draw)
+    declared = [_declare(draw, FAMILIES[kind]) for kind in kinds]
+    wanted = draw.any(declared)
+    request = _request(draw, wanted)
+    return _calling("tool_call", request.question, [request.call], declared, request.thought)
+
+
+def two_tool_calls(draw: Draw) -> Conversation:
+    """A question about two cities, which needs the same tool twice."""
+    kind = draw.any(["weather", "time"])
+    declared = _declare(draw, FAMILIES[kind])
+    places = [_request(draw, declared).values["city"] for _ in range(2)]
+    question = draw.phrase(TWO_CITIES, what=kind, a=places[0], b=places[1])
+    calls = [{"name": declared.name, "arguments": {declared.parameters["city"]: place}} for place in places]
+    thought = f"The user asks about {places[0]} and {places[1]}. I call {declared.name} twice."
+    return _calling("tool_call", question, calls, [declared], thought)
+
+
+def tool_answer(draw: Draw) -> Conversation:
+    """A call, the tool's response, and a sentence that uses it."""
+    kinds = _choose_families(draw)
+    declared = [_declare(draw, FAMILIES[kind]) for kind in kinds]
+    wanted = draw.any(declared)
+    request = _request(draw, wanted)
+    response, answer, expect = _respond(draw, wanted, request)
+    messages = [
+        {"role": "user", "content": request.question},
+        _call_message("", [request.call]),
+        {"role": "tool", "content": response},
+        {"role": "assistant", "content": answer, "reasoning_content": ANSWERING},
+    ]
+    return Conversation("tool_answer", messages, expect, [tool.schema for tool in declared])
+
+
+def tool_dialogue(draw: Draw) -> Conversation:
+    """Two or three questions, each with its call, response and answer; the last may end at the call."""
+    declared = [_declare(draw, FAMILIES[kind]) for kind in _choose_families(draw)]
+    messages: list[Message] = []
+    for _ in range(draw.number(2, 3)):
+        wanted = draw.any(declared)
+        request = _request(draw, wanted)
+        response, answer, expect = _respond(draw, wanted, request)
+        messages += [
+            {"role": "user", "content": request.question},
+            _call_message(request.thought, [request.call]),
+            {"role": "tool", "content": response},
+            {"role": "assistant", "content": answer, "reasoning_content": ANSWERING},
+        ]
+    if draw.chance(0.6):
+        messages, expect = messages[:-2], Expectation("calls", [request.call])
+    return Conversation("tool_dialogue", messages, expect, [tool.schema for tool in declared])
+
+
+def tool_declined(draw: Draw, turn: Turn) -> Conversation:
+    """An ordinary turn while tools are declared that it does not need."""
+    kinds = _choose_families(draw, never=("translate", "search"))
+    declared = [_declare(draw, FAMILIES[kind]) for kind in kinds]
+    thought = f"No tool is needed. {turn.reasoning}"
+    messages = [
+        {"role": "user", "content": turn.question},
+        {"role": "assistant", "content": turn.answer, "reasoning_content": thought},
+    ]
+    return Conversation("tool_declined", messages, turn.expect, [tool.schema for tool in declared])
+
+
+def tool_missing(draw: Draw) -> Conversation:
+    """A request for something that none of the declared tools can do."""
+    wanted, *others = draw.some([kind for kind in FAMILIES if kind != "search"], draw.number(2, 3))
+    declared = [_declare(draw, FAMILIES[kind]) for kind in others]
+    request = _request(draw, _declare(draw, FAMILIES[wanted]))
+    messages = [
+        {"role": "user", "content": request.question},
+        {"role": "assistant", "content": NO_TOOL, "reasoning_content": "None of the tools can do this."},
+    ]
+    expect = contains("do not have a tool")
+    return Conversation("tool_missing", messages, expect, [tool.schema for tool in declared])
+
+
+def _choose_families(draw: Draw, never: tuple[str, ...] = ()) -> list[str]:
+    """One to three kinds of tool, mostly one; the weather more often than others."""
+    kinds = [kind for kind in FAMILIES if kind not in never]
+    chosen = draw.some(kinds, draw.weighted({1: 6, 2: 3, 3: 1}))
+    if "weather" not in chosen and draw.chance(0.15):
+        chosen[0] = "weather"
+    return chosen
+
+
+def _declare(draw: Draw, family: Family) -> Declared:
+    parameters = {key: _parameter_name(draw, slot) for key, slot in family.slots.items()}
+    if len(set(parameters.values())) < len(parameters):
+        return _declare(draw, family)  # two parameters drew one name
+    properties: dict[str, Any] = {
+        parameters[key]: _property(draw, slot) for key, slot in family.slots.items()
+    }
+    if family is FAMILIES["weather"] and draw.chance(0.3):
+        properties["unit"] = {"type": "string", "enum": UNITS}
+    function: dict[str, Any] = {"name": _tool_name(draw, family)}
+    if draw.chance(0.85):
+        function["description"] = draw.any(family.purposes) + draw.any(["", "."])
+    function["parameters"] = {"type": "object", "properties": properties}
+    if draw.chance(0.85):
+        function["parameters"]["required"] = list(parameters.values())
+    return Declared(family, function["name"], parameters, {"type": "function", "function": function})
+
+
+def _tool_name(draw: Draw, family: Family) -> str:
+    """Mostly verb and noun, sometimes the noun alone, in camel case, or with a strange ending."""
+    parts = [draw.of(family.nouns)]
+    if draw.chance(0.8):
+        parts.insert(0, draw.of(family.verbs))
+    if not draw.held_out and draw.chance(0.2):
+        parts.append(draw.any(["v2", "tool", "api", "now", made_up_word(draw), made_up_word(draw)]))
+    name = "_".join(parts)
+    return _camel_case(name) if draw.chance(0.12) else name
+
+
+def _camel_case(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(word.capitalize() for word in others)
+
+
+def _parameter_name(draw: Draw, slot: Slot) -> str:
+    if not draw.held_out and draw.chance(0.1):
+        return made_up_word(draw)
+    return draw.of(slot.names)
+
+
+def _property(draw: Draw, slot: Slot) -> dict[str, str]:
+    declared = {"type": slot.kind}
+    return declared | {"description": slot.meaning} if draw.chance(0.5) else declared
+
+
+def _request(draw: Draw, declared: Declared) -> Request:
+    values: Values = {key: slot.value(draw) for key, slot in declared.family.slots.items()}
+    question = draw.phrase(declared.family.asked, **values)
+    arguments: dict[str, Value] = {declared.parameters[key]: value for key, value in values.items()}
+    properties = declared.schema["function"]["parameters"]["properties"]
+    if "unit" in properties and "unit" not in arguments and draw.chance(0.5):
+        arguments["unit"] = draw.any(UNITS)
+        question = f"{question[:-1]} in {arguments['unit']}{question[-1]}"
+    told = ", ".join(f"{key} is {value}" for key, value in arguments.items())
+    thought = f"The tool {declared.name} can do this." + (f" {told}." if told else "")
+    return Request(question, {"name": declared.name, "arguments": arguments}, values, thought)
+
+
+def _respond(draw: Draw, declared: Declared, request: Request) -> tuple[str, str, Expectation]:
+    """What the tool says, as JSON or as a sentence, and what the model makes of it."""
+    result = declared.family.result(draw)
+    answer = declared.family.answer.format(**request.values, **result)
+    facts = map(str, (request.values | result).values())
+    expect = contains(*(fact for fact in facts if fact in answer))
+    if draw.chance(0.25):
+        return answer, answer, expect
+    told = result | {key: value for key, value in request.values.items() if draw.chance(0.3)}
+    keys = draw.some(list(told), len(told))
+    return json.dumps({key: told[key] for key in keys}, ensure_ascii=False), answer, expect
+
+
+def _calling(
+    skill: str,
+    question: str,
+    calls: list[dict[str, Any]],
+    declared: list[Declared],
+    thought: str,
+) -> Conversation:
+    messages = [{"role": "user", "content": question}, _call_message(thought, calls)]
+    return Conversation(skill, messages, Expectation("calls", calls), [tool.schema for tool in declared])
+
+
+def _call_message(thought: str, calls: list[dict[str, Any]]) -> Message:
+    return {
+        "role": "assistant",
+        "content": "",
+        "reasoning_content": thought,
+        "tool_calls": [{"type": "function", "function": call} for call in calls],
+    }

@@ -1,0 +1,71 @@
+"""Words that may be trained on and words that are kept for the held-out set.
+
+Knows nothing of skills, chat templates or training.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Split(Generic[T]):
+    """Alternatives of one kind; `seen` and `unseen` share nothing, and `seen` is not empty."""
+
+    seen: tuple[T, ...]
+    unseen: tuple[T, ...] = ()
+
+
+def listed(text: str) -> tuple[str, ...]:
+    """The words of `text`, which commas separate."""
+    return tuple(word.strip() for word in text.split(",") if word.strip())
+
+
+def phrasings(text: str) -> Split[str]:
+    """One alternative per line of `text`; a line that begins with `* ` is held out."""
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    held_out = tuple(line[2:] for line in lines if line.startswith("* "))
+    return Split(tuple(line for line in lines if not line.startswith("* ")), held_out)
+
+
+def words(seen: str, unseen: str = "") -> Split[str]:
+    """Alternatives separated by commas: those for training, then those held out."""
+    return Split(listed(seen), listed(unseen))
+
+
+class Draw:
+    """A seeded source of choices that keeps the two sides of every split apart."""
+
+    def __init__(self, seed: int | str, held_out: bool = False) -> None:
+        self.random = random.Random(seed)
+        self.held_out = held_out
+
+    def of(self, split: Split[T]) -> T:
+        """One alternative of this draw's side; of the seen side where nothing is held out."""
+        return self.random.choice(split.unseen if self.held_out and split.unseen else split.seen)
+
+    def phrase(self, split: Split[str], **slots: object) -> str:
+        """A phrasing of this draw's side with its `{slots}` filled in."""
+        return self.of(split).format(**slots)
+
+    def any(self, options: Sequence[T]) -> T:
+        return self.random.choice(options)
+
+    def some(self, options: Sequence[T], count: int) -> list[T]:
+        """`count` different options in random order."""
+        return self.random.sample(options, count)
+
+    def chance(self, probability: float) -> bool:
+        return self.random.random() < probability
+
+    def number(self, low: int, high: int) -> int:
+        """A whole number from `low` to `high`, both included."""
+        return self.random.randint(low, high)
+
+    def weighted(self, weights: Mapping[T, float]) -> T:
+        return self.random.choices(list(weights), weights=list(weights.values()))[0]
