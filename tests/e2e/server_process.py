@@ -73,14 +73,14 @@ class ServerProcess:
     def log(self) -> str:
         return self._log_path.read_text()
 
-    def ready(self, timeout_s: float = 15) -> float:
+    def ready(self, timeout_s: float = 15, model: str = "fake") -> float:
         """Wait until every worker answers a chat request; gives back the seconds it took."""
         start_s = time.monotonic()
         in_a_row = 0
         while in_a_row < 3 * self.num_workers:
             assert time.monotonic() - start_s < timeout_s, self.log()
             assert self.process.poll() is None, self.log()
-            in_a_row = in_a_row + 1 if self._answers() else 0
+            in_a_row = in_a_row + 1 if self._answers(model) else 0
         return time.monotonic() - start_s
 
     def wait_for(self, condition: Callable[[], object], timeout_s: float = 8) -> float:
@@ -97,10 +97,10 @@ class ServerProcess:
         start = f'{name}{{model_name="{model}"}} '
         return next((float(line[len(start) :]) for line in text.splitlines() if line.startswith(start)), 0.0)
 
-    def _answers(self) -> bool:
+    def _answers(self, model: str) -> bool:
         try:
             url = f"{self.url}/v1/chat/completions"
-            return httpx.post(url, json=chat(1), timeout=5, verify=False).status_code == 200
+            return httpx.post(url, json=chat(1, model=model), timeout=5, verify=False).status_code == 200
         except httpx.TransportError:
             time.sleep(0.05)
             return False
