@@ -5,23 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from wire_scene import read, submit, until
+from wire_scene import in_process, read, submit, until
 
 from pipelines.errors import Unavailable
-from pipelines.host.inprocess import InProcessClient
 
 
 def inside(tmp_path, repository, scene):
-    async def run():
-        client = InProcessClient(tmp_path, scan=repository.scan, build=repository.build)
-        await client.start()
-        try:
-            await until(lambda: client.status is not None and client.status.state == "ready")
-            return await scene(client)
-        finally:
-            await client.close()
-
-    return asyncio.run(run())
+    return in_process(scene, tmp_path, scan=repository.scan, build=repository.build)
 
 
 def test_tokens_come_as_over_a_socket(tmp_path, repository):

@@ -14,6 +14,7 @@ from pipelines.engine.counts import Counts
 from pipelines.engine.loop import Output
 from pipelines.errors import RequestError
 from pipelines.host.host import Host
+from pipelines.host.inprocess import InProcessClient
 from pipelines.sampling.params import SamplingParams
 from pipelines.wire.client import EngineClient, over_socket
 from pipelines.wire.mailbox import Mailbox
@@ -172,5 +173,20 @@ def over(house, scene):
     async def run():
         async with connected(house.path) as client:
             return await scene(client)
+
+    return asyncio.run(run())
+
+
+def in_process(scene, models_dir, **ends):
+    """What `scene(client)` gives, with a client whose host is a thread and has settled."""
+
+    async def run():
+        client = InProcessClient(models_dir, **ends)
+        await client.start()
+        try:
+            await until(lambda: client.status is not None and client.status.state == "ready")
+            return await scene(client)
+        finally:
+            await client.close()
 
     return asyncio.run(run())
