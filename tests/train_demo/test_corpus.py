@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from itertools import islice
 
+import pytest
+
 from tools.train_demo.conversation import Conversation
 from tools.train_demo.corpus import HELD_OUT_SEED, conversations, held_out
 from tools.train_demo.corpus.arithmetic import in_words, is_held_out
-from tools.train_demo.evaluate import is_right, load_questions, save_questions
+from tools.train_demo.evaluate import (
+    HELD_OUT_PATH,
+    UNKNOWN_WORDS_PATH,
+    is_right,
+    load_questions,
+    save_questions,
+)
 from tools.train_demo.rendering import prompt_of, reply_of
 from tools.train_demo.split import Draw, phrasings
 
@@ -34,14 +42,16 @@ def test_held_out_questions_are_many() -> None:
     assert len(load_questions()) >= 200
 
 
-def test_committed_questions_are_the_ones_the_corpus_makes(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    save_questions(held_out(HELD_OUT_SEED), tmp_path / "questions.jsonl")
-    assert load_questions(tmp_path / "questions.jsonl") == load_questions()
+@pytest.mark.parametrize(("path", "known_words"), [(HELD_OUT_PATH, True), (UNKNOWN_WORDS_PATH, False)])
+def test_committed_questions_are_the_ones_the_corpus_makes(path, known_words, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    save_questions(held_out(HELD_OUT_SEED, known_words), tmp_path / "questions.jsonl")
+    assert load_questions(tmp_path / "questions.jsonl") == load_questions(path)
 
 
-def test_held_out_questions_are_not_in_the_corpus() -> None:
+@pytest.mark.parametrize("path", [HELD_OUT_PATH, UNKNOWN_WORDS_PATH])
+def test_held_out_questions_are_not_in_the_corpus(path) -> None:  # type: ignore[no-untyped-def]
     trained = {last_question(conversation) for conversation in conversations(1, SAMPLE_SIZE)}
-    assert not trained & {last_question(question) for question in load_questions()}
+    assert not trained & {last_question(question) for question in load_questions(path)}
 
 
 def test_expected_reply_is_right_by_its_own_check() -> None:

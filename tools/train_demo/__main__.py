@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from .evaluate import Score
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TRAINED = REPOSITORY / "build" / "braid-demo"
@@ -50,9 +54,10 @@ def main(
 
 def _write_held_out() -> None:
     from .corpus import HELD_OUT_SEED, held_out
-    from .evaluate import save_questions
+    from .evaluate import HELD_OUT_PATH, UNKNOWN_WORDS_PATH, save_questions
 
-    save_questions(held_out(HELD_OUT_SEED))
+    save_questions(held_out(HELD_OUT_SEED, known_words=True), HELD_OUT_PATH)
+    save_questions(held_out(HELD_OUT_SEED), UNKNOWN_WORDS_PATH)
 
 
 def _train(out: Path, start_from: Path | None, steps: int, minutes: float, seed: int) -> None:
@@ -68,20 +73,25 @@ def _export(out: Path, model: Path) -> None:
 
 
 def _evaluate(model: Path, show_wrong: bool) -> None:
-    from .evaluate import Score, load_questions, measure
+    from .evaluate import HELD_OUT_PATH, UNKNOWN_WORDS_PATH, load_questions, measure
     from .generation import ask_torch, load_exported
 
     exported, tokenizer = load_exported(model)
-    scores = measure(load_questions(), lambda prompts: ask_torch(exported, tokenizer, prompts))
-    total = Score("all", sum(s.num_right for s in scores), sum(s.num_asked for s in scores), [])
-    table = Table("skill", "right", "asked", "accuracy")
-    for score in [*scores, total]:
-        accuracy = f"{score.num_right / score.num_asked:.1%}"
-        table.add_row(score.skill, str(score.num_right), str(score.num_asked), accuracy)
     console = Console()
-    console.print(table)
-    for prompt, reply in (pair for score in scores for pair in score.wrong if show_wrong):
-        console.print(prompt, reply, sep="⟶ ", markup=False, highlight=False)
+    for title, path in {"new phrasings": HELD_OUT_PATH, "new words too": UNKNOWN_WORDS_PATH}.items():
+        scores = measure(load_questions(path), lambda prompts: ask_torch(exported, tokenizer, prompts))
+        console.print(_table(title, scores))
+        for prompt, reply in (pair for score in scores for pair in score.wrong if show_wrong):
+            console.print(prompt, reply, sep="⟶ ", markup=False, highlight=False)
+
+
+def _table(title: str, scores: list[Score]) -> Table:
+    table = Table("skill", "right", "asked", "accuracy", title=title)
+    right, asked = sum(score.num_right for score in scores), sum(score.num_asked for score in scores)
+    rows = [(score.skill, score.num_right, score.num_asked) for score in scores]
+    for skill, num_right, num_asked in [*rows, ("all", right, asked)]:
+        table.add_row(skill, str(num_right), str(num_asked), f"{num_right / num_asked:.1%}")
+    return table
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ from .conversation import Conversation, Expectation
 from .rendering import prompt_of
 
 HELD_OUT_PATH = Path(__file__).with_name("held_out.jsonl")
+"""Questions whose phrasing training never saw."""
+UNKNOWN_WORDS_PATH = Path(__file__).with_name("held_out_unknown_words.jsonl")
+"""Questions whose phrasing, names, cities, words and tools training never saw."""
 TOOL_CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 
 Ask = Callable[[list[str]], list[str]]

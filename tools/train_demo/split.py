@@ -41,17 +41,22 @@ def words(seen: str, unseen: str = "") -> Split[str]:
 class Draw:
     """A seeded source of choices that keeps the two sides of every split apart."""
 
-    def __init__(self, seed: int | str, held_out: bool = False) -> None:
+    def __init__(self, seed: int | str, held_out: bool = False, known_words: bool = False) -> None:
+        """With `known_words` only phrasings and pairs of numbers are held out, and words are trained ones."""
         self.random = random.Random(seed)
         self.held_out = held_out
+        self.known_words = known_words
 
     def of(self, split: Split[T]) -> T:
         """One alternative of this draw's side; of the seen side where nothing is held out."""
-        return self.random.choice(split.unseen if self.held_out and split.unseen else split.seen)
+        return self._side(split, self.held_out and not self.known_words)
 
     def phrase(self, split: Split[str], **slots: object) -> str:
         """A phrasing of this draw's side with its `{slots}` filled in."""
-        return self.of(split).format(**slots)
+        return self._side(split, self.held_out).format(**slots)
+
+    def _side(self, split: Split[T], unseen: bool) -> T:
+        return self.random.choice(split.unseen if unseen and split.unseen else split.seen)
 
     def any(self, options: Sequence[T]) -> T:
         return self.random.choice(options)

@@ -35,7 +35,7 @@ TURN_WEIGHTS = {
     "small_talk": 6,
     "facts": 26,
     "arithmetic": 36,
-    "extraction": 16,
+    "extraction": 20,
     "copying": 15,
     "judging": 3,
     "stories": 1.5,
@@ -115,11 +115,14 @@ def conversations(seed: int, count: int) -> Iterator[Conversation]:
         yield _finish(draw, _conversation(draw, draw.weighted(CONVERSATION_WEIGHTS)))
 
 
-def held_out(seed: int) -> Iterator[Conversation]:
-    """Conversations asked in ways, and about numbers and names, that training never sees."""
+def held_out(seed: int, known_words: bool = False) -> Iterator[Conversation]:
+    """Conversations asked in ways, and about pairs of numbers, that training never sees.
+
+    Names, cities, tools and words are such too, unless `known_words`.
+    """
     for skill, count in HELD_OUT_COUNTS.items():
         for index in range(count):
-            yield _held_out_item(Draw(f"{seed} {skill} {index}", held_out=True), skill)
+            yield _held_out_item(Draw(f"{seed} {skill} {index}", True, known_words), skill)
 
 
 def _held_out_item(draw: Draw, skill: str) -> Conversation:
@@ -165,7 +168,7 @@ def _finish(draw: Draw, conversation: Conversation) -> Conversation:
 
 def _single(draw: Draw, skill: str) -> Conversation:
     turn = TURNS[skill](draw)
-    if turn.short and draw.chance(0.08) and not draw.held_out:
+    if turn.short and draw.chance(0.12) and not draw.held_out:
         return _in_one_word(draw, lambda _: turn)
     return _of_turns(skill, [turn])
 

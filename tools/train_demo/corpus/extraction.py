@@ -37,7 +37,11 @@ def _city(draw: Draw) -> str:
 
 
 def _thing(draw: Draw) -> str:
-    return made_up_word(draw) if not draw.held_out and draw.chance(0.3) else draw.of(tables.THINGS)
+    return made_up_word(draw) if not draw.held_out and draw.chance(0.5) else draw.of(tables.THINGS)
+
+
+def _job(draw: Draw) -> str:
+    return made_up_word(draw) if not draw.held_out and draw.chance(0.3) else draw.of(tables.JOBS)
 
 
 def _email(draw: Draw) -> str:
@@ -93,7 +97,7 @@ SCHEMAS: dict[str, Schema] = {
         """),
     ),
     "work": Schema(
-        {"name": _person, "job": lambda draw: draw.of(tables.JOBS), "city": _city},
+        {"name": _person, "job": _job, "city": _city},
         phrasings("""
             {name} is a {job} in {city}.
             {name} works as a {job} in {city}.

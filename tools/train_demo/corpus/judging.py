@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..conversation import Turn, contains
 from ..split import Draw, Split, listed, phrasings
+from .invention import made_up_word
 
 JUDGE = phrasings("""
     Say whether this is positive or negative: {review}
@@ -58,7 +59,9 @@ def judging(draw: Draw) -> Turn:
     """A review and its sentiment."""
     tone = draw.any(list(TONES))
     word = draw.any(TONES[tone])
-    review = draw.of(REVIEWS).format(subject=draw.of(SUBJECTS), word=word)
+    strange = not draw.held_out and draw.chance(0.4)
+    subject = made_up_word(draw) if strange else draw.of(SUBJECTS)
+    review = draw.of(REVIEWS).format(subject=subject, word=word)
     review = review[0].upper() + review[1:]
     thought = f"The word {word} is {tone}."
     question = draw.phrase(JUDGE, review=review)

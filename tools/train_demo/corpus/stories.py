@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..conversation import Turn, contains
 from ..split import Draw, listed, phrasings
 from . import tables
+from .invention import made_up_word
 
 STORY = phrasings("""
     Could you tell me a story about {hero}?
@@ -81,7 +82,8 @@ def _told(draw: Draw, hero: str) -> str:
 
 
 def _poem(draw: Draw) -> Turn:
-    topic = draw.of(tables.TOPICS)
+    strange = not draw.held_out and draw.chance(0.4)
+    topic = f"the {made_up_word(draw)}" if strange else draw.of(tables.TOPICS)
     poem = draw.any(VERSES).format(topic=topic)
     thought = f"The user wants a poem about {topic}. I write four lines."
     return Turn(draw.phrase(POEM, topic=topic), poem, thought, contains(topic))

@@ -152,12 +152,13 @@ def _declare(draw: Draw, family: Family) -> Declared:
 
 
 def _tool_name(draw: Draw, family: Family) -> str:
-    """Mostly verb and noun, sometimes the noun alone, in camel case, or with a strange ending."""
+    """Mostly verb and noun, sometimes the noun alone, in camel case, or with a strange word."""
     parts = [draw.of(family.nouns)]
     if draw.chance(0.8):
         parts.insert(0, draw.of(family.verbs))
-    if not draw.held_out and draw.chance(0.2):
-        parts.append(draw.any(["v2", "tool", "api", "now", made_up_word(draw), made_up_word(draw)]))
+    if not draw.held_out and draw.chance(0.5):
+        place = draw.number(0, len(parts))
+        parts.insert(place, draw.any(["v2", "tool", "api", "now", *(made_up_word(draw) for _ in range(8))]))
     name = "_".join(parts)
     return _camel_case(name) if draw.chance(0.12) else name
 
@@ -168,7 +169,7 @@ def _camel_case(name: str) -> str:
 
 
 def _parameter_name(draw: Draw, slot: Slot) -> str:
-    if not draw.held_out and draw.chance(0.1):
+    if not draw.held_out and draw.chance(0.25):
         return made_up_word(draw)
     return draw.of(slot.names)
 
