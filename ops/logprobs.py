@@ -2,20 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from ops.candidates import Index, Values, at_least, floors, parts
-
-
-class Logprobs(NamedTuple):
-    """Natural logarithms; a row's alternatives stand best first, ties lowest id first."""
-
-    chosen: Values  # float32[m]
-    ranks: Index  # int64[m], 1 for the likeliest id
-    top_ids: Index  # int64[m, k]
-    top: Values  # float32[m, k]
+from ops.contract import Logprobs
 
 
 def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logprobs:

@@ -35,3 +35,13 @@ def allow_only(logits: Logits, rows: Index, ids: Index) -> None:
     kept = flat[at]
     logits[np.unique(rows)] = -np.inf
     flat[at] = kept
+
+
+def apply_bitmask(logits: Logits, rows: Index, bits: NDArray[np.uint32]) -> None:
+    """In row rows[i], make every id impossible whose bit is not set.
+
+    bits: uint32[len(rows), ceil(vocab / 32)]; id t is bit t % 32 of word t // 32 (llguidance, xgrammar).
+    """
+    for row, words in zip(rows.tolist(), bits, strict=True):
+        allowed = np.unpackbits(words.view(np.uint8), bitorder="little")[: logits.shape[1]]
+        logits[row, allowed == 0] = -np.inf

@@ -4,7 +4,7 @@ Every function gives for a row, bit by bit, what it gives for that row alone: no
 sums along a row do not depend on what stands beside it.  Knows nothing of requests, seeds or penalties.
 
 Shared terms.  logits: float32[n, vocab], read only.  rows: int64[m], the rows of `logits` that are meant.
-temperature: float32[m], > 0.  uniforms: float32[m] in [0, 1).  Results: int64[m].
+temperature: float32[m], > 0.  chances: float32[m] in [0, 1), a uniform number each.  Results: int64[m].
 The weight of an id is exp((logit - largest logit) / temperature) in float32, so that the largest weight is 1;
 in a row whose largest logit is not finite its maxima weigh 1 and all others 0 (NaN is a maximum).
 The drawn id is the first, in the order of ids, whose cumulative weight exceeds (uniform + HALF_STEP) * total.
@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.candidates import Index, Values, at_least, floors, parts
+from ops.random import uniforms
 
 HALF_STEP = 2.0**-25
 """A uniform of 24 bits means the middle of its step: 0 does not draw the first id, however light it is."""
@@ -30,6 +31,36 @@ LOWEST = np.finfo(np.float32).min
 SMALLEST = np.finfo(np.float32).smallest_subnormal
 
 
+def choose(
+    logits: Values,
+    temperature: Values,
+    min_p: Values,
+    top_k: Index,
+    top_p: Values,
+    keys: NDArray[np.uint64],
+    counters: NDArray[np.uint64],
+) -> Index:
+    """One id per row: greedy where the temperature is 0, drawn from all ids, or from what filters leave.
+
+    The parameters have an entry for each row of `logits`; the keys and counters give a row's uniform number
+    (`ops.random.uniforms`).
+    """
+    random = temperature > 0
+    filtered = random & ((min_p > 0) | (top_k < logits.shape[1]) | (top_p < 1))
+    tokens = np.zeros(len(logits), np.int64)
+    likeliest, free, some = (np.flatnonzero(which) for which in (~random, random & ~filtered, filtered))
+    if len(likeliest):
+        tokens[likeliest] = greedy(logits, likeliest)
+    if len(free):
+        tokens[free] = draw(logits, free, temperature[free], uniforms(keys[free], counters[free]))
+    if len(some):
+        chances = uniforms(keys[some], counters[some])
+        tokens[some] = draw_filtered(
+            logits, some, temperature[some], min_p[some], top_k[some], top_p[some], chances
+        )
+    return tokens
+
+
 def greedy(logits: Values, rows: Index) -> Index:
     """The likeliest id of each row; ties go to the lowest id."""
     if len(rows) == len(logits):
@@ -37,13 +68,13 @@ def greedy(logits: Values, rows: Index) -> Index:
     return np.array([logits[row].argmax() for row in rows], np.int64)
 
 
-def draw(logits: Values, rows: Index, temperature: Values, uniforms: Values) -> Index:
+def draw(logits: Values, rows: Index, temperature: Values, chances: Values) -> Index:
     """One id per row, drawn from the whole vocabulary."""
     tokens = np.empty(len(rows), np.int64)
     for part in parts(len(rows), logits.shape[1]):
         weights = logits[rows[part]]
         weigh(weights, weights.max(axis=1), temperature[part])
-        tokens[part] = _pick(weights, uniforms[part])
+        tokens[part] = _pick(weights, chances[part])
     return tokens
 
 
@@ -54,7 +85,7 @@ def draw_filtered(
     min_p: Values,
     top_k: Index,
     top_p: Values,
-    uniforms: Values,
+    chances: Values,
 ) -> Index:
     """One id per row, drawn from what min_p, then top_k, then top_p leave of the vocabulary.
 
@@ -72,9 +103,9 @@ def draw_filtered(
             at = which[part]
             values, heat, share = logits[rows[at]], temperature[at], top_p[at]
             if nucleus[at[0]]:
-                tokens[at] = _draw_nucleus(values, heat, share, uniforms[at])
+                tokens[at] = _draw_nucleus(values, heat, share, chances[at])
             else:
-                tokens[at] = _draw_narrow(values, heat, min_p[at], top_k[at], share, uniforms[at])
+                tokens[at] = _draw_narrow(values, heat, min_p[at], top_k[at], share, chances[at])
     return tokens
 
 
@@ -114,7 +145,7 @@ def keep_likeliest(
 
 
 def _draw_narrow(
-    values: Values, temperature: Values, min_p: Values, top_k: Index, top_p: Values, uniforms: Values
+    values: Values, temperature: Values, min_p: Values, top_k: Index, top_p: Values, chances: Values
 ) -> Index:
     """Where min_p or top_k limits a row, only ids that they may leave are weighed at all."""
     peaks = values.max(axis=1)
@@ -125,10 +156,10 @@ def _draw_narrow(
         floor = np.minimum(np.maximum(floor, LOWEST), peaks)
     ids, weights = at_least(values, floor, -np.inf)
     weigh(weights, peaks, temperature)
-    return _pick_kept(ids, weights, keep_likeliest(weights, min_p, top_k, top_p, None), uniforms)
+    return _pick_kept(ids, weights, keep_likeliest(weights, min_p, top_k, top_p, None), chances)
 
 
-def _draw_nucleus(values: Values, temperature: Values, top_p: Values, uniforms: Values) -> Index:
+def _draw_nucleus(values: Values, temperature: Values, top_p: Values, chances: Values) -> Index:
     """Where only top_p limits a row: try the few likeliest ids first, all rows at once."""
     num_rows, vocab = values.shape
     weigh(values, values.max(axis=1), temperature)
@@ -138,12 +169,12 @@ def _draw_nucleus(values: Values, temperature: Values, top_p: Values, uniforms: 
     ids, weights = at_least(values, np.maximum(guess, SMALLEST), 0.0)
     enough = np.cumsum(weights, axis=1, dtype=np.float64)[:, -1] >= top_p * totals
     tokens[enough] = _pick_nucleus(
-        ids[enough], weights[enough], top_p[enough], totals[enough], uniforms[enough]
+        ids[enough], weights[enough], top_p[enough], totals[enough], chances[enough]
     )
     for row in np.flatnonzero(~enough):
         one = slice(row, row + 1)
         ids, weights = _climb_down(values[one], top_p[one], totals[one])
-        tokens[one] = _pick_nucleus(ids, weights, top_p[one], totals[one], uniforms[one])
+        tokens[one] = _pick_nucleus(ids, weights, top_p[one], totals[one], chances[one])
     return tokens
 
 
@@ -162,23 +193,23 @@ def _climb_down(weights: Values, top_p: Values, totals: NDArray[np.float64]) -> 
 
 
 def _pick_nucleus(
-    ids: Index, weights: Values, top_p: Values, totals: NDArray[np.float64], uniforms: Values
+    ids: Index, weights: Values, top_p: Values, totals: NDArray[np.float64], chances: Values
 ) -> Index:
     unlimited = np.full(len(ids), ids.shape[1])
     kept = keep_likeliest(weights, np.zeros_like(top_p), unlimited, top_p, totals)
-    return _pick_kept(ids, weights, kept, uniforms)
+    return _pick_kept(ids, weights, kept, chances)
 
 
-def _pick_kept(ids: Index, weights: Values, kept: NDArray[np.bool_], uniforms: Values) -> Index:
+def _pick_kept(ids: Index, weights: Values, kept: NDArray[np.bool_], chances: Values) -> Index:
     """The drawn id.  Added one by one in float64: ids that were not kept between others change no sum."""
     sums = np.cumsum(np.where(kept, weights, np.float32(0)), axis=1, dtype=np.float64)
-    at = np.count_nonzero(sums <= _targets(uniforms, sums)[:, None], axis=1)
+    at = np.count_nonzero(sums <= _targets(chances, sums)[:, None], axis=1)
     return np.take_along_axis(ids, at[:, None], axis=1)[:, 0]
 
 
-def _targets(uniforms: Values, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+def _targets(chances: Values, sums: NDArray[np.float64]) -> NDArray[np.float64]:
     """The cumulative weight that the drawn id exceeds; exact in float64 but for the product."""
-    return (uniforms.astype(np.float64) + HALF_STEP) * sums[:, -1]
+    return (chances.astype(np.float64) + HALF_STEP) * sums[:, -1]
 
 
 def _block_sums(weights: Values) -> NDArray[np.float64]:
@@ -187,10 +218,10 @@ def _block_sums(weights: Values) -> NDArray[np.float64]:
     return np.cumsum(np.add.reduceat(weights, starts, axis=1), axis=1, dtype=np.float64)
 
 
-def _pick(weights: Values, uniforms: Values) -> Index:
+def _pick(weights: Values, chances: Values) -> Index:
     """The drawn column: first its block, then the place in the block."""
     sums = _block_sums(weights)
-    targets = _targets(uniforms, sums)
+    targets = _targets(chances, sums)
     blocks = np.count_nonzero(sums <= targets[:, None], axis=1)
     previous = np.take_along_axis(sums, np.maximum(blocks - 1, 0)[:, None], axis=1)[:, 0]
     before = np.where(blocks > 0, previous, 0)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
+from ops.contract import SamplingOps
 from pipelines.engine.feed import Step
 
 
@@ -16,7 +14,10 @@ class DecoderSession(Protocol):
 
     `block_tokens` tokens fit in a block; `block_bytes` is what one block costs over all layers, keys and
     values together, scales included, as read from the compiled model.  No cache exists before `allocate`.
+    `ops` is the arithmetic for what `run` gives.
     """
+
+    ops: SamplingOps
 
     block_tokens: int
     block_bytes: int
@@ -26,10 +27,11 @@ class DecoderSession(Protocol):
     def allocate(self, num_blocks: int) -> None:
         """Make the cache: exactly `num_blocks * block_bytes` bytes.  Called once, before `run`."""
 
-    def run(self, step: Step) -> NDArray[np.float32]:
+    def run(self, step: Step) -> Any:
         """Copy `step.copies`, write keys and values of the step's tokens, return float32[num_logits, vocab].
 
-        The array is the caller's to change until the next `run`.  The GIL is released while it computes.
+        The array lies where `ops` works on it: host memory, or a device's.  It is the caller's to change
+        until the next `run`.  The GIL is released while it computes.
         """
 
     def describe(self) -> Mapping[str, str]:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from ops import host
 from ops.blocks import context_slots, copy_blocks, slot_mapping
+from ops.contract import SamplingOps
 from pipelines.engine.feed import Step
 
 NEVER_WRITTEN = -1
@@ -34,6 +36,7 @@ class FakeSession:
     step_s: float = 0.0
     poison: int | None = None
     num_steps: int = 0
+    ops: SamplingOps = host
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
 
     @property

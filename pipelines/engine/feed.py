@@ -6,11 +6,13 @@ Knows token ids, blocks and rows; knows nothing of text, YAML, files or devices.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from ops import host
+from ops.contract import SamplingOps
 
 if TYPE_CHECKING:
     from pipelines.sampling.rows import SamplingRows
@@ -56,14 +58,16 @@ class Step:
 class Logits:
     """What a model says about the next token: `values[j]` is for `step.logits_rows[j]`.
 
-    `values: float32[num_logits, vocab]`, writable: stages change it in place.
+    `values: float32[num_logits, vocab]`, writable: stages change it in place.  It is a numpy array, or one
+    on a device; `ops` is the arithmetic that works on it.
     """
 
-    values: NDArray[np.float32]
+    values: Any
     step: Step
+    ops: SamplingOps = host
 
 
-class TokenLogprobs(msgspec.Struct, frozen=True, array_like=True):
+class TokenLogprobs(NamedTuple):
     """Log-probability of one chosen token and of its alternatives, best first (natural logarithm)."""
 
     logprob: float

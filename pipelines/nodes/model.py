@@ -45,7 +45,7 @@ class Model(Node):
         self.session = resources.shared(open_session, self.folder / self.config.path, self.config)
 
     def run(self, step: Step) -> Logits:
-        return Logits(self.session.run(step), step)
+        return Logits(self.session.run(step), step, self.session.ops)
 
     def close(self) -> None:
         self.session.close()
@@ -61,7 +61,7 @@ def open_session(path: Path, config: Model.Config) -> DecoderSession:
 
 
 def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
-    from pipelines.backends.openvino import OpenVINOSession, OpenVINOSettings
+    from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
 
     settings = OpenVINOSettings(config.device, config.kv_cache, config.precision, config.threads)
     return OpenVINOSession(path, settings)

@@ -5,12 +5,13 @@ Knows nothing of text, HTTP, rows or the model.
 
 from __future__ import annotations
 
-import msgspec
+from dataclasses import dataclass, field
 
 from pipelines.errors import RequestError
 
 
-class SamplingParams(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
+@dataclass(slots=True)
+class SamplingParams:
     """Per-request sampling parameters; each default is the neutral value, which costs nothing.
 
     Ranges are checked once, where the request enters (`pipelines/tasks.py`); here they are facts.
@@ -25,10 +26,12 @@ class SamplingParams(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=T
     repetition_penalty: float = 1.0  # over prompt and output
     presence_penalty: float = 0.0  # over output
     frequency_penalty: float = 0.0  # over output
-    logit_bias: dict[int, float] = {}
+    logit_bias: dict[int, float] = field(default_factory=dict)
     allowed_token_ids: list[int] | None = None
-    bad_words_ids: list[list[int]] = []  # each a sequence of token ids that must not be completed
-    stop_token_ids: list[int] = []  # end the sequence, as the model's own end tokens do
+    bad_words_ids: list[list[int]] = field(default_factory=list)  # sequences of ids not to be completed
+    stop_token_ids: list[int] = field(
+        default_factory=list
+    )  # end the sequence, as the model's own end tokens do
     ignore_eos: bool = False
     seed: int = 0  # 64 bits; drawn at random by the worker when the request names none
     logprobs: int | None = None  # None: none; k: the chosen token's and the k likeliest alternatives'
@@ -38,7 +41,7 @@ def check_ids(params: SamplingParams, vocab_size: int) -> None:
     """Raises RequestError where a parameter names a token that the model does not have, or allows none."""
     if params.allowed_token_ids == []:
         raise RequestError("allowed_token_ids is not None and empty!", field="allowed_token_ids")
-    for field, ids in (
+    for name, ids in (
         ("logit_bias", list(params.logit_bias)),
         ("allowed_token_ids", params.allowed_token_ids or []),
         ("bad_words", [token for word in params.bad_words_ids for token in word]),
@@ -46,5 +49,5 @@ def check_ids(params: SamplingParams, vocab_size: int) -> None:
     ):
         outside = sorted({token for token in ids if not 0 <= token < vocab_size})
         if outside:
-            message = f"token_id(s) {outside} in {field} contain out-of-vocab token ids. "
-            raise RequestError(message + f"Vocabulary size: {vocab_size}", field=field)
+            message = f"token_id(s) {outside} in {name} contain out-of-vocab token ids. "
+            raise RequestError(message + f"Vocabulary size: {vocab_size}", field=name)

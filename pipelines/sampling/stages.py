@@ -6,18 +6,14 @@ Knows rows of logits; knows nothing of text, HTTP or the model.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.logprobs import gather_logprobs
-from ops.masking import add_bias, allow_only, ban
-from ops.penalties import penalise_presence_and_frequency, penalise_repetition
-from ops.random import uniforms
-from ops.sampling import draw, draw_filtered, greedy
+from ops.contract import SamplingOps
 from pipelines.engine.feed import Logits, Sampled, TokenLogprobs
-from pipelines.sampling.rows import RowEdits, SamplingRows
+from pipelines.sampling.rows import RowEdits
 
 Edited = list[tuple[int, RowEdits]]
 """Logit rows and the edits of the persistent rows they belong to."""
@@ -31,37 +27,37 @@ class Stage(NamedTuple):
 
     name: str
     active: Callable[[RowEdits], bool]
-    apply: Callable[[NDArray[np.float32], Edited], None]
+    apply: Callable[[SamplingOps, Any, Edited], None]
 
 
-def _apply_allowed(values: NDArray[np.float32], edited: Edited) -> None:
-    allow_only(values, *_pairs(edited, [edits.allowed for _, edits in edited]))
+def _apply_allowed(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.allow_only(values, *_pairs(edited, [edits.allowed for _, edits in edited]))
 
 
-def _apply_bad_words(values: NDArray[np.float32], edited: Edited) -> None:
-    ban(values, *_pairs(edited, [edits.bans() for _, edits in edited]))
+def _apply_bad_words(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.ban(values, *_pairs(edited, [edits.bans() for _, edits in edited]))
 
 
-def _apply_min_tokens(values: NDArray[np.float32], edited: Edited) -> None:
-    ban(values, *_pairs(edited, [edits.end_token_ids for _, edits in edited]))
+def _apply_min_tokens(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.ban(values, *_pairs(edited, [edits.end_token_ids for _, edits in edited]))
 
 
-def _apply_logit_bias(values: NDArray[np.float32], edited: Edited) -> None:
+def _apply_logit_bias(ops: SamplingOps, values: Any, edited: Edited) -> None:
     rows, ids = _pairs(edited, [edits.bias_ids for _, edits in edited])
-    add_bias(values, rows, ids, np.concatenate([edits.bias for _, edits in edited]))
+    ops.add_bias(values, rows, ids, np.concatenate([edits.bias for _, edits in edited]))
 
 
-def _apply_repetition(values: NDArray[np.float32], edited: Edited) -> None:
+def _apply_repetition(ops: SamplingOps, values: Any, edited: Edited) -> None:
     rows, ids, sizes, _ = _seen(edited)
     penalty = np.array([edits.params.repetition_penalty for _, edits in edited], np.float32)
-    penalise_repetition(values, rows, ids, np.repeat(penalty, sizes))
+    ops.penalise_repetition(values, rows, ids, np.repeat(penalty, sizes))
 
 
-def _apply_presence_and_frequency(values: NDArray[np.float32], edited: Edited) -> None:
+def _apply_presence_and_frequency(ops: SamplingOps, values: Any, edited: Edited) -> None:
     rows, ids, sizes, counts = _seen(edited)
     presence = np.array([edits.params.presence_penalty for _, edits in edited], np.float32)
     frequency = np.array([edits.params.frequency_penalty for _, edits in edited], np.float32)
-    penalise_presence_and_frequency(
+    ops.penalise_presence_and_frequency(
         values, rows, ids, counts, np.repeat(presence, sizes), np.repeat(frequency, sizes)
     )
 
@@ -84,55 +80,36 @@ def sample(logits: Logits) -> Sampled:
     Log-probabilities are those of the model's own logits, before any stage and without temperature (vLLM's
     `raw_logprobs`).  Changes `logits.values` in place.
     """
-    rows, at = logits.step.sampling, logits.step.logits_rows
-    values = np.require(logits.values, np.float32, ["C", "W"])
+    rows, at, ops = logits.step.sampling, logits.step.logits_rows, logits.ops
+    values = ops.writable(logits.values)
     asking = np.flatnonzero(rows.num_logprobs[at] >= 0)
     edited = [(j, edits) for j, row in enumerate(at.tolist()) if (edits := rows.edits[row]) is not None]
     raw, raw_rows = values, asking
     if rows.edited[at[asking]].any():
-        raw, raw_rows = values[asking], np.arange(len(asking))
-    _edit(values, edited)
-    token_ids = _choose(values, rows, at)
-    return Sampled(token_ids, _report(raw, raw_rows, token_ids, rows.num_logprobs[at], asking))
+        raw, raw_rows = ops.take(values, asking), np.arange(len(asking))
+    _edit(ops, values, edited)
+    token_ids = ops.choose(
+        values,
+        rows.temperature[at],
+        rows.min_p[at],
+        rows.top_k[at],
+        rows.top_p[at],
+        rows.keys[at],
+        rows.num_outputs[at].astype(np.uint64),
+    )
+    return Sampled(token_ids, _report(ops, raw, raw_rows, token_ids, rows.num_logprobs[at], asking))
 
 
-def _edit(values: NDArray[np.float32], edited: Edited) -> None:
+def _edit(ops: SamplingOps, values: Any, edited: Edited) -> None:
     for stage in STAGES if edited else ():
         active = [pair for pair in edited if stage.active(pair[1])]
         if active:
-            stage.apply(values, active)
-
-
-def _choose(values: NDArray[np.float32], rows: SamplingRows, at: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Greedy rows, rows that draw from all ids, and rows that filter them first: each its op."""
-    random = rows.temperature[at] > 0
-    filtered = random & ((rows.min_p[at] > 0) | (rows.top_k[at] < values.shape[1]) | (rows.top_p[at] < 1))
-    tokens = np.zeros(len(at), np.int64)
-    likeliest, free, some = (np.flatnonzero(which) for which in (~random, random & ~filtered, filtered))
-    if len(likeliest):
-        tokens[likeliest] = greedy(values, likeliest)
-    if len(free):
-        tokens[free] = draw(values, free, rows.temperature[at[free]], _uniforms(rows, at[free]))
-    if len(some):
-        these = at[some]
-        tokens[some] = draw_filtered(
-            values,
-            some,
-            rows.temperature[these],
-            rows.min_p[these],
-            rows.top_k[these],
-            rows.top_p[these],
-            _uniforms(rows, these),
-        )
-    return tokens
-
-
-def _uniforms(rows: SamplingRows, at: NDArray[np.int32]) -> NDArray[np.float32]:
-    return uniforms(rows.keys[at], rows.num_outputs[at].astype(np.uint64))
+            stage.apply(ops, values, active)
 
 
 def _report(
-    raw: NDArray[np.float32],
+    ops: SamplingOps,
+    raw: Any,
     raw_rows: NDArray[np.int64],
     token_ids: NDArray[np.int64],
     num_logprobs: NDArray[np.int64],
@@ -142,7 +119,7 @@ def _report(
     if not len(asking):
         return []
     wanted = num_logprobs[asking].tolist()
-    found = gather_logprobs(raw, raw_rows, token_ids[asking], max(wanted))
+    found = ops.gather_logprobs(raw, raw_rows, token_ids[asking], max(wanted))
     lists = zip(asking.tolist(), wanted, *(column.tolist() for column in found), strict=True)
     reports: list[TokenLogprobs | None] = [None] * len(token_ids)
     for j, k, logprob, rank, top_ids, top in lists:

@@ -59,7 +59,7 @@ def genai(folder: Path, settings: Settings) -> tuple[Submit, Turn]:
 
 def engine(folder: Path, settings: Settings) -> tuple[Submit, Turn]:
     """Braid's engine without the wire and the server: scheduler, OpenVINO session, sampler."""
-    from pipelines.backends.openvino import OpenVINOSession, OpenVINOSettings
+    from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
     from pipelines.engine.feed import Logits, Sampled, Step
     from pipelines.engine.loop import Engine, EngineSettings
     from pipelines.sampling.params import SamplingParams

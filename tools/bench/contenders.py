@@ -168,7 +168,7 @@ def _block_bytes(models: Path, settings: Settings) -> int:
     """Bytes of a block, asked of a session in a process of its own, so that its memory is not counted."""
     program = (
         "import sys; from pathlib import Path; "
-        "from pipelines.backends.openvino import OpenVINOSession, OpenVINOSettings; "
+        "from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings; "
         "print(OpenVINOSession(Path(sys.argv[1]), OpenVINOSettings(kv_cache=sys.argv[2])).block_bytes)"
     )
     path = models / MODEL_NAME / "model" / "openvino_model.xml"

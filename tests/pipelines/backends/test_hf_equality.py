@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tiny_decoders import FAMILIES, VOCABULARY, generate_alone
 
-from pipelines.backends.openvino import OpenVINOSession, OpenVINOSettings
+from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
 from pipelines.engine.feed import Sampled, Step
 from pipelines.engine.loop import Engine, EngineSettings
 from pipelines.sampling.params import SamplingParams

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pipelines.backends.config import read_max_context
 from pipelines.backends.errors import ModelError
-from pipelines.backends.openvino import (
+from pipelines.backends.openvino.session import (
     OpenVINOSession,
     OpenVINOSettings,
     checked_properties,
     flat_blocks,
-    read_max_context,
 )
 from pipelines.engine.feed import Step
 

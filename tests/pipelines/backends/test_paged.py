@@ -10,7 +10,7 @@ import pytest
 from openvino import opset13 as ops
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.paged import STEP_INPUTS, read_paged
+from pipelines.backends.openvino.paged import STEP_INPUTS, read_paged
 
 I32, I64 = ov.Type.i32, ov.Type.i64
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
-from msgspec import structs
 
 from pipelines.backends.fake import FakeSession, fake_logits
 from pipelines.engine.feed import Logits, Sampled, Step
@@ -125,7 +125,7 @@ def alone(
     max_context: int = 200,
 ) -> Text:
     """What a prompt gives with no engine at all: hash the whole context, sample, append."""
-    params = structs.replace(params, logprobs=None)
+    params = dataclasses.replace(params, logprobs=None)
     plain = params.temperature == 0 and params.min_tokens == 0 and params.repetition_penalty == 1
     ends = set(params.stop_token_ids) | (set() if params.ignore_eos else eos_token_ids)
     rows = SamplingRows(1, VOCAB_SIZE)

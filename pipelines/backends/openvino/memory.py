@@ -12,7 +12,7 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.paged import CACHE_INPUT
+from pipelines.backends.openvino.paged import CACHE_INPUT
 
 TOKENS_AXIS = 1  # of a block
 ALIGNMENT_BYTES = 64  # a cache line, what OpenVINO's own tensors have

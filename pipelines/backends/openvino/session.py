@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,14 +11,14 @@ import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
+from ops import host
+from ops.contract import SamplingOps
+from pipelines.backends.config import read_max_context
 from pipelines.backends.errors import ModelError
-from pipelines.backends.head import LOGITS_INPUT, gather_logits
-from pipelines.backends.memory import CacheLayout, CacheMemory
-from pipelines.backends.paged import last_line, read_paged
+from pipelines.backends.openvino.head import LOGITS_INPUT, gather_logits
+from pipelines.backends.openvino.memory import CacheLayout, CacheMemory
+from pipelines.backends.openvino.paged import last_line, read_paged
 from pipelines.engine.feed import Step
-
-CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "seq_len", "seq_length", "n_ctx")
-"""Where config.json may say how many tokens the model was made for; the first that is there counts."""
 
 NO_LOGITS_AT = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
 
@@ -50,6 +49,8 @@ class OpenVINOSession:
     `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation export it, with its weights
     and config.json beside it.  Raises `ModelError`.
     """
+
+    ops: SamplingOps = host
 
     def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
         settings = settings or OpenVINOSettings()
@@ -145,19 +146,6 @@ def flat_blocks(
     np.cumsum(num_blocks, out=begins[1:])
     used = np.arange(table.shape[1]) < num_blocks[:, None]
     return table[used], begins
-
-
-def read_max_context(config: Path) -> int:
-    """How many tokens the model was made for, as its config.json says.  Raises `ModelError`."""
-    try:
-        fields = json.loads(config.read_text())
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{config} is needed for the model's context length: {error}") from error
-    for source in (fields, fields.get("text_config") or {}):
-        for name in CONTEXT_FIELDS:
-            if isinstance(source.get(name), int):
-                return source[name]
-    raise ModelError(f"{config} names no context length; add one of {', '.join(CONTEXT_FIELDS)}.")
 
 
 def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
