@@ -28,9 +28,13 @@ GAUGES = {
     "vllm:num_requests_running": "Sequences that take part in steps.",
     "vllm:num_requests_waiting": "Sequences that wait for a first or another turn.",
     "vllm:kv_cache_usage_perc": "Part of the cache blocks in use, 0 to 1.",
+    "vllm:num_requests_swapped": "Waiting sequences whose blocks lie in host memory.",
+    "vllm:cpu_cache_usage_perc": "Part of the host blocks for swapping in use, 0 to 1.",
 }
 COUNTERS = {
     "vllm:num_preemptions": "Sequences set back because blocks ran out.",
+    "braid:swapped_out_blocks": "Cache blocks moved to host memory.",
+    "braid:swapped_in_blocks": "Cache blocks moved back from host memory.",
     "vllm:prompt_tokens": "Prompt tokens computed or found in the prefix cache.",
     "vllm:generation_tokens": "Tokens generated.",
     "vllm:prefix_cache_queries": "Prompt tokens looked up in the prefix cache.",
@@ -46,6 +50,8 @@ FINISHED = "vllm:request_success"
 
 _PROGRESS = {
     "vllm:num_preemptions": "preemptions",
+    "braid:swapped_out_blocks": "swapped_out_blocks",
+    "braid:swapped_in_blocks": "swapped_in_blocks",
     "vllm:prompt_tokens": "prompt_tokens",
     "vllm:generation_tokens": "output_tokens",
     "vllm:prefix_cache_queries": "prefix_query_tokens",
@@ -103,6 +109,10 @@ def engine_load(model: str, engines: Sequence[Counts]) -> None:
     _child("vllm:num_requests_waiting", model).set(sum(counts.waiting for counts in engines))
     used = sum(counts.blocks_used for counts in engines)
     _child("vllm:kv_cache_usage_perc", model).set(used / max(1, blocks_total))
+    _child("vllm:num_requests_swapped", model).set(sum(counts.swapped for counts in engines))
+    host_total = sum(counts.host_blocks_total for counts in engines)
+    host_used = sum(counts.host_blocks_used for counts in engines)
+    _child("vllm:cpu_cache_usage_perc", model).set(host_used / max(1, host_total))
 
 
 def render() -> bytes:

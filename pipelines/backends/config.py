@@ -21,6 +21,8 @@ def read_config(config: Path) -> dict[str, Any]:
         fields = json.loads(config.read_text())
     except (OSError, ValueError) as error:
         raise ModelError(f"{config} is needed for the facts of the model: {error}") from error
+    if not isinstance(fields, dict):
+        raise ModelError(f"{config} holds no JSON object.")
     return fields | (fields.get("text_config") or {})
 
 

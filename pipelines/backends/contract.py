@@ -17,6 +17,7 @@ class DecoderSession(Protocol):
     `ops` is the arithmetic for what `run` gives.
     """
 
+    can_swap: bool  # whether `allocate` takes host blocks
     ops: SamplingOps
 
     block_tokens: int
@@ -24,12 +25,23 @@ class DecoderSession(Protocol):
     vocab_size: int
     max_context: int  # tokens, from the model's config.json
 
-    def allocate(self, num_blocks: int) -> None:
-        """Make the cache: exactly `num_blocks * block_bytes` bytes.  Called once, before `run`."""
+    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+        """Take what the largest step needs beside the cache; the bytes a cache may have by default.
+
+        Called once, before `allocate`.  A cache lies where the device's memory is, so its bytes are counted
+        there.
+        """
+
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+        """Make the cache: `num_blocks * block_bytes` bytes, and as many host blocks for swapping.
+
+        Called once, before `run`.  ValueError for host blocks where not `can_swap`.
+        """
 
     def run(self, step: Step) -> Any:
-        """Copy `step.copies`, write keys and values of the step's tokens, return float32[num_logits, vocab].
+        """Write keys and values of the step's tokens to the cache; give float32[num_logits, vocab].
 
+        Before the model runs: `step.swaps_out`, then `step.swaps_in`, then `step.copies`.
         The array lies where `ops` works on it: host memory, or a device's.  It is the caller's to change
         until the next `run`.  The GIL is released while it computes.
         """

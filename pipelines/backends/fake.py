@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ops import host
 from ops.blocks import context_slots, copy_blocks, slot_mapping
 from ops.contract import SamplingOps
+from pipelines.backends.host_memory import spare_bytes
 from pipelines.engine.feed import Step
 
 NEVER_WRITTEN = -1
@@ -25,6 +26,8 @@ LOGIT_RANGE = 12.0
 @dataclass(slots=True)
 class FakeSession:
     """A `DecoderSession` whose cache is int64[num_blocks, block_tokens] of the token ids themselves.
+
+    `host_cache` is the same for the host blocks.
 
     Each step takes `step_s` seconds at least, with the GIL released; one that computes the token `poison`
     raises RuntimeError after it has written to the cache, as a lost device would.
@@ -36,22 +39,28 @@ class FakeSession:
     step_s: float = 0.0
     poison: int | None = None
     num_steps: int = 0
+    can_swap: bool = True
     ops: SamplingOps = host
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
 
     @property
     def block_bytes(self) -> int:
         return self.block_tokens * 8
 
-    def allocate(self, num_blocks: int) -> None:
+    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+        return spare_bytes()
+
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         self.cache = np.full((num_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)
+        self.host_cache = np.full((num_host_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)
 
     def run(self, step: Step) -> NDArray[np.float32]:
         """float32[num_logits, vocab_size], spread over [0, LOGIT_RANGE); see `fake_logits`."""
         self.num_steps += 1
         if self.step_s:
             time.sleep(self.step_s)
-        copy_blocks(self.cache, step.copies)
+        self._move_blocks(step)
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
         self.cache.reshape(-1)[slots] = step.token_ids
         if self.poison is not None and (step.token_ids == self.poison).any():
@@ -64,6 +73,11 @@ class FakeSession:
 
     def close(self) -> None:
         self.allocate(0)
+
+    def _move_blocks(self, step: Step) -> None:
+        self.host_cache[step.swaps_out[:, 1]] = self.cache[step.swaps_out[:, 0]]
+        self.cache[step.swaps_in[:, 1]] = self.host_cache[step.swaps_in[:, 0]]
+        copy_blocks(self.cache, step.copies)
 
     def _context(self, step: Step, position: int) -> NDArray[np.int64]:
         """What the cache holds for the sequence of a packed position, up to that position."""

@@ -1,7 +1,7 @@
 """Which blocks hold which sequence's keys and values: lending, sharing, copy-on-write, reuse of prefixes.
 
-The lists in the sequences and the block tables in the rows are changed here and nowhere else.  Knows
-sequences and blocks; knows nothing of who should run.
+The blocks in the sequences and the block tables in the rows are changed here and nowhere else.  Knows
+sequences and blocks, and that they may be swapped; knows nothing of who should run.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 from pipelines.engine import prefix
 from pipelines.engine.blocks import BlockPool
-from pipelines.engine.policy import blocks_for
+from pipelines.engine.policy import blocks_for, may_swap_out
 from pipelines.engine.rows import Rows
 from pipelines.engine.sequence import Sequence, Slice
+from pipelines.engine.swapping import SwapSpace
 
 
 class Loan(NamedTuple):
@@ -27,16 +28,28 @@ class Loan(NamedTuple):
     replaced: int | None
 
 
+class Moves(NamedTuple):
+    """What a step moves before its model runs, in this order; each pair is (from, to)."""
+
+    swaps_out: list[tuple[int, int]]  # block, host block
+    swaps_in: list[tuple[int, int]]  # host block, block
+    copies: list[tuple[int, int]]  # block, block
+
+
 class Cache:
     """`num_blocks` blocks of `block_tokens` tokens, a hard bound: nothing is ever written elsewhere.
 
-    A block that a step writes to has one owner; only full, computed blocks have digests.
+    A block that a step writes to has one owner; only full, computed blocks have digests.  `num_host_blocks`
+    more lie in host memory, where sequences that were set aside keep what they computed.
     """
 
-    def __init__(self, num_blocks: int, block_tokens: int, rows: Rows, reuse_prefixes: bool) -> None:
+    def __init__(
+        self, num_blocks: int, block_tokens: int, rows: Rows, reuse_prefixes: bool, num_host_blocks: int = 0
+    ) -> None:
         self.block_tokens = block_tokens
         self.reuse_prefixes = reuse_prefixes
         self.pool = BlockPool(num_blocks)
+        self.swap = SwapSpace(num_host_blocks)
         self.rows = rows
 
     def shortage(self, slices: Many[Slice]) -> int:
@@ -53,19 +66,24 @@ class Cache:
         return needed - self.pool.num_free
 
     @contextmanager
-    def reserve(self, slices: Many[Slice]) -> Iterator[list[tuple[int, int]]]:
+    def reserve(self, slices: Many[Slice]) -> Iterator[Moves]:
         """Lend every slice the blocks that it will write to; all are given back if the body raises.
 
-        Yields the copies, (source, target) blocks, to be made before anything is written.  Needs
-        `shortage(slices) <= 0`.
+        Yields what must be moved before anything is written.  Needs `shortage(slices) <= 0`.  If the body
+        raises, who should have been swapped out will be computed again; who should have been swapped in
+        keeps its host blocks.
         """
         loans: list[Loan] = []
         try:
-            yield self._lend(slices, loans)
+            copies = self._lend(slices, loans)
+            yield Moves(self.swap.swaps_out(), self.swap.swaps_in(), copies)
         except BaseException:
             for loan in reversed(loans):
                 self._give_back(loan)
+            for sequence in list(self.swap.leaving):
+                self.release(sequence)
             raise
+        self.swap.settle()
 
     def match(self, sequence: Sequence) -> list[int]:
         """The longest chain of blocks that hold the sequence's first tokens, all but one at most."""
@@ -93,12 +111,17 @@ class Cache:
         )
 
     def adopt(self, sequence: Sequence, blocks: list[int]) -> None:
-        """Begin a sequence that owns nothing on `blocks`, which hold its first tokens."""
+        """Begin a sequence that owns no block on `blocks`, which hold its first tokens.
+
+        What its host blocks hold beyond them counts as cached: the step that gives it blocks brings it.
+        """
         for block in blocks:
             self.pool.share(block)
         sequence.blocks = list(blocks)
-        sequence.num_cached = len(blocks) * self.block_tokens
         sequence.num_remembered = len(blocks)
+        self.swap.swap_in(sequence, len(blocks))
+        if not sequence.host_blocks:
+            sequence.num_cached = len(blocks) * self.block_tokens
         self.rows.set_blocks(sequence.row, blocks)
         self.rows.num_past[sequence.row] = sequence.num_cached
 
@@ -121,12 +144,27 @@ class Cache:
                 self.pool.register(sequence.blocks[index], sequence.digests[index])
             sequence.num_remembered = full
 
+    def set_aside(self, sequence: Sequence) -> bool:
+        """Take its blocks from a sequence that must wait; whether the host keeps what it has computed."""
+        num_blocks = len(sequence.blocks)
+        if sequence.host_blocks or may_swap_out(sequence.num_cached, num_blocks, self.swap.num_free):
+            self.swap.swap_out(sequence)
+            self._release_blocks(sequence)
+        else:
+            self.release(sequence)
+        return bool(sequence.host_blocks)
+
     def release(self, sequence: Sequence) -> None:
-        """Take everything from a sequence; the end of its context is the first to be forgotten."""
+        """Take everything from a sequence."""
+        self._release_blocks(sequence)
+        self.swap.drop(sequence)
+        sequence.num_cached = 0
+
+    def _release_blocks(self, sequence: Sequence) -> None:
+        """The end of a context is the first to be forgotten."""
         for block in reversed(sequence.blocks):
             self.pool.release(block)
         sequence.blocks = []
-        sequence.num_cached = 0
         sequence.num_remembered = 0
 
     def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:

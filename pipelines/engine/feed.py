@@ -5,7 +5,7 @@ Knows token ids, blocks and rows; knows nothing of text, YAML, files or devices.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from pipelines.sampling.rows import SamplingRows
 
 
+def no_pairs() -> NDArray[np.int32]:
+    """int32[0, 2]: nothing to move."""
+    return np.empty((0, 2), np.int32)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one model call computes: `num_seqs` sequences of 1 or more new tokens each, without padding.
@@ -27,6 +32,10 @@ class Step:
     `num_past[i] + starts[i+1] - starts[i] <= num_blocks[i] * block_tokens`.
     Logits are computed only for the packed positions `logits_at` (one may stand there several times when
     a prompt is shared by n > 1 choices); logit row `j` belongs to persistent row `logits_rows[j]`.
+
+    Whole blocks move before the model runs: all of `swaps_out`, then all of `swaps_in`, then all of `copies`.
+    That order counts: what is swapped out makes room for the other moves and for the new tokens.  Apart from
+    that, a target stands in no other pair; host blocks that are filled are not read.
     """
 
     token_ids: NDArray[np.int64]  # [num_tokens]
@@ -38,8 +47,10 @@ class Step:
     max_context: int  # max(num_past + new tokens)
     logits_at: NDArray[np.int64]  # [num_logits], positions in token_ids
     logits_rows: NDArray[np.int32]  # [num_logits], persistent rows (index of SamplingRows)
-    copies: NDArray[np.int32]  # [num_copies, 2]: (source, target) blocks to copy before the model runs
+    copies: NDArray[np.int32]  # [num_copies, 2]: (source, target) blocks
     sampling: SamplingRows  # per-row sampling parameters and state; index with logits_rows
+    swaps_out: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (block, host block)
+    swaps_in: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (host block, block)
 
     @property
     def num_seqs(self) -> int:

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from pipelines.engine import prefix
 from pipelines.engine.loop import Engine
+from pipelines.engine.policy import blocks_for
 from pipelines.engine.rows import Rows
 from pipelines.engine.sequence import NO_ROW, Sequence
+from pipelines.engine.swapping import SwapSpace
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +25,9 @@ class SequenceState:
     num_prompt: int
     num_cached: int
     blocks: list[int]
+    host_blocks: list[int]
+    leaving: list[int] | None  # blocks that hold what its host blocks are to hold; None: nothing is to move
+    arriving: int | None  # blocks found on the device, the rest is to be swapped in; None: nothing is
     row: int
     root: bytes
     table: list[int]
@@ -32,13 +37,19 @@ class SequenceState:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An engine between two steps; `followers` wait for a leader's prompt, `num_live` are all unfinished."""
+    """An engine between two steps.
+
+    `followers` wait for a leader's prompt, `num_live` are all unfinished, `num_moving` are to be swapped.
+    """
 
     block_tokens: int
     references: list[int]
     free_blocks: list[int]
     digest_of: dict[int, bytes]
     block_of: dict[bytes, int]
+    num_host_blocks: int
+    free_host_blocks: list[int]
+    num_moving: int
     num_rows: int
     free_rows: list[int]
     max_context: int
@@ -50,9 +61,9 @@ class Snapshot:
 
 def snapshot(engine: Engine) -> Snapshot:
     """A copy: later steps do not change it."""
-    pool, scheduler, rows = engine.cache.pool, engine.scheduler, engine.rows
-    running = [_state(sequence, rows) for sequence in scheduler.running]
-    waiting = [_state(sequence, rows) for sequence in scheduler.waiting]
+    pool, swap, scheduler, rows = engine.cache.pool, engine.cache.swap, engine.scheduler, engine.rows
+    running = [_state(sequence, rows, swap) for sequence in scheduler.running]
+    waiting = [_state(sequence, rows, swap) for sequence in scheduler.waiting]
     leaders = [*scheduler.running, *scheduler.waiting]
     return Snapshot(
         block_tokens=engine.cache.block_tokens,
@@ -60,17 +71,20 @@ def snapshot(engine: Engine) -> Snapshot:
         free_blocks=list(pool.free),
         digest_of=dict(pool.digest_of),
         block_of=dict(pool.block_of),
+        num_host_blocks=swap.num_blocks,
+        free_host_blocks=list(swap.free),
+        num_moving=len(swap.leaving) + len(swap.arriving),
         num_rows=len(rows.num_blocks),
         free_rows=list(rows.free),
         max_context=engine.limits.max_context,
         running=running,
         waiting=waiting,
-        followers=[_state(follower, rows) for leader in leaders for follower in leader.followers],
+        followers=[_state(follower, rows, swap) for leader in leaders for follower in leader.followers],
         num_live=engine.num_live,
     )
 
 
-def _state(sequence: Sequence, rows: Rows) -> SequenceState:
+def _state(sequence: Sequence, rows: Rows, swap: SwapSpace) -> SequenceState:
     row = sequence.row
     seated = row != NO_ROW
     return SequenceState(
@@ -80,6 +94,9 @@ def _state(sequence: Sequence, rows: Rows) -> SequenceState:
         num_prompt=sequence.num_prompt,
         num_cached=sequence.num_cached,
         blocks=list(sequence.blocks),
+        host_blocks=list(sequence.host_blocks),
+        leaving=swap.leaving.get(sequence),
+        arriving=swap.arriving.get(sequence),
         row=row,
         root=sequence.root,
         table=rows.block_table[row, : rows.num_blocks[row]].tolist() if seated else [],
@@ -92,11 +109,12 @@ def violations(state: Snapshot) -> list[str]:
     """Every broken promise, in words; [] when all hold."""
     return [
         *_block_violations(state),
+        *_host_violations(state),
         *_row_violations(state),
         *_queue_violations(state),
         *(line for sequence in state.running for line in _running_violations(sequence, state)),
-        *(line for sequence in state.waiting for line in _idle_violations(sequence)),
-        *(line for sequence in state.followers for line in _idle_violations(sequence)),
+        *(line for sequence in state.waiting for line in _waiting_violations(sequence, state)),
+        *(line for sequence in state.followers for line in _following_violations(sequence)),
     ]
 
 
@@ -112,6 +130,16 @@ def _block_violations(state: Snapshot) -> Iterator[str]:
             yield f"block {block} has {references} references and is {'' if block in free else 'not '}free"
     if {block: digest for digest, block in state.block_of.items()} != state.digest_of:
         yield "the digests of blocks and the blocks of digests disagree"
+
+
+def _host_violations(state: Snapshot) -> Iterator[str]:
+    everyone = [*state.running, *state.waiting, *state.followers]
+    owned = [block for sequence in everyone for block in sequence.host_blocks]
+    if sorted(owned + state.free_host_blocks) != list(range(state.num_host_blocks)):
+        yield f"host blocks {sorted(owned)} are owned and {sorted(state.free_host_blocks)} free"
+    moving = [(s.leaving is not None) + (s.arriving is not None) for s in everyone]
+    if sum(moving) != state.num_moving:
+        yield f"{state.num_moving} sequences are to be swapped, but {sum(moving)} are live"
 
 
 def _row_violations(state: Snapshot) -> Iterator[str]:
@@ -130,7 +158,7 @@ def _queue_violations(state: Snapshot) -> Iterator[str]:
 
 def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[str]:
     num_tokens, num_cached = len(sequence.token_ids), sequence.num_cached
-    room = len(sequence.blocks) * state.block_tokens
+    room = max(len(sequence.blocks), len(sequence.host_blocks)) * state.block_tokens
     if sequence.row == NO_ROW:
         yield f"{sequence.name} runs without a row"
     if not num_cached < num_tokens < max(state.max_context, sequence.num_prompt + 1):
@@ -141,6 +169,11 @@ def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[st
         yield f"{sequence.name} owns blocks {sequence.blocks}, its row says {sequence.table}"
     if (sequence.num_past, sequence.last_token) != (num_cached, sequence.token_ids[-1]):
         yield f"{sequence.name} has {num_cached} tokens cached and its row another past or another last token"
+    if sequence.leaving is not None:
+        yield f"{sequence.name} runs and is to be swapped out"
+    if sequence.arriving != (len(sequence.blocks) if sequence.host_blocks else None):
+        host_blocks = sequence.host_blocks
+        yield f"{sequence.name} owns host blocks {host_blocks} and is swapped in behind {sequence.arriving}"
     yield from _digest_violations(sequence, state)
 
 
@@ -156,6 +189,17 @@ def _digest_violations(sequence: SequenceState, state: Snapshot) -> Iterator[str
             yield f"block {block} of {sequence.name} has a digest and is not full"
 
 
-def _idle_violations(sequence: SequenceState) -> Iterator[str]:
-    if sequence.blocks or sequence.num_cached:
-        yield f"{sequence.name} waits and owns blocks {sequence.blocks}, {sequence.num_cached} tokens cached"
+def _waiting_violations(sequence: SequenceState, state: Snapshot) -> Iterator[str]:
+    num_cached, num_host = sequence.num_cached, len(sequence.host_blocks)
+    if sequence.blocks or sequence.arriving is not None:
+        yield f"{sequence.name} waits and owns blocks {sequence.blocks}"
+    if num_host != blocks_for(num_cached, state.block_tokens) or num_cached >= len(sequence.token_ids):
+        yield f"{sequence.name} waits with {num_cached} tokens cached in {num_host} host blocks"
+    if sequence.leaving is not None and len(sequence.leaving) != num_host:
+        yield f"{sequence.name} leaves {len(sequence.leaving)} blocks for {num_host} host blocks"
+
+
+def _following_violations(sequence: SequenceState) -> Iterator[str]:
+    if sequence.blocks or sequence.host_blocks or sequence.num_cached:
+        blocks = sequence.blocks + sequence.host_blocks
+        yield f"{sequence.name} follows and owns blocks {blocks}, {sequence.num_cached} tokens cached"

@@ -54,7 +54,11 @@ class Engine:
 
     Not thread-safe: one thread calls everything.  `body` computes a step: model, then sampler.  A step is a
     transaction: nothing of it is visible before `commit`, and when `body` raises, its blocks go back, its
-    own sequences end with an error, and the next `step` runs as if they had never been there.
+    own sequences end with an error, and the next `step` runs as if they had never been there.  Sequences
+    that it should have swapped out are not its own: they go on, and are computed again.
+
+    `num_host_blocks` blocks in host memory take what preempted sequences have computed; without room there
+    it is computed again.
     """
 
     def __init__(
@@ -66,10 +70,11 @@ class Engine:
         vocab_size: int,
         max_context: int,
         eos_token_ids: frozenset[int],
+        num_host_blocks: int = 0,
     ) -> None:
         self.limits = Limits(settings.max_sequences, vocab_size, max_context, num_blocks * block_tokens)
         self.rows = Rows(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
-        self.cache = Cache(num_blocks, block_tokens, self.rows, settings.reuse_prefixes)
+        self.cache = Cache(num_blocks, block_tokens, self.rows, settings.reuse_prefixes, num_host_blocks)
         self._sampling = SamplingRows(settings.max_sequences, vocab_size)
         self._totals = Counts()
         self.scheduler = Scheduler(settings, self.cache, self.rows, self._sampling, self._totals)
@@ -129,13 +134,16 @@ class Engine:
 
     def counts(self) -> Counts:
         """What is held now and what was done so far; the caller's own copy."""
-        pool, running = self.cache.pool, self.rows.num_taken
+        pool, swap, running = self.cache.pool, self.cache.swap, self.rows.num_taken
         return replace(
             self._totals,
             running=running,
             waiting=self.num_live - running,
+            swapped=sum(len(sequence.group) for sequence in self.scheduler.waiting if sequence.host_blocks),
             blocks_used=pool.num_blocks - pool.num_free,
             blocks_total=pool.num_blocks,
+            host_blocks_used=swap.num_blocks - swap.num_free,
+            host_blocks_total=swap.num_blocks,
         )
 
     def step(self) -> list[Output]:
@@ -145,8 +153,8 @@ class Engine:
         if not plan.slices:
             return outputs
         try:
-            with self.cache.reserve(plan.slices) as copies:
-                step = pack(plan, self.rows, copies, self._sampling)
+            with self.cache.reserve(plan.slices) as moves:
+                step = pack(plan, self.rows, moves, self._sampling)
                 sampled = self._run(step)
         except Exception as error:
             self._totals.failed_steps += 1
@@ -163,6 +171,8 @@ class Engine:
         """Record what the step computed; the first moment at which anything of it can be seen."""
         self._totals.steps += 1
         self._totals.step_tokens += step.num_tokens
+        self._totals.swapped_out_blocks += len(step.swaps_out)
+        self._totals.swapped_in_blocks += len(step.swaps_in)
         self.rows.num_past[plan.rows()] = step.num_past + np.diff(step.starts)
         self.rows.last_token[step.logits_rows] = sampled.token_ids
         chosen = zip(sampled.token_ids.tolist(), sampled.logprobs or repeat(None), strict=False)

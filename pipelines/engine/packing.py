@@ -9,14 +9,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.engine.feed import Step
+from pipelines.engine.cache import Moves
+from pipelines.engine.feed import Step, no_pairs
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan
 from pipelines.engine.sequence import Slice
 from pipelines.sampling.rows import SamplingRows
 
 
-def pack(plan: Plan, rows: Rows, copies: list[tuple[int, int]], sampling: SamplingRows) -> Step:
+def pack(plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows) -> Step:
     """The step of `plan`, whose blocks are reserved.  Its arrays are its own: rows may change."""
     row_of = plan.rows()
     prompts = plan.slices[plan.num_decoding :]
@@ -37,9 +38,15 @@ def pack(plan: Plan, rows: Rows, copies: list[tuple[int, int]], sampling: Sampli
         max_context=int((num_past + counts).max()),
         logits_at=logits_at,
         logits_rows=logits_rows,
-        copies=np.array(copies, np.int32).reshape(-1, 2),
+        copies=_pairs(moves.copies),
         sampling=sampling,
+        swaps_out=_pairs(moves.swaps_out),
+        swaps_in=_pairs(moves.swaps_in),
     )
+
+
+def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:
+    return np.array(pairs, np.int32) if pairs else no_pairs()
 
 
 def _token_ids(prompts: list[Slice], decoding: NDArray[np.int64]) -> NDArray[np.int64]:

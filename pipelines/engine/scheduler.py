@@ -47,9 +47,9 @@ def by_age(sequence: Sequence) -> int:
 class Scheduler:
     """`running + waiting` is always sorted by arrival: the oldest run, the youngest is preempted.
 
-    Running sequences have rows and blocks, waiting ones neither.  Admission follows the queue without
-    overtaking, so whoever waits is next some day; the oldest that runs is never preempted and gets tokens
-    in every step, so that day comes.
+    Running sequences have rows and blocks, waiting ones neither; what those had computed before they were
+    preempted may lie in host memory.  Admission follows the queue without overtaking, so whoever waits is
+    next some day; the oldest that runs is never preempted and gets tokens in every step, so that day comes.
     """
 
     settings: EngineSettings
@@ -89,6 +89,7 @@ class Scheduler:
             sequence.leader.followers.remove(sequence)
         elif sequence.followers:
             self._promote(sequence)
+        self.cache.release(sequence)
         self._unseat(sequence)
 
     def _share_out(self) -> list[Slice]:
@@ -154,12 +155,13 @@ class Scheduler:
             self.counts.prefix_hit_tokens += sequence.num_cached
 
     def _preempt(self, sequence: Sequence) -> None:
-        """Back to the queue with its followers; the tokens are kept and will be computed again."""
+        """Back to the queue with its followers; what is not swapped out will be computed again."""
+        self.counts.preemptions += 1
+        self.counts.swap_preemptions += self.cache.set_aside(sequence)
         self._unseat(sequence)
         for follower in sequence.followers:
             self._give_row(follower)
         self.add(sequence)
-        self.counts.preemptions += 1
 
     def _promote(self, leader: Sequence) -> None:
         """The first follower takes the leader's place, with what the leader has computed."""
@@ -168,10 +170,11 @@ class Scheduler:
         for other in others:
             other.leader = heir
         if leader.row == NO_ROW:
-            heir.leader = None
+            heir.leader, heir.num_reused, heir.num_cached = None, leader.num_reused, leader.num_cached
             self.add(heir)
         else:
             self._inherit(leader, heir)
+        self.cache.swap.hand_over(leader, heir)
 
     def _inherit(self, leader: Sequence, follower: Sequence) -> None:
         follower.leader = None
@@ -183,7 +186,6 @@ class Scheduler:
         queue = self.waiting if sequence.row == NO_ROW else self.running
         if sequence in queue:  # followers stand in none
             queue.remove(sequence)
-        self.cache.release(sequence)
         self._give_row(sequence)
 
     def _give_row(self, sequence: Sequence) -> None:

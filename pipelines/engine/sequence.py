@@ -23,7 +23,9 @@ class Sequence:
     0 < num_prompt <= len(token_ids) and 0 <= num_cached < len(token_ids) while it runs or waits.
     Tokens [0, num_cached) have keys and values in the cache: num_cached <= len(blocks) * block_tokens.
     Tokens [num_cached, len) are pending: a prompt before its first token, one token while decoding, and
-    all of them again after a preemption.  num_remembered * block_tokens <= num_cached.
+    all of them again after a preemption that gave up what was computed.  After one that swapped it out,
+    they are in `host_blocks` until the step that swaps them in is through.
+    num_remembered * block_tokens <= num_cached.
 
     `followers` are the other choices of the same prompt.  Until the prompt is computed they have rows when
     their leader has one, own no blocks, and stand in no queue; then they fork off and run on their own.
@@ -43,6 +45,7 @@ class Sequence:
     num_reused: int | None = None  # prompt tokens found in the cache at the first admission
     row: int = NO_ROW
     blocks: list[int] = field(default_factory=list)
+    host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
     digests: list[bytes] = field(default_factory=list)  # of its first full blocks
     followers: list[Sequence] = field(default_factory=list)
     leader: Sequence | None = None

@@ -1,7 +1,7 @@
 """The model node: one exported decoder, run once per step.
 
-Knows which engine opens which file; knows nothing of caches, batches or text.  Imported by workers too, to
-check graphs, so an engine is imported only when a file is opened.
+Knows which engine opens which file on which device; knows nothing of caches, batches or text.  Imported by
+workers too, to check graphs, so an engine is imported only when a file is opened.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
     from pipelines.build import Resources
 
+DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
+
 
 class Model(Node):
     """Keys and values of the step's tokens into the cache, logits of the sampled positions out."""
@@ -29,11 +31,14 @@ class Model(Node):
     session: DecoderSession
 
     class Config(NodeConfig):
-        path: FilePath = Field(description="an exported decoder: openvino_model.xml")
+        path: FilePath = Field(description="an exported decoder: openvino_model.xml or model.onnx")
         device: str = Field(
-            default="cpu", pattern=r"^(cpu|gpu(\.\d+)?|fake)$", description="cpu, gpu (Intel) or fake (tests)"
+            default="cpu", pattern=DEVICES, description="cpu, cuda:0, gpu (Intel) or fake (tests)"
         )
-        kv_cache: Literal["f32", "f16", "bf16", "u8", "i8", "u4"] | None = Field(
+        engine: Literal["openvino", "onnxruntime"] | None = Field(
+            default=None, description="what runs a model.onnx on cpu; default: openvino"
+        )
+        kv_cache: Literal["f32", "f16", "bf16", "u8", "i8", "u4", "f8"] | None = Field(
             default=None, description="element type of the cache; default: the device's choice"
         )
         precision: Literal["f32", "bf16", "f16"] | None = Field(
@@ -42,7 +47,10 @@ class Model(Node):
         threads: int | None = Field(default=None, ge=1, description="default: every core")
 
     def load(self, resources: Resources) -> None:
-        self.session = resources.shared(open_session, self.folder / self.config.path, self.config)
+        config = self.config
+        if resources.device is not None:
+            config = config.model_copy(update={"device": resources.device})
+        self.session = resources.shared(open_session, self.folder / config.path, config)
 
     def run(self, step: Step) -> Logits:
         return Logits(self.session.run(step), step, self.session.ops)
@@ -52,12 +60,25 @@ class Model(Node):
 
 
 def open_session(path: Path, config: Model.Config) -> DecoderSession:
-    """The session for a file, by its kind and device.  Raises `ModelError`."""
-    kind = "fake" if config.device == "fake" else path.suffix
-    if kind not in OPENERS:
-        kinds = ", ".join(one for one in OPENERS if one.startswith("."))
-        raise ModelError(f"{path.name}: decoders are opened from {kinds}. {EXPORT_ADVICE}")
-    return OPENERS[kind](path, config)
+    """The session for a file, by its kind, device and engine.  Raises `ModelError`."""
+    if config.device == "fake":
+        return _open_fake(path, config)
+    engines = ENGINES.get(path.suffix)
+    if engines is None:
+        raise ModelError(f"{path.name}: decoders are opened from {', '.join(ENGINES)}. {EXPORT_ADVICE}")
+    kind = "cuda" if config.device.startswith("cuda") else config.engine or next(iter(engines))
+    if kind == "cuda" and config.engine == "openvino":
+        raise ModelError(f"device {config.device} is run by onnxruntime; take `engine: openvino` out.")
+    if kind not in engines:
+        raise ModelError(f"{path.name}: {_LACKS[kind]}")
+    return engines[kind](path, config)
+
+
+_LACKS = {
+    "cuda": "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16.",
+    "onnxruntime": "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx.",
+}
+"""What an engine would have needed that a file is not."""
 
 
 def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
@@ -67,17 +88,37 @@ def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
     return OpenVINOSession(path, settings)
 
 
+def _open_onnxruntime(path: Path, config: Model.Config) -> DecoderSession:
+    _refuse(config, "engine onnxruntime on cpu", "kv_cache", "precision")
+    from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+
+    return OnnxCpuSession(path, OnnxCpuSettings(threads=config.threads))
+
+
+def _open_cuda(path: Path, config: Model.Config) -> DecoderSession:
+    _refuse(config, f"device {config.device}", "precision", "threads")
+    from pipelines.backends.onnx.cuda import open_cuda
+
+    _, _, number = config.device.partition(":")
+    return open_cuda(path, int(number or 0), config.kv_cache)
+
+
 def _open_fake(path: Path, config: Model.Config) -> DecoderSession:
+    _refuse(config, "device fake", "kv_cache", "precision", "threads", "engine")
     from pipelines.backends.fake import FakeSession
 
-    unused = [name for name in ("kv_cache", "precision", "threads") if getattr(config, name) is not None]
-    if unused:
-        raise ModelError(f"device fake has no {', '.join(unused)}.")
     return FakeSession(**json.loads(path.read_text()))
 
 
-OPENERS: dict[str, Callable[[Path, Model.Config], DecoderSession]] = {
-    ".xml": _open_openvino,
-    "fake": _open_fake,
+def _refuse(config: Model.Config, what: str, *names: str) -> None:
+    """Raise `ModelError` when a setting is named that `what` does not have."""
+    unused = [name for name in names if getattr(config, name) is not None]
+    if unused:
+        raise ModelError(f"{what} has no {', '.join(unused)}.")
+
+
+ENGINES: dict[str, dict[str, Callable[[Path, Model.Config], DecoderSession]]] = {
+    ".xml": {"openvino": _open_openvino},
+    ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
 }
-"""File suffix (or the device `fake`) → what opens it."""
+"""File suffix → engine → what opens it; the first engine is the default on cpu."""

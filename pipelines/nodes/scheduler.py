@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig
@@ -26,10 +25,10 @@ if TYPE_CHECKING:
     from pipelines.engine.loop import Engine
     from pipelines.pipeline import Call
 
-FREE_MEMORY_SHARE = 0.4
-"""Part of the free memory that a cache takes when the graph names no `memory_gb`."""
-MAX_DEFAULT_BYTES = 8 << 30
-"""What a cache takes at most when the graph names no `memory_gb`."""
+GIB = 1 << 30
+GENAI_CONFIG = "genai_config.json"
+END_TOKEN_FILES = ("generation_config.json", "config.json", GENAI_CONFIG)
+"""Files of a model that may name its end tokens; the last is onnxruntime-genai's."""
 
 
 class CacheConfig(NodeConfig):
@@ -37,6 +36,9 @@ class CacheConfig(NodeConfig):
 
     memory_gb: float | None = Field(default=None, gt=0, description="GiB; default: from free memory")
     reuse_prefixes: bool = Field(default=True, description="keep blocks of finished prompts for reuse")
+    swap_gb: float = Field(
+        default=0, ge=0, description="GiB of host memory for preempted sequences of a GPU; else recomputed"
+    )
 
 
 class Scheduler(Node):
@@ -103,9 +105,9 @@ class Scheduler(Node):
         from pipelines.engine.loop import Engine, EngineSettings
 
         sessions = body.sessions
-        num_blocks = self._num_blocks(sessions)
+        num_blocks, num_host_blocks = self._num_blocks(sessions), self._num_host_blocks(sessions)
         for session in sessions:
-            session.allocate(num_blocks)
+            session.allocate(num_blocks, num_host_blocks)
         target = sessions[-1]  # a draft model stands above the model it guesses for
         return Engine(
             body=body,
@@ -115,6 +117,7 @@ class Scheduler(Node):
                 reuse_prefixes=self.config.cache.reuse_prefixes,
             ),
             num_blocks=num_blocks,
+            num_host_blocks=num_host_blocks,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
             max_context=target.max_context,
@@ -124,11 +127,10 @@ class Scheduler(Node):
     def _num_blocks(self, sessions: list[DecoderSession]) -> int:
         """Blocks that fit the cache's bytes, and no more than all rows together can use."""
         block_bytes = sum(session.block_bytes for session in sessions)
+        limits = (self.config.max_step_tokens, self.config.max_sequences)
+        spare = min(session.reserve(*limits) for session in sessions)
         asked = self.config.cache.memory_gb
-        if asked is not None:
-            budget = int(asked * (1 << 30))
-        else:
-            budget = min(int(psutil.virtual_memory().available * FREE_MEMORY_SHARE), MAX_DEFAULT_BYTES)
+        budget = spare if asked is None else int(asked * GIB)
         useful = self.config.max_sequences * -(-sessions[-1].max_context // sessions[-1].block_tokens)
         num_blocks = min(budget // block_bytes, useful)
         if num_blocks < 1:
@@ -137,15 +139,29 @@ class Scheduler(Node):
             )
         return num_blocks
 
+    def _num_host_blocks(self, sessions: list[DecoderSession]) -> int:
+        """Blocks of host memory that preempted sequences may be moved to."""
+        swap_bytes = int(self.config.cache.swap_gb * GIB)
+        if swap_bytes and not all(session.can_swap for session in sessions):
+            raise ValueError(
+                "cache.swap_gb: this device's cache lies in host memory already; give memory_gb more instead"
+            )
+        return swap_bytes // sum(session.block_bytes for session in sessions)
+
 
 def end_token_ids(folder: Path, body: Body) -> frozenset[int]:
-    """The model's end tokens: those of generation_config.json and of config.json beside the model."""
+    """The model's end tokens: what the settings beside the model, or one folder above it, name so.
+
+    `onnx/model.onnx` has its settings in the folder above.
+    """
     paths = [getattr(line.config, name, None) for line in body.bindings for name in ("defaults", "path")]
-    beside = {folder / path for path in paths if path}
-    files = {file.with_name(name) for file in beside for name in ("generation_config.json", "config.json")}
+    named = [folder / path for path in paths if path]
+    places = {file.parent for file in named} | {file.parent.parent for file in named if file.parent != folder}
+    files = (place / name for place in places for name in END_TOKEN_FILES)
     return frozenset(token_id for file in files if file.is_file() for token_id in _eos(file))
 
 
-def _eos(config_path: Path) -> list[int]:
-    eos = json.loads(config_path.read_text()).get("eos_token_id")
+def _eos(settings: Path) -> list[int]:
+    fields = json.loads(settings.read_text())
+    eos = (fields.get("model", fields) if settings.name == GENAI_CONFIG else fields).get("eos_token_id")
     return eos if isinstance(eos, list) else [] if eos is None else [eos]

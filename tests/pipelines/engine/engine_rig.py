@@ -44,22 +44,33 @@ class Rig:
         eos_token_ids: frozenset[int] = frozenset(),
         reuse_prefixes: bool = True,
         poison: int | None = None,
+        num_host_blocks: int = 0,
     ) -> None:
         self.session = FakeSession(VOCAB_SIZE, block_tokens, max_context, poison=poison)
-        self.session.allocate(num_blocks)
+        self.session.allocate(num_blocks, num_host_blocks)
         settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes)
         self.before: Callable[[Step], None] = lambda step: None
+        self.after: Callable[[Step], None] = lambda step: None
         self.steps: list[Step] = []
         self.texts: dict[tuple[Hashable, int], Text] = {}
         self.engine = Engine(
-            self._body, settings, num_blocks, block_tokens, VOCAB_SIZE, max_context, eos_token_ids
+            self._body,
+            settings,
+            num_blocks,
+            block_tokens,
+            VOCAB_SIZE,
+            max_context,
+            eos_token_ids,
+            num_host_blocks,
         )
 
     def _body(self, step: Step) -> Sampled:
         check_step(step, self.engine.scheduler.settings.max_step_tokens, self.session)
         self.steps.append(step)
         self.before(step)
-        return sample(Logits(self.session.run(step), step))
+        logits = Logits(self.session.run(step), step)
+        self.after(step)
+        return sample(logits)
 
     def submit(
         self, key: Hashable, *prompts: list[int], n: int = 1, salt: str = "", **params: object
@@ -71,7 +82,7 @@ class Rig:
 
     def step(self) -> list[Output]:
         outputs = self.engine.step()
-        assert violations(snapshot(self.engine)) == []
+        self.check()
         for output in outputs:
             text = self.texts[output.key, output.choice]
             assert text.finish is None, f"{output} came after the end"
@@ -83,6 +94,14 @@ class Rig:
 
     def abort(self, key: Hashable, choice: int | None = None) -> None:
         self.engine.abort(key, choice)
+        self.check()
+
+    def preempt(self) -> None:
+        """Set the youngest back between two steps, as if blocks had run out."""
+        self.engine.scheduler._preempt(self.engine.scheduler.running[-1])
+        self.check()
+
+    def check(self) -> None:
         assert violations(snapshot(self.engine)) == []
 
     def run(self, max_steps: int = 3000) -> None:
@@ -92,7 +111,8 @@ class Rig:
                 break
             self.step()
         counts = self.engine.counts()
-        assert (counts.running, counts.waiting, counts.blocks_used) == (0, 0, 0)
+        assert (counts.running, counts.waiting, counts.swapped) == (0, 0, 0)
+        assert (counts.blocks_used, counts.host_blocks_used) == (0, 0)
         assert self.engine.step() == []
 
 
@@ -110,11 +130,28 @@ def check_step(step: Step, max_step_tokens: int, session: FakeSession) -> None:
     )
     assert (step.positions == within).all()
     assert len(np.unique(step.logits_rows)) == step.num_logits
-    assert not set(step.copies[:, 0].tolist()) & set(step.copies[:, 1].tolist())
+    check_moves(step, session)
     for name in ("token_ids", "positions", "logits_at"):
         assert getattr(step, name).dtype == np.int64, name
-    for name in ("starts", "num_past", "block_table", "num_blocks", "logits_rows", "copies"):
+    for name in ("starts", "num_past", "block_table", "num_blocks", "logits_rows"):
         assert getattr(step, name).dtype == np.int32, name
+
+
+def check_moves(step: Step, session: FakeSession) -> None:
+    """What `Step` promises of the blocks that move before the model runs."""
+    for name, moves in (("out", step.swaps_out), ("in", step.swaps_in), ("copies", step.copies)):
+        assert moves.dtype == np.int32, name
+        assert moves.shape == (len(moves), 2), name
+        assert len(np.unique(moves[:, 1])) == len(moves), name
+    sources, targets = (set(step.copies[:, side].tolist()) for side in (0, 1))
+    arriving = set(step.swaps_in[:, 1].tolist())
+    assert not sources & targets
+    assert not arriving & (sources | targets)
+    assert not np.isin(step.swaps_out[:, 1], step.swaps_in[:, 0]).any()
+    blocks = [*sources, *targets, *arriving, *step.swaps_out[:, 0].tolist()]
+    host_blocks = [*step.swaps_out[:, 1].tolist(), *step.swaps_in[:, 0].tolist()]
+    assert all(0 <= block < len(session.cache) for block in blocks)
+    assert all(0 <= block < len(session.host_cache) for block in host_blocks)
 
 
 def alone(

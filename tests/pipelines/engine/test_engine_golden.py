@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
+import numpy as np
 import pytest
 from engine_rig import VOCAB_SIZE, Rig, Text, alone
 
@@ -12,7 +13,7 @@ from pipelines.engine.counts import Counts
 from pipelines.sampling.params import SamplingParams
 
 EOS = frozenset({3, 5})
-NUM_SCHEDULES = 240
+NUM_SCHEDULES = 160
 
 
 @dataclass
@@ -25,12 +26,17 @@ class Wanted:
     salt: str
 
 
+def quiet(step: object) -> None:
+    """Nothing happens."""
+
+
 @dataclass
 class Schedule:
     """A random life of an engine: settings, arrivals and aborts, all drawn from one seed."""
 
     seed: int
     failing: bool = False
+    swapping: bool = False
     wanted: dict[int, Wanted] = field(default_factory=dict)
     gone: set[tuple[int, int]] = field(default_factory=set)
 
@@ -38,21 +44,23 @@ class Schedule:
         self.random = random.Random(self.seed)
         draw = self.random
         block_tokens = draw.choice([1, 2, 4, 8])
-        self.max_prompt, self.max_tokens = draw.choice([(12, 8), (40, 12), (60, 25)])
+        sizes = [(20, 30), (30, 40)] if self.swapping else [(12, 8), (40, 12), (60, 25)]
+        self.max_prompt, self.max_tokens = draw.choice(sizes)
         longest = -(-(self.max_prompt + self.max_tokens) // block_tokens)
-        max_sequences = draw.randint(1, 8)
+        max_sequences = draw.randint(3 if self.swapping else 1, 8)
         self.max_context = self.max_prompt + draw.randint(2, self.max_tokens)
         self.rig = Rig(
             max_sequences=max_sequences,
             max_step_tokens=max_sequences + draw.choice([1, 3, 8, 40]),
-            num_blocks=draw.randint(longest, longest * draw.choice([1, 2, 5])),
+            num_blocks=draw.randint(longest, longest * draw.choice([1, 2, 1 if self.swapping else 5])),
             block_tokens=block_tokens,
             max_context=self.max_context,
             eos_token_ids=EOS,
-            reuse_prefixes=draw.random() < 0.8,
+            reuse_prefixes=draw.random() < (0.5 if self.swapping else 0.8),
+            num_host_blocks=draw.choice([longest // 2, longest, 9 * longest]) if self.swapping else 0,
         )
         self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]
-        self.chance = draw.choice([0.1, 0.4, 0.9])
+        self.chance = draw.choice([0.4, 0.9] if self.swapping else [0.1, 0.4, 0.9])
 
     def ids(self, count: int) -> list[int]:
         return [self.random.randrange(VOCAB_SIZE) for _ in range(count)]
@@ -72,7 +80,7 @@ class Schedule:
     def params(self) -> SamplingParams:
         draw = self.random
         return SamplingParams(
-            max_tokens=draw.randint(1, self.max_tokens),
+            max_tokens=draw.randint(self.max_tokens // 2 if self.swapping else 1, self.max_tokens),
             min_tokens=draw.choice([0, 0, 3]),
             temperature=draw.choice([0.0, 1.0]),
             repetition_penalty=draw.choice([1.0, 1.0, 1.3]),
@@ -107,21 +115,31 @@ class Schedule:
                 key += 1
             if self.rig.texts and draw.random() < 0.03:
                 self.leave()
+            if self.swapping and self.rig.engine.scheduler.running and draw.random() < 0.05:
+                self.rig.preempt()
             self.step()
             assert len(self.rig.steps) < 5000, "no progress"
         self.rig.run()
         return self.rig.engine.counts()
 
     def step(self) -> None:
-        lost = self.failing and self.random.random() < 0.05
+        """One step; some are lost before or after the model ran, some are interrupted there."""
+        error: BaseException | None = None
+        if self.failing and self.random.random() < 0.07:
+            error = self.random.choice([RuntimeError("device lost"), KeyboardInterrupt()])
+        late = error is not None and self.random.random() < 0.5
 
         def lose(step: object) -> None:
-            if lost:
-                raise RuntimeError("device lost")
+            if error is not None:
+                raise error
 
-        self.rig.before = lose
-        outputs = self.rig.step()
-        assert {output.finish == "error" for output in outputs} <= {lost}
+        self.rig.before, self.rig.after = (quiet, lose) if late else (lose, quiet)
+        try:
+            outputs = self.rig.step()
+        except KeyboardInterrupt:
+            outputs = []
+            self.rig.check()
+        assert {output.finish == "error" for output in outputs} <= {isinstance(error, RuntimeError)}
 
     def check(self) -> None:
         for (key, choice), text in self.rig.texts.items():
@@ -141,9 +159,17 @@ def test_text_in_any_schedule_equals_text_alone(seed):
     schedule.check()
 
 
-@pytest.mark.parametrize("seed", range(1000, 1080))
+@pytest.mark.parametrize("seed", range(1000, 1060))
 def test_text_around_failing_steps_equals_text_alone(seed):
     schedule = Schedule(seed, failing=True)
+    schedule.run()
+    schedule.check()
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("seed", range(2000, 2050))
+def test_text_with_swapping_equals_text_alone(seed, failing):
+    schedule = Schedule(seed, failing=failing, swapping=True)
     schedule.run()
     schedule.check()
 
@@ -155,3 +181,14 @@ def test_the_schedules_meet_preemption_reuse_copies_and_eviction():
     assert sum(one.prefix_hit_tokens for one in counts) > 100
     assert sum(len(step.copies) for schedule in schedules for step in schedule.rig.steps) > 20
     assert any(schedule.gone for schedule in schedules)
+
+
+def test_the_swapping_schedules_swap_whole_contexts_parts_of_them_and_nothing():
+    schedules = [Schedule(seed, failing=True, swapping=True) for seed in range(2000, 2020)]
+    counts = [schedule.run() for schedule in schedules]
+    assert sum(one.swap_preemptions for one in counts) > 50
+    assert sum(one.preemptions - one.swap_preemptions for one in counts) > 50
+    num_in, num_out = (sum(getattr(one, f"swapped_{way}_blocks") for one in counts) for way in ("in", "out"))
+    assert 100 < num_in < num_out
+    steps = [step for schedule in schedules for step in schedule.rig.steps]
+    assert any(np.isin(step.swaps_out[:, 0], step.block_table).any() for step in steps)

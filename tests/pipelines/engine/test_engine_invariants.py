@@ -8,6 +8,7 @@ from copy import deepcopy
 import pytest
 from engine_rig import Rig
 
+from pipelines.engine.feed import Sampled
 from pipelines.engine.invariants import SequenceState, Snapshot, snapshot, violations
 
 
@@ -21,6 +22,41 @@ def sound() -> Snapshot:
     rig.submit("c", [1] * 5, n=2, max_tokens=50)
     rig.step()
     return snapshot(rig.engine)
+
+
+def swapped_out() -> Snapshot:
+    """One that runs, one that the next step is to swap out, one that an earlier step did, with a follower."""
+    rig = Rig(max_step_tokens=60, num_host_blocks=20)
+    for key in "ab":
+        rig.submit(key, [ord(key) % 90] * 18, max_tokens=50)
+    rig.submit("c", [7] * 40, n=2, max_tokens=50)
+    rig.step()
+    rig.preempt()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipelines.engine.scheduler.may_admit", lambda *numbers: False)
+        rig.step()
+    rig.preempt()
+    return snapshot(rig.engine)
+
+
+def swapped_in() -> Snapshot:
+    """One that runs, and one whose blocks are still on the host, for the step was interrupted."""
+    rig = Rig(max_step_tokens=60, num_host_blocks=20, reuse_prefixes=False)
+    for key in "ab":
+        rig.submit(key, [ord(key) % 90] * 18, max_tokens=50)
+    rig.step()
+    rig.preempt()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipelines.engine.scheduler.may_admit", lambda *numbers: False)
+        rig.step()
+    rig.engine._body = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        rig.engine.step()
+    return snapshot(rig.engine)
+
+
+def interrupt(step: object) -> Sampled:
+    raise KeyboardInterrupt
 
 
 def set_(sequence: SequenceState, name: str, value: object) -> None:
@@ -122,11 +158,61 @@ def lose_a_sequence(state: Snapshot) -> None:
     state.waiting.pop()
 
 
+def lose_a_host_block(state: Snapshot) -> None:
+    state.free_host_blocks.pop()
+
+
+def own_a_host_block_twice(state: Snapshot) -> None:
+    state.waiting[1].host_blocks[0] = state.waiting[0].host_blocks[0]
+
+
+def own_more_on_the_host_than_is_cached(state: Snapshot) -> None:
+    set_(state.waiting[0], "num_cached", state.waiting[0].num_cached - 4)
+
+
+def forget_what_is_to_be_swapped_out(state: Snapshot) -> None:
+    state.waiting[0].leaving.pop()  # type: ignore[union-attr]
+
+
+def swap_in_who_waits(state: Snapshot) -> None:
+    set_(state.waiting[1], "arriving", 0)
+
+
+def swap_who_is_gone(state: Snapshot) -> None:
+    object.__setattr__(state, "num_moving", state.num_moving + 1)
+
+
+def follow_with_host_blocks(state: Snapshot) -> None:
+    state.followers[0].host_blocks.append(state.free_host_blocks.pop())
+
+
+def swap_out_who_runs(state: Snapshot) -> None:
+    set_(state.running[1], "leaving", [])
+
+
+def forget_what_is_to_be_swapped_in(state: Snapshot) -> None:
+    set_(state.running[1], "arriving", None)
+
+
+def keep_host_blocks_for_ever(state: Snapshot) -> None:
+    state.running[0].host_blocks.append(state.free_host_blocks.pop())
+
+
 def test_a_sound_engine_breaks_nothing():
     state = sound()
     assert len(state.running) == 3
     assert state.waiting
     assert len(state.followers) == 2
+    assert violations(state) == []
+
+
+def test_an_engine_that_swaps_breaks_nothing():
+    state = swapped_out()
+    assert [len(sequence.host_blocks) for sequence in state.waiting] == [5, 6]
+    assert [sequence.leaving is None for sequence in state.waiting] == [False, True]
+    assert violations(state) == []
+    state = swapped_in()
+    assert [sequence.arriving for sequence in state.running] == [None, 0]
     assert violations(state) == []
 
 
@@ -152,13 +238,37 @@ def test_a_sound_engine_breaks_nothing():
         (give_a_digest_to_a_partial_block, "is not full"),
         (overtake, "order of arrival"),
         (wait_with_blocks, "waits and owns"),
-        (wait_with_cached_tokens, "waits and owns"),
-        (follow_with_blocks, "waits and owns"),
+        (wait_with_cached_tokens, "waits with 1 tokens cached in 0 host blocks"),
+        (follow_with_blocks, "follows and owns"),
         (lose_a_sequence, "are live"),
     ],
     ids=lambda value: value.__name__ if callable(value) else "",
 )
 def test_each_broken_promise_is_found(wreck: Callable[[Snapshot], None], words: str):
     state = deepcopy(sound())
+    wreck(state)
+    assert any(words in line for line in violations(state)), violations(state)
+
+
+@pytest.mark.parametrize(
+    ("begin", "wreck", "words"),
+    [
+        (swapped_out, lose_a_host_block, "host blocks"),
+        (swapped_out, own_a_host_block_twice, "host blocks"),
+        (swapped_out, own_more_on_the_host_than_is_cached, "tokens cached in 5 host blocks"),
+        (swapped_out, forget_what_is_to_be_swapped_out, "leaves 4 blocks for 5"),
+        (swapped_out, swap_in_who_waits, "waits and owns"),
+        (swapped_out, swap_who_is_gone, "are to be swapped, but 1 are live"),
+        (swapped_out, follow_with_host_blocks, "follows and owns"),
+        (swapped_in, swap_out_who_runs, "runs and is to be swapped out"),
+        (swapped_in, forget_what_is_to_be_swapped_in, "swapped in behind None"),
+        (swapped_in, keep_host_blocks_for_ever, "swapped in behind None"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_each_broken_promise_of_swapping_is_found(
+    begin: Callable[[], Snapshot], wreck: Callable[[Snapshot], None], words: str
+):
+    state = deepcopy(begin())
     wreck(state)
     assert any(words in line for line in violations(state)), violations(state)

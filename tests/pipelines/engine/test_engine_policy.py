@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.engine.policy import EngineSettings, blocks_for, may_admit, split_budget
+from pipelines.engine.policy import (
+    MIN_SWAP_TOKENS,
+    EngineSettings,
+    blocks_for,
+    may_admit,
+    may_swap_out,
+    split_budget,
+)
 
 
 def test_decoding_sequences_get_one_token_each_whatever_stands_before_them():
@@ -37,6 +44,17 @@ def test_admission_leaves_one_block_for_each_that_runs():
 
 def test_a_lone_sequence_may_take_every_block():
     assert may_admit(needed=8, promised=0, num_running=0, free=8)
+
+
+def test_what_fits_the_host_is_swapped_out():
+    assert may_swap_out(num_tokens=100, num_blocks=7, free=7)
+    assert not may_swap_out(num_tokens=100, num_blocks=7, free=6)
+
+
+def test_what_is_quickly_computed_again_is_not_swapped_out():
+    assert may_swap_out(MIN_SWAP_TOKENS, num_blocks=1, free=9)
+    assert not may_swap_out(MIN_SWAP_TOKENS - 1, num_blocks=1, free=9)
+    assert not may_swap_out(num_tokens=0, num_blocks=0, free=9)
 
 
 @pytest.mark.parametrize(("num_tokens", "num_blocks"), [(0, 0), (1, 1), (4, 1), (5, 2)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -25,6 +26,21 @@ def test_it_is_a_decoder_session():
     assert session.block_bytes * 3 == session.cache.nbytes  # type: ignore[attr-defined]
     assert session.describe()["device"] == "fake"
     session.close()
+
+
+def test_blocks_move_out_then_in_then_are_copied():
+    session, rig = session_after_a_prompt()
+    session.allocate(5, 2)
+    session.cache[:] = np.arange(5)[:, None]
+    moves = {"swaps_out": [[0, 1]], "swaps_in": [[1, 2], [0, 0]], "copies": [[3, 4]]}
+    arrays = {name: np.array(pairs, np.int32) for name, pairs in moves.items()}
+    session._move_blocks(dataclasses.replace(rig.steps[0], **arrays))
+    assert session.host_cache[:, 0].tolist() == [-1, 0]
+    assert session.cache[:, 0].tolist() == [-1, 1, 0, 3, 3]
+
+
+def test_a_cache_may_take_part_of_the_free_memory():
+    assert 0 < FakeSession().reserve(512, 64) <= 8 << 30
 
 
 def test_logits_come_from_the_cache_and_not_from_the_step():
