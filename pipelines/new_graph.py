@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-MODEL_FILES = {"openvino": "openvino_model.xml", "onnx": "model.onnx"}
-"""Kind of export → its model file, in the order of preference."""
-BESIDE = ("tokenizer.json", "config.json")
-"""What must lie beside the model file."""
+MODEL_FILES = {"openvino_model.xml": "openvino", "model.onnx": "onnx", "onnx/model.onnx": "onnx"}
+"""Model file → kind of export, in the order of preference.  Exports for browsers keep their graphs apart."""
+TOKENIZER = "tokenizer.json"
+CONFIGS = ("config.json", "genai_config.json")
+"""What describes the model: transformers' file, or onnxruntime-genai's where that is missing."""
 PLACES = (".", "model")
 """Where an export may lie in a model's folder."""
 GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
@@ -31,6 +32,7 @@ class Export:
     """An exported model: `place` is its folder, `prefix` is what its files' names begin with in a graph."""
 
     kind: str
+    model: str
     place: Path
     prefix: str
 
@@ -49,11 +51,11 @@ def find_export(folder: Path) -> Export | None:
     """The export in `folder` or in its subfolder `model`."""
     for place in PLACES:
         where = folder / place
-        if not all((where / name).is_file() for name in BESIDE) or not _generates(where):
+        if not (where / TOKENIZER).is_file() or not _generates(where):
             continue
-        for kind, name in MODEL_FILES.items():
+        for name, kind in MODEL_FILES.items():
             if (where / name).is_file():
-                return Export(kind, where, "" if place == "." else f"{place}/")
+                return Export(kind, name, where, "" if place == "." else f"{place}/")
     return None
 
 
@@ -64,10 +66,12 @@ def new_graph(folder: Path) -> str:
     """
     export = find_export(folder)
     if export is None:
-        wanted = " or ".join(MODEL_FILES.values())
-        raise ValueError(f"{folder} holds no exported language model: {wanted} beside {' and '.join(BESIDE)}")
+        wanted, configs = " or ".join(MODEL_FILES), " or ".join(CONFIGS)
+        raise ValueError(
+            f"{folder} holds no exported language model: {wanted} beside {TOKENIZER} and {configs}"
+        )
     template_file, template = _chat_template(export)
-    tokenizer = export.prefix + "tokenizer.json"
+    tokenizer = export.prefix + TOKENIZER
     lines = [HEADER + "version: 1", f"task: {'chat' if template_file else 'completion'}", "nodes:"]
     if template_file:
         lines.append(f"  prompt: {{type: chat_template, template: {template_file}}}")
@@ -81,7 +85,7 @@ def new_graph(folder: Path) -> str:
 
 
 def _generation(export: Export) -> list[str]:
-    model = export.prefix + MODEL_FILES[export.kind]
+    model = export.prefix + export.model
     defaults = export.names("generation_config.json")
     return [
         "  generated:",
@@ -119,7 +123,16 @@ def _parsers(template: str) -> str:
 
 
 def _generates(place: Path) -> bool:
-    """Whether config.json names an architecture that generates text, or names none."""
+    """Whether config.json names an architecture that generates text, or names none.
+
+    Where only genai_config.json is there: whether it describes a decoder without an encoder.
+    """
+    described = next((name for name in CONFIGS if (place / name).is_file()), None)
+    if described == "genai_config.json":
+        model = _json(place / described).get("model")
+        return isinstance(model, dict) and "decoder" in model and "encoder" not in model
+    if described is None:
+        return False
     architectures = _json(place / "config.json").get("architectures")
     if not isinstance(architectures, list) or not architectures:
         return True

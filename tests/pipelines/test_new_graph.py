@@ -18,6 +18,7 @@ BASE = ("openvino_model.xml", "openvino_model.bin", "tokenizer.json")
 def exported(folder: Path, *names: str, architecture: str | None = "LlamaForCausalLM", **texts: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in names or BASE:
+        (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).touch()
     config = {} if architecture is None else {"architectures": [architecture]}
     (folder / "config.json").write_text(json.dumps(config))
@@ -37,6 +38,29 @@ def test_an_openvino_export(tmp_path):
 
 def test_an_onnx_export(tmp_path):
     assert recognise(exported(tmp_path, "model.onnx", "tokenizer.json")) == "onnx"
+
+
+def test_an_onnx_export_with_its_graphs_apart(tmp_path):
+    exported(tmp_path, "tokenizer.json")
+    exported(tmp_path / "onnx", "model.onnx")
+    (tmp_path / "onnx" / "config.json").unlink()
+    assert recognise(tmp_path) == "onnx"
+    assert "path: onnx/model.onnx" in lines(tmp_path)["logits"]
+
+
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        ('{"model": {"decoder": {}}}', "onnx"),
+        ('{"model": {"decoder": {}, "encoder": {}}}', None),
+        ('{"model": 3}', None),
+        ("", None),
+    ],
+)
+def test_an_export_that_onnxruntime_genai_made(config, kind, tmp_path):
+    exported(tmp_path, "model.onnx", "tokenizer.json", genai_config__json=config)
+    (tmp_path / "config.json").unlink()
+    assert recognise(tmp_path) == kind
 
 
 def test_openvino_is_preferred(tmp_path):
@@ -77,7 +101,9 @@ def test_a_missing_folder(tmp_path):
 
 
 def test_no_graph_without_an_export(tmp_path):
-    with pytest.raises(ValueError, match=r"openvino_model.xml or model.onnx beside tokenizer.json"):
+    with pytest.raises(
+        ValueError, match=r"openvino_model.xml or model.onnx or onnx/model.onnx beside tokenizer.json"
+    ):
         new_graph(tmp_path)
 
 
@@ -144,7 +170,7 @@ def test_paths_in_the_subfolder(tmp_path):
     assert text.count("model/") == 5
 
 
-@pytest.mark.parametrize("kind", ["openvino_model.xml", "model.onnx"])
+@pytest.mark.parametrize("kind", ["openvino_model.xml", "model.onnx", "onnx/model.onnx"])
 @pytest.mark.parametrize("place", [".", "model"])
 @pytest.mark.parametrize("template", ["", "{{ messages }}<think><tool_call>"])
 def test_the_graph_has_no_problems(kind, place, template, tmp_path):

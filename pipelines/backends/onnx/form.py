@@ -4,7 +4,7 @@ One `model.onnx` whose weights lie beside it.  Everything in it is token-wise ov
 except one abstract node per layer, `braid::PagedAttention`.  No cache, no mask and no batch stand in the
 graph, so the same file becomes standard ops, contrib PagedAttention or OpenVINO's when it is loaded.
 
-    inputs    input_ids int64[1, num_tokens] · position_ids int64[1, num_tokens] · logits_indices int64[num_logits]
+    inputs    input_ids, position_ids int64[1, num_tokens] · logits_indices int64[num_logits]
     output    logits float32[num_logits, vocab]
     node      attended[1, num_heads, num_tokens, head_size] = braid::PagedAttention(
                   query[1, num_heads, num_tokens, head_size],

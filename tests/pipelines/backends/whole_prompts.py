@@ -1,0 +1,46 @@
+"""What a decoder in the form computes for one whole prompt, by a second and simpler way than the engines'."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN
+from pipelines.backends.onnx.runtime import CPU, open_session
+
+
+def open_whole(decoder: Decoder, num_tokens: int) -> ort.InferenceSession:
+    """A session for prompts of exactly `num_tokens`: each layer is one Attention with a constant mask."""
+    model = decoder.model.clone()
+    graph = model.graph
+    for node in [node for node in graph if (node.domain, node.op_type) == (DOMAIN, ATTENTION)]:
+        layer = decoder.layers[node.attributes["layer"].as_int()]
+        mask = ir.node("Constant", [], {"value": ir.tensor(visible(layer, num_tokens))})
+        attributes = {"scale": layer.scale, "softcap": layer.softcap}
+        attend = ir.node("Attention", [*node.inputs, mask.outputs[0]], attributes)
+        graph.insert_before(node, [mask, attend])
+        node.outputs[0].replace_all_uses_with(attend.outputs[0])
+        graph.remove(node, safe=True)
+    graph.opset_imports.pop(DOMAIN, None)
+    return open_session(ir.to_proto(model).SerializeToString(), decoder.folder, [CPU], 1, {})
+
+
+def visible(layer: AttentionLayer, num_tokens: int) -> NDArray[np.bool_]:
+    """Which keys (columns) a query (row) sees: itself and those before it, `window` in all."""
+    behind = np.arange(num_tokens)[:, None] - np.arange(num_tokens)[None]
+    return (behind >= 0) & ((layer.window == -1) | (behind < layer.window))
+
+
+def logits_of(decoder: Decoder, prompt: list[int], rows: list[int] | None = None) -> NDArray[np.float32]:
+    """float32[len(rows), vocab], of all rows when `rows` is None."""
+    wanted = list(range(len(prompt))) if rows is None else rows
+    feed = {
+        "input_ids": np.array([prompt], np.int64),
+        "position_ids": np.arange(len(prompt), dtype=np.int64)[None],
+        "logits_indices": np.array(wanted, np.int64),
+    }
+    (logits,) = open_whole(decoder, len(prompt)).run(["logits"], feed)
+    return logits
