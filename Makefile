@@ -3,15 +3,18 @@ PYTHON ?= python3
 PORT ?= 8000
 HOST ?= 127.0.0.1
 MODELS ?= model_repo
+DEVICE ?= cpu
 WORKERS ?= 2
-VENV := .venv
+KIND := $(firstword $(subst :, ,$(DEVICE)))
+ON := $(if $(filter cpu,$(KIND)),,--device $(DEVICE))
+VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: serve test lint bench clean
 
-serve: $(VENV)/.serve  ## Serve MODELS on PORT.
-	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS)
+serve: $(VENV)/.serve-$(KIND)  ## Serve MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
+	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
 
 test: $(VENV)/.test lint  ## Lint, types and every test.
 	$(BIN)/python -m pytest
@@ -25,22 +28,27 @@ bench: $(VENV)/.bench  ## Braid beside its peers, alternating in one run; QUICK=
 	$(BIN)/python -m tools.bench
 
 clean:
-	rm -rf $(VENV) build
+	rm -rf .venv .venv-cuda build
 
 $(VENV)/bin/python:
 	@echo "Making $(VENV) …"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Braid needs Python 3.11 or newer; run make with PYTHON=python3.11")'
 	@$(PYTHON) -m venv $(VENV)
 
-$(VENV)/.serve: pyproject.toml constraints.txt | $(VENV)/bin/python
+$(VENV)/.serve-cpu: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what serving needs (about 20 s) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu]'
+	@touch $@
+
+$(VENV)/.serve-cuda: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what serving on an NVIDIA GPU needs (ONNX Runtime and cupy for CUDA 13) …"
+	@$(PIP) --constraint constraints.txt --editable '.[cuda]'
 	@touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
-	@touch $@ $(VENV)/.serve
+	@touch $@ $(VENV)/.serve-cpu
 
 $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) --constraint constraints.txt --editable '.[bench]'

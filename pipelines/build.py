@@ -36,14 +36,16 @@ class BuildError(Exception):
 class Resources:
     """What a node may reach while it loads.
 
-    `binding` is the node's own line; `shared(open, path, …)` gives the same object for the same file and
-    settings, so that a tokenizer or a model named twice is loaded once.
+    `binding` is the node's own line; `device`, when given, stands for whatever device the graph names.
+    `shared(open, path, …)` gives the same object for the same file and settings, so that a tokenizer or a
+    model named twice is loaded once.
     """
 
     address: EngineAddress
     max_context: int = 0
     pipeline: Callable[[str], Pipeline] | None = None
     binding: Binding | None = None
+    device: str | None = None
     _opened: dict[Any, Any] = field(default_factory=dict)
 
     def shared(self, open_file: Callable[..., Any], path: Path, *settings: Any) -> Any:
@@ -126,15 +128,18 @@ class HostModel:
             body.close()
 
 
-def load_for_host(model: ModelFolder, graphs: Graphs | None = None) -> HostModel:
-    """The engines of a model, loaded and ready for a first step.  Blocks; raises BuildError."""
+def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str | None = None) -> HostModel:
+    """The engines of a model, loaded and ready for a first step.  Blocks; raises BuildError.
+
+    `device`, when given, is where its models run, whatever the graph says.
+    """
     graph = _checked(model, graphs)
     engines: dict[str, Engine] = {}
     bodies: dict[str, Body] = {}
     for binding in graph.bindings:
         if not binding.body:
             continue
-        resources = Resources(EngineAddress(model.name, 0, binding.name))
+        resources = Resources(EngineAddress(model.name, 0, binding.name), device=device)
         body = Body(model.path, binding.body, _live(model, binding.body, resources))
         bodies[binding.name] = body
         try:
@@ -146,9 +151,9 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None) -> HostModel
     return HostModel(model.name, model.version, engines, bodies)
 
 
-def build_for_host(model: ModelFolder, models: Sequence[ModelFolder]) -> HostModel:
+def build_for_host(model: ModelFolder, models: Sequence[ModelFolder], device: str | None = None) -> HostModel:
     """The same, for a model that may name the graphs of the repository's other `models`."""
-    return load_for_host(model, graphs_of(models))
+    return load_for_host(model, graphs_of(models), device)
 
 
 class Body:

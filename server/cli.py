@@ -46,6 +46,7 @@ def main() -> None:
 @click.option("--host", show_default="127.0.0.1", help="Address to listen at.")
 @click.option("--port", show_default="8000", type=click.IntRange(0, 65535), help="Port to listen at.")
 @click.option("--models", show_default="model_repo", type=FOLDER, help="Folder of models.")
+@click.option("--device", metavar="cpu|cuda:0", help="Run every model here, whatever its graph says.")
 @click.option("--workers", show_default="2", type=click.IntRange(1, 256), help="Processes that speak HTTP.")
 @click.option("--api-key", "api_keys", multiple=True, help="Key that clients must send; may be repeated.")
 @click.option("--in-process", is_flag=True, help="The engine is a thread of the only worker.")
@@ -54,6 +55,7 @@ def serve(
     host: str | None,
     port: int | None,
     models: Path | None,
+    device: str | None,
     workers: int | None,
     api_keys: tuple[str, ...],
     in_process: bool,
@@ -70,6 +72,7 @@ def serve(
         "BRAID_HOST": host,
         "BRAID_PORT": port,
         "BRAID_MODELS": models,
+        "BRAID_DEVICE": device,
         "BRAID_WORKERS": workers,
         "BRAID_API_KEYS": "\n".join(api_keys) or None,
         "BRAID_IN_PROCESS": "1" if in_process else None,

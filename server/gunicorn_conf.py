@@ -7,6 +7,7 @@ Set by the environment (`server/settings.py` checks; a wrong or unknown BRAID_ v
 | BRAID_HOST             | 127.0.0.1  | address to listen at; 0.0.0.0 for every interface                   |
 | BRAID_PORT             | 8000       | port to listen at                                                   |
 | BRAID_MODELS           | model_repo | the model repository; the default: here, else beside the packages   |
+| BRAID_DEVICE           |            | cpu or cuda:0: run every model here, whatever its graph says        |
 | BRAID_WORKERS          | 2          | HTTP processes                                                      |
 | BRAID_API_KEYS         |            | keys that clients may send, with commas between; none: no key asked |
 | BRAID_IN_PROCESS       | 0          | 1: one worker, the engine a thread of it; for development           |

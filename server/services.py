@@ -58,7 +58,9 @@ def _client(settings: Settings) -> EngineClient:
 
         needs_key = bool(settings.api_keys)
         return InProcessClient(
-            settings.models, announce=lambda status: announce(status, settings.url, needs_key)
+            settings.models,
+            device=settings.device,
+            announce=lambda status: announce(status, settings.url, needs_key),
         )
     if settings.engine_socket is None:
         raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")

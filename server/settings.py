@@ -46,6 +46,7 @@ class Settings(BaseModel):
     host: str = Field(default="127.0.0.1", min_length=1)
     port: int = Field(default=8000, ge=0, le=65535)
     models: Folder = Field(default_factory=_default_models)
+    device: str | None = Field(default=None, pattern=r"^(cpu|cuda(:\d+)?)$")
     workers: int = Field(default=2, ge=1, le=256)
     api_keys: Words = ()
     in_process: bool = False

@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from pipelines.host.announce import announce
@@ -38,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.models,
         SocketGate(options.socket),
         scan=scan,
-        build=build_for_host,
+        build=partial(build_for_host, device=options.device),
         beat=_heartbeat(options.heartbeat),
         announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
     )
@@ -55,6 +56,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="pipelines.host", description="The engine host of a Braid server.")
     parser.add_argument("--models", type=Path, required=True, help="the model repository")
     parser.add_argument("--socket", type=Path, required=True, help="unix socket to listen at")
+    parser.add_argument("--device", help="run every model here, whatever its graph says")
     parser.add_argument("--heartbeat", type=Path, help="file whose time is set every turn")
     parser.add_argument("--parent", type=int, help="end when this process, our parent, does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from pipelines.host import loading
@@ -32,6 +33,7 @@ class InProcessClient(EngineClient):
         *,
         scan: loading.Scan | None = None,
         build: loading.Build | None = None,
+        device: str | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
         from pipelines import repository
@@ -40,7 +42,11 @@ class InProcessClient(EngineClient):
         gate = DirectGate()
         super().__init__(gate.connect)
         self.host = Host(
-            models_dir, gate, scan=scan or repository.scan, build=build or build_for_host, announce=announce
+            models_dir,
+            gate,
+            scan=scan or repository.scan,
+            build=build or partial(build_for_host, device=device),
+            announce=announce,
         )
         self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)
 
@@ -57,6 +63,6 @@ class InProcessClient(EngineClient):
     def _run(self) -> None:
         try:
             self.host.run()
-        except Exception:
+        except BaseException:
             log.exception("the engine thread failed")
             self._loop.call_soon_threadsafe(self.lost)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pipelines.backends.errors import DeviceLost
 from pipelines.host.loads import HostModel, ModelFolder
 
 log = logging.getLogger("braid.host")
@@ -112,14 +113,14 @@ class Loader:
         start_s = time.monotonic()
         try:
             model = self._build(folder, folders)
-        except Exception as error:
+        except (Exception, DeviceLost) as error:
             self._tell(LoadFailed(folder, _problems(error)))
         else:
             self._built[folder.name] = (folder.version, folder.fingerprint)
             self._tell(Loaded(folder, model, time.monotonic() - start_s))
 
 
-def _problems(error: Exception) -> list[str]:
+def _problems(error: BaseException) -> list[str]:
     """The problems of a graph that does not check; anything else is unforeseen and logged whole."""
     problems = getattr(error, "problems", None)
     if problems:

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from ops import host
+
 from pipelines.backends.errors import ModelError
 from pipelines.backends.fake import FakeSession
 from pipelines.nodes.model import Model, open_session
@@ -15,6 +17,8 @@ from pipelines.nodes.model import Model, open_session
 
 class Shared:
     """Resources that remember what was asked for."""
+
+    device = None
 
     def __init__(self) -> None:
         self.asked = []
@@ -46,6 +50,8 @@ def test_a_node_shares_its_session_by_file_and_settings(fake):
 
 def test_logits_come_with_their_step(fake):
     class Session:
+        ops = host
+
         def run(self, step):
             return np.ones((2, 3), np.float32)
 
@@ -53,6 +59,7 @@ def test_logits_come_with_their_step(fake):
     node.session = Session()
     logits = node.run(step)
     assert logits.step is step
+    assert logits.ops is host
     assert logits.values.shape == (2, 3)
 
 
@@ -62,5 +69,32 @@ def test_a_setting_that_the_fake_device_would_ignore_is_refused(fake):
 
 
 def test_a_kind_of_file_that_nothing_opens_says_how_to_export():
-    with pytest.raises(ModelError, match=r"model\.onnx: decoders are opened from \.xml.*braid export"):
-        open_session(Path("model.onnx"), Model.Config(path="model.onnx"))
+    with pytest.raises(ModelError, match=r"model\.gguf: decoders are opened from \.xml, \.onnx.*braid export"):
+        open_session(Path("model.gguf"), Model.Config(path="model.gguf"))
+
+
+def test_a_device_given_from_outside_stands_for_the_graphs(fake):
+    node, resources = Model(Model.Config(path="fake.json", device="cuda:0"), fake), Shared()
+    resources.device = "fake"
+    node.load(resources)
+    assert isinstance(node.session, FakeSession)
+
+
+@pytest.mark.parametrize(
+    ("file", "settings", "words"),
+    [
+        ("openvino_model.xml", {"device": "cuda:0"}, r"NVIDIA GPUs run model\.onnx.*--format onnx"),
+        ("openvino_model.xml", {"engine": "onnxruntime"}, r"onnxruntime runs model\.onnx.*--format onnx"),
+        ("model.onnx", {"device": "cuda:1", "engine": "openvino"}, r"cuda:1 is run by onnxruntime"),
+        ("model.onnx", {"device": "cuda:0", "threads": 2}, r"device cuda:0 has no threads"),
+        ("model.onnx", {"engine": "onnxruntime", "kv_cache": "u8"}, r"onnxruntime on cpu has no kv_cache"),
+    ],
+)
+def test_what_a_file_cannot_be_run_by_is_said_with_what_to_do(file, settings, words):
+    with pytest.raises(ModelError, match=words):
+        open_session(Path(file), Model.Config(path=file, **settings))
+
+
+def test_without_a_gpu_the_error_says_what_is_missing(tmp_path):
+    with pytest.raises(ModelError, match=r"cuda:0: this onnxruntime has no CUDAExecutionProvider; install"):
+        open_session(tmp_path / "model.onnx", Model.Config(path="model.onnx", device="cuda:0"))

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 from wire_scene import in_process, read, submit, until
 
+from pipelines.backends.errors import DeviceLost
 from pipelines.errors import Unavailable
 
 
@@ -41,5 +42,28 @@ def test_abort_frees_the_request(tmp_path, repository):
         await mailbox.get()
         client.abort(request_id)
         await until(lambda: not repository.engine.live)
+
+    inside(tmp_path, repository, scene)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_lost_device_ends_the_host_and_its_requests_get_an_error(tmp_path, repository):
+    async def scene(client):
+        _, mailbox = submit(client, max_tokens=10**9)
+        await mailbox.get()
+        repository.engine.raises = DeviceLost("an illegal memory access was encountered")
+        with pytest.raises(Unavailable):
+            await read(mailbox)
+
+    inside(tmp_path, repository, scene)
+
+
+def test_a_device_lost_while_a_model_loads_is_that_models_problem(tmp_path, repository):
+    repository.broken["m"] = DeviceLost("CUDA error 700")
+
+    async def scene(client):
+        (model,) = client.status.models
+        assert model.state == "failed"
+        assert "CUDA error 700" in model.problems[0]
 
     inside(tmp_path, repository, scene)

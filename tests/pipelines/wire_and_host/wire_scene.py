@@ -28,7 +28,7 @@ class ScriptedEngine:
         self.live: dict[Any, dict[int, int]] = {}
         self.limits: dict[Any, int] = {}
         self.aborted: list[tuple[Any, int | None]] = []
-        self.raises: Exception | None = None
+        self.raises: BaseException | None = None
         self.step_s = step_s
         self.num_steps = 0
 
@@ -100,7 +100,7 @@ class Repository:
     """What `scan` finds and `build` makes; tests change `folders` and `broken` between scans."""
 
     folders: list[Folder] = field(default_factory=lambda: [Folder("m")])
-    broken: dict[str, Exception] = field(default_factory=dict)
+    broken: dict[str, BaseException] = field(default_factory=dict)
     built: list[Model] = field(default_factory=list)
     step_s: float = 0.001
     hold: threading.Event | None = None
