@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 import yaml
 from click.testing import CliRunner
+from hf_folders import TEMPLATE, write_decoder
 from rich.console import Console
 
 from tools.export.__main__ import export_model, main
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 needs_export = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
-TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
 
 
 @pytest.fixture(autouse=True)
@@ -35,23 +35,7 @@ def llama(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("source") / "llama"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        _write_llama(folder)
-    return folder
-
-
-def _write_llama(folder: Path) -> None:
-    from tokenizers import Tokenizer, decoders, pre_tokenizers
-    from tokenizers.models import BPE
-    from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedTokenizerFast
-
-    sizes = {"hidden_size": 64, "intermediate_size": 256, "num_hidden_layers": 2, "num_attention_heads": 2}
-    config = LlamaConfig(vocab_size=512, max_position_embeddings=128, **sizes)
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
-    tokenizer = Tokenizer(BPE(vocab={text: number for number, text in enumerate(symbols)}, merges=[]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, chat_template=TEMPLATE).save_pretrained(folder)
+        return write_decoder(folder, "llama")
 
 
 def export(*arguments: str):
@@ -115,12 +99,11 @@ def test_compressed_weights_are_smaller(repository):
     assert int8 > int4
 
 
-def test_exporting_again_keeps_a_graph_that_was_changed(tmp_path, monkeypatch):
+def test_exporting_again_keeps_a_graph_that_was_changed(tmp_path):
     graph = tmp_path / "tiny" / "graph.yaml"
     graph.parent.mkdir()
     graph.write_text("# mine\n")
-    monkeypatch.setattr("tools.export.__main__.export_decoder", lambda *arguments: None)
-    assert export_model("source", graph.parent, "int8", Console(file=io.StringIO())) == graph
+    assert export_model(lambda folder, stage: None, graph.parent, Console(file=io.StringIO())) == graph
     assert graph.read_text() == "# mine\n"
 
 
@@ -145,6 +128,15 @@ def test_a_folder_without_a_tokenizer_is_refused(llama, tmp_path):
     result = export(str(source), "--name", "x", "--models", str(tmp_path / "models"))
     assert result.exit_code == 1
     assert "has no tokenizer that transformers can read" in result.output
+
+
+def test_what_only_the_other_format_takes_is_refused(tmp_path):
+    result = export("source", "--name", "x", "--models", str(tmp_path), "--weights", "bf16")
+    assert result.exit_code == 2
+    assert "openvino takes int8, int4, fp16, fp32" in result.output
+    result = export("source", "--name", "x", "--models", str(tmp_path), "--activations", "f16")
+    assert result.exit_code == 2
+    assert "it goes with --format onnx" in result.output
 
 
 def test_without_the_extra_the_export_says_what_to_install():

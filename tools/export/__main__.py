@@ -1,6 +1,6 @@
 """`python -m tools.export HF_FOLDER --name NAME`: the export's command line, and what the terminal shows.
 
-Knows the terminal and the layout of a model's folder; the work is done in `decoder.py`.
+Knows the terminal and the layout of a model's folder; the work is done in `decoder.py` and `onnx_decoder.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
@@ -17,22 +17,45 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.new_graph import new_graph
-from tools.export.decoder import ExportError, Weights, export_decoder
+from tools.export.decoder import export_decoder
+from tools.export.folder import ExportError, Stage
+from tools.export.onnx_decoder import export_onnx
 
-EXTRA = ("torch", "transformers", "optimum", "nncf", "openvino")
-"""Modules that the extra `export` installs."""
+EXTRA = {
+    "openvino": ("torch", "transformers", "optimum", "nncf", "openvino"),
+    "onnx": ("torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxruntime"),
+}
+"""Format → the modules that the extra `export` installs for it."""
+WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
+"""Format → how it may store weights."""
 MISSING_EXTRA, FAILED = 2, 1  # exit codes
+
+Export = Callable[[Path, Stage], None]
+"""Writes a model into a folder."""
 
 
 @click.command()
 @click.argument("source", metavar="HF_FOLDER")
 @click.option("--name", required=True, help="What clients will call the model.")
 @click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(EXTRA)),
+    default="openvino",
+    show_default=True,
+    help="openvino: Intel CPUs and GPUs. onnx: NVIDIA GPUs, any CPU, and OpenVINO too.",
+)
+@click.option(
     "--weights",
-    type=click.Choice(["int8", "int4", "fp16", "fp32"]),
+    type=click.Choice(list(WEIGHTS["onnx"])),
     default="int8",
     show_default=True,
-    help="How weights are stored.",
+    help="How weights are stored; bf16 with onnx alone.",
+)
+@click.option(
+    "--activations",
+    type=click.Choice(["f32", "f16", "bf16"]),
+    help="What int8 and int4 are computed in, with onnx alone: f32 (default) for a CPU, f16 for CUDA.",
 )
 @click.option(
     "--models",
@@ -46,16 +69,16 @@ MISSING_EXTRA, FAILED = 2, 1  # exit codes
     type=click.Path(file_okay=False, path_type=Path),
     help="The model's folder, when it is not <models>/<name>.",
 )
-def main(source: str, name: str, weights: Weights, models: Path, out: Path | None) -> None:
+def main(
+    source: str, name: str, form: str, weights: str, activations: str | None, models: Path, out: Path | None
+) -> None:
     """Export a Hugging Face decoder (a folder, or a hub id where there is a hub) for Braid to serve."""
     console = Console(stderr=True)
-    missing = [module for module in EXTRA if importlib.util.find_spec(module) is None]
-    if missing:
-        console.print(f"Exporting needs {', '.join(missing)}. Install: pip install -e '.\\[export]'")
-        sys.exit(MISSING_EXTRA)
+    _check_extra(form, console)
+    export = _chosen(source, form, weights, activations)
     folder = out or models / name
     try:
-        graph = export_model(source, folder, weights, console)
+        graph = export_model(export, folder, console)
     except ExportError as error:
         console.print(f"Not exported: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(FAILED)
@@ -63,10 +86,28 @@ def main(source: str, name: str, weights: Weights, models: Path, out: Path | Non
     console.print(made, markup=False, highlight=False, soft_wrap=True)
 
 
-def export_model(source: str, folder: Path, weights: Weights, console: Console) -> Path:
+def _check_extra(form: str, console: Console) -> None:
+    missing = [module for module in EXTRA[form] if importlib.util.find_spec(module) is None]
+    if missing:
+        console.print(f"Exporting needs {', '.join(missing)}. Install: pip install -e '.\\[export]'")
+        sys.exit(MISSING_EXTRA)
+
+
+def _chosen(source: str, form: str, weights: str, activations: str | None) -> Export:
+    """The export that the options ask for; raises click's error for options that do not go together."""
+    if weights not in WEIGHTS[form]:
+        raise click.BadParameter(f"{form} takes {', '.join(WEIGHTS[form])}", param_hint="--weights")
+    if form == "onnx":
+        return lambda folder, stage: export_onnx(source, folder, weights, stage, activations)
+    if activations:
+        raise click.BadParameter("it goes with --format onnx", param_hint="--activations")
+    return lambda folder, stage: export_decoder(source, folder, weights, stage)
+
+
+def export_model(export: Export, folder: Path, console: Console) -> Path:
     """Make `folder/model/` and `folder/graph.yaml`; returns the latter.  An own graph.yaml is kept."""
     with _stages(console) as progress:
-        export_decoder(source, folder / "model", weights, progress.start)
+        export(folder / "model", progress.start)
     graph = folder / "graph.yaml"
     if not graph.exists():
         graph.write_text(new_graph(folder), encoding="utf-8")
@@ -105,7 +146,8 @@ def _stages(console: Console) -> Iterator[Stages]:
 
 
 def _size(folder: Path) -> str:
-    num_bytes = sum(path.stat().st_size for path in (folder / "model").glob("*.bin"))
+    stored = [*(folder / "model").glob("*.bin"), *(folder / "model").glob("*.data")]
+    num_bytes = sum(path.stat().st_size for path in stored)
     return f"{num_bytes / 1e6:.0f} MB" if num_bytes >= 1e6 else f"{num_bytes / 1e3:.0f} kB"
 
 

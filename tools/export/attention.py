@@ -1,0 +1,224 @@
+"""The attention that transformers' models call while they are exported: watched, then one abstract node.
+
+Knows transformers' attention and mask interfaces and the meaning of the node; knows no family of models and
+writes no file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import enum
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import torch
+
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN, VERSION
+from tools.export.folder import ExportError
+
+NAME = "braid_paged"
+"""What the attention is called in transformers' tables, while an export holds it there."""
+
+EVERYTHING = -1  # of a window
+UNSPEAKABLE = {
+    "s_aux": "attention sinks",
+    "sinks": "attention sinks",
+    "head_mask": "a mask per head",
+    "position_bias": "a bias of positions on its scores",
+}
+"""What a family may give its attention and the node cannot say."""
+
+
+MaskFunction = Callable[..., torch.Tensor]
+"""transformers': (batch, head, query, key) indexes → whether the query sees the key."""
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer's attention: what the node's attributes say, and the largest key and value that were seen."""
+
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    scale: float
+    window: int
+    softcap: float
+    key_absmax: float = 0.0
+    value_absmax: float = 0.0
+
+    def attributes(self, layer: int) -> dict[str, int | float]:
+        """Of the node of layer `layer`."""
+        return {"layer": layer, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Stands where a mask would: every query sees its last `window` tokens, itself included."""
+
+    window: int
+
+
+class Mode(enum.Enum):
+    """What the attention does when it is called."""
+
+    WATCH = enum.auto()
+    """Note what the layer is, and attend."""
+    ALONE = enum.auto()
+    """Let every token see itself alone."""
+    TRACE = enum.auto()
+    """Leave the abstract node in the graph."""
+
+
+@dataclass
+class Attention:
+    """Watches a model's layers as it runs eagerly, in order; then writes them as nodes while it is traced.
+
+    Every layer is called once per run, and all runs agree on what a layer is.
+    """
+
+    layers: list[Layer] = field(default_factory=list)
+    mode: Mode = Mode.WATCH
+    _calls: int = 0
+
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """Around one run of the model."""
+        self._calls = 0
+        yield
+        if self._calls != len(self.layers):
+            raise ExportError(f"{self._calls} attentions ran where {len(self.layers)} were expected")
+
+    def __call__(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: Any,
+        scaling: float | None = None,
+        softcap: float | None = None,
+        **others: Any,
+    ) -> tuple[torch.Tensor, None]:
+        """transformers' attention: query [1, heads, tokens, size] → attended [1, tokens, heads, size]."""
+        layer, self._calls = self._calls, self._calls + 1
+        if self.mode is Mode.ALONE:
+            return value.repeat_interleave(query.shape[1] // value.shape[1], 1).transpose(1, 2), None
+        if self.mode is Mode.TRACE:
+            return _node(query, key, value, self.layers[layer].attributes(layer)).transpose(1, 2), None
+        _refuse(module, query, key, value, attention_mask, others)
+        scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
+        self._watch(layer, _layer(query, key, value, scale, attention_mask.window, float(softcap or 0.0)))
+        return attend(query, key, value, self.layers[layer]).transpose(1, 2), None
+
+    def _watch(self, layer: int, now: Layer) -> None:
+        if layer == len(self.layers):
+            self.layers.append(now)
+        before = self.layers[layer]
+        if now != replace(before, key_absmax=now.key_absmax, value_absmax=now.value_absmax):
+            raise ExportError(f"the attention of layer {layer} changes with the prompt: {before}, {now}")
+        key, value = max(before.key_absmax, now.key_absmax), max(before.value_absmax, now.value_absmax)
+        self.layers[layer] = replace(before, key_absmax=key, value_absmax=value)
+
+
+@contextlib.contextmanager
+def installed(attention: Attention) -> Iterator[None]:
+    """Put `attention` into transformers' tables as `NAME`, and take it out."""
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    AttentionInterface.register(NAME, attention)
+    AttentionMaskInterface.register(NAME, _mask)
+    try:
+        yield
+    finally:
+        AttentionInterface._global_mapping.pop(NAME)
+        AttentionMaskInterface._global_mapping.pop(NAME)
+
+
+def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: Layer) -> torch.Tensor:
+    """What the node means for one sequence without a past: causal softmax attention, in float32."""
+    group = layer.num_heads // layer.num_kv_heads
+    key, value = (each.float().repeat_interleave(group, 1) for each in (key, value))
+    scores = query.float() @ key.transpose(2, 3) * layer.scale
+    if layer.softcap:
+        scores = torch.tanh(scores / layer.softcap) * layer.softcap
+    num_tokens = query.shape[2]
+    scores = scores.masked_fill(~visible(torch.arange(num_tokens), num_tokens, layer.window), float("-inf"))
+    return (scores.softmax(-1) @ value).to(query.dtype)
+
+
+def visible(queries: torch.Tensor, num_tokens: int, window: int) -> torch.Tensor:
+    """bool[len(queries), num_tokens]: which keys the queries at these positions see."""
+    distance = queries[:, None] - torch.arange(num_tokens)
+    return (distance >= 0) & ((distance < window) if window > 0 else True)
+
+
+def _node(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attributes: dict[str, int | float]
+) -> torch.Tensor:
+    return torch.onnx.ops.symbolic(
+        f"{DOMAIN}::{ATTENTION}",
+        (query, key, value),
+        attributes,
+        dtype=query.dtype,
+        shape=query.shape,
+        version=VERSION,
+    )
+
+
+def _layer(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, window: int, softcap: float
+) -> Layer:
+    sizes = (query.shape[1], key.shape[1], query.shape[3])
+    return Layer(*sizes, scale, window, softcap, key.abs().max().item(), value.abs().max().item())
+
+
+def _refuse(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: Any,
+    others: dict[str, Any],
+) -> None:
+    """Raise `ExportError` for an attention that the node cannot say."""
+    who = f"{type(module).__name__} has"
+    for name, what in UNSPEAKABLE.items():
+        if others.get(name) is not None:
+            raise ExportError(f"{who} {what}, which Braid's ONNX form cannot say")
+    if key.shape[2] != query.shape[2]:
+        raise ExportError(f"{who} attention across sequences, which Braid's ONNX form cannot say")
+    if not (query.shape[3] == key.shape[3] == value.shape[3]):
+        raise ExportError(
+            f"{who} values of another head size than its keys, which Braid's ONNX form cannot say"
+        )
+    if not isinstance(attention_mask, Seen):
+        raise ExportError(f"{who} a mask of its own making, which Braid cannot read")
+
+
+def _mask(
+    batch_size: int,
+    cache_position: torch.Tensor,
+    kv_length: int,
+    kv_offset: int = 0,
+    mask_function: MaskFunction | None = None,
+    attention_mask: torch.Tensor | None = None,
+    local_size: int | None = None,
+    **others: Any,
+) -> Seen | None:
+    """transformers' mask: the window that `mask_function` draws.  None while the model is traced."""
+    if torch.compiler.is_exporting() or mask_function is None:
+        return None
+    window = local_size or EVERYTHING
+    if not _draws(mask_function, window, kv_length):
+        raise ExportError("the model's attention sees other tokens than a causal window of the last ones")
+    return Seen(window)
+
+
+def _draws(mask_function: MaskFunction, window: int, num_tokens: int) -> bool:
+    """Whether `mask_function` says of the queries at its edges what `visible` says."""
+    reach = 2 * window + 3 if window > 0 else num_tokens
+    edges = [0, 1, window - 1, window, window + 1, 2 * window, reach - 1] if window > 0 else range(reach)
+    queries, first = torch.tensor([*edges]), torch.zeros((), dtype=torch.int64)
+    drawn = mask_function(first, first, queries[:, None], torch.arange(reach)[None])
+    return torch.equal(drawn.expand(len(queries), reach), visible(queries, reach, window))

@@ -1,0 +1,96 @@
+"""Mixtures of experts, which choose by data, → wide layers that a graph can hold: every expert, weighted.
+
+A mixture's output Σ wₑ·downₑ(act(gateₑ x)·upₑ x) is one wide network whose middle is scaled by the weights
+of its experts, zero where an expert was not chosen.  It is exact, and computes every expert for every token.
+Knows the ways in which transformers writes a mixture; what it cannot read it leaves as it is.
+"""
+
+from __future__ import annotations
+
+from types import MethodType
+from typing import Any
+
+import torch
+
+PROJECTIONS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
+"""What families call an expert's three weights."""
+
+
+class WideExperts(torch.nn.Module):
+    """All experts of a layer: gate and up [experts·middle, width], down [width, experts·middle]."""
+
+    def __init__(self, experts: list[Any]) -> None:
+        super().__init__()
+        names = next(names for names in PROJECTIONS if hasattr(experts[0], names[0]))
+        gate, up, down = ([getattr(expert, name).weight for expert in experts] for name in names)
+        self.gate, self.up, self.down = _linear(gate, 0), _linear(up, 0), _linear(down, 1)
+        self.act = experts[0].act_fn
+        self.middle = gate[0].shape[0]
+
+    def forward(self, x: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+        """x [tokens, width], weights [tokens, experts] → [tokens, width]."""
+        middle = self.act(self.gate(x)) * self.up(x)
+        spread = middle.view(-1, weights.shape[1], self.middle) * weights[:, :, None]
+        return self.down(spread.view(-1, middle.shape[1]))
+
+
+def widen_experts(model: torch.nn.Module) -> None:
+    """Replace the mixtures of `model` that are understood."""
+    with torch.no_grad():
+        for mixture in [module for module in model.modules() if _understood(module)]:
+            _widen(mixture)
+
+
+def _understood(module: Any) -> bool:
+    experts = getattr(module, "experts", None)
+    if not isinstance(experts, torch.nn.ModuleList) or not hasattr(module, "gate"):
+        return False
+    first = experts[0]
+    names = next((names for names in PROJECTIONS if hasattr(first, names[0])), ())
+    linear = [getattr(first, name, None) for name in names]
+    plain = bool(linear) and all(isinstance(each, torch.nn.Linear) and each.bias is None for each in linear)
+    return plain and hasattr(first, "act_fn") and (hasattr(module, "moe") or hasattr(module, "top_k"))
+
+
+def _widen(mixture: Any) -> None:
+    if hasattr(mixture, "moe"):
+        mixture.moe = MethodType(_mix_chosen, mixture)
+    else:
+        mixture.gives_pair = _gives_pair(mixture)
+        mixture.forward = MethodType(_mix, mixture)
+    mixture.num_mixed = len(mixture.experts)
+    mixture.experts = WideExperts(list(mixture.experts))
+
+
+def _gives_pair(mixture: Any) -> bool:
+    """Whether its forward gives the router's scores too."""
+    names = next(names for names in PROJECTIONS if hasattr(mixture.experts[0], names[0]))
+    projection = getattr(mixture.experts[0], names[0])
+    return isinstance(mixture(projection.weight.new_zeros(1, 1, projection.in_features)), tuple)
+
+
+def _mix(mixture: Any, hidden_states: torch.Tensor) -> Any:
+    """The forward of Mixtral's kin: the best probabilities of a linear router weigh the experts."""
+    x = hidden_states.reshape(-1, hidden_states.shape[-1])
+    scores = mixture.gate(x)
+    weights, chosen = torch.topk(scores.softmax(-1, dtype=torch.float32), mixture.top_k, dim=-1)
+    if getattr(mixture, "norm_topk_prob", True):
+        weights = weights / weights.sum(-1, keepdim=True)
+    mixed = _mix_chosen(mixture, x, chosen, weights.to(x.dtype))
+    if hasattr(mixture, "shared_expert"):
+        mixed = mixed + torch.sigmoid(mixture.shared_expert_gate(x)) * mixture.shared_expert(x)
+    mixed = mixed.view(hidden_states.shape)
+    return (mixed, scores) if mixture.gives_pair else mixed
+
+
+def _mix_chosen(mixture: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """x [tokens, width], chosen int64[tokens, k], weights [tokens, k] → [tokens, width]."""
+    is_chosen = chosen[:, :, None] == torch.arange(mixture.num_mixed)
+    return mixture.experts(x, (is_chosen * weights[:, :, None].to(x.dtype)).sum(1))
+
+
+def _linear(weights: list[torch.Tensor], axis: int) -> torch.nn.Linear:
+    weight = torch.cat(weights, axis)
+    layer = torch.nn.Linear(weight.shape[1], weight.shape[0], bias=False, device="meta")
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
+    return layer

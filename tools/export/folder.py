@@ -1,0 +1,101 @@
+"""What every export shares: a folder complete or untouched, its tokenizer and settings, quiet libraries.
+
+Knows transformers' files; knows nothing of tracing, graphs, repositories or the terminal.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+Stage = Callable[[str], None]
+"""Hears what is being done."""
+
+TOKENIZER = "tokenizer.json"
+SETTINGS = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "chat_template.jinja",
+)
+"""Files a served model may have beside its weights; written by transformers when the model has them."""
+
+LOGGERS = ("transformers", "optimum", "nncf", "torch", "onnxscript", "onnx_ir")
+
+
+class ExportError(Exception):
+    """The model cannot be exported as asked; the message says what was tried."""
+
+
+@contextlib.contextmanager
+def scratch_beside(folder: Path) -> Iterator[Path]:
+    """An empty folder on `folder`'s disk, gone afterwards: what is made there is renamed, not copied."""
+    beside = next(parent for parent in folder.resolve().parents if parent.is_dir())
+    with tempfile.TemporaryDirectory(dir=beside, prefix=".export-") as scratch:
+        yield Path(scratch)
+
+
+def put(made: Path, folder: Path) -> None:
+    """Let the finished folder `made` take the place of `folder`."""
+    if folder.exists():
+        shutil.rmtree(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    made.rename(folder)
+
+
+def write_tokenizer(source: str, folder: Path) -> Any:
+    """Write tokenizer.json and the chat template, converting a slow tokenizer where transformers can.
+
+    Gives back the tokenizer.  Raises `ExportError`.
+    """
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except Exception as error:
+        raise ExportError(_tried(source, error)) from error
+    if not tokenizer.is_fast:
+        raise ExportError(
+            f"{source} has no {TOKENIZER}, which serving needs, and transformers cannot make one from its "
+            f"{type(tokenizer).__name__}."
+        )
+    tokenizer.save_pretrained(folder)
+    return tokenizer
+
+
+def _tried(source: str, error: Exception) -> str:
+    """Why nothing could be read, and where it was looked for."""
+    said = first_line(error)
+    if Path(source).is_dir():
+        return f"{source} has no tokenizer that transformers can read: {said}"
+    return f"there is no folder {Path(source).resolve()}, and {source} could not be had as a hub id: {said}"
+
+
+def first_line(error: Exception) -> str:
+    """The first line of what a library says, or the error's name where it says nothing."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep tracing's warnings and logs off the terminal: they are about torch, not the model."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    loggers = [logging.getLogger(name) for name in LOGGERS]
+    levels = [logger.level for logger in loggers]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        try:
+            yield
+        finally:
+            for logger, level in zip(loggers, levels, strict=True):
+                logger.setLevel(level)

@@ -1,0 +1,127 @@
+"""Weights of a graph → blocks of 4 or 8 bits, read by `com.microsoft::MatMulNBits`; embeddings → float16.
+
+Symmetric, rounded to nearest by ONNX Runtime's own quantizer, one scale for a block of a column.
+Knows onnx_ir and that operator; knows no torch, no family of models.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.backends.onnx.form import LOGITS
+from tools.export.simplifying import parameter
+
+DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"
+BITS = {"int8": 8, "int4": 4}
+HEAD_BITS = 8  # of the weight that gives the logits, which suffers most from few bits
+BLOCK = 32  # weights that share a scale
+INT8_SUMS = 4  # accuracy_level: the engine may multiply in int8, as it does where that is fast
+FLOAT16_MAX = 65504.0
+PRODUCTS = ("MatMul", "Gemm")
+
+
+def quantize(model: ir.Model, weights: str) -> ir.Model:
+    """Quantize every weight that is multiplied, but those that choose experts; `model` is changed.
+
+    `weights`: a key of `BITS`.
+    """
+    logits = next(output for output in model.graph.outputs if output.name == LOGITS)
+    head = _product_behind(logits)
+    routers = [_product_behind(node.inputs[0]) for node in model.graph if node.op_type == "TopK"]
+    for node in list(model.graph):
+        if _multiplies_weight(node) and node not in routers:
+            _quantize(model.graph, node, HEAD_BITS if node is head else BITS[weights])
+        elif node.op_type == "Gather" and _is_weight(node.inputs[0]):
+            _halve(model.graph, node)
+    for name in [name for name, value in model.graph.initializers.items() if not value.uses()]:
+        model.graph.initializers.pop(name)
+    model.opset_imports[DOMAIN] = 1
+    return model
+
+
+def quantize_blocks(weight: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
+    """weight [inner, outer] → uint8[outer, blocks, BLOCK·bits/8] and float32 scales [outer, blocks]."""
+    from onnxruntime.capi import _pybind_state as ort  # its public module sets the root logger's level
+
+    inner, outer = weight.shape
+    blocks = -(-inner // BLOCK)
+    padded = np.zeros((blocks * BLOCK, outer), np.float32)  # the quantizer reads memory row by row
+    padded[:inner] = weight
+    packed = np.zeros((outer, blocks, BLOCK * bits // 8), np.uint8)
+    scales = np.zeros((outer, blocks), np.float32)
+    unused = np.zeros((outer, blocks), np.uint8)  # zero points, which symmetric blocks have not
+    make = {4: ort.quantize_matmul_4bits, 8: ort.quantize_matmul_8bits}[bits]
+    make(packed, padded, scales, unused, BLOCK, outer, inner, True)
+    return packed, scales
+
+
+def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
+    """Put MatMulNBits in the place of a MatMul with a weight, or of a Gemm, and Add for the latter's bias."""
+    rows, weight, *bias = node.inputs
+    transposed = bool(node.attributes.get_int("transB", 0))
+    inner, outer = reversed(weight.shape) if transposed else weight.shape
+    sizes = {"K": inner, "N": outer, "bits": bits, "block_size": BLOCK}
+    stored = _blocks(graph, weight, transposed, bits)
+    attributes: dict[str, Any] = sizes | {"accuracy_level": INT8_SUMS}
+    product = ir.node(OPERATOR, [rows, *stored], attributes, domain=DOMAIN, name=node.name)
+    if bias and bias[0] is not None:
+        graph.insert_before(node, product)
+        product.outputs[0].type = node.outputs[0].type
+        product = ir.node("Add", [product.outputs[0], bias[0]], name=f"{node.name}.bias")
+    replace(graph, node, product)
+
+
+def _blocks(graph: ir.Graph, weight: ir.Value, transposed: bool, bits: int) -> list[ir.Value]:
+    """The weight's blocks and their scales, stored once for all that multiply with it."""
+    names = [f"{weight.name}.int{bits}", f"{weight.name}.scales{bits}"]
+    if names[0] not in graph.initializers:
+        values = weight.const_value.numpy()
+        packed, scales = quantize_blocks(values.T if transposed else values, bits)
+        parameter(graph, names[0], packed)
+        parameter(graph, names[1], scales.astype(values.dtype))
+    return [graph.initializers[name] for name in names]
+
+
+def _halve(graph: ir.Graph, node: ir.Node) -> None:
+    """Store a float32 embedding in float16, cast after the lookup."""
+    weight = node.inputs[0]
+    if weight.dtype != ir.DataType.FLOAT or np.abs(values := weight.const_value.numpy()).max() > FLOAT16_MAX:
+        return
+    stored = parameter(graph, f"{weight.name}.float16", values.astype(np.float16))
+    found = ir.node("Gather", [stored, node.inputs[1]], dict(node.attributes), name=node.name)
+    graph.insert_before(node, found)
+    replace(
+        graph, node, ir.node("Cast", found.outputs, {"to": ir.DataType.FLOAT}, name=f"{node.name}.float32")
+    )
+
+
+def replace(graph: ir.Graph, node: ir.Node, by: ir.Node) -> None:
+    """Let the one output of `by` stand where that of `node` stood."""
+    old, new = node.outputs[0], by.outputs[0]
+    new.name, new.type, new.shape = old.name, old.type, old.shape
+    ir.convenience.replace_nodes_and_values(graph, node, [node], [by], [old], [new])
+
+
+def _multiplies_weight(node: ir.Node) -> bool:
+    """Whether the node multiplies rows with a weight, and does nothing else but add a bias."""
+    if node.op_type not in PRODUCTS or not _is_weight(node.inputs[1]):
+        return False
+    read = node.attributes
+    return (
+        not read.get_int("transA", 0) and read.get_float("alpha", 1.0) == read.get_float("beta", 1.0) == 1.0
+    )
+
+
+def _is_weight(value: ir.Value | None) -> bool:
+    return value is not None and value.is_initializer() and len(value.shape or ()) == 2
+
+
+def _product_behind(value: ir.Value | None) -> ir.Node | None:
+    """The multiplication that `value` comes from."""
+    node = value.producer() if value is not None else None
+    while node is not None and node.op_type not in PRODUCTS:
+        node = next((each.producer() for each in node.inputs if each is not None and each.producer()), None)
+    return node

@@ -1,0 +1,209 @@
+"""A transformers model → an ONNX graph in Braid's form, checked against transformers' own attention.
+
+Knows torch and transformers; knows no family of models, no file but the model's, no engine.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import onnx_ir as ir
+import torch
+
+from pipelines.backends.onnx.form import (
+    ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_INDICES,
+    OPSET,
+    POSITION_IDS,
+)
+from tools.export.attention import NAME, Attention, Mode, installed
+from tools.export.experts import widen_experts
+from tools.export.folder import ExportError, first_line
+from tools.export.simplifying import simplify
+
+SENTENCES = (
+    "The quick brown fox jumps over the lazy dog. It was the best of times, it was the worst of times.",
+    "def add(a, b):\n    return a + b\n\nprint(add(2, 40))  # 42\n",
+    'What is the capital of France? Answer in JSON: {"capital": "Paris", "population": 2103000}',
+    "今天天气很好，我们去公园散步吧。 Größe, naïve, año, Привет, 世界! 3.14159 × 10^8",
+)
+"""What a model reads while its keys and values are measured."""
+NUM_RANDOM = 48  # ids of the one prompt that is noise
+TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 8e-2}
+"""How far logits may lie from transformers' own: the mean difference over their standard deviation."""
+
+
+class Packed(torch.nn.Module):
+    """A decoder with the inputs and the output of Braid's form."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+        self.keeps = "logits_to_keep" in inspect.signature(model.forward).parameters
+
+    def forward(
+        self, input_ids: torch.Tensor, position_ids: torch.Tensor, logits_indices: torch.Tensor
+    ) -> torch.Tensor:
+        """input_ids, position_ids int64[1, tokens], logits_indices int64[rows] → float32[rows, vocab]."""
+        rows = {"logits_to_keep": logits_indices} if self.keeps else {}
+        logits = self.model(input_ids=input_ids, position_ids=position_ids, use_cache=False, **rows).logits[0]
+        return (logits if self.keeps else logits[logits_indices]).float()
+
+
+def load(source: str, dtype: str) -> Any:
+    """The causal language model in `source`, ready to run in `dtype`; raises `ExportError`."""
+    from transformers import AutoModelForCausalLM
+
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            source, dtype=getattr(torch, dtype), attn_implementation="eager", trust_remote_code=False
+        )
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ExportError(f"transformers cannot read a decoder in {source}: {first_line(error)}") from error
+    _fix_rope(model)
+    return model.eval()
+
+
+def prompts_of(tokenizer: Any, vocab_size: int) -> list[torch.Tensor]:
+    """Ids int64[1, tokens] of some sentences, and of noise."""
+    noise = torch.randint(0, vocab_size, (1, NUM_RANDOM), generator=torch.Generator().manual_seed(1))
+    encoded = [tokenizer(each, return_tensors="pt")["input_ids"][:, :256] for each in SENTENCES]
+    return [noise, *(ids for ids in encoded if ids.shape[1] > 1 and ids.max() < vocab_size)]
+
+
+@torch.no_grad()
+def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
+    """Run the model, noting each layer's attention; `model` is left with it.
+
+    Raises `ExportError` where Braid's form cannot say what the model does: its logits must be those of
+    transformers' own attention, and all that is not attention must treat each token by itself.
+    """
+    expected = [_logits(model, ids) for ids in prompts]
+    widen_experts(model)
+    attention = Attention()
+    with installed(attention):
+        _set_attention(model)
+        for ids, logits in zip(prompts, expected, strict=True):
+            with attention.run():
+                _compare(model, _logits(model, ids), logits)
+        if not attention.layers:
+            raise ExportError(
+                f"{_family(model)} computes attention in its own way, which Braid cannot replace"
+            )
+        _check_token_wise(model, attention, prompts[0])
+    return attention
+
+
+def trace(model: Any, attention: Attention) -> ir.Model:
+    """The graph of a watched model, simplified; weights are shared with `model`."""
+    attention.mode = Mode.TRACE
+    tokens, rows = torch.export.Dim("num_tokens"), torch.export.Dim("num_logits")
+    inputs = (torch.ones(1, 7, dtype=torch.int64), torch.arange(7)[None], torch.tensor([2, 6]))
+    with installed(attention), attention.run():
+        try:
+            program = torch.onnx.export(
+                Packed(model),
+                inputs,
+                dynamo=True,
+                dynamic_shapes=({1: tokens}, {1: tokens}, {0: rows}),
+                input_names=[INPUT_IDS, POSITION_IDS, LOGITS_INDICES],
+                output_names=[LOGITS],
+                opset_version=OPSET,
+                optimize=False,
+                verbose=False,
+            )
+        except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
+            raise ExportError(f"torch cannot trace {_family(model)}: {_cause(error)}") from error
+    return _checked(simplify(program.model), len(attention.layers))
+
+
+def _set_attention(model: Any) -> None:
+    try:
+        model.set_attn_implementation(NAME)
+    except (ValueError, ImportError) as error:
+        raise ExportError(f"{_family(model)} does not take another attention: {first_line(error)}") from error
+
+
+def _logits(model: Any, ids: torch.Tensor, **others: torch.Tensor) -> torch.Tensor:
+    """float[1, tokens, vocab].  The mask of ones says that positions in any order are one sequence."""
+    try:
+        logits: torch.Tensor = model(
+            ids, attention_mask=torch.ones_like(ids), use_cache=False, **others
+        ).logits
+    except (AttributeError, RuntimeError, TypeError, ValueError) as error:
+        attention = model.config._attn_implementation
+        raise ExportError(
+            f"{_family(model)} does not run with attention {attention!r}: {first_line(error)}"
+        ) from error
+    return logits
+
+
+def _compare(model: Any, given: torch.Tensor, expected: torch.Tensor) -> None:
+    given, expected = given.float(), expected.float()
+    distance = ((given - expected).abs().mean() / expected.std()).item()
+    dtype = str(model.dtype).removeprefix("torch.")
+    if not distance < TOLERANCE[dtype]:
+        raise ExportError(
+            f"Braid's ONNX form cannot say what {_family(model)} does: with its attention, logits lie "
+            f"{distance:.2g} standard deviations from transformers' own"
+        )
+
+
+def _check_token_wise(model: Any, attention: Attention, ids: torch.Tensor) -> None:
+    """Shuffled tokens that keep their positions must give shuffled logits, once attention looks at none."""
+    positions = torch.arange(ids.shape[1])[None]
+    order = torch.randperm(ids.shape[1], generator=torch.Generator().manual_seed(2))
+    attention.mode = Mode.ALONE
+    with attention.run():
+        straight = _logits(model, ids, position_ids=positions)
+    with attention.run():
+        shuffled = _logits(model, ids[:, order], position_ids=positions[:, order])
+    _compare(model, shuffled, straight[:, order])
+
+
+def _fix_rope(model: Any) -> None:
+    """Make rotary embeddings that choose by the longest position of a call choose once.
+
+    In a packed step the choice of one prompt would be the choice of all.  `longrope` takes its long
+    factors, as a model that serves its whole context must; `dynamic` has no such choice.
+    """
+    for module in model.modules():
+        rope = getattr(module, "rope_type", "")
+        if "dynamic" in rope:
+            raise ExportError(f"{_family(model)} has {rope} rotary embeddings, which change with the prompt")
+        if rope == "longrope":
+            reach = model.config.max_position_embeddings
+            module.inv_freq, module.attention_scaling = module.rope_init_fn(
+                module.config, None, seq_len=reach
+            )
+            module.rope_type = "longrope, long"
+
+
+def _checked(model: ir.Model, num_layers: int) -> ir.Model:
+    """The model, which must be in the form: one attention per layer in order, no mask and no cache."""
+    layers = [
+        node.attributes["layer"].as_int()
+        for node in model.graph
+        if (node.domain, node.op_type) == (DOMAIN, ATTENTION)
+    ]
+    names = [value.name for value in (*model.graph.inputs, *model.graph.outputs)]
+    if layers != list(range(num_layers)) or names != [INPUT_IDS, POSITION_IDS, LOGITS_INDICES, LOGITS]:
+        raise ExportError(
+            f"the traced graph has attention {layers} and values {names}: not Braid's ONNX form"
+        )
+    return model
+
+
+def _family(model: Any) -> str:
+    return type(model).__name__
+
+
+def _cause(error: BaseException) -> str:
+    """The first line of the innermost error."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
