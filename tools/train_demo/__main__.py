@@ -74,12 +74,12 @@ def _export(out: Path, model: Path) -> None:
 
 def _evaluate(model: Path, show_wrong: bool) -> None:
     from .evaluate import HELD_OUT_PATH, UNKNOWN_WORDS_PATH, load_questions, measure
-    from .generation import ask_torch, load_exported
+    from .generation import Exported
 
-    exported, tokenizer = load_exported(model)
+    exported = Exported(model)
     console = Console()
     for title, path in {"new phrasings": HELD_OUT_PATH, "new words too": UNKNOWN_WORDS_PATH}.items():
-        scores = measure(load_questions(path), lambda prompts: ask_torch(exported, tokenizer, prompts))
+        scores = measure(load_questions(path), exported.ask)
         console.print(_table(title, scores))
         for prompt, reply in (pair for score in scores for pair in score.wrong if show_wrong):
             console.print(prompt, reply, sep="⟶ ", markup=False, highlight=False)

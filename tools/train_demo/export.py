@@ -1,4 +1,4 @@
-"""Writes the trained model as OpenVINO IR with eight-bit weights, ready to be served.
+"""Writes the trained model in Braid's ONNX form with eight-bit weights, ready to be served on any device.
 
 Knows nothing of training. Leaves the folder with what a server reads and nothing else.
 """
@@ -14,8 +14,8 @@ from .rendering import TEMPLATE_PATH
 GENERATION = {"do_sample": False, "temperature": 0.0, "top_p": 1.0}
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 SERVED_FILES = {
-    "openvino_model.xml",
-    "openvino_model.bin",
+    "model.onnx",
+    "model.onnx.data",
     "config.json",
     "generation_config.json",
     "chat_template.jinja",
@@ -25,13 +25,9 @@ SERVED_FILES = {
 
 def export(trained: Path, target: Path) -> None:
     """Exports the folder `trained` into `target`, whose old files are replaced."""
-    from optimum.intel import OVModelForCausalLM, OVWeightQuantizationConfig  # slow to import
+    from tools.export.onnx_decoder import export_onnx  # slow to import
 
-    model = OVModelForCausalLM.from_pretrained(
-        trained, export=True, quantization_config=OVWeightQuantizationConfig(bits=8)
-    )
-    target.mkdir(parents=True, exist_ok=True)
-    model.save_pretrained(target)
+    export_onnx(str(trained), target, "int8")
     for name in TOKENIZER_FILES:
         shutil.copyfile(trained / name, target / name)
     shutil.copyfile(TEMPLATE_PATH, target / TEMPLATE_PATH.name)

@@ -12,10 +12,17 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
+from pipelines.engine.feed import Logits
+from pipelines.engine.loop import Engine, EngineSettings
+from pipelines.nodes.model import Model, open_session
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.stages import sample
+
 from .tokenizer import PAD, TURN_END
 
 MAX_NEW_TOKENS = 160
 GROUP = 32  # prompts that are answered together
+SEQUENCES, STEP_TOKENS, NUM_BLOCKS = 64, 1024, 2048
 
 
 @torch.inference_mode()
@@ -50,10 +57,36 @@ def _ask_group(model: Any, tokenizer: Tokenizer, prompts: list[str]) -> list[str
     return [tokenizer.decode(ids, skip_special_tokens=True) for ids in written[:, width:].tolist()]
 
 
-def load_exported(folder: Path) -> tuple[Any, Tokenizer]:
-    """The exported model, ready for `ask_torch`, and its tokenizer."""
-    from optimum.intel import OVModelForCausalLM  # slow to import, and needed for nothing else
+class Exported:
+    """The exported model in Braid's own engine, all prompts in one continuous batch."""
 
-    exact = {"INFERENCE_PRECISION_HINT": "f32", "KV_CACHE_PRECISION": "f32"}
-    model = OVModelForCausalLM.from_pretrained(folder, ov_config=exact)
-    return model, Tokenizer.from_file(str(folder / "tokenizer.json"))
+    def __init__(self, folder: Path) -> None:
+        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self._session = open_session(folder / "model.onnx", Model.Config(path="model.onnx"))
+        self._session.reserve(STEP_TOKENS, SEQUENCES)
+        self._session.allocate(NUM_BLOCKS)
+
+    def ask(self, prompts: list[str]) -> list[str]:
+        """One reply per prompt."""
+        engine = self._engine()
+        params = SamplingParams(max_tokens=MAX_NEW_TOKENS, temperature=0.0)
+        for number, prompt in enumerate(prompts):
+            ids = self.tokenizer.encode(prompt, add_special_tokens=False).ids
+            engine.submit(number, [ids], params)
+        written: list[list[int]] = [[] for _ in prompts]
+        while engine.has_work:
+            for output in engine.step():
+                written[int(str(output.key))] += output.token_ids
+        return [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in written]
+
+    def _engine(self) -> Engine:
+        session = self._session
+        return Engine(
+            body=lambda step: sample(Logits(session.run(step), step, session.ops)),
+            settings=EngineSettings(SEQUENCES, STEP_TOKENS),
+            num_blocks=NUM_BLOCKS,
+            block_tokens=session.block_tokens,
+            vocab_size=session.vocab_size,
+            max_context=session.max_context,
+            eos_token_ids=frozenset([self.tokenizer.token_to_id(TURN_END)]),
+        )

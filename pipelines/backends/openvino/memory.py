@@ -12,10 +12,10 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from pipelines.backends.errors import ModelError
+from pipelines.backends.host_memory import aligned_zeros
 from pipelines.backends.openvino.paged import CACHE_INPUT
 
 TOKENS_AXIS = 1  # of a block
-ALIGNMENT_BYTES = 64  # a cache line, what OpenVINO's own tensors have
 
 
 class CacheLayout:
@@ -58,7 +58,7 @@ class CacheMemory:
 
     def __init__(self, layout: CacheLayout, num_blocks: int) -> None:
         self.bytes = {
-            name: _aligned(num_blocks * size).reshape(num_blocks, size)
+            name: aligned_zeros(num_blocks * size).reshape(num_blocks, size)
             for name, size in layout.bytes_per_input.items()
         }
         self.tensors = {
@@ -71,9 +71,3 @@ class CacheMemory:
         sources, targets = pairs[:, 0], pairs[:, 1]
         for view in self.bytes.values():
             view[targets] = view[sources]
-
-
-def _aligned(num_bytes: int) -> NDArray[np.uint8]:
-    room = np.zeros(num_bytes + ALIGNMENT_BYTES, np.uint8)
-    skip = -room.ctypes.data % ALIGNMENT_BYTES
-    return room[skip : skip + num_bytes]

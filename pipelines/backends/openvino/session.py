@@ -15,6 +15,7 @@ from ops import host
 from ops.contract import SamplingOps
 from pipelines.backends.config import read_max_context
 from pipelines.backends.errors import ModelError
+from pipelines.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
 from pipelines.backends.openvino.head import LOGITS_INPUT, gather_logits
 from pipelines.backends.openvino.memory import CacheLayout, CacheMemory
 from pipelines.backends.openvino.paged import last_line, read_paged
@@ -46,18 +47,17 @@ class OpenVINOSettings:
 class OpenVINOSession:
     """One compiled decoder and its cache (`DecoderSession`).
 
-    `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation export it, with its weights
-    and config.json beside it.  Raises `ModelError`.
+    `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation export it, or a model.onnx,
+    with its weights and config.json beside it.  Raises `ModelError`.
     """
 
     ops: SamplingOps = host
+    can_swap = False
 
     def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
         settings = settings or OpenVINOSettings()
         properties = checked_properties(settings)
-        model = read_paged(path)
-        gather_logits(model)
-        self.max_context = read_max_context(path.parent / "config.json")
+        model, self.max_context, self._weights = _read(path)
         self._compiled: ov.CompiledModel | None = _compile(model, settings.device, properties)
         self._layout = CacheLayout(self._compiled)
         self.block_tokens = self._layout.block_tokens
@@ -68,7 +68,12 @@ class OpenVINOSession:
         self._memory: CacheMemory | None = None
         self._inputs = {port.any_name for port in self._compiled.inputs}
 
-    def allocate(self, num_blocks: int) -> None:
+    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+        return spare_bytes()
+
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+        if num_host_blocks:
+            raise ValueError(NOWHERE_TO_SWAP)
         self._memory = CacheMemory(self._layout, num_blocks)
         for name, tensor in self._memory.tensors.items():
             self._request.set_tensor(name, tensor)
@@ -106,6 +111,19 @@ class OpenVINOSession:
     def close(self) -> None:
         """Free the model and the cache; only the numbers stay.  A second call, by a sharer, does nothing."""
         self._request = self._compiled = self._memory = None
+        self._weights = None  # which the compiled model was reading
+
+
+def _read(path: Path) -> tuple[ov.Model, int, object]:
+    """The paged model with rows gathered before its head, the tokens of its context, what it leans on."""
+    if path.suffix == ".onnx":
+        from pipelines.backends.openvino.from_onnx import read_onnx
+
+        read = read_onnx(path)
+        return read.model, read.max_context, read.weights
+    model = read_paged(path)
+    gather_logits(model)
+    return model, read_max_context(path.parent / "config.json"), None
 
 
 def _feed(step: Step) -> dict[str, NDArray[Any]]:
