@@ -12,6 +12,10 @@ class ModelError(Exception):
     """An exported model cannot be served as asked; the message says why and what to do."""
 
 
+class Unsupported(ModelError):
+    """This engine cannot run what another may."""
+
+
 class DeviceLost(BaseException):
     """The device computes nothing more for this process, as after an illegal address on a GPU.
 

@@ -7,21 +7,27 @@ workers too, to check graphs, so an engine is imported only when a file is opene
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.backends.errors import EXPORT_ADVICE, ModelError
+from pipelines.backends.errors import EXPORT_ADVICE, ModelError, Unsupported
 from pipelines.engine.feed import Logits, Step
 
 if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
     from pipelines.build import Resources
 
+log = logging.getLogger(__name__)
+
 DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
+
+Opener = Callable[[Path, Any], "DecoderSession"]
+"""A file and the node's Config → its session, or `ModelError`."""
 
 
 class Model(Node):
@@ -36,7 +42,7 @@ class Model(Node):
             default="cpu", pattern=DEVICES, description="cpu, cuda:0, gpu (Intel) or fake (tests)"
         )
         engine: Literal["openvino", "onnxruntime"] | None = Field(
-            default=None, description="what runs a model.onnx on cpu; default: openvino"
+            default=None, description="what runs a model.onnx on cpu; default: openvino where it can"
         )
         kv_cache: Literal["f32", "f16", "bf16", "u8", "i8", "u4", "f8"] | None = Field(
             default=None, description="element type of the cache; default: the device's choice"
@@ -66,12 +72,28 @@ def open_session(path: Path, config: Model.Config) -> DecoderSession:
     engines = ENGINES.get(path.suffix)
     if engines is None:
         raise ModelError(f"{path.name}: decoders are opened from {', '.join(ENGINES)}. {EXPORT_ADVICE}")
-    kind = "cuda" if config.device.startswith("cuda") else config.engine or next(iter(engines))
+    kind = "cuda" if config.device.startswith("cuda") else config.engine
     if kind == "cuda" and config.engine == "openvino":
         raise ModelError(f"device {config.device} is run by onnxruntime; take `engine: openvino` out.")
+    if kind is None:
+        return _open_with_first(engines, path, config)
     if kind not in engines:
         raise ModelError(f"{path.name}: {_LACKS[kind]}")
     return engines[kind](path, config)
+
+
+def _open_with_first(engines: dict[str, Opener], path: Path, config: Model.Config) -> DecoderSession:
+    """By the first of the engines on cpu that is installed and can run the file."""
+    reasons: list[str] = []
+    for name in (name for name in engines if name != "cuda"):
+        try:
+            return engines[name](path, config)
+        except (Unsupported, ImportError) as error:
+            log.warning("%s is not run by %s: %s", path, name, error)
+            reasons.append(str(error))
+        except ModelError as error:
+            raise ModelError("; ".join([*reasons, str(error)])) from error
+    raise ModelError("; ".join(reasons))
 
 
 _LACKS = {
@@ -117,8 +139,8 @@ def _refuse(config: Model.Config, what: str, *names: str) -> None:
         raise ModelError(f"{what} has no {', '.join(unused)}.")
 
 
-ENGINES: dict[str, dict[str, Callable[[Path, Model.Config], DecoderSession]]] = {
+ENGINES: dict[str, dict[str, Opener]] = {
     ".xml": {"openvino": _open_openvino},
     ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
 }
-"""File suffix → engine → what opens it; the first engine is the default on cpu."""
+"""File suffix → engine → what opens it; on cpu the first that can, unless the graph says which."""

@@ -16,7 +16,7 @@ import openvino as ov
 from numpy.typing import ArrayLike, DTypeLike
 from openvino import opset13 as ops
 
-from pipelines.backends.errors import ModelError
+from pipelines.backends.errors import Unsupported
 from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
 from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, LOGITS_INDICES, POSITION_IDS
 from pipelines.backends.onnx.reading import ELEMENT_TYPES, read_decoder
@@ -88,7 +88,7 @@ def page_decoder(decoder: Decoder) -> PagedOnnx:
 
 def _refuse_softcap(decoder: Decoder) -> None:
     if any(layer.softcap for layer in decoder.layers):
-        raise ModelError(
+        raise Unsupported(
             f"{decoder.folder}: its attention caps scores (softcap), which OpenVINO's cannot; "
             "write `engine: onnxruntime`."
         )
@@ -158,7 +158,7 @@ def _convert(graph: bytes) -> ov.Model:
     try:
         return core.read_model(graph)
     except RuntimeError as error:
-        raise ModelError(
+        raise Unsupported(
             f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_complaint(error)}. "
             "`engine: onnxruntime` may."
         ) from error

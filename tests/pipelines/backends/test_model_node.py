@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from ops import host
-
-from pipelines.backends.errors import ModelError
+from pipelines.backends.errors import ModelError, Unsupported
 from pipelines.backends.fake import FakeSession
-from pipelines.nodes.model import Model, open_session
+from pipelines.nodes.model import ENGINES, Model, open_session
 
 
 class Shared:
@@ -69,7 +68,9 @@ def test_a_setting_that_the_fake_device_would_ignore_is_refused(fake):
 
 
 def test_a_kind_of_file_that_nothing_opens_says_how_to_export():
-    with pytest.raises(ModelError, match=r"model\.gguf: decoders are opened from \.xml, \.onnx.*braid export"):
+    with pytest.raises(
+        ModelError, match=r"model\.gguf: decoders are opened from \.xml, \.onnx.*braid export"
+    ):
         open_session(Path("model.gguf"), Model.Config(path="model.gguf"))
 
 
@@ -98,3 +99,33 @@ def test_what_a_file_cannot_be_run_by_is_said_with_what_to_do(file, settings, wo
 def test_without_a_gpu_the_error_says_what_is_missing(tmp_path):
     with pytest.raises(ModelError, match=r"cuda:0: this onnxruntime has no CUDAExecutionProvider; install"):
         open_session(tmp_path / "model.onnx", Model.Config(path="model.onnx", device="cuda:0"))
+
+
+def test_on_cpu_the_first_engine_that_can_opens_the_file(monkeypatch):
+    def cannot(path, config):
+        raise Unsupported("no softcap here")
+
+    def missing(path, config):
+        raise ImportError("not installed")
+
+    opened = object()
+    engines = {
+        "openvino": cannot,
+        "cuda": missing,
+        "other": missing,
+        "onnxruntime": lambda path, config: opened,
+    }
+    monkeypatch.setitem(ENGINES, ".onnx", engines)
+    assert open_session(Path("model.onnx"), Model.Config(path="model.onnx")) is opened
+    engines["onnxruntime"] = cannot
+    with pytest.raises(ModelError, match=r"no softcap here; not installed; no softcap here"):
+        open_session(Path("model.onnx"), Model.Config(path="model.onnx"))
+
+
+def test_an_engine_that_the_graph_names_is_not_replaced(monkeypatch):
+    def cannot(path, config):
+        raise Unsupported("no softcap here")
+
+    monkeypatch.setitem(ENGINES, ".onnx", {"openvino": cannot, "onnxruntime": lambda path, config: object()})
+    with pytest.raises(Unsupported):
+        open_session(Path("model.onnx"), Model.Config(path="model.onnx", engine="openvino"))
