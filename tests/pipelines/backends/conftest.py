@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import warnings
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,28 +15,64 @@ HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transform
 
 
 @pytest.fixture(scope="session")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Path]]:
-    """`exported(family)` → (Hugging Face folder, folder with openvino_model.xml in float32)."""
+def source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`source(family)` → a Hugging Face folder."""
     if not HAS_EXPORT:
         pytest.skip("needs the export extra")
-    root, made = tmp_path_factory.mktemp("decoders"), {}
+    root = tmp_path_factory.mktemp("decoders")
+
+    def make(family: str) -> Path:
+        from tiny_decoders import write_decoder
+
+        write_decoder(family, root / family)
+        return root / family
+
+    return cache(_quiet(make))
+
+
+@pytest.fixture(scope="session")
+def exported(source: Callable[[str], Path]) -> Callable[[str], tuple[Path, Path]]:
+    """`exported(family)` → (Hugging Face folder, folder with openvino_model.xml in float32)."""
 
     def make(family: str) -> tuple[Path, Path]:
-        if family not in made:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # torch and transformers warn of themselves while tracing
-                made[family] = _export(family, root)
-        return made[family]
+        from tools.export.decoder import export_decoder
 
-    return make
+        folder = source(family).with_name(f"{family}-openvino")
+        export_decoder(str(source(family)), folder, "fp32", lambda stage: None)
+        return source(family), folder
+
+    return cache(_quiet(make))
 
 
-def _export(family: str, root: Path) -> tuple[Path, Path]:
-    from tiny_decoders import write_decoder
+@pytest.fixture(scope="session")
+def exported_onnx(source: Callable[[str], Path]) -> Callable[[str], Path]:
+    """`exported_onnx(family)` → the model.onnx of its export in float32."""
 
-    from tools.export.decoder import export_decoder
+    def make(family: str) -> Path:
+        from tools.export.onnx_decoder import export_onnx
 
-    source, folder = root / family, root / f"{family}-openvino"
-    write_decoder(family, source)
-    export_decoder(str(source), folder, "fp32", lambda stage: None)
-    return source, folder
+        folder = source(family).with_name(f"{family}-onnx")
+        export_onnx(str(source(family)), folder, "fp32")
+        return folder / "model.onnx"
+
+    return cache(_quiet(make))
+
+
+@pytest.fixture(scope="session")
+def generated(source: Callable[[str], Path]) -> Callable[[str], list[list[int]]]:
+    """`generated(family)` → what transformers makes of each of `prompts()` alone, greedily in float32."""
+    from greedy_batches import NUM_TOKENS
+    from tiny_decoders import generate_alone, prompts
+
+    return cache(_quiet(lambda family: generate_alone(source(family), prompts(), NUM_TOKENS)))
+
+
+def _quiet(make: Callable[[str], Any]) -> Callable[[str], Any]:
+    """torch and transformers warn of themselves while they trace and generate."""
+
+    def quietly(family: str) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return make(family)
+
+    return quietly

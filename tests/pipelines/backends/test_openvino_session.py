@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from lone_steps import step, together
 
 from pipelines.backends.config import read_max_context
 from pipelines.backends.errors import ModelError
@@ -16,27 +16,9 @@ from pipelines.backends.openvino.session import (
     checked_properties,
     flat_blocks,
 )
-from pipelines.engine.feed import Step
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
-
-
-def step(ids, past: int, blocks: list[int], logits_at: list[int], copies=()) -> Step:
-    """One sequence: `ids` after `past` tokens, in `blocks`."""
-    return Step(
-        token_ids=np.asarray(ids, np.int64),
-        positions=np.arange(past, past + len(ids), dtype=np.int64),
-        starts=np.array([0, len(ids)], np.int32),
-        num_past=np.array([past], np.int32),
-        block_table=np.array([[*blocks, -1]], np.int32),
-        num_blocks=np.array([len(blocks)], np.int32),
-        max_context=past + len(ids),
-        logits_at=np.array(logits_at, np.int64),
-        logits_rows=np.arange(len(logits_at), dtype=np.int32),
-        copies=np.array(copies, np.int32).reshape(-1, 2),
-        sampling=None,
-    )
 
 
 @pytest.fixture
@@ -93,19 +75,16 @@ def test_a_copied_block_holds_the_same_keys_and_values(session):
 @pytest.mark.slow
 def test_sequences_in_one_step_do_not_touch_each_other(session):
     alone = session.run(step(PROMPT, 0, [0, 1], [49])).copy()
-    first, second = step(PROMPT, 0, [0, 1], [49]), step(PROMPT[:7], 0, [2], [6])
-    both = replace(
-        first,
-        token_ids=np.concatenate([first.token_ids, second.token_ids]),
-        positions=np.concatenate([first.positions, second.positions]),
-        starts=np.array([0, 50, 57], np.int32),
-        num_past=np.zeros(2, np.int32),
-        block_table=np.array([[0, 1], [2, 999]], np.int32),
-        num_blocks=np.array([2, 1], np.int32),
-        logits_at=np.array([49, 56]),
-        logits_rows=np.array([0, 1], np.int32),
-    )
+    both = together([step(PROMPT, 0, [0, 1], [49]), step(PROMPT[:7], 0, [2], [6])])
     np.testing.assert_allclose(session.run(both)[:1], alone, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_there_is_no_host_cache_beside_a_cache_on_the_host(exported):
+    session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+    assert not session.can_swap
+    with pytest.raises(ValueError, match="nowhere to swap"):
+        session.allocate(2, 1)
 
 
 @pytest.mark.slow

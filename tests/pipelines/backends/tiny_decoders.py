@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 VOCABULARY = 320
 CONTEXT = 512
 
@@ -53,6 +55,17 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "phi3": {},
     "bloom": {"initializer_range": 0.1},  # no positions among the inputs of its export
+    "olmo2": {},
+    "smollm3": {"no_rope_layer_interval": 2},
+    "granite": {
+        "embedding_multiplier": 2.0,
+        "attention_multiplier": 0.1,
+        "residual_multiplier": 0.7,
+        "logits_scaling": 2.0,
+    },
+    "cohere": {"use_qk_norm": True},
+    "glm4": {"head_dim": 32, "partial_rotary_factor": 0.5},
+    "starcoder2": {"sliding_window": SLIDING},
 }
 """transformers' model type → what differs from SIZES."""
 
@@ -78,6 +91,13 @@ def _write_tokenizer(folder: Path) -> None:
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(folder)
+
+
+def prompts() -> list[list[int]]:
+    """Shorter than a block, longer than a chunk, at the edge of a block, and two that share 64 tokens."""
+    rng = np.random.default_rng(3)
+    alone = [rng.integers(3, VOCABULARY, size=size).tolist() for size in (5, 90, 33, 64)]
+    return [*alone, alone[1][:70] + alone[0], alone[3] + alone[2]]
 
 
 def generate_alone(folder: Path, prompts: list[list[int]], num_tokens: int) -> list[list[int]]:

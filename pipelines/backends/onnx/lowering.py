@@ -1,0 +1,264 @@
+"""A decoder in Braid's ONNX form → the packed step in standard operators.
+
+Paged attention becomes a ScatterND into the cache, a Gather by block table and an Attention over what was
+gathered.  Knows operators; knows nothing of sessions, memory or steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS
+
+CUMULATIVE, PAST, TABLE, SLOTS = "cumulative_sequence_length", "past_seqlens", "block_table", "slot_mapping"
+ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+SIDES = ("key", "value")
+NO_WINDOW = -1
+FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
+
+
+def lower_for_cpu(decoder: Decoder, block_tokens: int) -> ir.Model:
+    """A copy of the model over a paged cache; weights are shared, not copied.
+
+    Inputs: input_ids, position_ids int64[T] · logits_indices int64[N] · cumulative_sequence_length
+    int32[B + 1] · past_seqlens int32[B] · block_table int32[B, W], all valid blocks · slot_mapping int32[T],
+    block * block_tokens + offset, or -1 for a place in the last block · key_cache.{i}, value_cache.{i}
+    [num_blocks, block_tokens, num_kv_heads, head_size].  Outputs: logits float32[N, vocab] ·
+    key_cache_out.{i}, value_cache_out.{i}: the caches, written in place when bound to their inputs' memory.
+
+    Each sequence attends over W * block_tokens gathered keys, and its new tokens are padded to the most that
+    a sequence has; so sequences of unlike lengths are better computed in calls of their own.
+    """
+    model = decoder.model.clone()
+    graph = model.graph
+    writer, inputs = _Writer(graph), _declare_inputs(graph)
+    first = graph[0]
+    _feed_rows(writer, inputs)
+    places = _find_places(writer, inputs, block_tokens)
+    masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
+    writer.insert_before(first)
+    for node in [node for node in graph if (node.domain, node.op_type) == (DOMAIN, ATTENTION)]:
+        layer = decoder.layers[node.attributes["layer"].as_int()]
+        caches = _declare_caches(graph, layer, block_tokens, ELEMENT_TYPES[decoder.element_type])
+        _replace(writer, node, layer, caches, places, masks[_window(layer)])
+    graph.opset_imports.pop(DOMAIN, None)
+    return model
+
+
+# The graph's borders
+
+
+def _declare_inputs(graph: ir.Graph) -> dict[str, ir.Value]:
+    """The step's own inputs by name; ids and positions stand beside the form's, see `_feed_rows`."""
+    shapes: dict[str, list[str | int]] = {
+        CUMULATIVE: ["num_seqs_plus_1"],
+        PAST: ["num_seqs"],
+        TABLE: ["num_seqs", "columns"],
+        SLOTS: ["num_tokens"],
+    }
+    made = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in shapes.items()}
+    graph.inputs.extend(made.values())
+    return made | {value.name or "": value for value in graph.inputs if value.name not in made}
+
+
+def _feed_rows(writer: _Writer, inputs: dict[str, ir.Value]) -> None:
+    """Ids and positions come as [T]; the form reads them as the one row of [1, T]."""
+    for name in (INPUT_IDS, POSITION_IDS):
+        row = inputs[name]
+        inputs[name] = ir.val(name, ir.DataType.INT64, ["num_tokens"])
+        made = writer.op("Unsqueeze", inputs[name], writer.ints(0))
+        made.name, made.type, made.shape = f"{name}.row", row.type, row.shape
+        row.replace_all_uses_with(made)
+        writer.graph.inputs[writer.graph.inputs.index(row)] = inputs[name]
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """One side of a layer's cache: what stands in it before the step and after."""
+
+    before: ir.Value
+    after: ir.Value
+
+
+def _declare_caches(
+    graph: ir.Graph, layer: AttentionLayer, block_tokens: int, element_type: ir.DataType
+) -> list[_Cache]:
+    """Keys, then values."""
+    shape = ["num_blocks", block_tokens, layer.num_kv_heads, layer.head_size]
+    names = ((f"{side}_cache.{layer.layer}", f"{side}_cache_out.{layer.layer}") for side in SIDES)
+    caches = [_Cache(*(ir.val(name, element_type, shape) for name in pair)) for pair in names]
+    graph.inputs.extend(cache.before for cache in caches)
+    graph.outputs.extend(cache.after for cache in caches)
+    return caches
+
+
+# What all layers share
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where tokens lie, derived from the step once.
+
+    B sequences of at most S new tokens stand padded, as [B, S]; K = W * block_tokens keys are gathered for
+    each.
+    """
+
+    table: ir.Value  # int32[B, W]
+    cells: ir.Value  # int64[T, 2], the (block, offset) that each token is written to
+    padded: ir.Value  # int64[B, S], the packed token that stands there; any token where none does
+    packed: ir.Value  # int64[T], where in [B * S] each token stands
+    gathered: ir.Value  # int64[2], (B, K)
+    queries: ir.Value  # int64[B, S, 1], positions in their sequences
+    keys: ir.Value  # int64[K], positions
+
+
+def _find_places(writer: _Writer, inputs: dict[str, ir.Value], block_tokens: int) -> _Places:
+    op, ints, number = writer.op, writer.ints, writer.number
+    starts, past = (op("Cast", inputs[name], to=ir.DataType.INT64) for name in (CUMULATIVE, PAST))
+    begins, ends = op("Slice", starts, ints(0), ints(-1)), op("Slice", starts, ints(1), ints(FARTHEST))
+    num_tokens = op("Size", inputs[INPUT_IDS])
+    tokens = writer.count_to(num_tokens)
+    passed = op("GreaterOrEqual", op("Unsqueeze", tokens, ints(1)), op("Unsqueeze", ends, ints(0)))
+    owner = op("ReduceSum", op("Cast", passed, to=ir.DataType.INT64), ints(1), keepdims=0)
+    offsets = op("Sub", tokens, op("Gather", begins, owner))
+    longest = op("ReduceMax", op("Sub", ends, begins), keepdims=0)
+    steps = writer.count_to(longest)
+    standing = op("Add", op("Unsqueeze", begins, ints(1)), steps)
+    num_keys = op("Mul", op("Shape", inputs[TABLE], start=1), ints(block_tokens))
+    return _Places(
+        table=inputs[TABLE],
+        cells=_cells(writer, inputs[SLOTS], block_tokens),
+        padded=op("Min", standing, op("Sub", num_tokens, number(1))),
+        packed=op("Add", op("Mul", owner, longest), offsets),
+        gathered=op("Concat", op("Shape", inputs[PAST]), num_keys, axis=0),
+        queries=op("Unsqueeze", op("Add", op("Unsqueeze", past, ints(1)), steps), ints(2)),
+        keys=writer.count_to(op("Squeeze", num_keys, ints(0))),
+    )
+
+
+def _cells(writer: _Writer, slots: ir.Value, block_tokens: int) -> ir.Value:
+    """(block, offset) of each slot.  Slot -1 is block -1, which ScatterND counts from the end: the last."""
+    op = writer.op
+    slots = op("Unsqueeze", op("Cast", slots, to=ir.DataType.INT64), writer.ints(1))
+    offsets = op("Mod", slots, writer.number(block_tokens))  # of the divisor's sign, unlike Div
+    blocks = op("Div", op("Sub", slots, offsets), writer.number(block_tokens))
+    return op("Concat", blocks, offsets, axis=1)
+
+
+def _windows(layers: Iterable[AttentionLayer]) -> set[int]:
+    return {_window(layer) for layer in layers}
+
+
+def _window(layer: AttentionLayer) -> int:
+    return layer.window if layer.window > 0 else NO_WINDOW
+
+
+def _mask(writer: _Writer, places: _Places, window: int) -> ir.Value:
+    """bool[B, 1, S, K]: a query sees itself and what stands before it, `window` tokens in all."""
+    op = writer.op
+    seen = op("LessOrEqual", places.keys, places.queries)
+    if window != NO_WINDOW:
+        begin = op("Sub", places.queries, writer.number(window))
+        seen = op("And", seen, op("Greater", places.keys, begin))
+    return op("Unsqueeze", seen, writer.ints(1))
+
+
+# One layer
+
+
+def _replace(
+    writer: _Writer,
+    node: ir.Node,
+    layer: AttentionLayer,
+    caches: list[_Cache],
+    places: _Places,
+    mask: ir.Value,
+) -> None:
+    op, heads, kv_heads, size = writer.op, layer.num_heads, layer.num_kv_heads, layer.head_size
+    query, *new = (op("Transpose", value, perm=[0, 2, 1, 3]) for value in node.inputs)
+    keys, values = (
+        _gather(writer, _store(writer, rows, layer, cache, places), layer, places)
+        for rows, cache in zip(new, caches, strict=True)
+    )
+    padded = op("Gather", op("Reshape", query, writer.ints(-1, heads * size)), places.padded)
+    settings = {
+        "q_num_heads": heads,
+        "kv_num_heads": kv_heads,
+        "scale": layer.scale,
+        "softcap": layer.softcap,
+    }
+    attended = op("Attention", padded, keys, values, mask, **settings)
+    flat = op("Gather", op("Reshape", attended, writer.ints(-1, heads * size)), places.packed)
+    result = op("Transpose", op("Reshape", flat, writer.ints(1, -1, heads, size)), perm=[0, 2, 1, 3])
+    writer.insert_before(node)
+    old = node.outputs[0]
+    result.type, result.shape = old.type, old.shape
+    old.replace_all_uses_with(result)
+    writer.graph.remove(node, safe=True)
+
+
+def _store(
+    writer: _Writer, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places
+) -> ir.Value:
+    """The cache with the new rows in it.
+
+    ScatterND stands straight between the graph's input and its output, with a pair of indices for each row:
+    only so ONNX Runtime writes in place.  A Reshape on either side makes it copy the whole cache each step.
+    """
+    rows = writer.op("Reshape", rows, writer.ints(-1, layer.num_kv_heads, layer.head_size))
+    return writer.op("ScatterND", cache.before, places.cells, rows, output=cache.after)
+
+
+def _gather(writer: _Writer, cache: ir.Value, layer: AttentionLayer, places: _Places) -> ir.Value:
+    """Each sequence's part of the cache: [B, K, num_kv_heads * head_size]."""
+    shape = writer.op("Concat", places.gathered, writer.ints(layer.num_kv_heads * layer.head_size), axis=0)
+    return writer.op("Reshape", writer.op("Gather", cache, places.table), shape)
+
+
+class _Writer:
+    """Nodes in the order they were asked for, until they are put into the graph; each constant once."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
+        self._nodes: list[ir.Node] = []
+        self._constants: dict[str, ir.Value] = {}
+
+    def op(
+        self,
+        op_type: str,
+        *inputs: ir.Value | None,
+        output: ir.Value | None = None,
+        **attributes: int | float | list[int],
+    ) -> ir.Value:
+        node = ir.node(op_type, inputs, attributes, outputs=None if output is None else [output])
+        self._nodes.append(node)
+        return node.outputs[0]
+
+    def count_to(self, end: ir.Value) -> ir.Value:
+        """0, 1, … below the scalar `end`."""
+        return self.op("Range", self.number(0), end, self.number(1))
+
+    def ints(self, *numbers: int) -> ir.Value:
+        """int64[len(numbers)]."""
+        return self._constant("braid.ints." + "_".join(map(str, numbers)), np.array(numbers, np.int64))
+
+    def number(self, number: int) -> ir.Value:
+        """A scalar int64."""
+        return self._constant(f"braid.number.{number}", np.array(number, np.int64))
+
+    def _constant(self, name: str, array: np.ndarray) -> ir.Value:
+        if name not in self._constants:
+            tensor = ir.tensor(array, name=name)
+            value = ir.val(name, tensor.dtype, list(tensor.shape), const_value=tensor)
+            self.graph.register_initializer(value)
+            self._constants[name] = value
+        return self._constants[name]
+
+    def insert_before(self, node: ir.Node) -> None:
+        self.graph.insert_before(node, self._nodes)
+        self._nodes = []

@@ -1,0 +1,48 @@
+"""Prompts that meet in one engine, mid-way and in chunks, and what greedy sampling makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pipelines.backends.contract import DecoderSession
+from pipelines.engine.feed import Sampled, Step
+from pipelines.engine.invariants import snapshot, violations
+from pipelines.engine.loop import Engine, EngineSettings
+from pipelines.sampling.params import SamplingParams
+
+NUM_TOKENS = 20
+CHUNK_TOKENS = 40
+
+
+def greedy_engine(
+    session: DecoderSession, num_blocks: int, watch: Callable[[Step], None] = lambda step: None
+) -> Engine:
+    """An engine over `session`, whose cache is allocated here; `watch` sees every step before it runs."""
+
+    def body(step: Step) -> Sampled:
+        watch(step)
+        return Sampled(session.run(step).argmax(axis=1), [])
+
+    session.allocate(num_blocks)
+    settings = EngineSettings(max_sequences=8, max_step_tokens=CHUNK_TOKENS, reuse_prefixes=True)
+    return Engine(
+        body, settings, num_blocks, session.block_tokens, session.vocab_size, session.max_context, frozenset()
+    )
+
+
+def generate_together(engine: Engine, prompts: list[list[int]]) -> tuple[list[list[int]], int]:
+    """The tokens of each prompt and how many prompt tokens the prefix cache gave; prompts join mid-way."""
+    params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
+    texts: list[list[int]] = [[] for _ in prompts]
+    cached = [0 for _ in prompts]
+    waiting = list(enumerate(prompts))
+    while waiting or engine.has_work:
+        if waiting:
+            number, prompt = waiting.pop(0)
+            engine.submit(number, [prompt], params)
+        for _ in range(3):
+            for output in engine.step():
+                texts[output.key].extend(output.token_ids)
+                cached[output.key] = max(cached[output.key], output.num_cached)
+            assert violations(snapshot(engine)) == []
+    return texts, sum(cached)

@@ -1,0 +1,57 @@
+"""Steps of one sequence, written by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pipelines.engine.feed import Step
+
+
+def step(
+    ids: Sequence[int] | np.ndarray,
+    past: int,
+    blocks: list[int],
+    logits_at: list[int],
+    copies: Sequence[tuple[int, int]] = (),
+) -> Step:
+    """`ids` after `past` tokens, in `blocks`; the table has one undefined entry more."""
+    return Step(
+        token_ids=np.asarray(ids, np.int64),
+        positions=np.arange(past, past + len(ids), dtype=np.int64),
+        starts=np.array([0, len(ids)], np.int32),
+        num_past=np.array([past], np.int32),
+        block_table=np.array([[*blocks, -1]], np.int32),
+        num_blocks=np.array([len(blocks)], np.int32),
+        max_context=past + len(ids),
+        logits_at=np.array(logits_at, np.int64),
+        logits_rows=np.arange(len(logits_at), dtype=np.int32),
+        copies=np.array(copies, np.int32).reshape(-1, 2),
+        sampling=None,
+    )
+
+
+def together(steps: list[Step]) -> Step:
+    """One step of all of them; tables are filled up with a block that does not exist."""
+    counts = [len(one.token_ids) for one in steps]
+    starts = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    columns = max(one.block_table.shape[1] for one in steps)
+    tables = [
+        np.pad(one.block_table, [(0, 0), (0, columns - one.block_table.shape[1])], constant_values=9999)
+        for one in steps
+    ]
+    logits_at = np.concatenate([one.logits_at + start for one, start in zip(steps, starts, strict=False)])
+    return Step(
+        token_ids=np.concatenate([one.token_ids for one in steps]),
+        positions=np.concatenate([one.positions for one in steps]),
+        starts=starts,
+        num_past=np.concatenate([one.num_past for one in steps]),
+        block_table=np.concatenate(tables),
+        num_blocks=np.concatenate([one.num_blocks for one in steps]),
+        max_context=max(one.max_context for one in steps),
+        logits_at=logits_at,
+        logits_rows=np.arange(len(logits_at), dtype=np.int32),
+        copies=np.concatenate([one.copies for one in steps]),
+        sampling=None,
+    )

@@ -1,0 +1,37 @@
+"""A mixed, chunked, prefix-sharing batch gives the tokens that transformers gives each prompt alone."""
+
+from __future__ import annotations
+
+import pytest
+from greedy_batches import generate_together, greedy_engine
+from tiny_decoders import prompts
+
+from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+
+pytestmark = pytest.mark.slow
+
+FAMILIES = (
+    "llama",
+    "qwen2",
+    "qwen3",
+    "mistral",
+    "gemma2",
+    "gemma3_text",
+    "phi3",
+    "olmo2",
+    "smollm3",
+    "granite",
+    "cohere",
+    "glm4",
+    "starcoder2",
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_tokens_equal_transformers(family, exported_onnx, generated):
+    session = OnnxCpuSession(exported_onnx(family), OnnxCpuSettings(threads=1))
+    texts, num_cached = generate_together(greedy_engine(session, num_blocks=64), prompts())
+    session.close()
+    assert texts == generated(family)
+    assert num_cached >= 64
+    assert all(len(set(text)) > 3 for text in texts), "degenerate text proves nothing"

@@ -1,0 +1,128 @@
+"""The golden property with a model's own cache: text generated in any schedule equals text generated alone."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from lone_steps import step as lone_step
+from small_forms import VOCABULARY, small_decoder
+
+from pipelines.backends.onnx import cpu
+from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.invariants import snapshot, violations
+from pipelines.engine.loop import Engine, EngineSettings
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.rows import SamplingRows
+from pipelines.sampling.stages import sample
+
+BLOCK_TOKENS, MAX_CONTEXT = 8, 96
+MOST_TOKENS = 30
+CHOOSING = {"temperature": 1.0, "top_k": 2, "ignore_eos": True}
+"""Choices of a prompt differ, and each token hangs on one number alone, which rounding hardly ever meets."""
+
+
+@pytest.fixture(scope="module")
+def session():
+    """One for all schedules; each allocates its own cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu, "read_decoder", lambda path: small_decoder("f32"))
+        opened = OnnxCpuSession("model.onnx", OnnxCpuSettings(threads=1, block_tokens=BLOCK_TOKENS))
+    yield opened
+    opened.close()
+
+
+class Schedule:
+    """A random life of an engine over `session`: settings, arrivals and prompts, all drawn from one seed."""
+
+    def __init__(self, session: OnnxCpuSession, seed: int) -> None:
+        self.draw = draw = random.Random(seed)
+        self.session = session
+        self.num_blocks = draw.randint(MAX_CONTEXT // BLOCK_TOKENS, 18)
+        session.allocate(self.num_blocks)
+        for blocks in session._cache._blocks.values():
+            blocks[:-1] = 0xFF  # nan: who reads what nobody wrote gives himself away
+        max_sequences = draw.randint(2, 6)
+        settings = EngineSettings(max_sequences, max_sequences + draw.choice([2, 9, 40]), True)
+        self.most_choices = min(3, max_sequences)
+        self.engine = Engine(
+            self.body, settings, self.num_blocks, BLOCK_TOKENS, VOCABULARY, MAX_CONTEXT, frozenset()
+        )
+        self.roots = [self.ids(draw.randint(10, 50)) for _ in range(2)]
+        self.asked: dict[int, tuple[list[int], SamplingParams]] = {}
+        self.texts: dict[tuple[int, int], list[int]] = {}
+        self.seen: Counter[str] = Counter()
+
+    def ids(self, count: int) -> list[int]:
+        return [self.draw.randrange(VOCABULARY) for _ in range(count)]
+
+    def body(self, step: Step) -> Sampled:
+        self.seen["copies"] += len(step.copies)
+        self.seen["mixed"] += len(set(np.diff(step.starts).tolist())) > 1
+        return sample(Logits(self.session.run(step), step))
+
+    def arrive(self, key: int) -> None:
+        root = self.draw.choice([*self.roots, []])
+        prompt = root[: self.draw.randint(0, len(root))] + self.ids(self.draw.randint(1, 9))
+        params = SamplingParams(
+            max_tokens=self.draw.randint(3, MOST_TOKENS), seed=self.draw.getrandbits(64), **CHOOSING
+        )
+        choices = self.draw.randint(1, self.most_choices)
+        self.asked[key] = prompt, params
+        self.texts |= {(key, choice): [] for choice in range(choices)}
+        self.engine.submit(key, [prompt], params, choices)
+
+    def run(self, num_requests: int = 8) -> Counter[str]:
+        key = 0
+        while key < num_requests or self.engine.has_work:
+            if key < num_requests and self.draw.random() < 0.5:
+                self.arrive(key)
+                key += 1
+            for output in self.engine.step():
+                assert output.error is None
+                self.texts[output.key, output.choice] += output.token_ids
+            assert violations(snapshot(self.engine)) == []
+        counts = self.engine.counts()
+        assert counts.blocks_used == 0
+        return self.seen + Counter(preemptions=counts.preemptions, reused=counts.prefix_hit_tokens)
+
+    def alone(self, key: int, choice: int) -> list[int]:
+        """What the prompt gives with no engine: its whole context computed anew for each token."""
+        prompt, params = self.asked[key]
+        rows, text = SamplingRows(1, VOCABULARY), []
+        rows.set(0, params, prompt, [], choice, [])
+        blocks = list(range(MAX_CONTEXT // BLOCK_TOKENS))
+        while len(text) < params.max_tokens:
+            context = prompt + text
+            step = lone_step(context, 0, blocks[: -(-len(context) // BLOCK_TOKENS)], [len(context) - 1])
+            step = replace(step, sampling=rows)
+            text.append(int(sample(Logits(self.session.run(step), step)).token_ids[0]))
+            rows.append(0, text[-1])
+        return text
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_text_in_any_schedule_equals_text_alone(session, seed):
+    schedule = Schedule(session, seed)
+    schedule.run()
+    assert schedule.texts == {one: schedule.alone(*one) for one in schedule.texts}
+
+
+def test_the_schedules_meet_preemption_reuse_copies_and_mixed_steps(session):
+    seen = sum((Schedule(session, seed).run() for seed in range(12)), Counter())
+    assert seen["preemptions"] > 5
+    assert seen["reused"] > 100
+    assert seen["copies"] > 5
+    assert seen["mixed"] > 50
+
+
+def test_choices_of_a_prompt_differ(session):
+    schedule = Schedule(session, 0)
+    schedule.run()
+    several = {key for key, choice in schedule.texts if choice}
+    assert several
+    assert all(schedule.texts[key, 0] != schedule.texts[key, 1] for key in several)
