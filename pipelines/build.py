@@ -123,6 +123,10 @@ class HostModel:
             for session in self.bodies[node].sessions
         )
 
+    def warm(self) -> bool:
+        """Prepare something that later steps will want, while none runs; whether there is more of it."""
+        return any(session.warm() for body in self.bodies.values() for session in body.sessions)
+
     def close(self) -> None:
         for body in self.bodies.values():
             body.close()

@@ -46,6 +46,9 @@ class DecoderSession(Protocol):
         until the next `run`.  The GIL is released while it computes.
         """
 
+    def warm(self) -> bool:
+        """Prepare something that later steps will want, while none runs; whether there is more of it."""
+
     def describe(self) -> Mapping[str, str]:
         """Facts for logs and `/metrics`: device, precision, cache element type."""
 

@@ -68,6 +68,9 @@ class FakeSession:
         contexts = [self._context(step, position) for position in step.logits_at.tolist()]
         return fake_logits(contexts, self.vocab_size)
 
+    def warm(self) -> bool:
+        return False
+
     def describe(self) -> Mapping[str, str]:
         return {"device": "fake", "precision": "int64", "cache": "int64"}
 

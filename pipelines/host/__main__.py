@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from pipelines.backends.errors import DeviceLost
 from pipelines.host.announce import announce
 from pipelines.host.host import Host
 from pipelines.wire.gate import SocketGate
@@ -24,6 +25,7 @@ from pipelines.wire.gate import SocketGate
 log = logging.getLogger("braid.host")
 
 PR_SET_PDEATHSIG = 1
+DEVICE_LOST = 3  # exit status
 LOG_FORMAT = "[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s"
 
 
@@ -45,7 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     _answer_signals(host)
     _die_with_parent(options.parent)
-    host.run()
+    try:
+        host.run()
+    except DeviceLost as error:
+        log.critical("%s; the engine host ends and is started again", error)
+        os._exit(DEVICE_LOST)  # the interpreter's end would call the device, and may wait for it for ever
     log.info("drained")
     logging.shutdown()
     sys.stdout.flush()

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pipelines.errors import BraidError, EngineError, Unavailable
 from pipelines.host import loading
-from pipelines.host.loads import Load, Loads
+from pipelines.host.loads import HostModel, Load, Loads
 from pipelines.host.publishing import Publisher
 from pipelines.wire.gate import Gate, Gone, Inbox, Peer
 from pipelines.wire.messages import Abort, Frame, Hello, HostState, Status, Submit, TokenUpdate
@@ -77,6 +77,7 @@ class Host:
         self._beat = beat
         self._announce: Callable[[Status], None] | None = announce
         self._peers: set[Peer] = set()
+        self._cold: list[HostModel] = []  # what `warm` may still make faster
         self._calls: dict[Key, Call] = {}
         self._publisher = Publisher(self._loads)
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
@@ -119,18 +120,27 @@ class Host:
             for node, engine in load.model.engines.items():
                 if engine.has_work:
                     self._step(load, node, engine)
+        if not self._busy():
+            self._warm()
         self._publisher.publish(busy=self._busy())
         if self._loads.close_idle():
             self._tell_status()
 
     def _read_mail(self) -> None:
         try:
-            peer, message = self.inbox.get(block=not self._busy(), timeout=IDLE_S)
+            peer, message = self.inbox.get(block=not (self._busy() or self._cold), timeout=IDLE_S)
             while True:
                 self._readers[type(message)](peer, message)
                 peer, message = self.inbox.get_nowait()
         except queue.Empty:
             return
+
+    def _warm(self) -> None:
+        """Between requests, prepare a model's later steps, a little each turn."""
+        held = {id(load.model) for load in self._loads}
+        self._cold = [model for model in self._cold if id(model) in held]
+        if self._cold and not self._cold[0].warm():
+            del self._cold[0]
 
     def _busy(self) -> bool:
         return any(engine.has_work for load in self._loads for engine in load.model.engines.values())
@@ -191,6 +201,7 @@ class Host:
 
     def _loaded(self, peer: Peer, event: loading.Loaded) -> None:
         self._loads.loaded(event.folder, event.model)
+        self._cold.append(event.model)
         name, model = event.folder.name, event.model
         log.info(
             "loaded %s version %s in %.1f s: context %d tokens, cache %d tokens (%d bytes)",

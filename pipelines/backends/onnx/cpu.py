@@ -116,6 +116,9 @@ class OnnxCpuSession:
         if count and not together:
             self._logits[rows] = into
 
+    def warm(self) -> bool:
+        return False
+
     def describe(self) -> Mapping[str, str]:
         return self._facts
 

@@ -95,6 +95,9 @@ class OpenVINOSession:
         logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
         return logits.reshape(-1, self.vocab_size)
 
+    def warm(self) -> bool:
+        return False
+
     def describe(self) -> Mapping[str, str]:
         return self._facts
 

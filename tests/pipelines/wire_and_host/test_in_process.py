@@ -67,3 +67,18 @@ def test_a_device_lost_while_a_model_loads_is_that_models_problem(tmp_path, repo
         assert "CUDA error 700" in model.problems[0]
 
     inside(tmp_path, repository, scene)
+
+
+def test_a_model_is_warmed_while_nothing_runs_until_there_is_no_more(tmp_path, repository):
+    def build(folder, folders):
+        model = repository.build(folder, folders)
+        model.cold = 5
+        return model
+
+    async def scene(client):
+        await until(lambda: repository.built[0].cold == 0)
+        assert (await read(submit(client)[1]))[1] == {0: "length"}
+        await asyncio.sleep(0.01)
+        assert repository.built[0].cold == 0
+
+    in_process(scene, tmp_path, scan=repository.scan, build=build)

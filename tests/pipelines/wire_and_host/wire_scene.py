@@ -90,6 +90,11 @@ class Model:
     cache_tokens: int = 128
     cache_bytes: int = 1024
     closed: bool = False
+    cold: int = 0
+
+    def warm(self):
+        self.cold -= 1
+        return self.cold > 0
 
     def close(self):
         self.closed = True

@@ -1,0 +1,266 @@
+"""`SamplingOps` on a device: one copy goes up per call, and only ids and log-probabilities come back.
+
+Knows rows of logits; knows nothing of requests or the model.  References: `ops.sampling`, `ops.logprobs`,
+`ops.masking`, `ops.penalties`; the kernels are in editing.cu, choosing.cu and logprobs.cu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ops.contract import Bits, Floats, Index, Logprobs, Words
+from ops.cuda.device import Array, Device
+from ops.cuda.packing import lay_out, pack
+from ops.logprobs import gather_logprobs
+
+THREADS = 256
+ROW_THREADS = 1024
+"""Of kernels in which one block works on a whole row."""
+CHUNK = 8192
+MAX_VOCAB = 128 * CHUNK
+MAX_BINS = 2048
+MAX_TOP = 64
+"""More alternatives than these are computed on the host, from a copy of the rows."""
+GREEDY, NO_BINS = -2, -1
+MAX_INT = 2**31 - 1
+
+
+class CudaOps:
+    """The arithmetic of sampling on one device.
+
+    What it needs beside the logits is kept from call to call and grows with the largest.  Every method but
+    `choose` and `gather_logprobs` returns before the device has done anything.
+    """
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+        self._kept: dict[str, Array] = {}
+
+    def reserve(self, num_rows: int, vocab: int) -> None:
+        """Make now what a step of so many rows may need, but for flat lists of entries."""
+        chunks = _num_chunks(vocab)
+        for name, count, dtype in (
+            ("peak_values", num_rows * chunks, np.float32),
+            ("peak_ids", num_rows * chunks, np.int32),
+            ("chunk_masses", num_rows * chunks, np.uint64),
+            ("bin_counts", num_rows * MAX_BINS, np.uint32),
+            ("bin_masses", num_rows * MAX_BINS, np.uint64),
+            ("taken", num_rows * vocab, np.float32),
+            ("tokens", num_rows, np.int64),
+        ):
+            self._buffer(name, count, dtype)
+
+    def writable(self, logits: Array) -> Array:
+        """The logits themselves.  Raises TypeError where they are not contiguous float32[num_rows, vocab]."""
+        if logits.ndim != 2 or logits.dtype != np.float32 or not logits.flags.c_contiguous:
+            raise TypeError(
+                f"logits are {logits.dtype}{logits.shape}, not contiguous float32[num_rows, vocab]"
+            )
+        return logits
+
+    def take(self, logits: Array, rows: Index) -> Array:
+        """A copy of some rows, which lasts until the next call; `logits` are not such a copy themselves."""
+        return self._copy_rows("taken", logits, rows)
+
+    def allow_only(self, logits: Array, rows: Index, ids: Index) -> None:
+        at, named = _entries(logits, rows, ids), np.unique(rows)
+        sent, sent_rows = self._send([at, named])
+        kept = self._buffer("kept", len(at), np.float32)
+        self._over_entries("save_entries", len(at), logits, sent, kept)
+        self._over_rows("ban_rows", logits, len(named), sent_rows)
+        self._over_entries("restore_entries", len(at), logits, sent, kept)
+
+    def ban(self, logits: Array, rows: Index, ids: Index) -> None:
+        self._edit("ban", logits, rows, ids)
+
+    def add_bias(self, logits: Array, rows: Index, ids: Index, bias: Floats) -> None:
+        self._edit("add_bias", logits, rows, ids, bias)
+
+    def apply_bitmask(self, logits: Array, rows: Index, bits: Bits) -> None:
+        """Words behind the vocabulary's last are not read."""
+        words = bits.shape[1]
+        if words * 32 < logits.shape[1] or len(bits) != len(rows):
+            raise ValueError(f"bits {bits.shape} for {len(rows)} rows of {logits.shape[1]} ids")
+        sent = self._send([_rows(logits, rows), np.ascontiguousarray(bits, np.uint32)])
+        self._over_rows("apply_bitmask", logits, len(rows), *sent, np.int32(words))
+
+    def penalise_repetition(self, logits: Array, rows: Index, ids: Index, penalty: Floats) -> None:
+        self._edit("penalise_repetition", logits, rows, ids, penalty)
+
+    def penalise_presence_and_frequency(
+        self, logits: Array, rows: Index, ids: Index, counts: Floats, presence: Floats, frequency: Floats
+    ) -> None:
+        self._edit("penalise_presence_and_frequency", logits, rows, ids, counts, presence, frequency)
+
+    def choose(
+        self,
+        logits: Array,
+        temperature: Floats,
+        min_p: Floats,
+        top_k: Index,
+        top_p: Floats,
+        keys: Words,
+        counters: Words,
+    ) -> Index:
+        """See the contract.  Where all rows are greedy nothing goes up.
+
+        The same as `ops.sampling.choose` but for rounding: a GPU's exponential, and sums that are exact to
+        1e-7.  A row's id does not depend on its batch.
+        """
+        num_rows, vocab = logits.shape
+        _check_vocab(vocab)
+        if not num_rows:
+            return np.zeros(0, np.int64)
+        peaks = self._find_peaks(logits)
+        tokens = self._buffer("tokens", num_rows, np.int64)
+        if (temperature > 0).any():
+            self._pick(logits, temperature, min_p, top_k, top_p, keys, counters, peaks, tokens)
+        else:
+            sizes = np.int32(_num_chunks(vocab)), np.int32(num_rows)
+            self._device.launch("take_peaks", _blocks(num_rows), THREADS, *peaks, *sizes, tokens)
+        return self._device.download(tokens)
+
+    def gather_logprobs(self, logits: Array, rows: Index, tokens: Index, k: int) -> Logprobs:
+        """See the contract; k above MAX_TOP copies the rows to the host."""
+        num, vocab = len(rows), logits.shape[1]
+        _check_vocab(vocab)
+        if num and k > MAX_TOP:
+            copied = self._device.download(self._copy_rows("copied", logits, rows))
+            return gather_logprobs(copied, np.arange(num), tokens, k)
+        kinds = [(num, np.float32), (num, np.int64), (num * k, np.int64), (num * k, np.float32)]
+        layout = lay_out(kinds)
+        found = self._buffer("logprobs", layout.num_bytes, np.uint8)
+        if num:
+            sent = self._send([_rows(logits, rows), _ids(tokens, vocab)])
+            numbers = np.int32(vocab), *sent, np.int32(k)
+            self._device.launch("gather_logprobs", num, ROW_THREADS, logits, *numbers, *layout.split(found))
+        parts = layout.split(self._device.download(found))
+        chosen, ranks, ids, top = (
+            np.zeros(count, dtype) if part is None else part
+            for part, (count, dtype) in zip(parts, kinds, strict=True)
+        )
+        return Logprobs(chosen, ranks, ids.reshape(num, k), top.reshape(num, k))
+
+    def _copy_rows(self, name: str, logits: Array, rows: Index) -> Array:
+        """The rows in the buffer `name`, in which `logits` do not lie."""
+        vocab = logits.shape[1]
+        copied = self._buffer(name, len(rows) * vocab, np.float32).reshape(len(rows), vocab)
+        (sent,) = self._send([_rows(logits, rows)])
+        self._over_rows("take_rows", logits, len(rows), sent, copied)
+        return copied
+
+    def _find_peaks(self, logits: Array) -> tuple[Array, Array]:
+        num_rows, vocab = logits.shape
+        size = num_rows * _num_chunks(vocab)
+        peaks = self._buffer("peak_values", size, np.float32), self._buffer("peak_ids", size, np.int32)
+        self._over_rows("find_peaks", logits, num_rows, *peaks)
+        return peaks
+
+    def _pick(
+        self,
+        logits: Array,
+        temperature: Floats,
+        min_p: Floats,
+        top_k: Index,
+        top_p: Floats,
+        keys: Words,
+        counters: Words,
+        peaks: tuple[Array, Array],
+        tokens: Array,
+    ) -> None:
+        num_rows, vocab = logits.shape
+        limited = (temperature > 0) & ((top_k < vocab) | (top_p < 1))
+        slots = np.where(temperature > 0, NO_BINS, GREEDY).astype(np.int32)
+        num_slots = int(np.count_nonzero(limited))
+        slots[limited] = np.arange(num_slots)
+        few = [np.ascontiguousarray(one, np.float32) for one in (temperature, min_p, top_p)]
+        most = np.clip(top_k, 1, MAX_INT).astype(np.int32)
+        words = [np.ascontiguousarray(one, np.uint64) for one in (keys, counters)]
+        at, heat, least, share, count, *key = self._send([slots, *few, most, *words])
+        bins = self._clear_bins(num_slots)
+        masses = self._buffer("chunk_masses", num_rows * _num_chunks(vocab), np.uint64)
+        self._over_rows("weigh_rows", logits, num_rows, at, heat, least, peaks[0], masses, *bins)
+        sizes = np.int32(vocab), np.int32(_num_chunks(vocab))
+        parameters = (at, heat, least, count, share, *key)
+        self._device.launch(
+            "pick_tokens", num_rows, ROW_THREADS, logits, *sizes, *parameters, *peaks, masses, *bins, tokens
+        )
+
+    def _clear_bins(self, num_slots: int) -> tuple[Array, Array]:
+        size = num_slots * MAX_BINS
+        bins = self._buffer("bin_counts", size, np.uint32), self._buffer("bin_masses", size, np.uint64)
+        self._device.launch("clear_bins", _blocks(size), THREADS, *bins, np.int64(size))
+        return bins
+
+    def _edit(self, kernel: str, logits: Array, rows: Index, ids: Index, *numbers: Floats) -> None:
+        if not len(rows):
+            return
+        at = _entries(logits, rows, ids)
+        sent = self._send([at, *(np.ascontiguousarray(one, np.float32) for one in numbers)])
+        self._over_entries(kernel, len(at), logits, *sent)
+
+    def _over_entries(self, kernel: str, count: int, *args: Any) -> None:
+        self._device.launch(kernel, _blocks(count), THREADS, *args, np.int64(count))
+
+    def _over_rows(self, kernel: str, logits: Array, num_rows: int, *args: Any) -> None:
+        """One block for each chunk of each row; empty buffers are passed as null pointers."""
+        vocab = logits.shape[1]
+        chunks = _num_chunks(vocab)
+        self._device.launch(
+            kernel, num_rows * chunks, THREADS, logits, np.int32(vocab), np.int32(chunks), *args
+        )
+
+    def _send(self, arrays: Sequence[NDArray[Any]]) -> list[Array]:
+        packed = pack(arrays)
+        sent = self._buffer("sent", len(packed.bytes), np.uint8)
+        return packed.layout.split(self._device.upload(packed.bytes, sent))
+
+    def _buffer(self, name: str, count: int, dtype: DTypeLike) -> Array:
+        """The first entries of an array that is kept under a name."""
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < count:
+            self._kept.pop(name, None)  # before the larger one is made: both may not fit
+            kept = self._kept[name] = self._device.empty(_room(count), dtype)
+        return kept[:count]
+
+
+def _room(count: int) -> int:
+    """A quarter more, so that growing batches do not allocate anew each time."""
+    return max(64, count + count // 4)
+
+
+def _blocks(count: int) -> int:
+    return -(-count // THREADS)
+
+
+def _num_chunks(vocab: int) -> int:
+    return -(-vocab // CHUNK)
+
+
+def _entries(logits: Array, rows: Index, ids: Index) -> Index:
+    """row * vocab + id.  Raises IndexError where that is outside the logits, as numpy does."""
+    at = rows * logits.shape[1] + ids
+    if len(at) and (int(at.min()) < 0 or int(at.max()) >= logits.size):
+        raise IndexError(f"a row or an id is outside logits of {logits.shape}")
+    return np.ascontiguousarray(at, np.int64)
+
+
+def _rows(logits: Array, rows: Index) -> Index:
+    if len(rows) and (int(rows.min()) < 0 or int(rows.max()) >= len(logits)):
+        raise IndexError(f"a row is outside logits of {logits.shape}")
+    return np.ascontiguousarray(rows, np.int64)
+
+
+def _ids(tokens: Index, vocab: int) -> Index:
+    if len(tokens) and (int(tokens.min()) < 0 or int(tokens.max()) >= vocab):
+        raise IndexError(f"a token is outside a vocabulary of {vocab}")
+    return np.ascontiguousarray(tokens, np.int64)
+
+
+def _check_vocab(vocab: int) -> None:
+    if not 0 < vocab <= MAX_VOCAB:
+        raise ValueError(f"a vocabulary of {vocab} ids: the kernels take 1 to {MAX_VOCAB}")

@@ -1,0 +1,312 @@
+"""A decoder in Braid's ONNX form → the packed step over ONNX Runtime's CUDA PagedAttention.
+
+Every choice here is one of `com.microsoft::PagedAttention`'s schema (ONNX Runtime >= 1.30).  Knows operators
+and types; knows nothing of sessions, memory or steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeGuard
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from pipelines.backends.errors import ModelError
+from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS
+from pipelines.backends.onnx.lowering import CUMULATIVE, PAST, SIDES, SLOTS, TABLE
+
+CONTRIB = "com.microsoft"
+METADATA = "attention_metadata"
+"""int32[3] in CPU memory: the most new tokens of a sequence, the longest context at most, and at least."""
+NUM_INPUTS = 17
+"""Of PagedAttention's schema since ONNX Runtime 1.30; an absent optional input is an empty name."""
+
+BY_HEAD = [0, 2, 1, 3]
+"""From [1, tokens, heads, size] to [1, heads, tokens, size], and back."""
+MODEL_TYPES = {"f32": ir.DataType.FLOAT16, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+"""The export's type → what attention computes in.  The schema allows T only float16 and bfloat16, so the
+queries, keys and values of a float32 export are cast around the node and nothing else is."""
+CACHE_TYPES = {
+    "f16": ir.DataType.FLOAT16,
+    "bf16": ir.DataType.BFLOAT16,
+    "i8": ir.DataType.INT8,
+    "f8": ir.DataType.FLOAT8E4M3FN,
+}
+QUANTIZED_RANGE = {"i8": 127.0, "f8": 448.0}
+"""The largest magnitude that a quantized cache type stores: what is beyond it, the kernel clamps."""
+HEADROOM = 1.1
+"""How far beyond the calibrated maximum a scale reaches.  Calibration sees few prompts, and a clamped key
+changes who attends to whom, while a step 10 % coarser is a tenth of a bit of int8 and nothing of float8."""
+
+
+XQA_BLOCK_TOKENS = 128
+"""The page that XQA, the decode kernel for quantized caches, is compiled for; blocks are a multiple of it."""
+
+
+def block_tokens_for(layers: Iterable[AttentionLayer], cache: str) -> int:
+    """Tokens in a block, so that the fastest kernels take the cache; smaller blocks fall to slower ones.
+
+    FlashAttention reads tiles of 256 keys for heads of up to 64 numbers, of 128 up to 128, else of 64, and a
+    tile must not straddle two blocks.  It does not read quantized blocks at all: there XQA decides.
+    """
+    if cache in QUANTIZED_RANGE:
+        return XQA_BLOCK_TOKENS
+    return max(256 if layer.head_size <= 64 else 128 if layer.head_size <= 128 else 64 for layer in layers)
+
+
+def choose_cache(decoder: Decoder, kv_cache: str | None) -> str:
+    """The cache's element type for an export: what was asked for, or the export's own.  Raises `ModelError`.
+
+    A cache that is not quantized has the type attention computes in: the operator has no other kernels.
+    """
+    if kv_cache is None:
+        return "bf16" if decoder.element_type == "bf16" else "f16"
+    if kv_cache not in CACHE_TYPES:
+        raise ModelError(f"kv_cache {kv_cache}: a cache on cuda is one of {', '.join(CACHE_TYPES)}.")
+    if kv_cache in ("f16", "bf16") and decoder.element_type not in ("f32", kv_cache):
+        raise ModelError(
+            f"kv_cache {kv_cache}: this export computes in {decoder.element_type}, and so does its cache "
+            f"unless it is i8 or f8; take the line out, or export with --weights {kv_cache}."
+        )
+    if kv_cache == "i8":
+        _check_calibrated(decoder.layers)
+    return kv_cache
+
+
+def lower_for_cuda(decoder: Decoder, block_tokens: int, kv_cache: str | None = None) -> ir.Model:
+    """A copy of the model whose attention is PagedAttention over bound pools; weights are shared, not copied.
+
+    Inputs: input_ids, position_ids int64[T] · cumulative_sequence_length int32[B + 1] · past_seqlens
+    int32[B] · block_table int32[B, W] · slot_mapping int32[T] · attention_metadata int32[3] in CPU memory ·
+    logits_indices int64[N] · key_cache.{i}, value_cache.{i} [num_blocks, block_tokens, num_kv_heads,
+    head_size].  Output: logits float32[N, vocab].
+
+    The caches have no outputs: the schema updates them in place and lets key_cache_out and value_cache_out
+    be absent.  No node computes a shape, so that all of them run on the device and a graph can be captured.
+    Raises `ModelError`.
+    """
+    _check_heads(decoder.layers)
+    cache = choose_cache(decoder, kv_cache)
+    model = decoder.model.clone()
+    _Lowering(model.graph, decoder, block_tokens, cache).run()
+    RemoveUnusedNodesPass()(model)
+    return model
+
+
+class _Lowering:
+    """One pass over one graph; `inputs` are the step's values that every attention node reads."""
+
+    def __init__(self, graph: ir.Graph, decoder: Decoder, block_tokens: int, cache: str) -> None:
+        self.graph = graph
+        self.layers = {layer.layer: layer for layer in decoder.layers}
+        self.block_tokens = block_tokens
+        self.cache = cache
+        self.casts = decoder.element_type == "f32"
+        computes = "bf16" if cache == "bf16" else decoder.element_type
+        self.model_type = MODEL_TYPES[computes]
+        self.inputs: dict[str, ir.Value] = {}
+        self.nodes: list[ir.Node] = []
+
+    def run(self) -> None:
+        self._declare_inputs()
+        for node in list(self.graph):
+            if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
+                self._replace(node)
+        del self.graph.opset_imports[DOMAIN]
+        self.graph.opset_imports[CONTRIB] = 1
+
+    # Inputs
+
+    def _declare_inputs(self) -> None:
+        """The step's inputs; tokens come as one row, and the form wants a batch of one."""
+        for name in (INPUT_IDS, POSITION_IDS):
+            old = next(value for value in self.graph.inputs if value.name == name)
+            self._unsqueeze(old, self._input(name, ir.DataType.INT64, ["num_tokens"]))
+        self._input(CUMULATIVE, ir.DataType.INT32, ["batch_plus_1"])
+        self._input(PAST, ir.DataType.INT32, ["batch"])
+        self._input(TABLE, ir.DataType.INT32, ["batch", "columns"])
+        self._input(SLOTS, ir.DataType.INT32, ["num_tokens"])
+        self._input(METADATA, ir.DataType.INT32, [3])
+        for number, layer in sorted(self.layers.items()):
+            shape: list[str | int] = ["num_blocks", self.block_tokens, layer.num_kv_heads, layer.head_size]
+            for kind in SIDES:
+                self._input(f"{kind}_cache.{number}", CACHE_TYPES[self.cache], shape)
+
+    def _input(self, name: str, dtype: ir.DataType, shape: Sequence[str | int]) -> ir.Value:
+        value = ir.val(name, dtype, ir.Shape(shape))
+        self.inputs[name] = value
+        self.graph.inputs.append(value)
+        return value
+
+    def _unsqueeze(self, old: ir.Value, new: ir.Value) -> None:
+        """`old[1, T]` was an input; now it is made from the input `new[T]` of the same name."""
+        row = ir.node("Unsqueeze", [new, self._constant("row_axis", [0])])
+        (made,) = row.outputs
+        made.name, made.type, made.shape = f"{old.name}_row", old.type, old.shape
+        old.replace_all_uses_with(made)
+        self.graph.inputs.remove(old)
+        self.graph.insert_before(self.graph[0], row)
+
+    # Attention
+
+    def _replace(self, node: ir.Node) -> None:
+        layer = self.layers[node.attributes["layer"].as_int()]
+        self.nodes = []
+        counts = (layer.num_heads, layer.num_kv_heads, layer.num_kv_heads)
+        flat = [
+            self._flatten(value, heads, layer.head_size)
+            for value, heads in zip(node.inputs, counts, strict=True)
+        ]
+        attended = self._attention(layer, flat)
+        result = self._unflatten(attended, layer)
+        old = node.outputs[0]
+        result.name, result.type, result.shape = old.name, old.type, old.shape
+        ir.convenience.replace_nodes_and_values(self.graph, node, [node], self.nodes, [old], [result])
+
+    def _flatten(self, value: ir.Value | None, heads: int, size: int) -> ir.Value:
+        """[1, heads, T, size] → [T, heads * size], in the type attention computes in."""
+        assert value is not None, "the form's attention has three inputs"
+        rows = self._by_token(value, heads, size)
+        rows = self._op("Reshape", [rows, self._constant("flat", [-1, heads * size])])
+        return self._op("Cast", [rows], to=self.model_type) if self.casts else rows
+
+    def _by_token(self, value: ir.Value, heads: int, size: int) -> ir.Value:
+        """The same numbers token by token, [1, T, heads, size] or [1, T, heads * size].
+
+        Where `value` came from a transpose, with or without rotary embedding after it, what was transposed
+        is taken instead: RotaryEmbedding turns both layouts, and two transposes less per tensor is a good
+        part of the launches of a decode step.
+        """
+        rows, turning = _untransposed(value), value.producer()
+        if rows is not None:
+            return rows
+        if _is(turning, "RotaryEmbedding") and (rows := _untransposed(turning.inputs[0])) is not None:
+            flat = self._op("Reshape", [rows, self._constant("row", [1, -1, heads * size])])
+            attributes = {name: one.value for name, one in turning.attributes.items()}
+            inputs = [flat, *turning.inputs[1:]]
+            return self._op("RotaryEmbedding", inputs, **attributes | {"num_heads": heads})
+        return self._op("Transpose", [value], perm=BY_HEAD)
+
+    def _unflatten(self, rows: ir.Value, layer: AttentionLayer) -> ir.Value:
+        if self.casts:
+            rows = self._op("Cast", [rows], to=ir.DataType.FLOAT)
+        shape = [1, -1, layer.num_heads, layer.head_size]
+        rows = self._op("Reshape", [rows, self._constant("heads", shape)])
+        return self._op("Transpose", [rows], perm=BY_HEAD)
+
+    def _attention(self, layer: AttentionLayer, flat: list[ir.Value]) -> ir.Value:
+        """The node, its inputs at the schema's positions.
+
+        8, 9 cos and sin are absent: the form has rotary embedding applied.  10 slot_mapping: "a value of -1
+        skips the cache write".  11 to 13 sinks and norms are absent.  16 attention_metadata: without it the
+        op copies lengths back "synchronizing the stream on every call".
+        """
+        caches = [self.inputs[f"{kind}_cache.{layer.layer}"] for kind in SIDES]
+        step = [self.inputs[name] for name in (CUMULATIVE, PAST, TABLE)]
+        inputs: list[ir.Value | None] = [*flat, *caches, *step, None, None, self.inputs[SLOTS]]
+        inputs += [None, None, None, *self._scales(layer), self.inputs[METADATA]]
+        assert len(inputs) == NUM_INPUTS
+        return self._op("PagedAttention", inputs, domain=CONTRIB, **self._attributes(layer))
+
+    def _attributes(self, layer: AttentionLayer) -> dict[str, int | float | str]:
+        """`scale` multiplies before `softcap` in both.  `local_window_size` is the form's window unchanged.
+
+        The schema calls local_window_size a "left_window_size", but the kernels hand FlashAttention
+        `local_window_size - 1` tokens to the left of the query, and mask keys before
+        `kv_len - local_window_size` elsewhere: like the form, it counts the query itself.  -1 is no limit in
+        both.
+        """
+        quantized = self.cache in QUANTIZED_RANGE
+        return {
+            "num_heads": layer.num_heads,
+            "kv_num_heads": layer.num_kv_heads,
+            "scale": float(layer.scale),
+            "softcap": float(layer.softcap),
+            "local_window_size": int(layer.window) if layer.window > 0 else -1,
+        } | ({"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"} if quantized else {})
+
+    def _scales(self, layer: AttentionLayer) -> list[ir.Value | None]:
+        """k_scale and v_scale, float32[1] for PER_TENSOR; they "must not be provided" otherwise.
+
+        One scale per tensor and not per channel, because the fastest decode kernel then needs no pass over
+        the queries before it and over its output after it, and calibration has one number to be right about.
+        """
+        if self.cache not in QUANTIZED_RANGE:
+            return [None, None]
+        pairs = (("key", layer.key_absmax), ("value", layer.value_absmax))
+        return [
+            self._scale(f"{kind}_scale.{layer.layer}", quantization_scale(self.cache, absmax))
+            for kind, absmax in pairs
+        ]
+
+    # Pieces
+
+    def _op(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        domain: str = "",
+        **attributes: Any,
+    ) -> ir.Value:
+        node = ir.node(op_type, inputs, attributes, domain=domain)
+        self.nodes.append(node)
+        return node.outputs[0]
+
+    def _constant(self, name: str, numbers: list[int]) -> ir.Value:
+        """int64[len(numbers)], one initializer however often it is asked for."""
+        name = f"braid.{name}." + "_".join(str(number) for number in numbers)
+        return self._initializer(name, np.array(numbers, np.int64))
+
+    def _scale(self, name: str, scale: float) -> ir.Value:
+        return self._initializer(name, np.array([scale], np.float32))
+
+    def _initializer(self, name: str, array: np.ndarray) -> ir.Value:
+        if name not in self.graph.initializers:
+            tensor = ir.tensor(array, name=name)
+            value = ir.val(name, tensor.dtype, ir.Shape(array.shape), const_value=tensor)
+            self.graph.register_initializer(value)
+        return self.graph.initializers[name]
+
+
+def quantization_scale(cache: str, absmax: float | None) -> float:
+    """What a stored number is multiplied by to be a key or value again.
+
+    Uncalibrated float8 is stored as it is: e4m3 has 448 as its largest number and keeps three bits of
+    mantissa down to 2**-6, which keys and values of common models fit.
+    """
+    if not absmax:
+        return 1.0
+    return absmax * HEADROOM / QUANTIZED_RANGE[cache]
+
+
+def _is(node: ir.Node | None, op_type: str) -> TypeGuard[ir.Node]:
+    return node is not None and (node.domain, node.op_type) == ("", op_type)
+
+
+def _untransposed(value: ir.Value | None) -> ir.Value | None:
+    """What `value` was before its heads were put first; None where they were not."""
+    made = None if value is None else value.producer()
+    if _is(made, "Transpose") and list(made.attributes["perm"].as_ints()) == BY_HEAD:
+        return made.inputs[0]
+    return None
+
+
+def _check_calibrated(layers: Iterable[AttentionLayer]) -> None:
+    """int8 has no exponent: without the largest key and value there is no scale to choose."""
+    if not all(layer.key_absmax and layer.value_absmax for layer in layers):
+        raise ModelError(
+            "kv_cache i8: this export does not say how large its keys and values get; export it with "
+            "braid export HF_FOLDER --format onnx --calibrate TEXT_FILE, or take kv_cache f8."
+        )
+
+
+def _check_heads(layers: Iterable[AttentionLayer]) -> None:
+    for layer in layers:
+        if layer.head_size % 8:
+            raise ModelError(
+                f"layer {layer.layer} has heads of {layer.head_size} numbers; PagedAttention on cuda takes "
+                "multiples of 8."
+            )

@@ -1,0 +1,109 @@
+"""ONNX Runtime's CPU provider in the place of its CUDA provider: the same sessions, feeds, pools and buckets.
+
+What is not the same: attention is the lowering in standard operators, nothing is asynchronous, and a graph
+that is "captured" is computed like any other.  attention_metadata is an input that nobody reads, but here it
+is held against the lengths that it bounds, in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from host_device import HostDevice
+from small_forms import write_small
+
+from pipelines.backends.onnx.cuda import OnnxCudaSession
+from pipelines.backends.onnx.cuda_runtime import Lowered
+from pipelines.backends.onnx.lowering import CUMULATIVE, ELEMENT_TYPES, PAST, lower_for_cpu
+from pipelines.backends.onnx.lowering_cuda import METADATA
+from pipelines.backends.onnx.runtime import CPU, open_session
+
+BLOCK_TOKENS = 16
+SHOWN = (METADATA, CUMULATIVE, PAST)
+
+
+@dataclass
+class HostRuntime:
+    """`graph_ids` are those of the runs so far; `fails(graph_id)` raises, or not, before a run."""
+
+    gathers: bool = False
+    graphs: bool = True
+    memory: str = "cpu"
+    number: int = 0
+    graph_ids: list[int] = field(default_factory=list)
+    fails: Callable[[int], None] = lambda graph_id: None
+
+    def lower(self, decoder: Any, kv_cache: str | None) -> Lowered:
+        element = ELEMENT_TYPES[decoder.element_type]
+        model = lower_for_cpu(decoder, BLOCK_TOKENS)
+        show(model.graph)
+        return Lowered(model, BLOCK_TOKENS, element, decoder.element_type, self.gathers)
+
+    def open(self, lowered: Lowered, folder: Path) -> tuple[Any, bool]:
+        model = ir.to_proto(lowered.model).SerializeToString()
+        return Watched(open_session(model, folder, [CPU], 1, {}), self), self.graphs
+
+
+class Watched:
+    """A session that tells its runtime of its runs."""
+
+    def __init__(self, session: Any, runtime: HostRuntime) -> None:
+        self._session, self._runtime = session, runtime
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    def run_with_iobinding(self, binding: Any, options: Any) -> None:
+        graph_id = int(options.get_run_config_entry("gpu_graph_id"))
+        self._runtime.fails(graph_id)
+        self._runtime.graph_ids.append(graph_id)
+        for name in SHOWN:
+            binding.bind_output(f"shown.{name}")
+        self._session.run_with_iobinding(binding, options)
+        check_bounds(*(value.numpy() for value in binding.get_outputs()[-len(SHOWN) :]))
+
+
+def show(graph: ir.Graph) -> None:
+    """Let the graph give back what it was told of lengths."""
+    graph.inputs.append(ir.val(METADATA, ir.DataType.INT32, [3]))
+    inputs = {value.name: value for value in graph.inputs}
+    for name in SHOWN:
+        node = ir.node("Identity", [inputs[name]])
+        (shown,) = node.outputs
+        shown.name, shown.type, shown.shape = f"shown.{name}", inputs[name].type, inputs[name].shape
+        graph.append(node)
+        graph.outputs.append(shown)
+
+
+def check_bounds(bounds: Any, cumulative: Any, past: Any) -> None:
+    """What the operator's schema says of attention_metadata; a bound too small "may omit attention work"."""
+    longest, at_most, at_least = bounds.tolist()
+    num_new = np.diff(cumulative)
+    contexts = past + num_new
+    assert num_new.max() <= longest
+    assert contexts.max() <= at_most
+    assert at_least <= at_most
+    assert at_least <= contexts.max() or not past.any(), "a bucket's sequences are shorter than it says"
+
+
+def open_on_host(
+    folder: Path,
+    *,
+    num_blocks: int = 24,
+    num_host_blocks: int = 0,
+    max_sequences: int = 8,
+    element_type: str = "f32",
+    **settings: Any,
+) -> tuple[OnnxCudaSession, HostRuntime, HostDevice]:
+    """A small decoder's session, its cache allocated, with what it runs on."""
+    runtime, device = HostRuntime(**settings), HostDevice()
+    session = OnnxCudaSession(write_small(folder, element_type, rotary=True), device, runtime)
+    session.reserve(64, max_sequences)
+    session.allocate(num_blocks, num_host_blocks)
+    runtime.graph_ids.clear()
+    return session, runtime, device

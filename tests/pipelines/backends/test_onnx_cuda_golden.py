@@ -1,0 +1,140 @@
+"""Text from the CUDA session in a crowded engine equals text from the CPU session alone, tokens and logprobs.
+
+The whole way but the GPU: feed, buckets, swaps, copies and sampling are the kernels' own, through the shim.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from host_runtime import BLOCK_TOKENS, open_on_host
+from small_forms import VOCABULARY, write_small
+
+from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.invariants import snapshot, violations
+from pipelines.engine.loop import Engine
+from pipelines.engine.policy import EngineSettings
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.stages import sample
+
+MAX_SEQUENCES, STEP_TOKENS = 5, 28
+NUM_BLOCKS, NUM_HOST_BLOCKS = 8, 6
+
+
+@dataclass
+class Crowd:
+    """An engine and what each choice of each request has given."""
+
+    session: Any
+    num_blocks: int
+    num_host_blocks: int = 0
+    steps: list[Step] = field(default_factory=list)
+    texts: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    logprobs: dict[tuple[int, int], list[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        settings = EngineSettings(MAX_SEQUENCES, STEP_TOKENS, reuse_prefixes=True)
+        sizes = (self.session.block_tokens, self.session.vocab_size, self.session.max_context)
+        self.engine = Engine(self.body, settings, self.num_blocks, *sizes, frozenset(), self.num_host_blocks)
+
+    def body(self, step: Step) -> Sampled:
+        self.steps.append(step)
+        return sample(Logits(self.session.run(step), step, self.session.ops))
+
+    def submit(self, number: int, request: tuple[list[int], int, SamplingParams]) -> None:
+        prompt, n, params = request
+        self.engine.submit(number, [prompt], params, n)
+
+    def step(self) -> None:
+        for output in self.engine.step():
+            assert output.error is None
+            choice = output.key, output.choice
+            self.texts.setdefault(choice, []).extend(output.token_ids)
+            self.logprobs.setdefault(choice, []).extend(output.logprobs)
+        assert violations(snapshot(self.engine)) == []
+
+    def finish(self) -> None:
+        while self.engine.has_work:
+            self.step()
+
+
+def requests(seed: int) -> list[tuple[list[int], int, SamplingParams]]:
+    """Prompts of which some begin alike, choices that share one, every kind of sampling."""
+    random = np.random.default_rng(seed)
+    beginning = random.integers(0, VOCABULARY, 2 * BLOCK_TOKENS).tolist()
+    kinds = (
+        {"temperature": 0.0, "logprobs": 2},
+        {"temperature": 0.8, "top_k": 12, "seed": 11},
+        {"temperature": 1.0, "top_p": 0.8, "repetition_penalty": 1.2, "logprobs": 1, "seed": 5},
+        {"temperature": 1.2, "min_p": 0.05, "presence_penalty": 0.7, "frequency_penalty": 0.3, "seed": 9},
+        {"temperature": 0.0, "logit_bias": {3: 2.5, 7: -4.0}, "bad_words_ids": [[5], [8, 9]]},
+    )
+    return [
+        (
+            (beginning if number % 2 else []) + random.integers(0, VOCABULARY, 3 + 5 * number).tolist(),
+            1 + (number % 3 == 1),
+            SamplingParams(max_tokens=30 + 4 * number, ignore_eos=True, **kind),
+        )
+        for number, kind in enumerate(kinds)
+    ]
+
+
+def alone(folder: Path, wanted: list[tuple[list[int], int, SamplingParams]]) -> Crowd:
+    """Every request by itself, on the CPU session with sampling in numpy."""
+    session = OnnxCpuSession(write_small(folder, rotary=True), OnnxCpuSettings(1, BLOCK_TOKENS))
+    session.allocate(64)
+    crowd = Crowd(session, 64)
+    for number, request in enumerate(wanted):
+        crowd.submit(number, request)
+        crowd.finish()
+    session.close()
+    return crowd
+
+
+@pytest.mark.parametrize(("seed", "gathers"), [(1, False), (2, True)])
+def test_text_in_a_crowd_equals_text_alone(tmp_path, seed, gathers):
+    wanted = requests(seed)
+    session, runtime, _ = open_on_host(
+        tmp_path,
+        num_blocks=NUM_BLOCKS,
+        num_host_blocks=NUM_HOST_BLOCKS,
+        max_sequences=MAX_SEQUENCES,
+        gathers=gathers,
+    )
+    crowd, single = Crowd(session, NUM_BLOCKS, NUM_HOST_BLOCKS), alone(tmp_path, wanted)
+    for number, request in enumerate(wanted):
+        crowd.submit(number, request)
+        crowd.step()
+        crowd.step()
+    crowd.finish()
+    assert crowd.texts == single.texts
+    check_logprobs(crowd, single)
+    check_it_was_crowded(crowd, runtime.graph_ids)
+    session.close()
+
+
+def check_logprobs(crowd: Crowd, single: Crowd) -> None:
+    compared = 0
+    for choice, expected in single.logprobs.items():
+        for ours, theirs in zip(crowd.logprobs[choice], expected, strict=True):
+            assert (ours.rank, ours.top_ids) == (theirs.rank, theirs.top_ids)
+            np.testing.assert_allclose(ours.logprob, theirs.logprob, atol=1e-5)
+            np.testing.assert_allclose(ours.top_logprobs, theirs.top_logprobs, atol=1e-5)
+            compared += 1
+    assert compared > 20
+
+
+def check_it_was_crowded(crowd: Crowd, graph_ids: list[int]) -> None:
+    """Preempted to the host and back, shared and copied, chunked, replayed: else nothing was shown."""
+    counts = crowd.engine.counts()
+    assert counts.swapped_in_blocks > 0
+    assert counts.prefix_hit_tokens > 0
+    assert any(len(step.copies) for step in crowd.steps)
+    assert any(step.num_logits == 0 or step.num_tokens > step.num_seqs for step in crowd.steps)
+    assert sum(graph_id > 0 for graph_id in graph_ids) > 10
+    assert crowd.session.describe()["graphs"] != "0"

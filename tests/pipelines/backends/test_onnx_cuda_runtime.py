@@ -1,0 +1,109 @@
+"""What ONNX Runtime's CUDA provider is asked for, and what happens when it will not capture graphs."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import onnx_ir as ir
+import pytest
+from small_forms import small_decoder
+
+from pipelines.backends.errors import ModelError
+from pipelines.backends.onnx import cuda_runtime
+from pipelines.backends.onnx.cuda_runtime import CudaRuntime, Lowered, uncapturable
+
+REFUSAL = (
+    "ONNX Runtime 1.31.1 cannot open the model: This session cannot use the graph capture feature as "
+    "requested by the user as all compute graph nodes have not been partitioned to the CUDAExecutionProvider"
+)
+
+
+@pytest.fixture
+def opened(monkeypatch):
+    """Provider options of the sessions that were opened; `opened.refuse` is raised where graphs are wanted."""
+
+    class Opened(list[dict[str, str]]):
+        refuse: str | None = None
+
+    seen = Opened()
+
+    def open_session(model: bytes, folder: Path, providers: Any, threads: int, entries: Any) -> str:
+        (cuda, options), cpu = providers
+        assert (cuda, cpu) == ("CUDAExecutionProvider", "CPUExecutionProvider")
+        seen.append(dict(options))
+        if seen.refuse and options["enable_cuda_graph"] == "1":
+            raise ModelError(seen.refuse)
+        return "a session"
+
+    monkeypatch.setattr(cuda_runtime, "open_session", open_session)
+    return seen
+
+
+@pytest.fixture
+def runtime():
+    return CudaRuntime(1, 0x7F00)
+
+
+@pytest.fixture
+def lowered(runtime):
+    return runtime.lower(small_decoder("f16"), None)
+
+
+def test_everything_runs_on_the_devices_stream(opened, runtime, lowered):
+    assert runtime.open(lowered, Path()) == ("a session", True)
+    assert opened == [
+        {
+            "device_id": "1",
+            "user_compute_stream": str(0x7F00),
+            "enable_cuda_graph": "1",
+            "arena_extend_strategy": "kSameAsRequested",
+            "use_tf32": "0",
+        }
+    ]
+
+
+def test_a_model_that_cannot_be_captured_is_opened_without_graphs(opened, runtime, lowered, caplog):
+    opened.refuse = REFUSAL
+    with caplog.at_level(logging.WARNING):
+        assert runtime.open(lowered, Path()) == ("a session", False)
+    assert [options["enable_cuda_graph"] for options in opened] == ["1", "0"]
+    assert "decode steps run without CUDA graphs" in caplog.text
+    assert "partitioned" in caplog.text
+
+
+def test_any_other_refusal_is_the_models_error(opened, runtime, lowered):
+    opened.refuse = "ONNX Runtime 1.31.1 cannot open the model: Protobuf parsing failed."
+    with pytest.raises(ModelError, match="Protobuf"):
+        runtime.open(lowered, Path())
+    assert len(opened) == 1
+
+
+def test_operators_that_replay_wrongly_are_not_captured(opened, runtime, lowered, caplog):
+    """ONNX Runtime would capture them without a word."""
+    graph = lowered.model.graph
+    graph.append(ir.node("GatherND", [graph.inputs[0], graph.inputs[0]]))
+    assert uncapturable(lowered.model) == ["GatherND"]
+    assert runtime.open(lowered, Path()) == ("a session", False)
+    assert [options["enable_cuda_graph"] for options in opened] == ["0"]
+    assert "GatherND" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("element_type", "kv_cache", "expected"),
+    [
+        ("f32", None, ("f16", 256, "FLOAT16", False)),
+        ("f16", None, ("f16", 256, "FLOAT16", False)),
+        ("bf16", None, ("bf16", 256, "BFLOAT16", False)),
+        ("bf16", "f8", ("f8", 128, "FLOAT8E4M3FN", True)),
+        ("f16", "i8", ("i8", 128, "INT8", True)),
+    ],
+)
+def test_cache_and_blocks_are_chosen_together(runtime, element_type, kv_cache, expected):
+    decoder = small_decoder(element_type, key_absmax=2.0, value_absmax=3.0)
+    found: Lowered = runtime.lower(decoder, kv_cache)
+    assert (found.kv_cache, found.block_tokens, found.element.name, found.gathers) == expected
+    pool = next(one for one in found.model.graph.inputs if one.name == "key_cache.0")
+    assert (pool.dtype, pool.shape[1]) == (found.element, found.block_tokens)
+    assert uncapturable(found.model) == []
