@@ -1,8 +1,10 @@
-// Whole blocks from pools to pools, on the device or in pinned host memory.  Reference: ops/blocks.py `copy_blocks`.
+// Whole blocks from pools to pools, on the device or in pinned host memory.  Reference: ops/blocks.py
+// `copy_blocks`.
 
 // One CUDA block per (pool, pair); pairs: (source, target).  No target of a launch is one of its sources.
-extern "C" __global__ void __launch_bounds__(256) move_blocks(
-    const u64* sources, const u64* targets, const i64* block_bytes, const int* pairs, int num_pairs) {
+extern "C" __global__ void __launch_bounds__(256)
+    move_blocks(const u64* sources, const u64* targets, const i64* block_bytes, const int* pairs,
+                int num_pairs) {
     Place place = place_of(blockIdx.x, num_pairs);
     i64 size = block_bytes[place.row];
     const char* from = (const char*)sources[place.row] + pairs[2 * place.part] * size;

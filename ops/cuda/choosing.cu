@@ -1,17 +1,19 @@
-// One token per row: the likeliest, or a drawn one.  References: ops/sampling.py `choose`, ops/random.py `uniforms`.
+// One token per row: the likeliest, or a drawn one.
+// References: ops/sampling.py `choose`, ops/random.py `uniforms`.
 //
-// A weight is exp((logit - peak) / temperature) as a float32, at most 1; weights are ordered by their bits.  Sums
-// are of masses, which are weights times 2**43 rounded down to integers: integers add up to the same in any order,
-// so a row's token depends neither on its batch nor on how threads were scheduled, and atomics may be used.  What
-// rounding loses is at most 2**-43 per id: 1e-7 of the total for the largest vocabulary, 2e-8 for a common one.
+// A weight is exp((logit - peak) / temperature) as a float32, at most 1; weights are ordered by their bits.
+// Sums are of masses, which are weights times 2**43 rounded down to integers: integers add up to the same in
+// any order, so a row's token depends neither on its batch nor on how threads were scheduled, and atomics may
+// be used.  What rounding loses is at most 2**-43 per id: 1e-7 of the total for the largest vocabulary, 2e-8
+// for a common one.
 //
 // Kernels, in this order: find_peaks; where not all rows are greedy clear_bins and weigh_rows; pick_tokens.
 // Reads per row: once each, and in pick_tokens two more for top_k, two for top_p, one for what they left.
 
-#define GREEDY -2             // slots: the row takes its likeliest id
-#define NO_BINS -1            // ... is drawn, but neither top_k nor top_p limits it; else its place in the bins
+#define GREEDY -2   // slots: the row takes its likeliest id
+#define NO_BINS -1  // ... is drawn, but neither top_k nor top_p limits it; else its place in the bins
 #define FRACTION_BITS 43
-#define FIRST_LOW_BITS 19     // of a weight's 30 bits the first level resolves 11, the second 10, the third 9
+#define FIRST_LOW_BITS 19  // of a weight's 30 bits the first level resolves 11, the second 10, the third 9
 #define SECOND_LOW_BITS 9
 #define ONE_BITS 0x3F800000u
 
@@ -50,18 +52,19 @@ __device__ inline Best best_of_chunks(const float* values, const int* ids, int c
 }
 
 // The largest value and its id in each chunk: peak_values, peak_ids [num_rows, chunks].
-extern "C" __global__ void __launch_bounds__(256) find_peaks(
-    const float* logits, int vocab, int chunks, float* peak_values, int* peak_ids) {
+extern "C" __global__ void __launch_bounds__(256)
+    find_peaks(const float* logits, int vocab, int chunks, float* peak_values, int* peak_ids) {
     __shared__ float values[MAX_WARPS];
     __shared__ int ids[MAX_WARPS];
     Place place = place_of(blockIdx.x, chunks);
     Best best = {-INFINITE, NO_ID};
-    for_each(logits + place.row * vocab, place.part * CHUNK, chunk_end(place.part, vocab), [&](int i, float value) {
-        if (wins(value, i, best.value, best.id)) {
-            best.value = value;
-            best.id = i;
-        }
-    });
+    for_each(logits + place.row * vocab, place.part * CHUNK, chunk_end(place.part, vocab),
+             [&](int i, float value) {
+                 if (wins(value, i, best.value, best.id)) {
+                     best.value = value;
+                     best.id = i;
+                 }
+             });
     best = best_of_warp(best);
     if (threadIdx.x % WARP == 0) {
         values[threadIdx.x / WARP] = best.value;
@@ -83,15 +86,17 @@ struct Row {
 
     __device__ u32 weight_bits(float value) const {
         float weight = 0.0f;
-        if (is_finite(peak)) weight = expf((value - peak) / temperature);
-        else if (value == peak || value != value) weight = 1.0f;
+        if (is_finite(peak))
+            weight = expf((value - peak) / temperature);
+        else if (value == peak || value != value)
+            weight = 1.0f;
         if (!(weight > 0.0f)) return 0;
         u32 bits = __float_as_uint(weight);
         return bits < ONE_BITS ? bits : ONE_BITS;
     }
 
-    // A bound that no logit is below (beside rounding, which the margins cover) whose weight has at least these
-    // bits: it saves the exponential where it would be in vain.
+    // A bound that no logit is below (beside rounding, which the margins cover) whose weight has at least
+    // these bits: it saves the exponential where it would be in vain.
     __device__ float at_least(u32 bits) const {
         if (bits < 0x00800000u || !is_finite(peak)) return -INFINITE;
         float bound = peak + temperature * (logf(__uint_as_float(bits)) - 1e-4f);
@@ -119,10 +124,10 @@ __device__ inline u64 mantissa_of(u32 bits) { return bits >> 23 ? (bits & 0x7FFF
 
 __device__ inline u64 mass_of(u32 bits) { return shifted(mantissa_of(bits), mass_shift(bits)); }
 
-// The mass of `count` weights that differ only in their lowest bits: exactly the sum of theirs.  `rests` is the sum
-// of `rest_of`, in 32 bits, for which there are fast atomics in shared memory.  Proof for a right shift by s of
-// mantissas B * 2**n + r, r < 2**n: nothing is carried from r, be s <= n (B * 2**n loses nothing) or s > n (r is
-// lost whole, with what B loses).
+// The mass of `count` weights that differ only in their lowest bits: exactly the sum of theirs.  `rests` is
+// the sum of `rest_of`, in 32 bits, for which there are fast atomics in shared memory.  Proof for a right
+// shift by s of mantissas B * 2**n + r, r < 2**n: nothing is carried from r, be s <= n (B * 2**n loses
+// nothing) or s > n (r is lost whole, with what B loses).
 __device__ inline u64 mass_of_bin(u32 first_bits, u32 count, u32 rests) {
     int shift = mass_shift(first_bits);
     u64 base = mantissa_of(first_bits);
@@ -143,8 +148,8 @@ __device__ inline u32 least_bits(float min_p) {
     return bits < ONE_BITS ? bits : ONE_BITS;
 }
 
-__device__ inline Row row_of(
-    const float* logits, i64 row, int vocab, int chunks, const float* temperature, const float* peak_values) {
+__device__ inline Row row_of(const float* logits, i64 row, int vocab, int chunks, const float* temperature,
+                             const float* peak_values) {
     Row found = {logits + row * vocab, vocab, peak_values[row * chunks], temperature[row]};
     for (int i = 1; i < chunks; i++) {
         float value = peak_values[row * chunks + i];
@@ -160,11 +165,12 @@ extern "C" __global__ void __launch_bounds__(256) clear_bins(u32* counts, u64* m
     masses[i] = 0;
 }
 
-// The mass of each chunk [num_rows, chunks], and of each slot the weights by their first 11 bits [slots, MAX_BINS]:
-// how many and their mass, without those that min_p drops.
-extern "C" __global__ void __launch_bounds__(256) weigh_rows(
-    const float* logits, int vocab, int chunks, const int* slots, const float* temperature, const float* min_p,
-    const float* peak_values, u64* chunk_masses, u32* bin_counts, u64* bin_masses) {
+// The mass of each chunk [num_rows, chunks], and of each slot the weights by their first 11 bits [slots,
+// MAX_BINS]: how many and their mass, without those that min_p drops.
+extern "C" __global__ void __launch_bounds__(256)
+    weigh_rows(const float* logits, int vocab, int chunks, const int* slots, const float* temperature,
+               const float* min_p, const float* peak_values, u64* chunk_masses, u32* bin_counts,
+               u64* bin_masses) {
     __shared__ u32 counts[MAX_BINS], rests[MAX_BINS];
     __shared__ u64 scratch[MAX_WARPS];
     Place place = place_of(blockIdx.x, chunks);
@@ -194,7 +200,7 @@ extern "C" __global__ void __launch_bounds__(256) weigh_rows(
         }
 }
 
-// What stays of a row: weights whose bits are above `bits`, and the first `ties` ids of those that equal them.
+// What stays of a row: weights whose bits are above `bits`, and of those that equal them the first `ties`.
 struct Kept {
     u32 bits;
     u64 ties, mass;
@@ -206,8 +212,8 @@ struct Work {
     u64* scratch;
 };
 
-// The count and rests of weights in bins of `num_bits` bits above `low_bits`, of those that begin as `prefix`.
-__device__ inline void count_bins(const Row& row, u32 least, u32 prefix, int low_bits, int num_bits, Work work) {
+// The count and rests of weights that begin as `prefix`, by the next `num_bits` bits, above `low_bits`.
+__device__ inline void count_bins(const Row& row, u32 prefix, int low_bits, int num_bits, Work work) {
     u32 num_bins = 1u << num_bits;
     for (u32 i = threadIdx.x; i < num_bins; i += blockDim.x) work.counts[i] = work.rests[i] = 0;
     __syncthreads();
@@ -215,7 +221,7 @@ __device__ inline void count_bins(const Row& row, u32 least, u32 prefix, int low
     for_each(row.values, 0, row.vocab, [&](int, float value) {
         if (value < low || value > high) return;
         u32 bits = row.weight_bits(value);
-        if (bits < least || (bits ^ prefix) >> (low_bits + num_bits)) return;
+        if ((bits ^ prefix) >> (low_bits + num_bits)) return;
         u32 bin = (bits >> low_bits) & (num_bins - 1);
         atomicAdd(&work.counts[bin], 1u);
         if (low_bits) atomicAdd(&work.rests[bin], rest_of(bits, low_bits));  // 2**20 * 2**9 fit
@@ -223,22 +229,23 @@ __device__ inline void count_bins(const Row& row, u32 least, u32 prefix, int low
     __syncthreads();
 }
 
-// The shortest run of first ids whose count (or mass) reaches `wanted`; counts and masses: the thread's two bins of
-// the first level.
-__device__ inline Kept shortest(
-    const Row& row, u32 least, u64 wanted, bool by_mass, const u64* counts, const u64* masses, Work work) {
+// The shortest run of first ids whose count (or mass) reaches `wanted`; counts and masses: the thread's two
+// bins of the first level.  Those hold only what min_p leaves, so the run ends above what it drops.
+__device__ inline Kept shortest(const Row& row, u64 wanted, bool by_mass, const u64* counts,
+                                const u64* masses, Work work) {
     Edge edge = locate(wanted, by_mass, counts, masses, work.edge, work.scratch);
     Kept kept = {(u32)edge.bin << FIRST_LOW_BITS, 0, edge.mass};
     wanted -= by_mass ? edge.mass : edge.count;
     int low_bits = SECOND_LOW_BITS, num_bits = FIRST_LOW_BITS - SECOND_LOW_BITS;
     for (int level = 0; level < 2; level++) {
-        count_bins(row, least, kept.bits, low_bits, num_bits, work);
+        count_bins(row, kept.bits, low_bits, num_bits, work);
         u64 count[2], mass[2];
         for (int j = 0; j < 2; j++) {
             int bin = MAX_BINS - 1 - 2 * (int)threadIdx.x - j;
             bool real = bin < 1 << num_bits;
             count[j] = real ? work.counts[bin] : 0;
-            mass[j] = real ? mass_of_bin(kept.bits | (u32)bin << low_bits, work.counts[bin], work.rests[bin]) : 0;
+            mass[j] =
+                real ? mass_of_bin(kept.bits | (u32)bin << low_bits, work.counts[bin], work.rests[bin]) : 0;
         }
         edge = locate(wanted, by_mass, count, mass, work.edge, work.scratch);
         kept.bits |= (u32)edge.bin << low_bits;
@@ -254,8 +261,8 @@ __device__ inline Kept shortest(
 }
 
 // min_p, then top_k, then top_p of what the two left.
-__device__ inline Kept narrow(
-    const Row& row, u32 least, u64 top_k, float top_p, const u32* bin_counts, const u64* bin_masses, Work work) {
+__device__ inline Kept narrow(const Row& row, u32 least, u64 top_k, float top_p, const u32* bin_counts,
+                              const u64* bin_masses, Work work) {
     u64 counts[2], masses[2];
     for (int j = 0; j < 2; j++) {
         int bin = MAX_BINS - 1 - 2 * (int)threadIdx.x - j;
@@ -264,11 +271,11 @@ __device__ inline Kept narrow(
     }
     Kept kept = {least - 1, 0, block_sum(masses[0] + masses[1], work.scratch)};
     u64 possible = block_sum(counts[0] + counts[1], work.scratch);
-    if (top_k < possible) kept = shortest(row, least, top_k, false, counts, masses, work);
+    if (top_k < possible) kept = shortest(row, top_k, false, counts, masses, work);
     if (top_p < 1.0f) {
         u64 wanted = (u64)ceil((double)top_p * (double)kept.mass);
         wanted = wanted < 1 ? 1 : wanted > kept.mass ? kept.mass : wanted;
-        kept = shortest(row, least, wanted, true, counts, masses, work);
+        kept = shortest(row, wanted, true, counts, masses, work);
     }
     return kept;
 }
@@ -300,13 +307,14 @@ __device__ inline void weigh_kept(const Row& row, int chunks, const Kept& kept, 
     __syncthreads();
 }
 
-// Where in a row the drawn id lies: its chunk, the mass it exceeds in there, the ties that are left for the chunk.
+// Where in a row the drawn id lies: its chunk, and what is left in there of the mass it exceeds and of ties.
 struct Target {
     int chunk;
     u64 mass, ties;
 };
 
-__device__ inline Target find_chunk(int chunks, const Kept& kept, const u64* above, const u32* ties, double share) {
+__device__ inline Target find_chunk(int chunks, const Kept& kept, const u64* above, const u32* ties,
+                                    double share) {
     u64 each = mass_of(kept.bits), total = 0, left = kept.ties;
     for (int i = 0; i < chunks; i++) {
         u64 some = ties[i] < left ? ties[i] : left;
@@ -324,9 +332,10 @@ __device__ inline Target find_chunk(int chunks, const Kept& kept, const u64* abo
     return target;
 }
 
-// The first id of the chunk at which the mass of what is kept exceeds the target's: one thread writes it.  A block
-// of CHUNK / UNROLL threads.
-__device__ inline void find_id(const Row& row, const Kept& kept, const Target& target, u64* scratch, i64* token) {
+// The first id of the chunk at which the mass of what is kept exceeds the target's: one thread writes it.  A
+// block of CHUNK / UNROLL threads.
+__device__ inline void find_id(const Row& row, const Kept& kept, const Target& target, u64* scratch,
+                               i64* token) {
     int first = target.chunk * CHUNK + (int)threadIdx.x * UNROLL;
     u32 bits[UNROLL];
     u64 equal = 0, mass = 0;
@@ -367,17 +376,19 @@ __device__ inline double uniform_share(u64 key, u64 counter) {
 }
 
 // One block per row; only in the last function do threads part.
-extern "C" __global__ void __launch_bounds__(1024) pick_tokens(
-    const float* logits, int vocab, int chunks, const int* slots, const float* temperature, const float* min_p,
-    const int* top_k, const float* top_p, const u64* keys, const u64* counters, const float* peak_values,
-    const int* peak_ids, const u64* chunk_masses, const u32* bin_counts, const u64* bin_masses, i64* tokens) {
+extern "C" __global__ void __launch_bounds__(1024)
+    pick_tokens(const float* logits, int vocab, int chunks, const int* slots, const float* temperature,
+                const float* min_p, const int* top_k, const float* top_p, const u64* keys,
+                const u64* counters, const float* peak_values, const int* peak_ids, const u64* chunk_masses,
+                const u32* bin_counts, const u64* bin_masses, i64* tokens) {
     __shared__ u32 counts[MAX_BINS / 2], rests[MAX_BINS / 2], ties[MAX_CHUNKS];
     __shared__ u64 scratch[MAX_WARPS], above[MAX_CHUNKS];
     __shared__ Edge edge;
     i64 at = blockIdx.x;
     int slot = slots[at];
     // The likeliest, should there be nothing to draw; overwritten behind a barrier.
-    if (threadIdx.x == 0) tokens[at] = best_of_chunks(peak_values + at * chunks, peak_ids + at * chunks, chunks).id;
+    if (threadIdx.x == 0)
+        tokens[at] = best_of_chunks(peak_values + at * chunks, peak_ids + at * chunks, chunks).id;
     if (slot == GREEDY) return;
     Row row = row_of(logits, at, vocab, chunks, temperature, peak_values);
     u32 least = least_bits(min_p[at]);
@@ -402,8 +413,9 @@ extern "C" __global__ void __launch_bounds__(1024) pick_tokens(
 }
 
 // The likeliest id of each row; one thread each.
-extern "C" __global__ void __launch_bounds__(256) take_peaks(
-    const float* peak_values, const int* peak_ids, int chunks, int num_rows, i64* tokens) {
+extern "C" __global__ void __launch_bounds__(256)
+    take_peaks(const float* peak_values, const int* peak_ids, int chunks, int num_rows, i64* tokens) {
     i64 row = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (row < num_rows) tokens[row] = best_of_chunks(peak_values + row * chunks, peak_ids + row * chunks, chunks).id;
+    if (row < num_rows)
+        tokens[row] = best_of_chunks(peak_values + row * chunks, peak_ids + row * chunks, chunks).id;
 }

@@ -1,4 +1,4 @@
-// What all kernels share: types, the order of numbers, sums and scans over a block.  Needs no headers of CUDA's.
+// What all kernels share: types, the order of numbers, sums and scans over a block.  Needs no headers of CUDA.
 // Every block has a multiple of 32 threads; functions that take `scratch` are called by all of its threads.
 typedef long long i64;
 typedef unsigned long long u64;
@@ -7,9 +7,9 @@ typedef unsigned int u32;
 #define ALL_LANES 0xFFFFFFFFu
 #define WARP 32
 #define MAX_WARPS 32
-#define UNROLL 8              // loads in flight per thread
-#define CHUNK 8192            // values of a row that are one unit of work; the place of a sum never depends on a batch
-#define MAX_CHUNKS 128        // so that a vocabulary has at most 2**20 ids
+#define UNROLL 8    // loads in flight per thread
+#define CHUNK 8192  // values of a row that are one unit of work; the place of a sum never depends on a batch
+#define MAX_CHUNKS 128  // so that a vocabulary has at most 2**20 ids
 #define MAX_BINS 2048
 #define INFINITE __uint_as_float(0x7F800000u)
 #define NO_ID 0x7FFFFFFF
@@ -43,7 +43,8 @@ __device__ inline void for_each(const float* values, int first, int end, Visit v
     for (int start = first + (int)threadIdx.x; start < end; start += UNROLL * stride) {
         float loaded[UNROLL];
 #pragma unroll
-        for (int j = 0; j < UNROLL; j++) loaded[j] = start + j * stride < end ? values[start + j * stride] : 0.0f;
+        for (int j = 0; j < UNROLL; j++)
+            loaded[j] = start + j * stride < end ? values[start + j * stride] : 0.0f;
 #pragma unroll
         for (int j = 0; j < UNROLL; j++)
             if (start + j * stride < end) visit(start + j * stride, loaded[j]);
@@ -90,9 +91,11 @@ struct Edge {
     u64 count, mass;
 };
 
-// From the highest of MAX_BINS bins down, the one in which the count (or the mass) reaches `wanted`, which is at
-// least 1 and at most the total.  A block of 1024 threads: thread t gives what is in bins 2047 - 2t and 2046 - 2t.
-__device__ inline Edge locate(u64 wanted, bool by_mass, const u64* count, const u64* mass, Edge* shared, u64* scratch) {
+// From the highest of MAX_BINS bins down, the one in which the count (or the mass) reaches `wanted`, which is
+// at least 1 and at most the total.  A block of 1024 threads: thread t gives what is in bins 2047 - 2t and
+// 2046 - 2t.
+__device__ inline Edge locate(u64 wanted, bool by_mass, const u64* count, const u64* mass, Edge* shared,
+                              u64* scratch) {
     u64 counted = block_sum_before(count[0] + count[1], scratch);
     u64 weighed = block_sum_before(mass[0] + mass[1], scratch);
     for (int j = 0; j < 2; j++) {

@@ -5,20 +5,24 @@ __device__ inline int owner_of(i64 token, const int* starts, int num_seqs) {
     int low = 0, high = num_seqs - 1;
     while (low < high) {
         int middle = (low + high + 1) / 2;
-        if (starts[middle] <= token) low = middle;
-        else high = middle - 1;
+        if (starts[middle] <= token)
+            low = middle;
+        else
+            high = middle - 1;
     }
     return low;
 }
 
-// One thread per number.  Behind the step's own entries lie padding rows: one new token 0 each, no past, a table
-// of scratch blocks, nothing stored (slot -1).  Every output but the table has at most as many entries as it.
-extern "C" __global__ void __launch_bounds__(256) feed_step(
-    const i64* token_ids, const i64* positions, const i64* logits_at, const int* starts, const int* num_past,
-    const int* num_blocks, const int* table, int num_tokens, int num_seqs, int num_logits, int columns,
-    int padded_tokens, int padded_seqs, int padded_logits, int padded_columns, int block_tokens,
-    int scratch_block, i64 total, i64* input_ids, i64* position_ids, int* cumulative, int* past, int* block_table,
-    int* slots, i64* logits_indices) {
+// One thread per number.  Behind the step's own entries lie padding rows: one new token 0 each, no past, a
+// table of scratch blocks, nothing stored (slot -1).  Every output but the table has at most as many entries
+// as it.
+extern "C" __global__ void __launch_bounds__(256)
+    feed_step(const i64* token_ids, const i64* positions, const i64* logits_at, const int* starts,
+              const int* num_past, const int* num_blocks, const int* table, int num_tokens, int num_seqs,
+              int num_logits, int columns, int padded_tokens, int padded_seqs, int padded_logits,
+              int padded_columns, int block_tokens, int scratch_block, i64 total, i64* input_ids,
+              i64* position_ids, int* cumulative, int* past, int* block_table, int* slots,
+              i64* logits_indices) {
     i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= total) return;
     if (i < padded_tokens) {

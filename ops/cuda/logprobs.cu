@@ -11,7 +11,8 @@ __device__ inline u64 list_key(float value, int id) {
     return (u64)(value != value ? 0 : order) << ID_BITS | (LAST_ID - (u32)id);
 }
 
-// What the first look at a row finds.  `floor`: at least MAX_TOP values, if there are as many, are not below it.
+// What the first look at a row finds.  `floor`: at least MAX_TOP values, if there are as many, are not below
+// it.
 struct Peaks {
     float peak, floor;
 };
@@ -44,8 +45,8 @@ __device__ inline Peaks find_extremes(const float* values, int vocab, float* gro
 }
 
 // The key of the k-th of the list; k <= vocab.
-__device__ inline u64 find_last_key(
-    const float* values, int vocab, float floor, u64 k, u32* counts, Edge* edge, u64* scratch) {
+__device__ inline u64 find_last_key(const float* values, int vocab, float floor, u64 k, u32* counts,
+                                    Edge* edge, u64* scratch) {
     u64 prefix = 0;
     int low_bits = 32 + ID_BITS;
     while (low_bits > 0) {
@@ -78,9 +79,9 @@ __device__ inline float logprob(float value, float peak, float scale) {
 }
 
 // One block per row of `rows`; chosen, ranks [num], top_ids, top [num, k], k <= MAX_TOP, k <= vocab.
-extern "C" __global__ void __launch_bounds__(1024) gather_logprobs(
-    const float* logits, int vocab, const i64* rows, const i64* tokens, int k, float* chosen, i64* ranks,
-    i64* top_ids, float* top) {
+extern "C" __global__ void __launch_bounds__(1024)
+    gather_logprobs(const float* logits, int vocab, const i64* rows, const i64* tokens, int k, float* chosen,
+                    i64* ranks, i64* top_ids, float* top) {
     __shared__ float groups[MAX_TOP];
     __shared__ double sums[MAX_WARPS];
     __shared__ u64 scratch[MAX_WARPS], list[MAX_TOP];

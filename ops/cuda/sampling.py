@@ -51,6 +51,7 @@ class CudaOps:
             ("bin_masses", num_rows * MAX_BINS, np.uint64),
             ("taken", num_rows * vocab, np.float32),
             ("tokens", num_rows, np.int64),
+            ("sent", num_rows * 64 + 256, np.uint8),
         ):
             self._buffer(name, count, dtype)
 

@@ -19,7 +19,7 @@ cupy adds `-ftz=true`: numbers below 1.2e-38 count as 0.
 """
 
 
-KERNEL = re.compile(r"__global__ void __launch_bounds__\(\d+\) (\w+)\(")
+KERNEL = re.compile(r"__global__ void __launch_bounds__\(\d+\)\s+(\w+)\(")
 
 
 @cache

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import onnxruntime as ort
 
-from ops.contract import SamplingOps
 from ops.cuda.device import Array, CupyDevice, Device, DeviceError
 from ops.cuda.feed import Feed, StepFeed, new_feed
 from ops.cuda.sampling import CudaOps
@@ -72,7 +71,7 @@ class OnnxCudaSession:
     """
 
     can_swap = True
-    ops: SamplingOps
+    ops: CudaOps
     _session: ort.InferenceSession
     _steps: StepFeed  # from here on: since `reserve`
     _logits: Array  # float32[most rows, vocab]
@@ -112,17 +111,10 @@ class OnnxCudaSession:
             for step in largest_steps(max_tokens, max_sequences, self.max_context, self._columns):
                 for part in split(step, self._limits):
                     self._compute(part)
-            self._sample(min(max_sequences, max_tokens))
+            self.ops.reserve(rows, self.vocab_size)
             self._device.synchronize()
             free, _ = self._device.free_bytes()
         return int(free * CACHE_SHARE)
-
-    def _sample(self, num_rows: int) -> None:
-        """What sampling keeps for the most rows; of logits that were computed, whatever they say."""
-        values, ones = self._logits[:num_rows], np.ones(num_rows, np.float32)
-        every, words = np.arange(num_rows), np.ones(num_rows, np.uint64)
-        self.ops.take(values, every)
-        self.ops.choose(values, ones, 0 * ones, 0 * every, 0.9 * ones, words, words)
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         with GATE.calls(), self._loading(f"a cache of {num_blocks} blocks, {num_host_blocks} on the host"):

@@ -78,6 +78,7 @@ def page_decoder(decoder: Decoder) -> PagedOnnx:
     weights = take_weights(decoder.model.graph, decoder.folder)
     model = _convert(ir.to_proto(decoder.model).SerializeToString())
     weights.lay(model)
+    _forget_names(model)
     for parameter in model.get_parameters():
         if CACHE_INPUT.fullmatch(parameter.output(0).any_name):
             parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
@@ -162,6 +163,18 @@ def _convert(graph: bytes) -> ov.Model:
             f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_complaint(error)}. "
             "`engine: onnxruntime` may."
         ) from error
+
+
+def _forget_names(model: ov.Model) -> None:
+    """Leave names to parameters alone.
+
+    Where a device removes a node (a Squeeze of an Unsqueeze), what it read takes its names on: an input would
+    be found under another one.
+    """
+    for node in model.get_ordered_ops():
+        if node.get_type_name() != "Parameter":
+            for output in node.outputs():
+                output.set_names(set())
 
 
 def _complaint(error: Exception) -> str:

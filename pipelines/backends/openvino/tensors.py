@@ -43,11 +43,10 @@ class OpenVINOTensors:
             self._compiled: ov.CompiledModel | None = core.compile_model(self._model, "CPU", hints)
         except RuntimeError as error:
             raise ModelError(f"OpenVINO cannot open {path}: {last_line(error)}") from error
-        self.inputs = {
-            one.name: one for one in (_port(path, "input", port) for port in self._compiled.inputs)
-        }
+        # names are the file's: a compiled port also has those of nodes that were removed behind it
+        self.inputs = {one.name: one for one in (_port(path, "input", port) for port in self._model.inputs)}
         self.outputs = {
-            one.name: one for one in (_port(path, "output", port) for port in self._compiled.outputs)
+            one.name: one for one in (_port(path, "output", port) for port in self._model.outputs)
         }
         self._request: ov.InferRequest | None = self._compiled.create_infer_request()
         self._shapes_that_fit: set[tuple[tuple[int, ...], ...]] = set()

@@ -5,11 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from host_device import HostDevice
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ops import host
 from ops.cuda.sampling import MAX_VOCAB, CudaOps
+from ops.cuda.sources import source
 from ops.random import uniforms
 
 F = np.float32
@@ -139,6 +141,36 @@ def test_a_real_vocabulary(one_device):
     assert choose(one_device, *batch).tolist() == host.choose(*batch).tolist()
 
 
+MASSES = """
+extern "C" __global__ void compare_masses(const u32* bits, int count, int low_bits, u64* masses) {
+    u64 each = 0;
+    u32 rests = 0;
+    for (int i = 0; i < count; i++) {
+        each += mass_of(bits[i]);
+        rests += rest_of(bits[i], low_bits);
+    }
+    masses[0] = each;
+    masses[1] = mass_of_bin(bits[0] >> low_bits << low_bits, count, rests);
+}
+"""
+
+
+def test_the_mass_of_a_bin_is_exactly_the_sum_of_its_weights():
+    """For every exponent, whatever is lost to the right, up to the fullest bins."""
+    device = HostDevice(text=source() + MASSES)
+    random, masses = np.random.default_rng(0), device.zeros(2, np.uint64)
+    for exponent in range(128):
+        for low_bits, count in [(19, 8192), (9, 8192), (0, 7), (19, 1)]:
+            spread = random.integers(0, 2**low_bits, count)
+            first = exponent << 23 | random.integers(0, 2**23) >> low_bits << low_bits
+            bits = np.minimum(first + spread, 0x3F800000).astype(np.uint32)
+            device.launch(
+                "compare_masses", 1, 1, device.upload(bits), np.int32(count), np.int32(low_bits), masses
+            )
+            assert masses[0] == masses[1], (exponent, low_bits)
+            assert int(masses[0]) == sum(mass(weight) for weight in bits.view(F))
+
+
 @pytest.mark.parametrize("heat", [0.3, 1.0, 40.0])
 @pytest.mark.parametrize("shape", ["coarse", "nearly equal", "large and nearly equal", "equal"])
 def test_ties_and_what_rounding_ties_go_to_the_lowest_ids(one_device, shape, heat):
@@ -148,7 +180,15 @@ def test_ties_and_what_rounding_ties_go_to_the_lowest_ids(one_device, shape, hea
     if shape != "coarse":
         base = F(1.0 if shape == "nearly equal" else 30_000.0)
         row = base + random.integers(-3, 3, vocab).astype(F) * np.spacing(base) * F(shape != "equal")
-    cases = [(0, 40, 1), (0, 8500, 0.9), (0.3, vocab, 1), (0.05, 25, 0.7), (1, vocab, 1), (0, vocab, 0.6)]
+    cases = [
+        (0, 40, 1),
+        (0, 8500, 0.9),
+        (0.3, vocab, 1),
+        (0.05, 25, 0.7),
+        (1, vocab, 1),
+        (0, vocab, 0.6),
+        (0, vocab, 0.99999),
+    ]
     min_p, top_k, top_p = (np.array(column) for column in zip(*cases, strict=True))
     num = len(cases)
     keys, counters = np.full(num, 3, np.uint64), np.arange(num, dtype=np.uint64)
@@ -212,15 +252,15 @@ def test_greedy_rows_alone_need_neither_parameters_nor_weights(one_device):
     assert found.tolist() == logits.argmax(axis=1).tolist()
 
 
-def test_the_smallest_number_does_not_draw_an_id_that_is_next_to_impossible(one_device):
-    """A counter whose uniform number is small draws nothing of the lightest ids before."""
-    counters = np.arange(200_000, dtype=np.uint64)
-    chances = uniforms(np.zeros_like(counters), counters)
-    some = np.array([chances.argmin(), chances.argmax()]).astype(np.uint64)
+def test_the_smallest_and_the_largest_number_draw_no_id_that_is_next_to_impossible(one_device):
+    """A number means the middle of its step of 2**-24: less than half a step's weight beside it is never met."""
+    some = np.array([14_883_995, 38_471_471], np.uint64)
+    assert uniforms(some * np.uint64(0), some).tolist() == [0, 1 - 2**-24]
     one, count = np.ones(2, F), np.full(2, 4)
-    logits = np.array([[-60, 3, 0, -60]] * 2, F)
-    found = choose(one_device, logits, one, one * 0, count, one, some * np.uint64(0), some)
-    assert found.tolist() == [1, 2]
+    for light in (-20, -60):
+        logits = np.array([[light, 3, 2, light]] * 2, F)
+        found = choose(one_device, logits, one, one * 0, count, one, some * np.uint64(0), some)
+        assert found.tolist() == [1, 2]
 
 
 def test_no_rows_give_no_tokens_and_no_vocabulary_is_refused(one_device):
@@ -237,9 +277,7 @@ def test_nothing_is_allocated_for_a_batch_that_was_reserved(one_device, monkeypa
     ops = CudaOps(one_device)
     logits = one_device.upload(random.standard_normal((12, vocab)).astype(F))
     ops.reserve(12, vocab)
-    ops.choose(logits[:1], np.ones(1, F), *parameters(random, 1, vocab)[1:])  # what goes up for one row
-    sent = ops._kept["sent"]
     monkeypatch.setattr(one_device, "empty", None)
-    for num in (3, 12 if len(sent) >= 1024 else 7, 1):
+    for num in (3, 12, 1):
         ops.choose(logits[:num], np.ones(num, F), *parameters(random, num, vocab)[1:])
         ops.take(logits, np.arange(num))

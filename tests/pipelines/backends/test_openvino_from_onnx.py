@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -88,6 +89,35 @@ def test_the_attention_node_is_the_one_that_the_transformation_writes(exported, 
         wanted, given = told(theirs), told(ours)
         assert given[window] == (*wanted[window][:3], 24)
         assert given[:window] + given[window + 1 :] == wanted[:window] + wanted[window + 1 :]
+
+
+@pytest.mark.parametrize(("family", "tolerance"), [("llama", 5e-4), ("qwen3", 2e-2)])
+def test_folders_of_genais_builder_give_the_logits_of_transformers(family, tolerance):
+    """Logits of up to 4, recorded with 4 digits; qwen3 is in float16."""
+    folder = Path(__file__).parent / "recorded" / "genai-tiny"
+    expected = json.loads((folder / "logits.json").read_text())
+    session = OpenVINOSession(folder / family / "model.onnx", EXACT)
+    session.allocate(4)
+    logits = session.run(step(expected["prompt"], 0, [2, 1], expected["rows"]))
+    np.testing.assert_allclose(logits, expected["logits"][family], atol=tolerance)
+
+
+def test_a_device_that_removes_nodes_keeps_the_names_of_inputs():
+    """As in onnxruntime-genai's graphs, where ids lose the axis that the form gives them."""
+    decoder = without_cap()
+    graph = decoder.model.graph
+    row = next(value for value in graph.inputs if value.name == "input_ids")
+    reader, index = next(iter(row.uses()))
+    axis = ir.node("Constant", [], {"value_ints": [0]})
+    flat = ir.node("Squeeze", [row, *axis.outputs])
+    again = ir.node("Unsqueeze", [*flat.outputs, *axis.outputs])
+    graph.insert_before(reader, [axis, flat, again])
+    reader.replace_input_with(index, again.outputs[0])
+    flat.outputs[0].name, again.outputs[0].name = "a", "b"
+    compiled = ov.Core().compile_model(page_decoder(decoder).model, "CPU")
+    names = [port.get_names() for port in compiled.inputs]
+    assert {"input_ids"} in names
+    assert all(len(one) == 1 for one in names)
 
 
 # Types and what is refused
