@@ -1,0 +1,95 @@
+"""The checks, in the order they run: names, time limits, and where their code is.
+
+Knows no GPU and imports none of the checks' code, so that it can be listed anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+Figures = dict[str, Any]
+"""What a check measured: JSON values by name."""
+
+
+class Failed(Exception):
+    """What was found is not what must be; the message has the numbers, `look_at` where to begin."""
+
+    def __init__(self, why: str, look_at: str = "") -> None:
+        super().__init__(why)
+        self.look_at = look_at
+
+
+class Absent(Exception):
+    """The check cannot run here, and that says nothing about Braid; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What every check gets.  `quick` leaves out large shapes and repetitions.
+
+    `figures_at` is written whenever figures are added, so that a check that is stopped leaves what it has.
+    """
+
+    pack: Path = Path("build/gpu_check")  # lowered graphs, made elsewhere where this machine cannot
+    work: Path = Path("/tmp/braid-gpu-check")  # weights: gigabytes, removed after use
+    quick: bool = False
+    figures_at: Path | None = None
+    figures: Figures = field(default_factory=dict)
+
+    def note(self, name: str, value: Any) -> None:
+        """Keep a figure for the report."""
+        self.figures[name] = value
+        if self.figures_at is not None:
+            self.figures_at.write_text(json.dumps(self.figures))
+
+    def say(self, text: str) -> None:
+        """A line for who is watching."""
+        print(f"    {text}", flush=True)
+
+    def to_json(self) -> str:
+        paths = {name: value for name, value in asdict(self).items() if name != "figures"}
+        return json.dumps(paths, default=str)
+
+    @classmethod
+    def from_json(cls, text: str) -> Setting:
+        read = json.loads(text)
+        at = read["figures_at"]
+        return cls(Path(read["pack"]), Path(read["work"]), read["quick"], Path(at) if at else None)
+
+
+class Check(NamedTuple):
+    """`function` is "module:name" in this package: it takes a Setting, and raises Failed or Absent.
+
+    `limit_s` is for the check alone; a part's checks together usually take half of nine minutes.
+    """
+
+    name: str
+    part: int
+    limit_s: int
+    function: str
+    about: str
+
+    def load(self) -> Callable[[Setting], None]:
+        module, name = self.function.split(":")
+        found: Callable[[Setting], None] = getattr(importlib.import_module(f"{__package__}.{module}"), name)
+        return found
+
+
+CHECKS = (
+    Check("environment", 1, 60, "environment:check_environment", "GPU, driver, versions, the op's schema"),
+    Check("kernels", 1, 120, "kernels:check_kernels", "every CUDA kernel against numpy"),
+    Check("attention", 1, 100, "attention:check_attention", "PagedAttention nodes against numpy"),
+    Check("end_to_end", 1, 150, "end_to_end:check_end_to_end", "a random Qwen3 against transformers"),
+    Check("kernel_times", 1, 60, "kernels:check_kernel_times", "microseconds and GB/s of every kernel"),
+    Check("sanitizer", 1, 200, "sanitizer:check_sanitizer", "compute-sanitizer over the kernels"),
+    Check("bandwidth", 2, 30, "bench:check_bandwidth", "the GPU's memory bandwidth, for the floors below"),
+    Check("decode_8b", 2, 200, "bench:check_8b", "8B shape: decode and prefill"),
+    Check("transformers_8b", 2, 120, "peer:check_8b", "the same with transformers' continuous batching"),
+    Check("decode_0.6b", 2, 100, "bench:check_06b", "Qwen3-0.6B's shape: decode and prefill"),
+    Check("transformers_0.6b", 2, 60, "peer:check_06b", "the same with transformers' continuous batching"),
+)

@@ -1,0 +1,188 @@
+"""Braid's engine driven without a server: requests that arrive at given steps, and what becomes of them.
+
+Knows the engine and the sampler; knows nothing of which session computes, or of what is right.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from pipelines.backends.contract import DecoderSession
+from pipelines.engine.counts import Counts
+from pipelines.engine.feed import Logits, Sampled, Step, TokenLogprobs
+from pipelines.engine.loop import Engine, Output
+from pipelines.engine.policy import EngineSettings
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.stages import sample
+
+Body = Callable[[Step], Sampled]
+
+
+class Request(NamedTuple):
+    """Greedy, without an end token: always `num_tokens` tokens.  Submitted before step `at`."""
+
+    prompt: list[int]
+    num_tokens: int
+    at: int = 0
+    logprobs: int | None = None
+
+
+@dataclass
+class Answer:
+    tokens: list[int] = field(default_factory=list)
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    num_cached: int = 0
+
+
+@dataclass(frozen=True)
+class Room:
+    """How an engine is set up.  `num_blocks` at most what the session's cache has."""
+
+    num_blocks: int
+    max_sequences: int = 16
+    max_step_tokens: int = 512
+    num_host_blocks: int = 0
+    reuse_prefixes: bool = False
+
+
+def body(session: DecoderSession) -> Body:
+    """A step of the engine: the model, then the sampler."""
+    return lambda step: sample(Logits(session.run(step), step, session.ops))
+
+
+def engine(session: DecoderSession, room: Room, compute: Body | None = None) -> Engine:
+    settings = EngineSettings(room.max_sequences, room.max_step_tokens, room.reuse_prefixes)
+    return Engine(
+        compute or body(session),
+        settings,
+        room.num_blocks,
+        session.block_tokens,
+        session.vocab_size,
+        session.max_context,
+        frozenset(),
+        room.num_host_blocks,
+    )
+
+
+def answers(made: Engine, requests: list[Request]) -> tuple[list[Answer], Counts]:
+    """Run all requests to their ends.  Raises RuntimeError where a step failed."""
+    given = [Answer() for _ in requests]
+    number = 0
+    while made.has_work or any(request.at >= number for request in requests):
+        for key, request in enumerate(requests):
+            if request.at == number:
+                made.submit(key, [request.prompt], params(request))
+        outputs = made.step()
+        _checked(outputs)
+        for output in outputs:
+            answer = given[int(str(output.key))]
+            answer.tokens += output.token_ids
+            answer.logprobs += output.logprobs
+            answer.num_cached = max(answer.num_cached, output.num_cached)
+        number += 1
+    return given, made.counts()
+
+
+def params(request: Request) -> SamplingParams:
+    return SamplingParams(
+        max_tokens=request.num_tokens, temperature=0.0, ignore_eos=True, logprobs=request.logprobs
+    )
+
+
+@dataclass
+class Decoding:
+    """Seconds: of all prompts together, of the whole run, and of each step in which every sequence decoded.
+
+    `run_s` is the session's run, which may return before the device has finished; `sample_s` sampling, which
+    waits for the device; `host_s` the rest of a step: planning, packing, committing.
+    """
+
+    prompt_s: float = 0.0
+    whole_s: float = 0.0
+    step_s: list[float] = field(default_factory=list)
+    host_s: list[float] = field(default_factory=list)
+    run_s: list[float] = field(default_factory=list)
+    sample_s: list[float] = field(default_factory=list)
+
+    def add(self, step: float, run: float, sampling: float) -> None:
+        for times, time_s in (
+            (self.step_s, step),
+            (self.run_s, run),
+            (self.sample_s, sampling),
+            (self.host_s, step - run - sampling),
+        ):
+            times.append(time_s)
+
+
+def decode(
+    session: DecoderSession,
+    room: Room,
+    prompts: list[list[int]],
+    num_tokens: int,
+    wait: Callable[[], None] = lambda: None,
+) -> Decoding:
+    """Compute the prompts, then let all decode together; the first two such steps are not counted.
+
+    `wait` is called behind every run of the session, within its time.
+    """
+    spent = [0.0, 0.0]
+
+    def compute(step: Step) -> Sampled:
+        begin = time.perf_counter()
+        logits = Logits(session.run(step), step, session.ops)
+        wait()
+        middle = time.perf_counter()
+        sampled = sample(logits)
+        spent[:] = middle - begin, time.perf_counter() - middle
+        return sampled
+
+    made = engine(session, room, compute)
+    _submit_all(made, prompts, num_tokens)
+    begin, found, full = time.perf_counter(), Decoding(), 0
+    while made.has_work:
+        start = time.perf_counter()
+        came = _checked(made.step())
+        now = time.perf_counter()
+        if not full:
+            found.prompt_s = now - begin
+        elif full > 2 and came == len(prompts):
+            found.add(now - start, *spent)
+        full += came == len(prompts) or full > 0
+    found.whole_s = time.perf_counter() - begin
+    return found
+
+
+def start_decoding(session: DecoderSession, room: Room, prompts: list[list[int]], num_tokens: int) -> Engine:
+    """An engine in which every prompt has decoded a few steps."""
+    made = engine(session, room)
+    _submit_all(made, prompts, num_tokens)
+    full = 0
+    while full < 5:
+        full += _checked(made.step()) == len(prompts)
+    return made
+
+
+def prefill_s(session: DecoderSession, room: Room, prompt: list[int]) -> float:
+    """Seconds from a prompt to its first token."""
+    made = engine(session, room)
+    begin = time.perf_counter()
+    _submit_all(made, [prompt], 1)
+    while made.has_work:
+        _checked(made.step())
+    return time.perf_counter() - begin
+
+
+def _submit_all(made: Engine, prompts: list[list[int]], num_tokens: int) -> None:
+    for key, prompt in enumerate(prompts):
+        made.submit(key, [prompt], params(Request(prompt, num_tokens)))
+
+
+def _checked(outputs: list[Output]) -> int:
+    """How many sequences got a token.  Raises RuntimeError where a step failed."""
+    for output in outputs:
+        if output.finish == "error":
+            raise RuntimeError(f"request {output.key}: {output.error}")
+    return sum(bool(output.token_ids) for output in outputs)
