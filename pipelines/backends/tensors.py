@@ -140,7 +140,7 @@ def _open_openvino(path: Path, settings: TensorSettings) -> TensorSession:
 
 
 def _open_onnxruntime(path: Path, settings: TensorSettings) -> TensorSession:
-    from pipelines.backends.onnx.tensors import OnnxTensors
+    from pipelines.backends.onnxruntime.tensors import OnnxTensors
 
     return OnnxTensors(path, settings.threads)
 

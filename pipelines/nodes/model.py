@@ -112,14 +112,14 @@ def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
 
 def _open_onnxruntime(path: Path, config: Model.Config) -> DecoderSession:
     _refuse(config, "engine onnxruntime on cpu", "kv_cache", "precision")
-    from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+    from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 
     return OnnxCpuSession(path, OnnxCpuSettings(threads=config.threads))
 
 
 def _open_cuda(path: Path, config: Model.Config) -> DecoderSession:
     _refuse(config, f"device {config.device}", "precision", "threads")
-    from pipelines.backends.onnx.cuda import open_cuda
+    from pipelines.backends.onnxruntime.cuda.opening import open_cuda
 
     _, _, number = config.device.partition(":")
     return open_cuda(path, int(number or 0), config.kv_cache)

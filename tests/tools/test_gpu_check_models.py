@@ -10,7 +10,7 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from pipelines.backends.onnx.lowering import lower_for_cpu
+from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.engine.feed import TokenLogprobs
 from tools.gpu_check import attention, bench
 from tools.gpu_check.attention import compare, run_node
@@ -229,7 +229,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def session(tiny):
-    from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+    from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 
     session = OnnxCpuSession(tiny.folder / "model.onnx", OnnxCpuSettings(threads=1))
     session.allocate(max(one.room.num_blocks for one in scenarios(SHAPE, session.block_tokens, quick=True)))
@@ -278,7 +278,7 @@ def test_a_wrong_token_is_not_good(tiny, run):
 
 def test_a_tied_head_is_written_once(tied, tmp_path):
     pytest.importorskip("onnxscript")
-    from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+    from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 
     model = written(tied, tmp_path)
     sizes = sum(parameter.nbytes for parameter in model.parameters())

@@ -17,9 +17,9 @@ import onnx_ir as ir
 import pytest
 from host_device import HostDevice
 
-from pipelines.backends.onnx.cuda_runtime import Lowered
-from pipelines.backends.onnx.lowering import lower_for_cpu
-from pipelines.backends.onnx.runtime import CPU, open_session
+from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
+from pipelines.backends.onnxruntime.runtime import CPU, open_session
 from tools.gpu_check import bench, end_to_end, sessions
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.end_to_end import differences, judge, run_scenarios, scenarios
@@ -46,11 +46,8 @@ class HostRuntime:
     def __init__(self, graphs):
         self.graphs = graphs
 
-    def lower(self, decoder, kv_cache):
-        return Lowered(self.packed.model, BLOCK_TOKENS, ir.DataType.FLOAT, "f32", False)
-
-    def open(self, lowered, folder):
-        return open_session(lowered.model, folder, [CPU], 1, {}), self.graphs
+    def open(self, lowered):
+        return open_session(lowered.model, lowered.folder, [CPU], 1, {}), self.graphs
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +78,7 @@ def checked(packed, tmp_path_factory):
     runs, problems = {}, []
     with sessions.weights_of("tiny", model, setting) as written:
         for graphs in (True, False):
-            session = sessions.open_session(written, HostDevice(), HostRuntime(graphs))
+            session = OnnxCudaSession(sessions.lowered(written), HostDevice(), HostRuntime(graphs))
             session.reserve(max(one.room.max_step_tokens for one in found), 16)
             session.allocate(max(one.room.num_blocks for one in found), 48)
             runs[graphs] = run_scenarios(session, found, problems, lambda name, value: None)
@@ -127,7 +124,7 @@ def on_host(packed, tmp_path, monkeypatch):
 
     @contextlib.contextmanager
     def session(written, *, graphs, max_tokens, max_sequences):
-        opened = sessions.open_session(written, HostDevice(), HostRuntime(graphs))
+        opened = OnnxCudaSession(sessions.lowered(written), HostDevice(), HostRuntime(graphs))
         opened.reserve(max_tokens, max_sequences)
         if spoiled.graphs is graphs:
             run = opened.run
@@ -167,7 +164,7 @@ def test_the_end_to_end_check_names_what_is_wrong(on_host):
     assert "mixed, with CUDA graphs: " in said
     assert "mixed, without CUDA graphs: " not in said
     assert "with and without CUDA graphs, mixed: " in said
-    assert "pipelines/backends/onnx/cuda.py" in said
+    assert "pipelines/backends/onnxruntime/cuda/session.py" in said
 
 
 def test_the_benchmark_runs_with_graphs_and_without(on_host, monkeypatch, capsys):
@@ -209,35 +206,30 @@ class Bare(importlib.machinery.PathFinder):
 sys.meta_path[:] = [Bare if one is importlib.machinery.PathFinder else one for one in sys.meta_path]
 """
 EVERY_MODULE = """
-from tools.gpu_check.bare import stand_in_for_onnx_ir
-stand_in_for_onnx_ir()
 from tools.gpu_check import __main__, child, sanitizer, sessions, tracing
 from tools.gpu_check.checks import CHECKS
 for check in CHECKS:
     check.load()
 import ops.cuda.device, ops.cuda.sampling, ops.cuda.feed, ops.cuda.blocks
-import pipelines.backends.onnx.cuda, pipelines.backends.onnx.cuda_runtime
+import pipelines.backends.onnxruntime.cuda.session, pipelines.backends.onnxruntime.cuda.provider
 """
 OPEN = """
 import json, pathlib
 from host_device import HostDevice
-from pipelines.backends.onnx.runtime import CPU, open_session
-from pipelines.backends.onnx.cuda_runtime import Lowered
+from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
 from tools.gpu_check import sessions
-from tools.gpu_check.bare import DataType
 from tools.gpu_check.packed import read_model
 import tools.gpu_check.driving as driving
 class Runtime:
     memory, number = "cpu", 0
-    def lower(self, decoder, kv_cache):
-        return Lowered(self.packed.model, 16, DataType.FLOAT, "f32", False)
-    def open(self, lowered, folder):
-        return open_session(lowered.model, folder, [CPU], 1, {}), True
+    def open(self, lowered):
+        return open_session(lowered.model, lowered.folder, [CPU], 1, {}), True
 folder = pathlib.Path(sys.argv[1])
 packed = read_model(folder, "tiny")
 import numpy
 (folder / "weights.bin").write_bytes(numpy.full(3_000_000, 0.01, "float32").tobytes())
-session = sessions.open_session(sessions.Written(packed, folder), HostDevice(), Runtime())
+session = OnnxCudaSession(sessions.lowered(sessions.Written(packed, folder)), HostDevice(), Runtime())
 session.reserve(64, 4)
 session.allocate(24, 4)
 engine = driving.engine(session, driving.Room(24, max_sequences=4, max_step_tokens=64))

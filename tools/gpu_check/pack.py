@@ -19,8 +19,9 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from pipelines.backends.onnx import form
-from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
-from pipelines.backends.onnx.lowering_cuda import block_tokens_for, lower_for_cuda
+from pipelines.backends.onnx.decoder import Decoder
+from pipelines.backends.onnx.form import AttentionLayer
+from pipelines.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
 from tools.gpu_check.models import SHAPES, Shape

@@ -10,11 +10,10 @@ import contextlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
-from unittest import mock
 
-from tools.gpu_check.bare import stand_in_for_onnx_ir
+from pipelines.backends.onnx.form import AttentionLayer
+from pipelines.backends.onnxruntime.cuda.lowered import QUANTIZED_RANGE, Lowered
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packed import NotPacked, PackedModel, read_model
 from tools.gpu_check.weights import file_bytes, write_weights
@@ -66,19 +65,19 @@ def _roomy(wanted: Path, num_bytes: int) -> Path:
 @contextlib.contextmanager
 def cuda_session(written: Written, *, graphs: bool, max_tokens: int, max_sequences: int) -> Iterator[Any]:
     """A session on GPU 0 whose memory is reserved; `allocate` is still to be called."""
-    stand_in_for_onnx_ir()
     from ops.cuda.device import CupyDevice
-    from pipelines.backends.onnx.cuda_runtime import CudaRuntime
+    from pipelines.backends.onnxruntime.cuda.provider import CudaRuntime
+    from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
 
     device = CupyDevice()
 
-    class Runtime(_Packed, CudaRuntime):
-        """ONNX Runtime's CUDA provider, given bytes."""
+    class Runtime(CudaRuntime):
+        """With graphs or without, as asked."""
 
-        def open(self, lowered: Any, folder: Path) -> Any:
-            return self._open(lowered.model, folder, graphs=graphs), graphs
+        def open(self, lowered: Lowered) -> Any:
+            return self._open(lowered, graphs=graphs), graphs
 
-    session = open_session(written, device, Runtime(0, device.stream))
+    session = OnnxCudaSession(lowered(written), device, Runtime(0, device.stream))
     try:
         session.reserve(max_tokens, max_sequences)
         yield session
@@ -86,37 +85,17 @@ def cuda_session(written: Written, *, graphs: bool, max_tokens: int, max_sequenc
         session.close()
 
 
-def open_session(written: Written, device: Any, runtime: Any) -> Any:
-    """`OnnxCudaSession` without reading a model: the pack says what reading would have found."""
-    from pipelines.backends.onnx import cuda
-
-    runtime.packed = written.packed
-    with mock.patch.object(cuda, "read_decoder", lambda folder: _decoder(written.packed, folder)):
-        return cuda.OnnxCudaSession(written.folder, device, runtime)
-
-
-def _decoder(packed: PackedModel, folder: Path) -> Any:
-    from pipelines.backends.onnx.decoder import AttentionLayer
-
-    return SimpleNamespace(
-        model=None,
-        folder=folder,
-        layers=[AttentionLayer(**layer) for layer in packed.layers],
+def lowered(written: Written) -> Lowered:
+    """What the session runs: the pack says what lowering found."""
+    packed = written.packed
+    return Lowered(
+        model=packed.model,
+        folder=written.folder,
+        layers=tuple(AttentionLayer(**layer) for layer in packed.layers),
         vocab_size=packed.vocab_size,
         max_context=packed.max_context,
         element_type=packed.element_type,
+        block_tokens=packed.block_tokens,
+        kv_cache=packed.cache,
+        gathers=packed.cache in QUANTIZED_RANGE,
     )
-
-
-class _Packed:
-    """The part of a runtime that lowers: done already."""
-
-    packed: PackedModel
-
-    def lower(self, decoder: Any, kv_cache: str | None) -> Any:
-        from pipelines.backends.onnx.cuda_runtime import Lowered
-        from pipelines.backends.onnx.lowering_cuda import CACHE_TYPES, QUANTIZED_RANGE
-
-        packed, gathers = self.packed, self.packed.cache in QUANTIZED_RANGE
-        element = CACHE_TYPES[packed.cache]
-        return Lowered(packed.model, packed.block_tokens, element, packed.cache, gathers)

@@ -12,7 +12,6 @@ from typing import Any
 import onnx_ir as ir
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.decoder import AttentionLayer
 from pipelines.backends.onnx.form import (
     ATTENTION,
     ATTRIBUTES,
@@ -23,6 +22,7 @@ from pipelines.backends.onnx.form import (
     LOGITS_INDICES,
     OPSET,
     POSITION_IDS,
+    AttentionLayer,
 )
 
 INPUTS = {INPUT_IDS, POSITION_IDS, LOGITS_INDICES}

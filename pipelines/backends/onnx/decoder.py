@@ -10,23 +10,7 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-
-@dataclass(frozen=True)
-class AttentionLayer:
-    """The attributes of one attention node; their meaning stands in `form`.
-
-    `key_absmax` and `value_absmax` are None where the export measured none.
-    """
-
-    layer: int
-    num_heads: int
-    num_kv_heads: int
-    head_size: int
-    scale: float
-    window: int
-    softcap: float
-    key_absmax: float | None = None
-    value_absmax: float | None = None
+from pipelines.backends.onnx.form import AttentionLayer
 
 
 @dataclass

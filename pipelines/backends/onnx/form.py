@@ -15,6 +15,8 @@ Knows names and attributes; reads no file and knows no engine.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 DOMAIN, VERSION = "braid", 1
 ATTENTION = "PagedAttention"
 ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale", "window", "softcap")
@@ -26,3 +28,23 @@ CALIBRATION = ("key_absmax", "value_absmax")
 INPUT_IDS, POSITION_IDS, LOGITS_INDICES, LOGITS = "input_ids", "position_ids", "logits_indices", "logits"
 OPSET = 23
 IR_VERSION = 10
+SIDES = ("key", "value")
+"""Of a layer's cache."""
+
+
+@dataclass(frozen=True)
+class AttentionLayer:
+    """The attributes of one attention node; their meaning stands above.
+
+    `key_absmax` and `value_absmax` are None where the export measured none.
+    """
+
+    layer: int
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    scale: float
+    window: int
+    softcap: float
+    key_absmax: float | None = None
+    value_absmax: float | None = None

@@ -15,8 +15,7 @@ from typing import Any
 import onnx_ir as ir
 
 from pipelines.backends.errors import EXPORT_ADVICE, ModelError
-from pipelines.backends.onnx.decoder import AttentionLayer
-from pipelines.backends.onnx.form import INPUT_IDS, POSITION_IDS
+from pipelines.backends.onnx.form import INPUT_IDS, POSITION_IDS, AttentionLayer
 from pipelines.backends.onnx.surgery import (
     CONTRIB,
     INPUT_SHAPES,

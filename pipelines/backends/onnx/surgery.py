@@ -13,7 +13,6 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pipelines.backends.errors import EXPORT_ADVICE, ModelError
-from pipelines.backends.onnx.decoder import AttentionLayer
 from pipelines.backends.onnx.form import (
     ATTENTION,
     DOMAIN,
@@ -24,6 +23,7 @@ from pipelines.backends.onnx.form import (
     OPSET,
     POSITION_IDS,
     VERSION,
+    AttentionLayer,
 )
 
 CONTRIB = "com.microsoft"

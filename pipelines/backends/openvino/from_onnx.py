@@ -17,8 +17,15 @@ from numpy.typing import ArrayLike, DTypeLike
 from openvino import opset13 as ops
 
 from pipelines.backends.errors import Unsupported
-from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
-from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, LOGITS_INDICES, POSITION_IDS
+from pipelines.backends.onnx.decoder import Decoder
+from pipelines.backends.onnx.form import (
+    ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+    AttentionLayer,
+)
 from pipelines.backends.onnx.reading import ELEMENT_TYPES, read_decoder
 from pipelines.backends.openvino.head import LOGITS_INPUT
 from pipelines.backends.openvino.onnx_weights import (

@@ -17,11 +17,12 @@ import onnx_ir as ir
 from host_device import HostDevice
 from small_forms import write_small
 
-from pipelines.backends.onnx.cuda import OnnxCudaSession
-from pipelines.backends.onnx.cuda_runtime import Lowered
-from pipelines.backends.onnx.lowering import CUMULATIVE, ELEMENT_TYPES, PAST, lower_for_cpu
-from pipelines.backends.onnx.lowering_cuda import METADATA
-from pipelines.backends.onnx.runtime import CPU, open_session
+from pipelines.backends.onnx.reading import read_decoder
+from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.backends.onnxruntime.cuda.lowered import Lowered
+from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
+from pipelines.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST
+from pipelines.backends.onnxruntime.runtime import CPU, open_session
 
 BLOCK_TOKENS = 16
 SHOWN = (METADATA, CUMULATIVE, PAST)
@@ -31,22 +32,32 @@ SHOWN = (METADATA, CUMULATIVE, PAST)
 class HostRuntime:
     """`graph_ids` are those of the runs so far; `fails(graph_id)` raises, or not, before a run."""
 
-    gathers: bool = False
     graphs: bool = True
     memory: str = "cpu"
     number: int = 0
     graph_ids: list[int] = field(default_factory=list)
     fails: Callable[[int], None] = lambda graph_id: None
 
-    def lower(self, decoder: Any, kv_cache: str | None) -> Lowered:
-        element = ELEMENT_TYPES[decoder.element_type]
-        model = lower_for_cpu(decoder, BLOCK_TOKENS)
-        show(model.graph)
-        return Lowered(model, BLOCK_TOKENS, element, decoder.element_type, self.gathers)
+    def open(self, lowered: Lowered) -> tuple[Any, bool]:
+        return Watched(open_session(lowered.model, lowered.folder, [CPU], 1, {}), self), self.graphs
 
-    def open(self, lowered: Lowered, folder: Path) -> tuple[Any, bool]:
-        model = ir.to_proto(lowered.model).SerializeToString()
-        return Watched(open_session(model, folder, [CPU], 1, {}), self), self.graphs
+
+def lower_for_host(path: Path, *, gathers: bool = False) -> Lowered:
+    """A model.onnx in standard operators, in which attention_metadata can be watched."""
+    decoder = read_decoder(path)
+    model = lower_for_cpu(decoder, BLOCK_TOKENS)
+    show(model.graph)
+    return Lowered(
+        model=ir.to_proto(model).SerializeToString(),
+        folder=decoder.folder,
+        layers=tuple(decoder.layers),
+        vocab_size=decoder.vocab_size,
+        max_context=decoder.max_context,
+        element_type=decoder.element_type,
+        block_tokens=BLOCK_TOKENS,
+        kv_cache=decoder.element_type,
+        gathers=gathers,
+    )
 
 
 class Watched:
@@ -98,11 +109,13 @@ def open_on_host(
     num_host_blocks: int = 0,
     max_sequences: int = 8,
     element_type: str = "f32",
+    gathers: bool = False,
     **settings: Any,
 ) -> tuple[OnnxCudaSession, HostRuntime, HostDevice]:
     """A small decoder's session, its cache allocated, with what it runs on."""
     runtime, device = HostRuntime(**settings), HostDevice()
-    session = OnnxCudaSession(write_small(folder, element_type, rotary=True), device, runtime)
+    path = write_small(folder, element_type, rotary=True)
+    session = OnnxCudaSession(lower_for_host(path, gathers=gathers), device, runtime)
     session.reserve(64, max_sequences)
     session.allocate(num_blocks, num_host_blocks)
     runtime.graph_ids.clear()

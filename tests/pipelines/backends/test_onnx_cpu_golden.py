@@ -11,8 +11,8 @@ import pytest
 from lone_steps import step as lone_step
 from small_forms import VOCABULARY, small_decoder
 
-from pipelines.backends.onnx import cpu
-from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+from pipelines.backends.onnxruntime.cpu import session as cpu
+from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.engine.feed import Logits, Sampled, Step
 from pipelines.engine.invariants import snapshot, violations
 from pipelines.engine.loop import Engine, EngineSettings

@@ -14,8 +14,8 @@ from small_forms import VOCABULARY, small_decoder
 
 from pipelines.backends.errors import ModelError
 from pipelines.backends.host_memory import MOST_BYTES
-from pipelines.backends.onnx import cpu
-from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+from pipelines.backends.onnxruntime.cpu import session as cpu
+from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 
 ONE_THREAD = OnnxCpuSettings(threads=1)
 PROMPT = np.random.default_rng(1).integers(3, VOCABULARY, size=50)

@@ -7,12 +7,12 @@ import onnx_ir as ir
 import pytest
 from greedy_batches import generate_together, greedy_engine
 from host_device import HostDevice
-from host_runtime import HostRuntime
+from host_runtime import HostRuntime, lower_for_host
 from tiny_decoders import prompts
 
-from pipelines.backends.onnx.cuda import OnnxCudaSession
-from pipelines.backends.onnx.cuda_runtime import CudaRuntime, uncapturable
 from pipelines.backends.onnx.reading import read_decoder
+from pipelines.backends.onnxruntime.cuda.lowering import lower
+from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
 
 pytestmark = pytest.mark.slow
 
@@ -21,7 +21,7 @@ FAMILIES = ("llama", "qwen3", "gemma2")
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_equal_transformers(family, exported_onnx, generated):
-    session = OnnxCudaSession(exported_onnx(family), HostDevice(), HostRuntime())
+    session = OnnxCudaSession(lower_for_host(exported_onnx(family)), HostDevice(), HostRuntime())
     session.reserve(40, 8)
     texts, num_cached = generate_together(greedy_engine(session, num_blocks=64), prompts())
     session.close()
@@ -32,12 +32,13 @@ def test_tokens_equal_transformers(family, exported_onnx, generated):
 @pytest.mark.parametrize("family", FAMILIES)
 def test_an_exports_graph_is_valid_and_can_be_captured(family, exported_onnx):
     decoder = read_decoder(exported_onnx(family))
-    lowered = CudaRuntime(0, 0).lower(decoder, None)
-    assert uncapturable(lowered.model) == []
-    operators = [node.op_type for node in lowered.model.graph]
+    lowered = lower(decoder)
+    assert lowered.uncapturable == ()
+    proto = onnx.load_from_string(lowered.model)
+    operators = [node.op_type for node in proto.graph.node]
     assert operators.count("PagedAttention") == len(decoder.layers)
     assert {"Shape", "Range", "Loop", "If"}.isdisjoint(operators)
-    proto = ir.to_proto(lowered.model)
     onnx.shape_inference.infer_shapes(proto, strict_mode=True)
-    windows = [node.attributes["local_window_size"].as_int() for node in lowered.model.graph if node.domain]
+    nodes = [node for node in ir.from_proto(proto).graph if node.domain]
+    windows = [node.attributes["local_window_size"].as_int() for node in nodes]
     assert windows == [layer.window for layer in decoder.layers]

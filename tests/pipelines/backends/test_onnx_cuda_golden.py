@@ -14,7 +14,7 @@ import pytest
 from host_runtime import BLOCK_TOKENS, open_on_host
 from small_forms import VOCABULARY, write_small
 
-from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
+from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.engine.feed import Logits, Sampled, Step
 from pipelines.engine.invariants import snapshot, violations
 from pipelines.engine.loop import Engine

@@ -11,8 +11,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 from small_forms import VOCABULARY, small_decoder
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.decoder import AttentionLayer
-from pipelines.backends.onnx.lowering_cuda import (
+from pipelines.backends.onnx.form import AttentionLayer
+from pipelines.backends.onnxruntime.cuda.lowering import (
     HEADROOM,
     NUM_INPUTS,
     block_tokens_for,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_steps import make_step
 
-from pipelines.backends.onnx.cuda_graphs import (
+from pipelines.backends.onnxruntime.cuda.graphs import (
     BATCHES,
     MAX_BATCH,
     MAX_GRAPHS,
@@ -24,7 +24,7 @@ from pipelines.backends.onnx.cuda_graphs import (
     padded_batch,
     padded_columns,
 )
-from pipelines.backends.onnx.parts import Limits, split
+from pipelines.backends.onnxruntime.cuda.parts import Limits, split
 from pipelines.engine.feed import Step
 
 steps = st.lists(

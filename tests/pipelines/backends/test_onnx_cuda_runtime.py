@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import pytest
 from small_forms import small_decoder
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx import cuda_runtime
-from pipelines.backends.onnx.cuda_runtime import CudaRuntime, Lowered, uncapturable
+from pipelines.backends.onnxruntime.cuda import provider
+from pipelines.backends.onnxruntime.cuda.lowered import ELEMENTS
+from pipelines.backends.onnxruntime.cuda.lowering import lower, uncapturable
+from pipelines.backends.onnxruntime.cuda.provider import CudaRuntime
 
 REFUSAL = (
     "ONNX Runtime 1.31.1 cannot open the model: This session cannot use the graph capture feature as "
@@ -37,7 +40,7 @@ def opened(monkeypatch):
             raise ModelError(seen.refuse)
         return "a session"
 
-    monkeypatch.setattr(cuda_runtime, "open_session", open_session)
+    monkeypatch.setattr(provider, "open_session", open_session)
     return seen
 
 
@@ -47,12 +50,12 @@ def runtime():
 
 
 @pytest.fixture
-def lowered(runtime):
-    return runtime.lower(small_decoder("f16"), None)
+def lowered():
+    return lower(small_decoder("f16"))
 
 
 def test_everything_runs_on_the_devices_stream(opened, runtime, lowered):
-    assert runtime.open(lowered, Path()) == ("a session", True)
+    assert runtime.open(lowered) == ("a session", True)
     assert opened == [
         {
             "device_id": "1",
@@ -67,7 +70,7 @@ def test_everything_runs_on_the_devices_stream(opened, runtime, lowered):
 def test_a_model_that_cannot_be_captured_is_opened_without_graphs(opened, runtime, lowered, caplog):
     opened.refuse = REFUSAL
     with caplog.at_level(logging.WARNING):
-        assert runtime.open(lowered, Path()) == ("a session", False)
+        assert runtime.open(lowered) == ("a session", False)
     assert [options["enable_cuda_graph"] for options in opened] == ["1", "0"]
     assert "decode steps run without CUDA graphs" in caplog.text
     assert "partitioned" in caplog.text
@@ -76,16 +79,17 @@ def test_a_model_that_cannot_be_captured_is_opened_without_graphs(opened, runtim
 def test_any_other_refusal_is_the_models_error(opened, runtime, lowered):
     opened.refuse = "ONNX Runtime 1.31.1 cannot open the model: Protobuf parsing failed."
     with pytest.raises(ModelError, match="Protobuf"):
-        runtime.open(lowered, Path())
+        runtime.open(lowered)
     assert len(opened) == 1
 
 
 def test_operators_that_replay_wrongly_are_not_captured(opened, runtime, lowered, caplog):
     """ONNX Runtime would capture them without a word."""
-    graph = lowered.model.graph
-    graph.append(ir.node("GatherND", [graph.inputs[0], graph.inputs[0]]))
-    assert uncapturable(lowered.model) == ["GatherND"]
-    assert runtime.open(lowered, Path()) == ("a session", False)
+    model = small_decoder("f16").model
+    model.graph.append(ir.node("GatherND", [model.graph.inputs[0], model.graph.inputs[0]]))
+    assert uncapturable(model) == ["GatherND"]
+    lowered = replace(lowered, uncapturable=("GatherND",))
+    assert runtime.open(lowered) == ("a session", False)
     assert [options["enable_cuda_graph"] for options in opened] == ["0"]
     assert "GatherND" in caplog.text
 
@@ -93,17 +97,24 @@ def test_operators_that_replay_wrongly_are_not_captured(opened, runtime, lowered
 @pytest.mark.parametrize(
     ("element_type", "kv_cache", "expected"),
     [
-        ("f32", None, ("f16", 256, "FLOAT16", False)),
-        ("f16", None, ("f16", 256, "FLOAT16", False)),
-        ("bf16", None, ("bf16", 256, "BFLOAT16", False)),
-        ("bf16", "f8", ("f8", 128, "FLOAT8E4M3FN", True)),
-        ("f16", "i8", ("i8", 128, "INT8", True)),
+        ("f32", None, ("f16", 256, False)),
+        ("f16", None, ("f16", 256, False)),
+        ("bf16", None, ("bf16", 256, False)),
+        ("bf16", "f8", ("f8", 128, True)),
+        ("f16", "i8", ("i8", 128, True)),
     ],
 )
-def test_cache_and_blocks_are_chosen_together(runtime, element_type, kv_cache, expected):
+def test_cache_and_blocks_are_chosen_together(element_type, kv_cache, expected):
     decoder = small_decoder(element_type, key_absmax=2.0, value_absmax=3.0)
-    found: Lowered = runtime.lower(decoder, kv_cache)
-    assert (found.kv_cache, found.block_tokens, found.element.name, found.gathers) == expected
-    pool = next(one for one in found.model.graph.inputs if one.name == "key_cache.0")
-    assert (pool.dtype, pool.shape[1]) == (found.element, found.block_tokens)
-    assert uncapturable(found.model) == []
+    found = lower(decoder, kv_cache)
+    assert (found.kv_cache, found.block_tokens, found.gathers) == expected
+    pool = next(one for one in decoder.model.graph.inputs if one.name == "key_cache.0")
+    assert (int(pool.dtype), pool.shape[1]) == (found.element.number, found.block_tokens)
+    assert found.uncapturable == ()
+
+
+@pytest.mark.parametrize("name", ELEMENTS)
+def test_elements_are_those_of_onnx(name):
+    names = {"f32": "FLOAT", "f16": "FLOAT16", "bf16": "BFLOAT16", "i8": "INT8", "f8": "FLOAT8E4M3FN"}
+    dtype = ir.DataType[names[name]]
+    assert (int(dtype), dtype.itemsize) == ELEMENTS[name]

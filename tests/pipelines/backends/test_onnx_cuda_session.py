@@ -10,19 +10,20 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from host_device import HostDevice
-from host_runtime import BLOCK_TOKENS, HostRuntime, open_on_host
+from host_runtime import BLOCK_TOKENS, HostRuntime, lower_for_host, open_on_host
 from small_forms import CONTEXT, VOCABULARY, write_small
 from small_steps import make_step
 
 from ops.cuda.device import DeviceError
 from pipelines.backends.errors import DeviceLost, ModelError
-from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
-from pipelines.backends.onnx.cuda import OnnxCudaSession, open_cuda
-from pipelines.backends.onnx.cuda_graphs import GATE, MAX_PADDING, NO_GRAPH, RUNS_TO_CAPTURE, Shape
-from pipelines.backends.onnx.decoder import AttentionLayer
-from pipelines.backends.onnx.device_cache import CacheLayout, DeviceCache
-from pipelines.backends.onnx.device_steps import bucket_bounds, largest_steps
-from pipelines.backends.onnx.parts import Part
+from pipelines.backends.onnx.form import AttentionLayer
+from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
+from pipelines.backends.onnxruntime.cuda.graphs import GATE, MAX_PADDING, NO_GRAPH, RUNS_TO_CAPTURE, Shape
+from pipelines.backends.onnxruntime.cuda.opening import open_cuda
+from pipelines.backends.onnxruntime.cuda.parts import Part
+from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
+from pipelines.backends.onnxruntime.cuda.steps import bucket_bounds, largest_steps
 from pipelines.engine.feed import Step, no_pairs
 
 NUM_BLOCKS = 24
@@ -176,7 +177,7 @@ def test_more_sequences_than_a_call_takes(tmp_path, monkeypatch):
     whole, _, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
     whole.run(step_of(filled))
     expected = np.array(whole.run(step_of(sequences)))
-    monkeypatch.setattr("pipelines.backends.onnx.cuda.MAX_BATCH", 2)
+    monkeypatch.setattr("pipelines.backends.onnxruntime.cuda.session.MAX_BATCH", 2)
     split, runtime, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
     split.run(step_of(filled))
     runtime.graph_ids.clear()
@@ -330,7 +331,7 @@ def test_the_largest_steps_are_as_large_as_they_may_be():
 
 def test_reserve_gives_a_share_of_what_is_free(tmp_path):
     runtime, device = HostRuntime(), HostDevice()
-    session = OnnxCudaSession(write_small(tmp_path), device, runtime)
+    session = OnnxCudaSession(lower_for_host(write_small(tmp_path)), device, runtime)
     assert session.reserve(64, 8) == int(0.9 * device.free_bytes()[0])
     assert runtime.graph_ids == [NO_GRAPH, NO_GRAPH]
     session.allocate(3)
@@ -351,7 +352,7 @@ def test_a_step_that_does_not_fit_is_a_model_error(tmp_path):
     def fail(graph_id: int) -> None:
         raise RuntimeError("Failed to allocate memory for requested buffer of size 99")
 
-    session = OnnxCudaSession(write_small(tmp_path), HostDevice(), HostRuntime(fails=fail))
+    session = OnnxCudaSession(lower_for_host(write_small(tmp_path)), HostDevice(), HostRuntime(fails=fail))
     with pytest.raises(
         ModelError, match="cannot take a step of 64 tokens and 8 sequences: Failed to allocate"
     ):

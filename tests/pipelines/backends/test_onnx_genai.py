@@ -12,9 +12,9 @@ import pytest
 from whole_prompts import logits_of
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.decoder import AttentionLayer
+from pipelines.backends.onnx.form import AttentionLayer
 from pipelines.backends.onnx.reading import read_decoder
-from pipelines.backends.onnx.runtime import CPU, open_session
+from pipelines.backends.onnxruntime.runtime import CPU, open_session
 
 FOLDER = Path(__file__).parent / "recorded" / "genai-tiny"
 EXPECTED = json.loads((FOLDER / "logits.json").read_text())

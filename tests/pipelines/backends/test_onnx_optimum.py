@@ -16,9 +16,9 @@ from tiny_decoders import SLIDING, prompts
 from whole_prompts import logits_of
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
 from pipelines.backends.onnx.reading import read_decoder
 from pipelines.backends.onnx.windows import read_windows
+from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 
 FAMILIES = {
     "mistral": {},

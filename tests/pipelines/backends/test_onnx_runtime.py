@@ -9,8 +9,15 @@ import onnx_ir as ir
 import pytest
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx import runtime
-from pipelines.backends.onnx.runtime import CPU, CUDA, open_session, operator_inputs, require_cuda, words
+from pipelines.backends.onnxruntime import runtime
+from pipelines.backends.onnxruntime.runtime import (
+    CPU,
+    CUDA,
+    open_session,
+    operator_inputs,
+    require_cuda,
+    words,
+)
 
 
 def doubling(operator: str = "Add", weights: ir.TensorProtocol | None = None) -> bytes:

@@ -16,8 +16,8 @@ from test_openvino_session import PROMPT, step
 from tiny_decoders import prompts
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.cpu import OnnxCpuSession, OnnxCpuSettings
 from pipelines.backends.onnx.decoder import Decoder
+from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.backends.openvino.from_onnx import page_decoder, read_onnx
 from pipelines.backends.openvino.head import gather_logits
 from pipelines.backends.openvino.onnx_weights import BLOCK_MATMUL, keep_weights

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
 
-from ops.cuda.device import Array, CupyDevice, Device, DeviceError
+from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.feed import Feed, StepFeed, new_feed
 from ops.cuda.sampling import CudaOps
 from pipelines.backends.errors import DeviceLost, ModelError
-from pipelines.backends.onnx.bindings import Bindings, Bound
-from pipelines.backends.onnx.cuda_graphs import (
+from pipelines.backends.onnxruntime.cuda.bindings import Bindings, Bound
+from pipelines.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
+from pipelines.backends.onnxruntime.cuda.graphs import (
     GATE,
     MAX_BATCH,
     MAX_PADDING,
@@ -31,12 +31,11 @@ from pipelines.backends.onnx.cuda_graphs import (
     padded_batch,
     padded_columns,
 )
-from pipelines.backends.onnx.cuda_runtime import CudaRuntime, Lowered, Runtime
-from pipelines.backends.onnx.device_cache import CacheLayout, DeviceCache
-from pipelines.backends.onnx.device_steps import bucket_bounds, idle_step, largest_steps
-from pipelines.backends.onnx.parts import Limits, Part, split
-from pipelines.backends.onnx.reading import read_decoder
-from pipelines.backends.onnx.runtime import RUNTIME_ERRORS, require_cuda, version, words
+from pipelines.backends.onnxruntime.cuda.lowered import Lowered
+from pipelines.backends.onnxruntime.cuda.parts import Limits, Part, split
+from pipelines.backends.onnxruntime.cuda.provider import Runtime
+from pipelines.backends.onnxruntime.cuda.steps import bucket_bounds, idle_step, largest_steps
+from pipelines.backends.onnxruntime.runtime import RUNTIME_ERRORS, version, words
 from pipelines.engine.feed import Step
 
 CACHE_SHARE = 0.9
@@ -78,22 +77,20 @@ class OnnxCudaSession:
     _bindings: Bindings
     _eager: Bound
 
-    def __init__(self, path: Path, device: Device, runtime: Runtime, kv_cache: str | None = None) -> None:
-        decoder = read_decoder(path)
-        lowered = runtime.lower(decoder, kv_cache)
-        self.vocab_size, self.max_context = decoder.vocab_size, decoder.max_context
+    def __init__(self, lowered: Lowered, device: Device, runtime: Runtime) -> None:
+        self.vocab_size, self.max_context = lowered.vocab_size, lowered.max_context
         self.block_tokens = lowered.block_tokens
-        self._layout = CacheLayout(decoder.layers, lowered.block_tokens, lowered.element)
+        self._layout = CacheLayout(lowered.layers, lowered.block_tokens, lowered.element)
         self.block_bytes = self._layout.block_bytes
         self._columns = padded_columns(-(-self.max_context // self.block_tokens))
         self._limits = Limits(MAX_BATCH, self._columns * self.block_tokens if lowered.gathers else None)
         self._device, self._runtime = device, runtime
         with GATE.calls():
-            self._session, graphs = runtime.open(lowered, decoder.folder)
+            self._session, graphs = runtime.open(lowered)
             self.ops = CudaOps(device)
         self._buckets = Buckets(enabled=graphs)
         self._bound: dict[Shape, Bound] = {}
-        self._facts = self._read_facts(lowered, decoder.element_type)
+        self._facts = self._read_facts(lowered)
 
     # Memory
 
@@ -237,11 +234,11 @@ class OnnxCudaSession:
     def describe(self) -> Mapping[str, str]:
         return self._facts | {"graphs": str(self._buckets.num_captured)}
 
-    def _read_facts(self, lowered: Lowered, precision: str) -> dict[str, str]:
+    def _read_facts(self, lowered: Lowered) -> dict[str, str]:
         return {
             "engine": f"onnxruntime {version()}",
             "device": self._device.name,
-            "precision": precision,
+            "precision": lowered.element_type,
             "kv_cache": lowered.kv_cache,
             "block_tokens": str(self.block_tokens),
             "block_bytes": str(self.block_bytes),
@@ -260,18 +257,3 @@ class OnnxCudaSession:
 
 def _says(error: Exception, phrases: tuple[str, ...]) -> bool:
     return any(phrase in str(error) for phrase in phrases)
-
-
-def open_cuda(path: Path, number: int, kv_cache: str | None) -> OnnxCudaSession:
-    """The session for a model.onnx on GPU `number`.  Raises `ModelError` naming what is missing.
-
-    CUDA's libraries may have come with pip; ONNX Runtime finds them only where they were loaded before.
-    """
-    require_cuda(f"cuda:{number}")
-    ort.preload_dlls()
-    try:
-        with GATE.calls():
-            device = CupyDevice(number)
-    except DeviceError as error:
-        raise ModelError(f"device cuda:{number}: {error}") from error
-    return OnnxCudaSession(path, device, CudaRuntime(number, device.stream), kv_cache)

@@ -11,7 +11,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
+from pipelines.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
 from pipelines.backends.tensors import TensorPort, numpy_name
 from pipelines.errors import RequestError
 

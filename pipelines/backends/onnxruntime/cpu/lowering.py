@@ -12,12 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
-from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS
+from pipelines.backends.onnx.decoder import Decoder
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS, SIDES, AttentionLayer
+from pipelines.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
 
-CUMULATIVE, PAST, TABLE, SLOTS = "cumulative_sequence_length", "past_seqlens", "block_table", "slot_mapping"
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
-SIDES = ("key", "value")
 NO_WINDOW = -1
 FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from ops.blocks import copy_blocks
 from pipelines.backends.host_memory import aligned_zeros
-from pipelines.backends.onnx.decoder import AttentionLayer
-from pipelines.backends.onnx.lowering import ELEMENT_TYPES, SIDES
+from pipelines.backends.onnx.form import SIDES, AttentionLayer
+from pipelines.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
 
 
 class CacheLayout:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnx_ir as ir
 
 from ops.cuda import blocks
 from ops.cuda.device import Device
-from pipelines.backends.onnx.decoder import AttentionLayer
-from pipelines.backends.onnx.lowering import SIDES
+from pipelines.backends.onnx.form import SIDES, AttentionLayer
+from pipelines.backends.onnxruntime.cuda.lowered import Element
 from pipelines.engine.feed import Step
 
 STORAGE: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.float32}
@@ -28,7 +27,7 @@ class CacheLayout:
     `shapes` are by the name of the graph's input.  `block_bytes` is one block over all of them.
     """
 
-    def __init__(self, layers: Sequence[AttentionLayer], block_tokens: int, element: ir.DataType) -> None:
+    def __init__(self, layers: Sequence[AttentionLayer], block_tokens: int, element: Element) -> None:
         self.block_tokens = block_tokens
         self.element = element
         self.shapes = {
@@ -36,7 +35,7 @@ class CacheLayout:
             for layer in layers
             for side in SIDES
         }
-        self.storage = np.dtype(STORAGE[int(element.itemsize)])
+        self.storage = np.dtype(STORAGE[element.num_bytes])
         self.block_bytes = sum(math.prod(shape) for shape in self.shapes.values()) * self.storage.itemsize
 
 

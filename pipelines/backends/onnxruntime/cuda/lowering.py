@@ -14,13 +14,12 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.decoder import AttentionLayer, Decoder
-from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS
-from pipelines.backends.onnx.lowering import CUMULATIVE, PAST, SIDES, SLOTS, TABLE
+from pipelines.backends.onnx.decoder import Decoder
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS, SIDES, AttentionLayer
+from pipelines.backends.onnxruntime.cuda.lowered import ELEMENTS, QUANTIZED_RANGE, Lowered
+from pipelines.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
 
 CONTRIB = "com.microsoft"
-METADATA = "attention_metadata"
-"""int32[3] in CPU memory: the most new tokens of a sequence, the longest context at most, and at least."""
 NUM_INPUTS = 17
 """Of PagedAttention's schema since ONNX Runtime 1.30; an absent optional input is an empty name."""
 
@@ -29,14 +28,10 @@ BY_HEAD = [0, 2, 1, 3]
 MODEL_TYPES = {"f32": ir.DataType.FLOAT16, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 """The export's type → what attention computes in.  The schema allows T only float16 and bfloat16, so the
 queries, keys and values of a float32 export are cast around the node and nothing else is."""
-CACHE_TYPES = {
-    "f16": ir.DataType.FLOAT16,
-    "bf16": ir.DataType.BFLOAT16,
-    "i8": ir.DataType.INT8,
-    "f8": ir.DataType.FLOAT8E4M3FN,
-}
-QUANTIZED_RANGE = {"i8": 127.0, "f8": 448.0}
-"""The largest magnitude that a quantized cache type stores: what is beyond it, the kernel clamps."""
+CACHE_TYPES = {name: ir.DataType(ELEMENTS[name].number) for name in ("f16", "bf16", "i8", "f8")}
+UNCAPTURABLE = frozenset({"GatherND", "ScatterND", "NonZero", "Unique", "Compress"})
+"""Operators whose CUDA kernels copy numbers from memory that is gone by the time a graph is replayed, or wait
+for numbers from the device.  ONNX Runtime captures them all the same; the replay computes something else."""
 HEADROOM = 1.1
 """How far beyond the calibrated maximum a scale reaches.  Calibration sees few prompts, and a clamped key
 changes who attends to whom, while a step 10 % coarser is a tenth of a bit of int8 and nothing of float8."""
@@ -74,6 +69,30 @@ def choose_cache(decoder: Decoder, kv_cache: str | None) -> str:
     if kv_cache == "i8":
         _check_calibrated(decoder.layers)
     return kv_cache
+
+
+def lower(decoder: Decoder, kv_cache: str | None = None) -> Lowered:
+    """The decoder as a session computes it; `decoder.model` is changed.  Raises `ModelError`."""
+    cache = choose_cache(decoder, kv_cache)
+    block_tokens = block_tokens_for(decoder.layers, cache)
+    model = lower_for_cuda(decoder, block_tokens, cache)
+    return Lowered(
+        model=ir.to_proto(model).SerializeToString(),
+        folder=decoder.folder,
+        layers=tuple(decoder.layers),
+        vocab_size=decoder.vocab_size,
+        max_context=decoder.max_context,
+        element_type=decoder.element_type,
+        block_tokens=block_tokens,
+        kv_cache=cache,
+        gathers=cache in QUANTIZED_RANGE,
+        uncapturable=tuple(uncapturable(model)),
+    )
+
+
+def uncapturable(model: ir.Model) -> list[str]:
+    """The operators of a model that a CUDA graph would not replay, by name."""
+    return sorted({node.op_type for node in model.graph if not node.domain} & UNCAPTURABLE)
 
 
 def lower_for_cuda(decoder: Decoder, block_tokens: int, kv_cache: str | None = None) -> ir.Model:

@@ -14,10 +14,10 @@ import onnxruntime as ort
 
 from ops.cuda.device import Array, Device
 from ops.cuda.feed import Feed
-from pipelines.backends.onnx.cuda_runtime import Runtime
-from pipelines.backends.onnx.device_cache import DeviceCache
 from pipelines.backends.onnx.form import LOGITS
-from pipelines.backends.onnx.lowering_cuda import METADATA
+from pipelines.backends.onnxruntime.cuda.cache import DeviceCache
+from pipelines.backends.onnxruntime.cuda.provider import Runtime
+from pipelines.backends.onnxruntime.inputs import METADATA
 
 FEED_TYPES = {
     "input_ids": np.int64,
@@ -60,7 +60,7 @@ class Bindings:
     def new(self) -> Bound:
         """Bindings to the cache; bounds are theirs, a feed and logits are yet to come."""
         bound = Bound(self._session.io_binding(), np.zeros(3, np.int32))
-        element = int(self.cache.element)
+        element = self.cache.element.number
         for name, pool in self.cache.pools.items():
             where = (*self._place, element, pool.shape, self._device.pointer(pool))
             bound.binding.bind_input(name, *where)

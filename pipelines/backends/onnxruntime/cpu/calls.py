@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ops.blocks import slot_mapping
 from pipelines.backends.onnx.form import INPUT_IDS, LOGITS_INDICES, POSITION_IDS
-from pipelines.backends.onnx.lowering import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
 from pipelines.engine.feed import Step
 
 Rows = NDArray[np.int64]

@@ -18,13 +18,14 @@ from ops import host
 from ops.contract import SamplingOps
 from pipelines.backends.errors import ModelError
 from pipelines.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
-from pipelines.backends.onnx.calls import NOWHERE, Call, Costs, begun_blocks, plan_calls
 from pipelines.backends.onnx.decoder import Decoder
 from pipelines.backends.onnx.form import INPUT_IDS, LOGITS, LOGITS_INDICES, POSITION_IDS
-from pipelines.backends.onnx.host_cache import CacheLayout, HostCache
-from pipelines.backends.onnx.lowering import CUMULATIVE, PAST, SLOTS, TABLE, lower_for_cpu
 from pipelines.backends.onnx.reading import read_decoder
-from pipelines.backends.onnx.runtime import CPU, open_session, version
+from pipelines.backends.onnxruntime.cpu.cache import CacheLayout, HostCache
+from pipelines.backends.onnxruntime.cpu.calls import NOWHERE, Call, Costs, begun_blocks, plan_calls
+from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.backends.onnxruntime.runtime import CPU, open_session, version
 from pipelines.engine.feed import Step
 
 ADVICE = dict.fromkeys(

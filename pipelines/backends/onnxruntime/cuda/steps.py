@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pipelines.backends.onnx.cuda_graphs import Shape
+from pipelines.backends.onnxruntime.cuda.graphs import Shape
 from pipelines.engine.feed import Step, no_pairs
 
 

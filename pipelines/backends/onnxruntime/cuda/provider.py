@@ -1,0 +1,76 @@
+"""ONNX Runtime's CUDA provider for lowered decoders: how a session is opened.
+
+Knows provider options; knows nothing of steps, caches or buckets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Protocol
+
+import onnxruntime as ort
+
+from pipelines.backends.errors import ModelError
+from pipelines.backends.onnxruntime.cuda.lowered import Lowered
+from pipelines.backends.onnxruntime.runtime import CPU, CUDA, open_session
+
+log = logging.getLogger(__name__)
+
+ENTRIES = {"session.use_device_allocator_for_initializers": "1"}
+"""Weights are allocated by themselves, not from the arena, which would round them up."""
+NO_CAPTURE = "graph capture"
+"""What ONNX Runtime's words contain when it opens a model only without CUDA graphs."""
+
+
+class Runtime(Protocol):
+    """Where a session computes.  `memory` and `number` name it to ONNX Runtime's bindings."""
+
+    memory: str
+    number: int
+
+    def open(self, lowered: Lowered) -> tuple[ort.InferenceSession, bool]:
+        """The session, and whether it captures graphs.  Raises `ModelError`."""
+
+
+class CudaRuntime:
+    """One NVIDIA GPU.  Everything computes on `stream`, in order, and nothing waits for it."""
+
+    memory = "cuda"
+
+    def __init__(self, number: int, stream: int) -> None:
+        self.number = number
+        self._stream = stream
+
+    def open(self, lowered: Lowered) -> tuple[ort.InferenceSession, bool]:
+        """With graphs where ONNX Runtime can; a node it has only on the CPU forbids them for all."""
+        if lowered.uncapturable:
+            found = ", ".join(lowered.uncapturable)
+            log.warning("decode steps run without CUDA graphs: the model has %s", found)
+            return self._open(lowered, graphs=False), False
+        try:
+            return self._open(lowered, graphs=True), True
+        except ModelError as error:
+            if NO_CAPTURE not in str(error):
+                raise
+            log.warning("decode steps run without CUDA graphs: %s", error)
+            return self._open(lowered, graphs=False), False
+
+    def _open(self, lowered: Lowered, *, graphs: bool) -> ort.InferenceSession:
+        cuda = (CUDA, self.options(graphs))
+        return open_session(lowered.model, lowered.folder, [cuda, CPU], threads=1, entries=ENTRIES)
+
+    def options(self, graphs: bool) -> Mapping[str, str]:
+        """The provider's.
+
+        kSameAsRequested: the arena grows by what is asked for, not to the next power of two, and leaves the
+        rest to the cache.  use_tf32: the angles of rotary embedding are a float32 product in every export,
+        and ten bits cannot tell position 4096 from 4097.
+        """
+        return {
+            "device_id": str(self.number),
+            "user_compute_stream": str(self._stream),
+            "enable_cuda_graph": str(int(graphs)),
+            "arena_extend_strategy": "kSameAsRequested",
+            "use_tf32": "0",
+        }
