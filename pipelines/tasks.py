@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.graph import TaskContract
-from pipelines.values import Prompt, ReplyUpdate, Stream, TextUpdate
+from pipelines.values import Later, Prompt, ReplyUpdate, Stream, Tensors, TextUpdate
 
 
 @dataclass(slots=True)
@@ -35,8 +35,17 @@ class Generation:
     template_kwargs: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(slots=True)
+class Inference:
+    """One request to tensor models.  `outputs` names those that the reply holds, None all."""
+
+    inputs: Tensors
+    outputs: list[str] | None = None
+
+
 TASKS: dict[str, TaskContract] = {
     "chat": TaskContract(request=Generation, reply=Stream[ReplyUpdate]),
     "completion": TaskContract(request=Generation, reply=Stream[TextUpdate]),
+    "infer": TaskContract(request=Inference, reply=Later[Tensors]),
 }
 """Task name → the type of `request` in its graphs and of what their last line gives."""

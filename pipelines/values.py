@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
+from numpy.typing import NDArray
+
 from pipelines.engine.feed import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate
 
@@ -36,6 +38,10 @@ class Tokens:
 
     ids: list[int]
     bad_words: list[list[int]] = field(default_factory=list)
+
+
+class Tensors(dict[str, NDArray[Any]]):
+    """Arrays by name, as a tensor model takes and gives them: numbers and truth values, no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,11 +135,23 @@ class Stream(Generic[T]):
         return push
 
 
+class Later(Generic[T]):
+    """A value that arrives whole: what an engine node gives that answers a request at once.
+
+    Immutable, as a `Stream` is; nothing runs until a call reads it.
+    """
+
+    def __init__(self, source: Any) -> None:
+        self.source = source
+
+
 __all__ = [
+    "Later",
     "Machine",
     "Prompt",
     "ReplyUpdate",
     "Stream",
+    "Tensors",
     "TextLogprob",
     "TextUpdate",
     "TokenLogprobs",

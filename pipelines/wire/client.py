@@ -15,12 +15,14 @@ from typing import Protocol, cast
 
 from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
 from pipelines.sampling.params import SamplingParams
-from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.mailbox import Mailbox, Slot
 from pipelines.wire.messages import (
     Abort,
     Frame,
     Framer,
     Hello,
+    Infer,
+    Inferred,
     MalformedFrame,
     ModelStatus,
     Status,
@@ -30,6 +32,7 @@ from pipelines.wire.messages import (
     ToWorker,
     encode,
 )
+from pipelines.wire.tensors import Arrays, pack, unpack
 
 __all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "TokenUpdate", "over_socket"]
 
@@ -66,7 +69,7 @@ class EngineClient:
         self._connect = connect
         self._link: Link | None = None
         self._status: Status | None = None
-        self._mailboxes: dict[int, Mailbox] = {}
+        self._mailboxes: dict[int, Mailbox | Slot] = {}
         self._ids = itertools.count(1)
         self._callbacks: list[Callable[[Status | None], None]] = []
         self._lost = asyncio.Event()
@@ -125,6 +128,25 @@ class EngineClient:
         self._mailboxes[request_id] = mailbox
         return request_id
 
+    def infer(
+        self, model: str, load: int, node: str, inputs: Arrays, outputs: list[str] | None, *, slot: Slot
+    ) -> int:
+        """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
+
+        Raises Unavailable as `submit` does, RequestError when the inputs are more than the wire carries or
+        hold no numbers.  `outputs` None is all.  The arrays are copied before this returns.
+        """
+        link = self._listening_link()
+        packed = pack("inputs", inputs)
+        request_id = next(self._ids)
+        try:
+            link.send(Infer(request_id, model, load, node, packed, outputs))
+        except ValueError as error:
+            raise RequestError(f"the names of the tensors are too long: {error}") from error
+        slot.open.add(0)
+        self._mailboxes[request_id] = slot
+        return request_id
+
     def abort(self, request_id: int, choice: int = -1) -> None:
         """Nobody waits for this choice (-1: for the request): the host frees it within a step.
 
@@ -154,6 +176,8 @@ class EngineClient:
         if isinstance(message, Frame):
             for update in message.updates:
                 self._deliver(update)
+        elif isinstance(message, Inferred):
+            self._answer(message)
         else:
             self._set_status(message)
 
@@ -194,7 +218,7 @@ class EngineClient:
         return self._link
 
     def _deliver(self, update: TokenUpdate) -> None:
-        mailbox = self._mailboxes.get(update.request_id)
+        mailbox = cast(Mailbox | None, self._mailboxes.get(update.request_id))
         if mailbox is None:
             return
         if update.finish == "error":
@@ -206,14 +230,21 @@ class EngineClient:
     def _fail(self, update: TokenUpdate, mailbox: Mailbox) -> None:
         """One failed choice fails its request: the client gets one answer, and it is an error."""
         open_choices = mailbox.open - {update.choice}
-        error = ERRORS.get(update.error_status, EngineError)(update.error or "the engine failed")
-        error.field = update.error_field
-        mailbox.fail(error)
+        mailbox.fail(_error(update))
         self._mailboxes.pop(update.request_id)
         if open_choices and self._link is not None:
             self._link.send(Abort(update.request_id))
 
-    def _forget_ended(self, request_id: int, mailbox: Mailbox) -> None:
+    def _answer(self, message: Inferred) -> None:
+        slot = cast(Slot | None, self._mailboxes.pop(message.request_id, None))
+        if slot is None:
+            return
+        if message.error is not None:
+            slot.fail(_error(message))
+        else:
+            slot.put(unpack(message.outputs))
+
+    def _forget_ended(self, request_id: int, mailbox: Mailbox | Slot) -> None:
         if not mailbox.open:
             self._mailboxes.pop(request_id, None)
 
@@ -224,6 +255,13 @@ class EngineClient:
                 callback(status)
             except Exception:  # a listener's fault must not cut the connection
                 log.exception("a listener to the engine's status failed")
+
+
+def _error(message: TokenUpdate | Inferred) -> BraidError:
+    """The error that a message from the host tells of."""
+    error = ERRORS.get(message.error_status, EngineError)(message.error or "the engine failed")
+    error.field = message.error_field
+    return error
 
 
 class _SocketLink(asyncio.Protocol):

@@ -1,28 +1,61 @@
-"""Where the updates of one request wait to be read.
+"""Where what comes back for one request waits to be read.
 
-Knows choices and updates; knows nothing of connections, engines or text.  Belongs to one event loop.
+Knows choices, updates and answers; knows nothing of connections, engines or text.  Belongs to one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
+
+from numpy.typing import NDArray
 
 from pipelines.errors import BraidError
 from pipelines.wire.messages import TokenUpdate
 
 
-class Mailbox:
-    """Updates of one request that nobody has read yet.
-
-    Updates of a choice that pile up are joined into one, so a slow reader does less work, not more.
-    `open` holds the choices that have not ended; an update of a choice that is not in it is dropped.
-    """
+class _Box:
+    """`open` holds the choices that have not ended; nothing comes for a choice that is not in it."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
-        self._unread: dict[int, TokenUpdate] = {}
         self._error: BraidError | None = None
         self._wake: asyncio.Future[None] | None = None
+
+    def fail(self, error: BraidError) -> None:
+        """End every choice with `error`; what is unread stays readable.  After the end: no effect."""
+        if self.open:
+            self._error = error
+            self.end()
+
+    def drop(self, choice: int) -> None:
+        """End one choice without a word; what it said before stays readable."""
+        self.open.discard(choice)
+        self._notify()
+
+    def end(self) -> None:
+        """End every choice without a word; a waiting `get` returns."""
+        self.open.clear()
+        self._notify()
+
+    async def _news(self) -> None:
+        self._wake = asyncio.get_running_loop().create_future()
+        await self._wake
+
+    def _notify(self) -> None:
+        if self._wake is not None and not self._wake.done():
+            self._wake.set_result(None)
+
+
+class Mailbox(_Box):
+    """Updates of one request that nobody has read yet.
+
+    Updates of a choice that pile up are joined into one, so a slow reader does less work, not more.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._unread: dict[int, TokenUpdate] = {}
 
     async def get(self) -> list[TokenUpdate]:
         """All unread updates, at most one per choice; waits for the first; [] once every choice has ended.
@@ -31,8 +64,7 @@ class Mailbox:
         gone, or the host died.  Cancelling a `get` loses nothing.  One reader at a time.
         """
         while not self._unread and self.open:
-            self._wake = asyncio.get_running_loop().create_future()
-            await self._wake
+            await self._news()
         if self._unread:
             unread, self._unread = self._unread, {}
             return list(unread.values())
@@ -51,25 +83,30 @@ class Mailbox:
             self.open.discard(update.choice)
         self._notify()
 
-    def fail(self, error: BraidError) -> None:
-        """End every choice with `error`; what is unread stays readable.  After the end: no effect."""
+
+class Slot(_Box):
+    """The one answer of a request that is answered whole, as its choice 0."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._answer: dict[str, NDArray[Any]] | None = None
+
+    async def get(self) -> dict[str, NDArray[Any]] | None:
+        """The answer, when it has come; None when the request was ended without one.
+
+        Raises the request's BraidError.  Cancelling a `get` loses nothing.  One reader at a time.
+        """
+        while self.open:
+            await self._news()
+        if self._error is not None:
+            raise self._error
+        return self._answer
+
+    def put(self, answer: dict[str, NDArray[Any]]) -> None:
+        """Take the answer, which ends the request."""
         if self.open:
-            self._error = error
+            self._answer = answer
             self.end()
-
-    def drop(self, choice: int) -> None:
-        """End one choice without a word; what it said before stays readable."""
-        self.open.discard(choice)
-        self._notify()
-
-    def end(self) -> None:
-        """End every choice without a word; a waiting `get` returns."""
-        self.open.clear()
-        self._notify()
-
-    def _notify(self) -> None:
-        if self._wake is not None and not self._wake.done():
-            self._wake.set_result(None)
 
 
 def _join(earlier: TokenUpdate, update: TokenUpdate) -> None:

@@ -68,6 +68,47 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     error_field: str | None = None
 
 
+class Tensor(msgspec.Struct, frozen=True, array_like=True):
+    """One array: `data` holds its elements row by row in the machine's byte order; `dtype` is numpy's name."""
+
+    name: str
+    dtype: str
+    shape: list[int]
+    data: bytes
+
+
+class Infer(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
+    """Worker to host: run tensors through engine node `node` of one load of a model; `Inferred` answers.
+
+    `request_id` is of the same numbers as that of Submit, and Abort takes it back; `outputs` None is all.
+    """
+
+    request_id: int
+    model: str
+    load: int
+    node: str
+    inputs: list[Tensor]
+    outputs: list[str] | None = None
+
+
+class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
+    """Host to worker: the whole answer to one Infer.  `error`, when set, is that of its `BraidError`."""
+
+    request_id: int
+    outputs: list[Tensor]
+    error: str | None = None
+    error_status: int = 500
+    error_field: str | None = None
+
+
+class TensorSpec(msgspec.Struct, frozen=True, array_like=True):
+    """What a model takes or gives under a name; a length is None where it is free, `shape` for any rank."""
+
+    name: str
+    dtype: str
+    shape: list[int | None] | None
+
+
 class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
     """Host to worker: all that one step gave this worker's requests."""
 
@@ -79,6 +120,7 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
 
     `load` is never used twice, not even by a later host.  It is 0 when there is nothing to call.
     `problems` says why the newest load failed; with `state == "ready"` an older version still serves.
+    `inputs` and `outputs` are those of a graph of tensor models, empty for every other.
     """
 
     name: str
@@ -89,6 +131,8 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     problems: list[str] = []
     max_context: int = 0
     cache_tokens: int = 0
+    inputs: list[TensorSpec] = []
+    outputs: list[TensorSpec] = []
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
@@ -99,8 +143,8 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     models: list[ModelStatus] = []
 
 
-ToHost = Hello | Submit | Abort
-ToWorker = Frame | Status
+ToHost = Hello | Submit | Infer | Abort
+ToWorker = Frame | Inferred | Status
 
 _ENCODER = msgspec.msgpack.Encoder()
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
-import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from host_device import HostDevice
@@ -20,6 +19,7 @@ from pipelines.backends.onnx.form import AttentionLayer
 from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
 from pipelines.backends.onnxruntime.cuda.graphs import GATE, MAX_PADDING, NO_GRAPH, RUNS_TO_CAPTURE, Shape
+from pipelines.backends.onnxruntime.cuda.lowered import ELEMENTS
 from pipelines.backends.onnxruntime.cuda.opening import open_cuda
 from pipelines.backends.onnxruntime.cuda.parts import Part
 from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
@@ -97,28 +97,27 @@ def test_half_precision_lies_in_pools_of_its_bytes(tmp_path):
     full.close()
 
 
-@pytest.mark.parametrize("element", ["FLOAT16", "BFLOAT16", "INT8", "FLOAT8E4M3FN"])
-def test_pools_of_every_cache_type_are_bound_by_address(element):
+@pytest.mark.parametrize("kv_cache", ["f16", "bf16", "i8", "f8"])
+def test_pools_of_every_cache_type_are_bound_by_address(kv_cache):
     """ONNX Runtime is told the type by its number; the arrays themselves need not have it."""
-    layout = CacheLayout([AttentionLayer(0, 2, 1, 8, 1.0, -1, 0.0)], 16, ir.DataType[element])
+    layout = CacheLayout([AttentionLayer(0, 2, 1, 8, 1.0, -1, 0.0)], 16, ELEMENTS[kv_cache])
     cache = DeviceCache(HostDevice(), layout, num_blocks=3)
     source, target = cache.pools.values()
     assert (
         layout.block_bytes
         == source[:1].nbytes + target[:1].nbytes
-        == 2 * 16 * 8 * ir.DataType[element].itemsize
+        == 2 * 16 * 8 * ELEMENTS[kv_cache].num_bytes
     )
     source[:] = np.arange(source.size).reshape(source.shape)
-    session = identity(element)
+    session = identity(layout.element.number)
     binding = session.io_binding()
     for bind, name, pool in ((binding.bind_input, "x", source), (binding.bind_output, "y", target)):
-        bind(name, "cpu", 0, int(layout.element), pool.shape, pool.ctypes.data)
+        bind(name, "cpu", 0, layout.element.number, pool.shape, pool.ctypes.data)
     session.run_with_iobinding(binding)
     np.testing.assert_array_equal(source, target)
 
 
-def identity(element: str) -> ort.InferenceSession:
-    kind = onnx.TensorProto.DataType.Value(element)
+def identity(kind: int) -> ort.InferenceSession:
     x, y = (onnx.helper.make_tensor_value_info(name, kind, ["n", 16, 1, 8]) for name in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Identity", ["x"], ["y"])], "same", [x], [y])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 21)], ir_version=10)

@@ -72,7 +72,7 @@ def choose_cache(decoder: Decoder, kv_cache: str | None) -> str:
 
 
 def lower(decoder: Decoder, kv_cache: str | None = None) -> Lowered:
-    """The decoder as a session computes it; `decoder.model` is changed.  Raises `ModelError`."""
+    """The decoder as a session computes it.  Raises `ModelError`."""
     cache = choose_cache(decoder, kv_cache)
     block_tokens = block_tokens_for(decoder.layers, cache)
     model = lower_for_cuda(decoder, block_tokens, cache)
