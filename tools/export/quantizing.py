@@ -17,7 +17,9 @@ from tools.export.simplifying import parameter
 DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"
 BITS = {"int8": 8, "int4": 4}
 HEAD_BITS = 8  # of the weight that gives the logits, which suffers most from few bits
-BLOCK = 32  # weights that share a scale
+BLOCKS = {4: (32,), 8: (128, 64, 32)}
+"""Bits → how many weights of a column may share a scale: of these the largest that divides the column, else
+the smallest.  A scale takes as long to read as four weights of 8 bits, which do not need many."""
 INT8_SUMS = 4  # accuracy_level: the engine may multiply in int8, as it does where that is fast
 FLOAT16_MAX = 65504.0
 PRODUCTS = ("MatMul", "Gemm")
@@ -43,19 +45,25 @@ def quantize(model: ir.Model, weights: str) -> ir.Model:
 
 
 def quantize_blocks(weight: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray]:
-    """weight [inner, outer] → uint8[outer, blocks, BLOCK·bits/8] and float32 scales [outer, blocks]."""
+    """weight [inner, outer] → uint8[outer, blocks, block·bits/8] and float32 scales [outer, blocks]."""
     from onnxruntime.capi import _pybind_state as ort  # its public module sets the root logger's level
 
     inner, outer = weight.shape
-    blocks = -(-inner // BLOCK)
-    padded = np.zeros((blocks * BLOCK, outer), np.float32)  # the quantizer reads memory row by row
+    block = block_size(inner, bits)
+    blocks = -(-inner // block)
+    padded = np.zeros((blocks * block, outer), np.float32)  # the quantizer reads memory row by row
     padded[:inner] = weight
-    packed = np.zeros((outer, blocks, BLOCK * bits // 8), np.uint8)
+    packed = np.zeros((outer, blocks, block * bits // 8), np.uint8)
     scales = np.zeros((outer, blocks), np.float32)
     unused = np.zeros((outer, blocks), np.uint8)  # zero points, which symmetric blocks have not
     make = {4: ort.quantize_matmul_4bits, 8: ort.quantize_matmul_8bits}[bits]
-    make(packed, padded, scales, unused, BLOCK, outer, inner, True)
+    make(packed, padded, scales, unused, block, outer, inner, True)
     return packed, scales
+
+
+def block_size(inner: int, bits: int) -> int:
+    """Of a weight whose columns have `inner` numbers."""
+    return next((size for size in BLOCKS[bits] if inner % size == 0), BLOCKS[bits][-1])
 
 
 def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
@@ -63,7 +71,7 @@ def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
     rows, weight, *bias = node.inputs
     transposed = bool(node.attributes.get_int("transB", 0))
     inner, outer = reversed(weight.shape) if transposed else weight.shape
-    sizes = {"K": inner, "N": outer, "bits": bits, "block_size": BLOCK}
+    sizes = {"K": inner, "N": outer, "bits": bits, "block_size": block_size(inner, bits)}
     stored = _blocks(graph, weight, transposed, bits)
     attributes: dict[str, Any] = sizes | {"accuracy_level": INT8_SUMS}
     product = ir.node(OPERATOR, [rows, *stored], attributes, domain=DOMAIN, name=node.name)
