@@ -93,7 +93,8 @@ def _box(binding: Binding, columns: _Columns, width: int) -> Iterator[str]:
     inner = width - 5
     narrower = _Columns(columns.name - 4, columns.kind, columns.reads)
     contract = binding.type.body
-    yield " ╭─ once per step " + "─" * (width - 19) + "╮"
+    title = f" ╭─ once per {contract.root if contract else 'step'} "
+    yield title + "─" * (width - len(title) - 1) + "╮"
     rows = [_root_row(contract.root, contract.gives, narrower, "", inner)] if contract else []
     for line in binding.body:
         rows.extend(_rows(line, narrower, inner, " " if line is binding.body[-1] else "│"))

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any
 from graphs.compose import Graphs, GraphSource
 from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
+from graphs.node import Node
 from pipelines.nodes import VOCABULARY
+from pipelines.nodes.tensor_engine import TensorEngine
 from pipelines.pipeline import EngineAddress, Line, Pipeline
 from pipelines.repository import ModelFolder
 from pipelines.tasks import TASKS
 
 if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
-    from pipelines.engine.feed import Sampled, Step
+    from pipelines.backends.tensors import TensorPort
     from pipelines.engine.loop import Engine
 
 
@@ -36,15 +38,16 @@ class BuildError(Exception):
 class Resources:
     """What a node may reach while it loads.
 
-    `binding` is the node's own line; `device`, when given, stands for whatever device the graph names.
-    `shared(open, path, …)` gives the same object for the same file and settings, so that a tokenizer or a
-    model named twice is loaded once.
+    `binding` is the node's own line, `above` the live nodes of the lines before it; `device`, when given,
+    stands for whatever device the graph names.  `shared(open, path, …)` gives the same object for the same
+    file and settings, so that a tokenizer or a model named twice is loaded once.
     """
 
     address: EngineAddress
     max_context: int = 0
     pipeline: Callable[[str], Pipeline] | None = None
     binding: Binding | None = None
+    above: Mapping[str, Node] = field(default_factory=dict)
     device: str | None = None
     _opened: dict[Any, Any] = field(default_factory=dict)
 
@@ -100,36 +103,57 @@ class HostModel:
 
     name: str
     version: int
-    engines: Mapping[str, Engine]
-    bodies: Mapping[str, Body]
+    engines: dict[str, Engine | TensorEngine] = field(default_factory=dict)
+    bodies: dict[str, Body] = field(default_factory=dict)
 
     @property
     def max_context(self) -> int:
         """Tokens that prompt and output may have together; 0 for a graph without an engine of its own."""
-        return min((engine.limits.max_context for engine in self.engines.values()), default=0)
+        return min((engine.limits.max_context for engine, _ in self._decoding()), default=0)
 
     @property
     def cache_tokens(self) -> int:
         return sum(
-            engine.counts().blocks_total * self.bodies[node].sessions[-1].block_tokens
-            for node, engine in self.engines.items()
+            engine.counts().blocks_total * sessions[-1].block_tokens for engine, sessions in self._decoding()
         )
 
     @property
     def cache_bytes(self) -> int:
         return sum(
             engine.counts().blocks_total * session.block_bytes
-            for node, engine in self.engines.items()
-            for session in self.bodies[node].sessions
+            for engine, sessions in self._decoding()
+            for session in sessions
         )
+
+    @property
+    def inputs(self) -> list[TensorPort]:
+        """The tensors that a request must hold, for a graph of tensor models."""
+        return [port for engine in self._inferring() for port in engine.inputs.values()]
+
+    @property
+    def outputs(self) -> list[TensorPort]:
+        """The tensors that such a graph replies."""
+        return [port for engine in self._inferring() for port in engine.outputs.values()]
 
     def warm(self) -> bool:
         """Prepare something that later steps will want, while none runs; whether there is more of it."""
         return any(session.warm() for body in self.bodies.values() for session in body.sessions)
 
     def close(self) -> None:
-        for body in self.bodies.values():
-            body.close()
+        for node, body in self.bodies.items():
+            engine = self.engines.get(node)
+            if isinstance(engine, TensorEngine):
+                engine.close()  # its thread may be in the body, and closes that
+            else:
+                body.close()
+
+    def _decoding(self) -> Iterator[tuple[Engine, list[DecoderSession]]]:
+        for node, engine in self.engines.items():
+            if not isinstance(engine, TensorEngine):
+                yield engine, self.bodies[node].sessions
+
+    def _inferring(self) -> Iterator[TensorEngine]:
+        yield from (engine for engine in self.engines.values() if isinstance(engine, TensorEngine))
 
 
 def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str | None = None) -> HostModel:
@@ -138,21 +162,27 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
     `device`, when given, is where its models run, whatever the graph says.
     """
     graph = _checked(model, graphs)
-    engines: dict[str, Engine] = {}
-    bodies: dict[str, Body] = {}
-    for binding in graph.bindings:
-        if not binding.body:
-            continue
-        resources = Resources(EngineAddress(model.name, 0, binding.name), device=device)
-        body = Body(model.path, binding.body, _live(model, binding.body, resources))
-        bodies[binding.name] = body
-        try:
-            engines[binding.name] = binding.type(binding.config, model.path).start(body)  # type: ignore[attr-defined]
-        except Exception as error:
-            for opened in bodies.values():
-                opened.close()
-            raise BuildError([_said(binding, error)]) from error
-    return HostModel(model.name, model.version, engines, bodies)
+    host_model = HostModel(model.name, model.version)
+    try:
+        for binding in graph.bindings:
+            if binding.body:
+                _start(host_model, model, binding, device)
+    except BuildError:
+        host_model.close()
+        raise
+    return host_model
+
+
+def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: str | None) -> None:
+    """Load the body of an engine node and the engine around it."""
+    resources = Resources(EngineAddress(model.name, 0, binding.name), device=device)
+    body = Body(model.path, binding, _live(model, binding.body, resources))
+    host_model.bodies[binding.name] = body
+    try:
+        engine = binding.type(binding.config, model.path).start(body)  # type: ignore[attr-defined]
+    except Exception as error:
+        raise BuildError([_said(binding, error)]) from error
+    host_model.engines[binding.name] = engine
 
 
 def build_for_host(model: ModelFolder, models: Sequence[ModelFolder], device: str | None = None) -> HostModel:
@@ -163,20 +193,22 @@ def build_for_host(model: ModelFolder, models: Sequence[ModelFolder], device: st
 class Body:
     """The live step graph of one engine node: called once per step, straight down its lines."""
 
-    def __init__(self, folder: Path, bindings: tuple[Binding, ...], lines: list[Line]) -> None:
+    def __init__(self, folder: Path, engine: Binding, lines: list[Line]) -> None:
         self.folder = folder
-        self.bindings = bindings
+        self.bindings = engine.body
         self.lines = lines
+        self._root = engine.type.body.root  # type: ignore[union-attr]  # the checker saw that it has one
 
-    def __call__(self, step: Step) -> Sampled:
-        values: dict[str, Any] = {"step": step}
+    def __call__(self, root: Any) -> Any:
+        """The last line's value for what the engine gives: a step, or a batch."""
+        values = {self._root: root}
         for line in self.lines:
             values[line.name] = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
-        return values[self.lines[-1].name]  # type: ignore[no-any-return]
+        return values[self.lines[-1].name]
 
     @property
     def sessions(self) -> list[DecoderSession]:
-        """The models of the body, in order; each has its own cache behind the same block table."""
+        """The decoders of the body, in order; each has its own cache behind the same block table."""
         return [line.node.session for line in self.lines if hasattr(line.node, "session")]
 
     def close(self) -> None:
@@ -201,7 +233,7 @@ def _live(model: ModelFolder, bindings: tuple[Binding, ...], resources: Resource
     lines: list[Line] = []
     for binding in bindings:
         node = binding.type(binding.config, model.path)
-        resources.binding = binding
+        resources.binding, resources.above = binding, {line.name: line.node for line in lines}
         resources.address = EngineAddress(resources.address.model, resources.address.load, binding.name)
         try:
             node.load(resources)

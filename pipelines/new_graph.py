@@ -12,6 +12,8 @@ from typing import Any
 
 MODEL_FILES = {"openvino_model.xml": "openvino", "model.onnx": "onnx", "onnx/model.onnx": "onnx"}
 """Model file → kind of export, in the order of preference.  Exports for browsers keep their graphs apart."""
+TENSOR_FILES = {"openvino_model.xml": "openvino", "model.xml": "openvino", "model.onnx": "onnx"}
+"""Model file → kind of export, for models of tensors, which have no tokenizer."""
 TOKENIZER = "tokenizer.json"
 CONFIGS = ("config.json", "genai_config.json")
 """What describes the model: transformers' file, or onnxruntime-genai's where that is missing."""
@@ -42,9 +44,21 @@ class Export:
 
 
 def recognise(folder: Path) -> str | None:
-    """`openvino` or `onnx` when the folder holds an exported model that generates text, else None."""
+    """`openvino` or `onnx` when the folder holds a model that `new_graph` writes a graph for, else None."""
     export = find_export(folder)
-    return export.kind if export else None
+    if export is not None:
+        return export.kind
+    return TENSOR_FILES.get(find_tensor_model(folder) or "")
+
+
+def find_tensor_model(folder: Path) -> str | None:
+    """The model file in `folder` that takes and gives plain tensors, as far as the files beside it tell.
+
+    A model of text without its tokenizer is none: something is missing there.
+    """
+    if (folder / TOKENIZER).is_file() or _generates(folder):
+        return None
+    return next((name for name in TENSOR_FILES if (folder / name).is_file()), None)
 
 
 def find_export(folder: Path) -> Export | None:
@@ -62,13 +76,17 @@ def find_export(folder: Path) -> Export | None:
 def new_graph(folder: Path) -> str:
     """The text of a graph.yaml for the export in `folder`: chat with a chat template, else completion.
 
-    Raises ValueError when there is no export that Braid recognises.
+    A model without a tokenizer is one of tensors, and the task is infer.  Raises ValueError when there is
+    no export that Braid recognises.
     """
     export = find_export(folder)
+    if export is None and (model := find_tensor_model(folder)) is not None:
+        return _inference(model)
     if export is None:
         wanted, configs = " or ".join(MODEL_FILES), " or ".join(CONFIGS)
         raise ValueError(
-            f"{folder} holds no exported language model: {wanted} beside {TOKENIZER} and {configs}"
+            f"{folder} holds no exported language model: {wanted} beside {TOKENIZER} and {configs}; "
+            f"nor one of tensors: {' or '.join(TENSOR_FILES)} without them"
         )
     template_file, template = _chat_template(export)
     tokenizer = export.prefix + TOKENIZER
@@ -81,6 +99,20 @@ def new_graph(folder: Path) -> str:
     lines.append(f"  text: {{type: detokenize, from: generated, tokenizer: {tokenizer}}}")
     if template_file:
         lines.append(f"  reply: {{type: parse_reply, from: text{_parsers(template)}}}")
+    return "\n".join(lines) + "\n"
+
+
+def _inference(model: str) -> str:
+    lines = [
+        HEADER + "version: 1",
+        "task: infer",
+        "nodes:",
+        "  result:",
+        "    type: infer",
+        "    from: request",
+        "    body:",
+        f"      outputs: {{type: tensor_model, from: batch, path: {model}, device: cpu}}",
+    ]
     return "\n".join(lines) + "\n"
 
 

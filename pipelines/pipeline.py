@@ -12,9 +12,9 @@ from graphs.node import Node
 from pipelines import metrics
 from pipelines.errors import BraidError
 from pipelines.sampling.params import SamplingParams
-from pipelines.values import Stream, TokenUpdate
+from pipelines.values import Later, Stream, Tensors, TokenUpdate
 from pipelines.wire.client import EngineClient
-from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.mailbox import Mailbox, Slot
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Pipeline:
 
 @dataclass(slots=True)
 class Submission:
-    """Work that a call gives to an engine.  `request_id` is None until it was sent."""
+    """Prompts that a call gives to an engine.  `request_id` is None until they were sent."""
 
     address: EngineAddress
     prompts: list[list[int]]
@@ -93,6 +93,37 @@ class Submission:
     mailbox: Mailbox
     num_choices: int
     request_id: int | None = None
+
+    def send(self, client: EngineClient, request: Any) -> int:
+        address = self.address
+        return client.submit(
+            address.model,
+            address.load,
+            address.node,
+            self.prompts,
+            self.params,
+            mailbox=self.mailbox,
+            n=request.n,
+            cache_salt=request.cache_salt,
+        )
+
+
+@dataclass(slots=True)
+class TensorWork:
+    """Tensors that a call gives to an engine, answered whole.  `request_id` is None until they were sent."""
+
+    address: EngineAddress
+    inputs: Tensors
+    outputs: list[str] | None
+    slot: Slot
+    num_choices: int = 1
+    request_id: int | None = None
+
+    def send(self, client: EngineClient, request: Any) -> int:
+        address = self.address
+        return client.infer(
+            address.model, address.load, address.node, self.inputs, self.outputs, slot=self.slot
+        )
 
 
 class Call:
@@ -107,7 +138,7 @@ class Call:
         self.prompt_lengths: list[int] = []  # tokens of each prompt
         self.result: Any = None
         self._client = client
-        self._submission: Submission | None = None
+        self._work: Submission | TensorWork | None = None
         self._open: set[int] = set()
         self._timing = metrics.RequestTiming(model)
 
@@ -116,26 +147,21 @@ class Call:
     ) -> Stream[TokenUpdate]:
         """Have prompts ready for an engine; `request.n` choices come back for each once the call started."""
         num_choices = len(prompts) * self.request.n
-        self._submission = Submission(address, prompts, params, Mailbox(), num_choices)
+        work = self._work = Submission(address, prompts, params, Mailbox(), num_choices)
         self.prompt_lengths = [len(ids) for ids in prompts]
-        return Stream(self._submission)
+        return Stream(work)
+
+    def infer(self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None) -> Later[Tensors]:
+        """Have tensors ready for an engine; `answer` gives what comes back once the call started."""
+        work = self._work = TensorWork(address, inputs, outputs, Slot())
+        return Later(work)
 
     def start(self) -> None:
         """Send what was submitted to its engine.  Raises Unavailable without one; then nothing runs."""
-        work = self._submission
+        work = self._work
         if work is None:
             raise ValueError("this call was closed, or its graph has no engine node")
-        address = work.address
-        work.request_id = self._client.submit(
-            address.model,
-            address.load,
-            address.node,
-            work.prompts,
-            work.params,
-            mailbox=work.mailbox,
-            n=self.request.n,
-            cache_salt=self.request.cache_salt,
-        )
+        work.request_id = work.send(self._client, self.request)
         self._open = set(range(work.num_choices))
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
@@ -159,6 +185,21 @@ class Call:
                 if update.choice in self._open
             ]
 
+    async def answer(self) -> Tensors | None:
+        """The reply of a graph whose reply comes whole; None when the call was closed from outside.
+
+        Raises the request's BraidError when the models refused it, failed or went away.
+        """
+        try:
+            answer = await self.result.source.slot.get()
+        except BraidError:
+            self._forget_open("error")
+            raise
+        if answer is None:
+            return None
+        self._forget_open("stop")
+        return Tensors(answer)
+
     def _push(self, chain: Callable[[Any], Any], update: TokenUpdate) -> Any:
         out = chain(update)
         self._timing.tokens(update.choice, out.num_tokens)
@@ -170,13 +211,13 @@ class Call:
         """A choice ended.  When a machine ended it before the engine did, the engine is told to stop."""
         self._open.discard(update.choice)
         self._timing.ended(update.choice, finish)
-        work = self._submission
+        work = self._work
         if update.finish is None and work is not None and work.request_id is not None:
             self._client.abort(work.request_id, update.choice)
 
     def close(self) -> None:
         """Abort what has not ended; its blocks are free within a step."""
-        work, self._submission = self._submission, None
+        work, self._work = self._work, None
         if work is None or work.request_id is None or not self._open:
             return
         self._forget_open("abort")

@@ -5,7 +5,7 @@ Pure text from a Status; prints nothing, opens nothing.
 
 from __future__ import annotations
 
-from pipelines.wire.messages import ModelStatus, Status
+from pipelines.wire.messages import ModelStatus, Status, TensorSpec
 
 PLACEHOLDER_KEY = "YOUR_API_KEY"
 MAX_PROBLEM = 120
@@ -25,11 +25,17 @@ def banner(status: Status, url: str, needs_key: bool, model: str | None) -> str:
 
 def _state(entry: ModelStatus) -> str:
     if entry.state == "ready":
+        if entry.inputs:
+            return f"{entry.name}  ready   {_names(entry.inputs)} → {_names(entry.outputs)}"
         facts = f"context {entry.max_context:,} tokens, cache {entry.cache_tokens:,} tokens"
         return f"{entry.name}  ready   {facts}"
     if entry.state == "failed":
         return f"{entry.name}  failed  {_short(entry.problems[0])}   (run: braid check)"
     return f"{entry.name}  {entry.state}"
+
+
+def _names(tensors: list[TensorSpec]) -> str:
+    return _short(", ".join(tensor.name for tensor in tensors))
 
 
 def _short(problem: str) -> str:

@@ -10,7 +10,7 @@ import logging
 import os
 import queue
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -20,10 +20,22 @@ from pipelines.host import loading
 from pipelines.host.loads import HostModel, Load, Loads
 from pipelines.host.publishing import Publisher
 from pipelines.wire.gate import Gate, Gone, Inbox, Peer
-from pipelines.wire.messages import Abort, Frame, Hello, HostState, Status, Submit, TokenUpdate
+from pipelines.wire.messages import (
+    Abort,
+    Frame,
+    Hello,
+    HostState,
+    Infer,
+    Inferred,
+    Status,
+    Submit,
+    TokenUpdate,
+)
+from pipelines.wire.tensors import pack, unpack
 
 if TYPE_CHECKING:
     from pipelines.engine.loop import Engine, Output
+    from pipelines.nodes.tensor_engine import Answer, TensorEngine
 
 log = logging.getLogger("braid.host")
 
@@ -41,13 +53,21 @@ class Call:
     """A request in flight.  `open` holds the choices that have not ended."""
 
     load: Load
-    node: str
+    engine: Engine | TensorEngine
     open: set[int]
 
 
 @dataclass(frozen=True)
 class Drain:
     """Take no new calls; end when those in flight have."""
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A tensor engine ended a run; `message` is for the worker that asked."""
+
+    key: Key
+    message: Inferred
 
 
 class Host:
@@ -83,6 +103,8 @@ class Host:
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
             Hello: self._hello,
             Submit: self._submit,
+            Infer: self._infer,
+            Answered: self._answered,
             Abort: self._abort,
             Gone: self._gone,
             Drain: self._drain,
@@ -117,9 +139,9 @@ class Host:
         self._beat()
         self._read_mail()
         for load in self._loads:
-            for node, engine in load.model.engines.items():
+            for engine in load.model.engines.values():
                 if engine.has_work:
-                    self._step(load, node, engine)
+                    self._step(load, engine)
         if not self._busy():
             self._warm()
         self._publisher.publish(busy=self._busy())
@@ -161,10 +183,39 @@ class Host:
         except Exception as error:
             self._gate.post([(peer, Frame([_error_update(message.request_id, error)]))])
             return
-        self._calls[key] = Call(load, message.node, set(range(len(message.prompts) * message.n)))
-        load.num_calls += 1
+        self._begin(key, Call(load, engine, set(range(len(message.prompts) * message.n))))
 
-    def _take(self, message: Submit) -> Load:
+    def _infer(self, peer: Peer, message: Infer) -> None:
+        key = (peer, message.request_id)
+        try:
+            load = self._take(message)
+            engine = load.model.engines[message.node]
+            engine.submit(key, unpack(message.inputs), message.outputs, self._tell_answer)
+        except Exception as error:
+            self._gate.post([(peer, _inferred(message.request_id, error))])
+            return
+        self._begin(key, Call(load, engine, {0}))
+        self._publisher.note_change()
+
+    def _tell_answer(self, key: Hashable, answer: Answer) -> None:
+        """From a tensor engine's thread, which also copies the arrays into the message."""
+        asked = cast(Key, key)
+        self.inbox.put((None, Answered(asked, _inferred(asked[1], answer))))
+
+    def _answered(self, peer: Peer, event: Answered) -> None:
+        """An aborted call is no longer there, and nobody waits for its answer."""
+        call = self._calls.get(event.key)
+        if call is not None:
+            self._gate.post([(event.key[0], event.message)])
+            call.open.clear()
+            self._forget_ended(event.key, call)
+        self._publisher.note_change()
+
+    def _begin(self, key: Key, call: Call) -> None:
+        self._calls[key] = call
+        call.load.num_calls += 1
+
+    def _take(self, message: Submit | Infer) -> Load:
         if self.state == "draining":
             raise Unavailable("the server is shutting down")
         return self._loads.find(message.model, message.load)
@@ -174,12 +225,11 @@ class Host:
         call = self._calls.get(key)
         if call is None:
             return
-        engine = call.load.model.engines[call.node]
         if message.choice < 0:
-            engine.abort(key)
+            call.engine.abort(key)
             call.open.clear()
         elif message.choice in call.open:
-            engine.abort(key, message.choice)
+            call.engine.abort(key, message.choice)
             call.open.discard(message.choice)
         self._forget_ended(key, call)
         self._publisher.note_change()
@@ -235,13 +285,13 @@ class Host:
 
     # One step and what follows
 
-    def _step(self, load: Load, node: str, engine: Engine) -> None:
+    def _step(self, load: Load, engine: Engine | TensorEngine) -> None:
         """One step of one engine; each worker gets one frame.  A step that raises fails its calls alone."""
         try:
             outputs = engine.step()
         except Exception as error:
             log.exception("the engine of %s failed", load.folder.name)
-            self._fail_calls(load, node, error)
+            self._fail_calls(engine, error)
             return
         self._publisher.note_change()
         updates: dict[Peer, list[TokenUpdate]] = defaultdict(list)
@@ -261,9 +311,9 @@ class Host:
             call.open.discard(output.choice)
             self._forget_ended(key, call)
 
-    def _fail_calls(self, load: Load, node: str, error: Exception) -> None:
+    def _fail_calls(self, engine: Engine | TensorEngine, error: Exception) -> None:
         for key, call in list(self._calls.items()):
-            if call.load is load and call.node == node:
+            if call.engine is engine:
                 peer, request_id = key
                 self._gate.post([(peer, Frame([_error_update(request_id, error)]))])
                 self._abort(peer, Abort(request_id))
@@ -301,16 +351,32 @@ def _update(request_id: int, output: Output) -> TokenUpdate:
 
 
 def _error_update(request_id: int, error: Exception) -> TokenUpdate:
-    """The request fails.  What is not a BraidError is our fault: logged, and not shown to the client."""
-    if not isinstance(error, BraidError):
-        log.error("a request failed", exc_info=error)
-        error = EngineError("the engine failed on this request; see the server's log")
+    told = _told(error)
     return TokenUpdate(
         request_id,
         0,
         [],
         finish="error",
-        error=error.message,
-        error_status=error.status,
-        error_field=error.field,
+        error=told.message,
+        error_status=told.status,
+        error_field=told.field,
     )
+
+
+def _inferred(request_id: int, answer: Answer) -> Inferred:
+    """The message for an answer; an error too when the outputs are more than the wire carries."""
+    try:
+        if isinstance(answer, Exception):
+            raise answer
+        return Inferred(request_id, pack("outputs", answer))
+    except Exception as error:
+        told = _told(error)
+        return Inferred(request_id, [], told.message, told.status, told.field)
+
+
+def _told(error: Exception) -> BraidError:
+    """What the client is told.  What is not a BraidError is our fault: logged, and not shown."""
+    if isinstance(error, BraidError):
+        return error
+    log.error("a request failed", exc_info=error)
+    return EngineError("the engine failed on this request; see the server's log")

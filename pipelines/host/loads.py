@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Protocol
 
 from pipelines.errors import NotFound, Unavailable
-from pipelines.wire.messages import ModelState, ModelStatus
+from pipelines.wire.messages import ModelState, ModelStatus, TensorSpec
 
 if TYPE_CHECKING:
+    from pipelines.backends.tensors import TensorPort
     from pipelines.engine.loop import Engine
+    from pipelines.nodes.tensor_engine import TensorEngine
 
 log = logging.getLogger("braid.host")
 
@@ -45,7 +47,7 @@ class HostModel(Protocol):
     """A model as the host holds it: its engines by node name, loaded and ready to step."""
 
     @property
-    def engines(self) -> Mapping[str, Engine]: ...
+    def engines(self) -> Mapping[str, Engine | TensorEngine]: ...
 
     @property
     def max_context(self) -> int: ...
@@ -55,6 +57,12 @@ class HostModel(Protocol):
 
     @property
     def cache_bytes(self) -> int: ...
+
+    @property
+    def inputs(self) -> Sequence[TensorPort]: ...
+
+    @property
+    def outputs(self) -> Sequence[TensorPort]: ...
 
     def warm(self) -> bool: ...
 
@@ -153,8 +161,7 @@ class Loads:
         _, problems = self._failed.get(name, (None, []))
         if name in self._current:
             load = self._held[self._current[name]]
-            model = load.model
-            return _entry(load.folder, "ready", problems, load.number, model.max_context, model.cache_tokens)
+            return _ready(load, problems)
         if name in self._loading:
             return _entry(self._loading[name], "loading", problems)
         if name in self._failed:
@@ -175,14 +182,25 @@ class Loads:
         self._failed.pop(name, None)
 
 
-def _entry(
-    folder: ModelFolder,
-    state: ModelState,
-    problems: list[str],
-    load: int = 0,
-    max_context: int = 0,
-    cache_tokens: int = 0,
-) -> ModelStatus:
+def _entry(folder: ModelFolder, state: ModelState, problems: list[str]) -> ModelStatus:
+    return ModelStatus(folder.name, folder.version, 0, str(folder.path), state, problems)
+
+
+def _ready(load: Load, problems: list[str]) -> ModelStatus:
+    folder, model = load.folder, load.model
     return ModelStatus(
-        folder.name, folder.version, load, str(folder.path), state, problems, max_context, cache_tokens
+        folder.name,
+        folder.version,
+        load.number,
+        str(folder.path),
+        "ready",
+        problems,
+        model.max_context,
+        model.cache_tokens,
+        [_spec(port) for port in model.inputs],
+        [_spec(port) for port in model.outputs],
     )
+
+
+def _spec(port: TensorPort) -> TensorSpec:
+    return TensorSpec(port.name, port.dtype, None if port.shape is None else list(port.shape))

@@ -16,6 +16,8 @@ NODE_TYPES = {
     "scheduler": "scheduler:Scheduler",
     "model": "model:Model",
     "sampler": "sampler:Sampler",
+    "infer": "infer:Infer",
+    "tensor_model": "tensor_model:TensorModel",
 }
 """Name in a graph file → module and class in this folder."""
 

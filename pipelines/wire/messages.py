@@ -69,7 +69,7 @@ class TokenUpdate(msgspec.Struct, array_like=True):
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):
-    """One array: `data` holds its elements row by row in the machine's byte order; `dtype` is numpy's name."""
+    """One array: `dtype` is numpy's name, `data` its elements row by row in the machine's byte order."""
 
     name: str
     dtype: str

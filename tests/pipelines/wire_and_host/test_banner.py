@@ -5,7 +5,7 @@ import re
 import shlex
 
 from pipelines.host.banner import banner
-from pipelines.wire.messages import ModelStatus, Status
+from pipelines.wire.messages import ModelStatus, Status, TensorSpec
 
 READY = ModelStatus("demo", 1, 7, "/m/demo", "ready", [], 2048, 65536)
 FAILED = ModelStatus("bad", 1, 0, "/m/bad", "failed", ["graph.yaml:3: no node type `tokenise`\nmore"])
@@ -26,6 +26,12 @@ def test_says_where_it_is():
 
 def test_ready_model_shows_its_sizes():
     assert "demo  ready   context 2,048 tokens, cache 65,536 tokens" in text(READY)
+
+
+def test_model_of_tensors_shows_their_names():
+    ports = [TensorSpec(name, "float32", None) for name in ("image", "size")]
+    tensors = ModelStatus("seer", 1, 8, "/m/seer", "ready", inputs=ports, outputs=ports[:1])
+    assert "seer  ready   image, size → image" in text(tensors, model=None)
 
 
 def test_failed_model_shows_its_first_problem_and_what_to_do():

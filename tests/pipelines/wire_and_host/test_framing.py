@@ -10,10 +10,14 @@ from pipelines.wire.messages import (
     Frame,
     Framer,
     Hello,
+    Infer,
+    Inferred,
     MalformedFrame,
     ModelStatus,
     Status,
     Submit,
+    Tensor,
+    TensorSpec,
     ToHost,
     TokenUpdate,
     ToWorker,
@@ -21,9 +25,11 @@ from pipelines.wire.messages import (
 )
 
 PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
+TENSOR = Tensor("x", "float32", [1, 2], b"\0" * 8)
 TO_HOST = [
     Hello(12),
     Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
+    Infer(2, "demo", 9, "result", [TENSOR], ["y"]),
     Abort(1),
     Abort(1, 3),
 ]
@@ -32,6 +38,9 @@ TO_WORKER = [
     Frame([TokenUpdate(1, 0, [4], LOGPROBS, None, None, None, 16), TokenUpdate(2, 1, [], [], "stop", 7)]),
     Frame([TokenUpdate(3, 0, [], finish="error", error="no", error_status=400)]),
     Status(5, "ready", [ModelStatus("demo", 2, 9, "/models/demo", "ready", [], 64, 128)]),
+    Status(5, "ready", [ModelStatus("t", 1, 3, "/t", "ready", inputs=[TensorSpec("x", "bool", [None, 2])])]),
+    Inferred(2, [TENSOR]),
+    Inferred(2, [], "no such input", 400, "z"),
 ]
 
 

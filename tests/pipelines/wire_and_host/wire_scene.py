@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pipelines.backends.tensors import TensorPort
 from pipelines.engine.counts import Counts
 from pipelines.engine.loop import Output
 from pipelines.errors import RequestError
@@ -91,6 +92,8 @@ class Model:
     cache_bytes: int = 1024
     closed: bool = False
     cold: int = 0
+    inputs: tuple[TensorPort, ...] = ()
+    outputs: tuple[TensorPort, ...] = ()
 
     def warm(self):
         self.cold -= 1

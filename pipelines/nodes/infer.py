@@ -1,0 +1,59 @@
+"""The infer node: on the worker it hands tensors over, in the engine host it makes the engine.
+
+Knows the request's tensors and the border of its body; knows no model file.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from graphs.node import BodyContract, Node, NodeConfig
+from pipelines.backends.tensors import TensorPort
+from pipelines.nodes.tensor_engine import TensorEngine
+from pipelines.nodes.tensor_model import misfit
+from pipelines.tasks import Inference
+from pipelines.values import Later, Tensors
+
+if TYPE_CHECKING:
+    from pipelines.build import Body, Resources
+    from pipelines.pipeline import Call, Line
+
+
+class Infer(Node):
+    """Tensor models, one request after another, in a thread of their own in the engine host."""
+
+    place = "engine"
+    body = BodyContract(root="batch", gives=Tensors, result=Tensors)
+
+    class Config(NodeConfig):
+        max_waiting: int = Field(default=256, ge=1, description="requests that may wait; more get a 429")
+
+    def load(self, resources: Resources) -> None:
+        self.address = resources.address
+
+    def run(self, call: Call, request: Inference) -> Later[Tensors]:
+        return call.infer(self.address, request.inputs, request.outputs)
+
+    def start(self, body: Body) -> TensorEngine:
+        """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
+
+        Raises ValueError when two lines ask the request for different tensors of one name.
+        """
+        last = body.lines[-1].node
+        return TensorEngine(body, requested(body.lines), last.outputs, self.config.max_waiting)  # type: ignore[attr-defined]
+
+
+def requested(lines: list[Line]) -> dict[str, TensorPort]:
+    """The tensors that a request must hold: what the lines ask of `batch`, together."""
+    asked: dict[str, tuple[str, TensorPort]] = {}
+    for line in lines:
+        for name, port in line.node.asks:  # type: ignore[attr-defined]
+            first, had = asked.setdefault(name, (line.name, port))
+            if misfit(had, port):
+                raise ValueError(
+                    f"the request's tensor `{name}` is {had} to the line `{first}` "
+                    f"and {port} to the line `{line.name}`; rename one with `inputs`"
+                )
+    return {name: port for name, (_, port) in asked.items()}

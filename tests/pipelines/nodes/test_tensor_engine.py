@@ -1,0 +1,136 @@
+"""The queue and the thread of tensor models, around a body that waits for the test."""
+
+from __future__ import annotations
+
+import queue
+import threading
+
+import numpy as np
+import pytest
+
+from pipelines.backends.tensors import TensorPort
+from pipelines.errors import Overloaded, RequestError
+from pipelines.nodes.tensor_engine import TensorEngine
+from pipelines.values import Tensors
+
+PORT = {"x": TensorPort("x", "int64", ())}
+
+
+class Body:
+    """Gives back what it is given, one run for each `turns.release()`; fails on negative numbers."""
+
+    def __init__(self) -> None:
+        self.turns = threading.Semaphore(0)
+        self.began: queue.Queue[int] = queue.Queue()
+        self.closed = threading.Event()
+
+    def __call__(self, batch: Tensors) -> Tensors:
+        self.began.put(int(batch["x"]))
+        assert self.turns.acquire(timeout=5)
+        if batch["x"] < 0:
+            raise RequestError("negative", "x")
+        return Tensors(x=batch["x"], more=batch["x"])
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.fixture
+def body():
+    return Body()
+
+
+@pytest.fixture
+def engine(body):
+    made = TensorEngine(body, PORT, {**PORT, "more": PORT["x"]}, max_waiting=2)
+    yield made
+    made.close()
+    body.turns.release(10)
+    assert body.closed.wait(5)
+
+
+@pytest.fixture
+def told():
+    return queue.Queue()
+
+
+def put(engine, told, number, outputs=None):
+    engine.submit(number, {"x": np.array(number)}, outputs, lambda *answer: told.put(answer))
+
+
+def begin(engine, body, told, number):
+    put(engine, told, number)
+    assert body.began.get(timeout=5) == number
+
+
+def test_requests_are_run_one_by_one_as_they_came(engine, body, told):
+    begin(engine, body, told, 3)
+    put(engine, told, 1)
+    put(engine, told, 2)
+    assert (engine.counts().running, engine.counts().waiting) == (1, 2)
+    body.turns.release(3)
+    assert [told.get(timeout=5)[0] for _ in range(3)] == [3, 1, 2]
+    assert (engine.counts().steps, engine.counts().failed_steps) == (3, 0)
+
+
+def test_only_so_many_may_wait(engine, body, told):
+    begin(engine, body, told, 0)
+    put(engine, told, 1)
+    put(engine, told, 2)
+    with pytest.raises(Overloaded, match="2 requests wait"):
+        put(engine, told, 3)
+    engine.abort(1)
+    put(engine, told, 3)
+    body.turns.release(3)
+    assert [told.get(timeout=5)[0] for _ in range(3)] == [0, 2, 3]
+
+
+def test_only_so_many_bytes_may_wait(engine, body, told, monkeypatch):
+    monkeypatch.setattr("pipelines.nodes.tensor_engine.MAX_WAITING_BYTES", 15)  # a number takes 8
+    begin(engine, body, told, 0)
+    put(engine, told, 1)
+    with pytest.raises(Overloaded, match="1 requests wait"):
+        put(engine, told, 2)
+    body.turns.release(2)
+    assert [told.get(timeout=5)[0] for _ in range(2)] == [0, 1]
+
+
+def test_a_run_that_fails_is_followed_by_the_next(engine, body, told):
+    begin(engine, body, told, -1)
+    put(engine, told, 1)
+    body.turns.release(2)
+    key, error = told.get(timeout=5)
+    assert (key, str(error)) == (-1, "negative")
+    assert told.get(timeout=5)[1]["x"] == 1
+    assert engine.counts().failed_steps == 1
+
+
+def test_what_does_not_fit_is_refused_before_it_waits(engine, body, told):
+    begin(engine, body, told, 0)
+    with pytest.raises(RequestError, match="its type is float32") as caught:
+        engine.submit("key", {"x": np.float32(1)}, None, told.put)
+    assert caught.value.field == "x"
+    with pytest.raises(RequestError, match="no output `mor`; did you mean `more`"):
+        put(engine, told, 1, ["mor"])
+    assert engine.counts().waiting == 0
+
+
+def test_an_aborted_run_goes_on_to_its_end(engine, body, told):
+    begin(engine, body, told, 0)
+    engine.abort(0)
+    engine.abort("nobody")
+    put(engine, told, 1)
+    assert body.began.empty()
+    body.turns.release(2)
+    assert [told.get(timeout=5)[0] for _ in range(2)] == [0, 1]
+
+
+def test_closing_drops_what_waits_and_closes_the_body_after_the_run(body, told):
+    engine = TensorEngine(body, PORT, PORT, max_waiting=2)
+    begin(engine, body, told, 0)
+    put(engine, told, 1)
+    engine.close()
+    assert not body.closed.is_set()
+    body.turns.release(2)
+    assert body.closed.wait(5)
+    assert (told.get(timeout=5)[0], told.empty()) == (0, True)
