@@ -193,7 +193,7 @@ class _Checker:
         runs = {
             "request": "runs once per request: it stands under `nodes`, not in a body",
             "engine": "owns a loop: it stands under `nodes`, not in a body",
-            "step": "runs once per step or batch: it stands in the `body` of an engine node, not under `nodes`",
+            "step": "runs once per step: it stands in the `body` of an engine node, not under `nodes`",
         }
         self.document.add((*path, "type"), f"`{type_name}` {runs[node_type.place]}")
         return False

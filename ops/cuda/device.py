@@ -22,6 +22,7 @@ STAGES = 4
 STAGED_BYTES = 32 * 2**20
 """Larger transfers go without a pinned copy, and wait."""
 ADVICE = "install the CUDA extra: pip install 'braid-server[cuda]' (cupy-cuda13x[ctk]; driver 580 or newer)"
+NO_GPU_ADVICE = "it takes an NVIDIA GPU and its driver, 580 or newer; `nvidia-smi` shows both"
 
 
 class DeviceError(RuntimeError):
@@ -262,6 +263,6 @@ def _check_gpu(cupy: Any, index: int) -> None:
     try:
         count = cupy.cuda.runtime.getDeviceCount()
     except cupy.cuda.runtime.CUDARuntimeError as error:
-        raise DeviceError(f"no NVIDIA GPU can be used ({error}); {ADVICE}") from error
+        raise DeviceError(f"no NVIDIA GPU can be used ({error}); {NO_GPU_ADVICE}") from error
     if index >= count:
         raise DeviceError(f"there is no GPU {index}: this machine has {count}")

@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parse(arguments)
     faulthandler.enable()
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
+    logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it tells of every pass over a graph
     from pipelines.build import build_for_host
     from pipelines.repository import scan
 

@@ -309,7 +309,7 @@ ONE_PROBLEM = {
     "step node in the graph": (
         "  text: {type: detokenize, from: generated}",
         "  text: {type: mask, from: generated}",
-        "14: `mask` runs once per step or batch: it stands in the `body` of an engine node, not under `nodes`",
+        "14: `mask` runs once per step: it stands in the `body` of an engine node, not under `nodes`",
     ),
     "request node in a body": (
         "next: {type: sampler",
