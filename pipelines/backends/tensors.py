@@ -6,7 +6,7 @@ Knows names, types and shapes; knows nothing of tokens, requests, batching or wi
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -53,14 +53,6 @@ class TensorPort:
         return f"its shape is {list(array.shape)}" if wrong else None
 
 
-@dataclass(frozen=True)
-class TensorSettings:
-    """`engine` None is openvino for .xml and onnxruntime for .onnx; `threads` None is one for each core."""
-
-    engine: str | None = None
-    threads: int | None = None
-
-
 class TensorSession(Protocol):
     """A loaded model.  One thread calls `run`; the GIL is released while it computes."""
 
@@ -78,20 +70,6 @@ class TensorSession(Protocol):
 
     def close(self) -> None:
         """Free the model.  A second call does nothing."""
-
-
-def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSession:
-    """The session for an openvino_model.xml or a model.onnx.  Raises `ModelError`."""
-    settings = settings or TensorSettings()
-    engines = OPENERS.get(path.suffix)
-    if engines is None:
-        raise ModelError(f"{path.name}: tensor models are opened from {', '.join(OPENERS)}.")
-    engine = settings.engine or next(iter(engines))
-    if engine not in engines:
-        raise ModelError(f"{path.name}: {engine} does not open {path.suffix}; {' or '.join(engines)} does.")
-    if not path.is_file():
-        raise ModelError(f"{path} does not exist.")
-    return engines[engine](path, settings)
 
 
 def run_tensors(
@@ -131,22 +109,3 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:
     near = difflib.get_close_matches(name, names, 1)
     offer = f"did you mean {near[0]}?" if near else f"it has: {', '.join(names)}."
     return RequestError(f"This model has no {kind} {name}; {offer}", field=name)
-
-
-def _open_openvino(path: Path, settings: TensorSettings) -> TensorSession:
-    from pipelines.backends.openvino.tensors import OpenVINOTensors
-
-    return OpenVINOTensors(path, settings.threads)
-
-
-def _open_onnxruntime(path: Path, settings: TensorSettings) -> TensorSession:
-    from pipelines.backends.onnxruntime.tensors import OnnxTensors
-
-    return OnnxTensors(path, settings.threads)
-
-
-OPENERS: dict[str, dict[str, Callable[[Path, TensorSettings], TensorSession]]] = {
-    ".xml": {"openvino": _open_openvino},
-    ".onnx": {"onnxruntime": _open_onnxruntime, "openvino": _open_openvino},
-}
-"""File suffix → engine → what opens it; the first is the default."""

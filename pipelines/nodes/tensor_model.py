@@ -6,6 +6,9 @@ queues, caches or tokens.  Imported by workers too, to check graphs: an engine i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
@@ -13,11 +16,19 @@ from pydantic import Field
 from graphs.errors import hint
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.backends.errors import ModelError
-from pipelines.backends.tensors import TensorPort, TensorSession, TensorSettings, open_tensors, run_tensors
+from pipelines.backends.tensors import TensorPort, TensorSession, run_tensors
 from pipelines.values import Tensors
 
 if TYPE_CHECKING:
     from pipelines.build import Resources
+
+
+@dataclass(frozen=True)
+class TensorSettings:
+    """`engine` None is openvino for .xml and onnxruntime for .onnx; `threads` None is one for each core."""
+
+    engine: str | None = None
+    threads: int | None = None
 
 
 class TensorModel(Node):
@@ -92,3 +103,36 @@ def misfit(have: TensorPort, want: TensorPort) -> bool:
     return len(have.shape) != len(want.shape) or any(
         None not in pair and pair[0] != pair[1] for pair in sizes
     )
+
+
+def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSession:
+    """The session for an openvino_model.xml or a model.onnx.  Raises `ModelError`."""
+    settings = settings or TensorSettings()
+    engines = OPENERS.get(path.suffix)
+    if engines is None:
+        raise ModelError(f"{path.name}: tensor models are opened from {', '.join(OPENERS)}.")
+    engine = settings.engine or next(iter(engines))
+    if engine not in engines:
+        raise ModelError(f"{path.name}: {engine} does not open {path.suffix}; {' or '.join(engines)} does.")
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist.")
+    return engines[engine](path, settings)
+
+
+def _open_openvino(path: Path, settings: TensorSettings) -> TensorSession:
+    from pipelines.backends.openvino.tensors import OpenVINOTensors
+
+    return OpenVINOTensors(path, settings.threads)
+
+
+def _open_onnxruntime(path: Path, settings: TensorSettings) -> TensorSession:
+    from pipelines.backends.onnxruntime.tensors import OnnxTensors
+
+    return OnnxTensors(path, settings.threads)
+
+
+OPENERS: dict[str, dict[str, Callable[[Path, TensorSettings], TensorSession]]] = {
+    ".xml": {"openvino": _open_openvino},
+    ".onnx": {"onnxruntime": _open_onnxruntime, "openvino": _open_openvino},
+}
+"""File suffix → engine → what opens it; the first is the default."""

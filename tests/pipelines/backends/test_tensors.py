@@ -9,8 +9,9 @@ import onnx_ir as ir
 import pytest
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.tensors import TensorPort, TensorSettings, open_tensors, run_tensors
+from pipelines.backends.tensors import TensorPort, run_tensors
 from pipelines.errors import RequestError
+from pipelines.nodes.tensor_model import TensorSettings, open_tensors
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 IDS = np.array([[1], [-2]], np.int64)
