@@ -30,6 +30,8 @@ KILL_MARGIN_S = 2
 """Workers are done this long before the master would kill them."""
 DRAIN_MARGIN_S = 1.0
 """Streams are told to end this long before uvicorn cancels what is left."""
+FIRST_REQUEST_S = 1.0
+"""A connection made just before its worker leaves has so long to bring the request that it was made for."""
 MAX_MESSAGE_BYTES = 16 << 20
 """Of a WebSocket."""
 
@@ -41,7 +43,8 @@ class HeadersTooLarge(Exception):
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 with a bound on the request head: MAX_HEADER_BYTES, and `header_timeout_s` to send it.
 
-    The clock runs from the connection or the first byte of a request to the end of its headers.
+    The clock runs from the connection or the first byte of a request to the end of its headers.  A worker
+    that leaves still answers the first request of a connection, which uvicorn would reset.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -49,6 +52,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self._num_bytes = 0
         self._begun = False
         self._clock: asyncio.TimerHandle | None = None
+        self._leaving = False
+
+    def shutdown(self) -> None:
+        if self.cycle is None:
+            self._leaving = True
+            self.loop.call_later(FIRST_REQUEST_S, self._leave)
+        else:
+            super().shutdown()
+
+    def _leave(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -75,6 +90,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._stop_clock()
         super().on_headers_complete()
+        if self._leaving and self.cycle is not None:
+            self.cycle.keep_alive = False
 
     def send_400_response(self, msg: str) -> None:
         """Uvicorn's answer to what its parser refuses; ours says when the head was too large."""
