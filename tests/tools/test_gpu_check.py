@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from tools.gpu_check import __main__ as command
-from tools.gpu_check.bench import CONTEXT, NEW_TOKENS, figures, words
 from tools.gpu_check.checks import CHECKS, Check, Setting
-from tools.gpu_check.driving import Decoding
+from tools.gpu_check.correctness.sanitizer import find_sanitizer
 from tools.gpu_check.environment import missing, op_schema
-from tools.gpu_check.models import SHAPES
+from tools.gpu_check.packs.driving import Decoding
+from tools.gpu_check.packs.models import SHAPES
 from tools.gpu_check.report import markdown, verdicts, write_json
 from tools.gpu_check.run import line, run_checks
-from tools.gpu_check.sanitizer import find_sanitizer
-from tools.gpu_check.tracing import read_trace
+from tools.gpu_check.speed.bench import CONTEXT, NEW_TOKENS, figures, words
+from tools.gpu_check.speed.tracing import read_trace
 
 ROOT = Path(__file__).parents[2]
 NO_GPU = any(one.startswith("no GPU") for one in missing())

@@ -5,9 +5,9 @@ import pytest
 from host_device import HostDevice
 
 from ops.cuda.sampling import CudaOps
-from tools.gpu_check import kernels
-from tools.gpu_check.cases import CASES, SIZES, Bench, Size, benches
 from tools.gpu_check.checks import Setting
+from tools.gpu_check.correctness import kernels
+from tools.gpu_check.correctness.cases import CASES, SIZES, Bench, Size, benches
 
 ODD = Size(rows=5, vocab=1031, sequences=6, context=200, block_tokens=16)
 

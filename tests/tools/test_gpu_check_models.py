@@ -12,15 +12,12 @@ import pytest
 
 from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.engine.feed import TokenLogprobs
-from tools.gpu_check import attention, bench
-from tools.gpu_check.attention import compare, run_node
 from tools.gpu_check.checks import Failed, Setting
-from tools.gpu_check.comparing import distance
-from tools.gpu_check.driving import Answer, Room, decode, prefill_s, start_decoding
-from tools.gpu_check.end_to_end import differences, judge, run_scenarios, scenarios
-from tools.gpu_check.models import SHAPES, random_model, random_prompts
-from tools.gpu_check.node_graphs import cache_scales, cuda_graph, node_decoder
-from tools.gpu_check.nodes import (
+from tools.gpu_check.correctness import attention
+from tools.gpu_check.correctness.attention import compare, run_node
+from tools.gpu_check.correctness.comparing import distance
+from tools.gpu_check.correctness.end_to_end import differences, judge, run_scenarios, scenarios
+from tools.gpu_check.correctness.nodes import (
     KINDS,
     SMALL_STEPS,
     encode,
@@ -29,9 +26,20 @@ from tools.gpu_check.nodes import (
     reference,
     rounded,
 )
-from tools.gpu_check.packed import NotPacked, PackedModel, read_model, read_nodes, write_model, write_nodes
+from tools.gpu_check.packs.driving import Answer, Room, decode, prefill_s, start_decoding
+from tools.gpu_check.packs.models import SHAPES, random_model, random_prompts
+from tools.gpu_check.packs.node_graphs import cache_scales, cuda_graph, node_decoder
+from tools.gpu_check.packs.packed import (
+    NotPacked,
+    PackedModel,
+    read_model,
+    read_nodes,
+    write_model,
+    write_nodes,
+)
+from tools.gpu_check.packs.weights import write_weights
 from tools.gpu_check.report import markdown
-from tools.gpu_check.weights import write_weights
+from tools.gpu_check.speed import bench
 
 needs_export = pytest.mark.skipif(
     not all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript")),
@@ -207,7 +215,7 @@ def written(shape, folder):
     """A form of random weights in `folder`, and the model they are from."""
     import torch
 
-    from tools.gpu_check.pack import export_shape, take_weights
+    from tools.gpu_check.packs.pack import export_shape, take_weights
 
     torch.set_num_threads(1)
     decoder = export_shape(shape, torch.float32, "f32")
@@ -349,7 +357,7 @@ RESULT = {"name": "decode_8b", "state": "pass", "seconds": 1, "why": "", "look_a
 @pytest.fixture(scope="module")
 def packed():
     pytest.importorskip("onnxscript")
-    from tools.gpu_check.pack import pack_model
+    from tools.gpu_check.packs.pack import pack_model
 
     return pack_model(SHAPE)
 

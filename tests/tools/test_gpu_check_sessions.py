@@ -20,12 +20,14 @@ from host_device import HostDevice
 from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
 from pipelines.backends.onnxruntime.runtime import CPU, open_session
-from tools.gpu_check import bench, end_to_end, sessions
 from tools.gpu_check.checks import Failed, Setting
-from tools.gpu_check.end_to_end import differences, judge, run_scenarios, scenarios
-from tools.gpu_check.models import SHAPES, random_model
-from tools.gpu_check.packed import PackedModel, write_model
-from tools.gpu_check.weights import FILE
+from tools.gpu_check.correctness import end_to_end
+from tools.gpu_check.correctness.end_to_end import differences, judge, run_scenarios, scenarios
+from tools.gpu_check.packs import sessions
+from tools.gpu_check.packs.models import SHAPES, random_model
+from tools.gpu_check.packs.packed import PackedModel, write_model
+from tools.gpu_check.packs.weights import FILE
+from tools.gpu_check.speed import bench
 
 ROOT = Path(__file__).parents[2]
 SHAPE, BLOCK_TOKENS = SHAPES["tiny"], 16
@@ -55,7 +57,7 @@ def packed(tmp_path_factory):
     """The tiny shape lowered for the CPU, in a pack's files."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
-    from tools.gpu_check.pack import export_shape, take_weights
+    from tools.gpu_check.packs.pack import export_shape, take_weights
 
     torch.set_num_threads(1)
     decoder = export_shape(SHAPE, torch.float32, "f32")
@@ -206,7 +208,10 @@ class Bare(importlib.machinery.PathFinder):
 sys.meta_path[:] = [Bare if one is importlib.machinery.PathFinder else one for one in sys.meta_path]
 """
 EVERY_MODULE = """
-from tools.gpu_check import __main__, child, sanitizer, sessions, tracing
+from tools.gpu_check import __main__, child
+from tools.gpu_check.correctness import sanitizer
+from tools.gpu_check.packs import sessions
+from tools.gpu_check.speed import tracing
 from tools.gpu_check.checks import CHECKS
 for check in CHECKS:
     check.load()
@@ -218,9 +223,9 @@ import json, pathlib
 from host_device import HostDevice
 from pipelines.backends.onnxruntime.runtime import CPU, open_session
 from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
-from tools.gpu_check import sessions
-from tools.gpu_check.packed import read_model
-import tools.gpu_check.driving as driving
+from tools.gpu_check.packs import sessions
+from tools.gpu_check.packs.packed import read_model
+import tools.gpu_check.packs.driving as driving
 class Runtime:
     memory, number = "cpu", 0
     def open(self, lowered):
@@ -240,7 +245,8 @@ print(json.dumps([len(answer.tokens) for answer in given]))
 
 NOT_PACKED = """
 import pathlib
-from tools.gpu_check import attention, sessions
+from tools.gpu_check.correctness import attention
+from tools.gpu_check.packs import sessions
 from tools.gpu_check.checks import Absent, Setting
 here = pathlib.Path(sys.argv[1])
 for make in (lambda: sessions.packed_model("small", Setting(pack=here)), lambda: attention.nodes(here)):

@@ -8,9 +8,9 @@ import zipfile
 import pytest
 
 from tools.gpu_check.__main__ import main
-from tools.gpu_check.elf import NotElf, sections
-from tools.gpu_check.fatbin import fat_binaries, trimmed
-from tools.gpu_check.trim import PROVIDER, NotThisWheel, pack_folder, trim_wheel
+from tools.gpu_check.trimming.elf import NotElf, sections
+from tools.gpu_check.trimming.fatbin import fat_binaries, trimmed
+from tools.gpu_check.trimming.trim import PROVIDER, NotThisWheel, pack_folder, trim_wheel
 
 PTX, CODE = 1, 2
 

@@ -87,7 +87,7 @@ def _summary(results: list[Result], given: argparse.Namespace) -> int:
 def pack(given: argparse.Namespace) -> int:
     """Make the lowered graphs that the checks need."""
     try:
-        from tools.gpu_check.pack import MODELS, make_pack
+        from tools.gpu_check.packs.pack import MODELS, make_pack
     except ImportError as error:
         print(f"Making a pack needs the extra `export`: {error}")
         return LACKING
@@ -105,7 +105,7 @@ def report(given: argparse.Namespace) -> int:
 
 def trim(given: argparse.Namespace) -> int:
     """A small onnxruntime-gpu for one architecture."""
-    from tools.gpu_check.trim import NotThisWheel, pack_folder, trim_wheel
+    from tools.gpu_check.trimming.trim import NotThisWheel, pack_folder, trim_wheel
 
     try:
         made = trim_wheel(given.wheel, given.arch, given.out)

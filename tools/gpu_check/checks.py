@@ -82,14 +82,28 @@ class Check(NamedTuple):
 
 CHECKS = (
     Check("environment", 1, 60, "environment:check_environment", "GPU, driver, versions, the op's schema"),
-    Check("kernels", 1, 120, "kernels:check_kernels", "every CUDA kernel against numpy"),
-    Check("attention", 1, 100, "attention:check_attention", "PagedAttention nodes against numpy"),
-    Check("end_to_end", 1, 150, "end_to_end:check_end_to_end", "a random Qwen3 against transformers"),
-    Check("kernel_times", 1, 60, "kernels:check_kernel_times", "microseconds and GB/s of every kernel"),
-    Check("sanitizer", 1, 200, "sanitizer:check_sanitizer", "compute-sanitizer over the kernels"),
-    Check("bandwidth", 2, 30, "bench:check_bandwidth", "the GPU's memory bandwidth, for the floors below"),
-    Check("decode_8b", 2, 200, "bench:check_8b", "8B shape: decode and prefill"),
-    Check("transformers_8b", 2, 120, "peer:check_8b", "the same with transformers' continuous batching"),
-    Check("decode_0.6b", 2, 100, "bench:check_06b", "Qwen3-0.6B's shape: decode and prefill"),
-    Check("transformers_0.6b", 2, 60, "peer:check_06b", "the same with transformers' continuous batching"),
+    Check("kernels", 1, 120, "correctness.kernels:check_kernels", "every CUDA kernel against numpy"),
+    Check("attention", 1, 100, "correctness.attention:check_attention", "PagedAttention nodes against numpy"),
+    Check(
+        "end_to_end", 1, 150, "correctness.end_to_end:check_end_to_end", "a random Qwen3 against transformers"
+    ),
+    Check(
+        "kernel_times",
+        1,
+        60,
+        "correctness.kernels:check_kernel_times",
+        "microseconds and GB/s of every kernel",
+    ),
+    Check("sanitizer", 1, 200, "correctness.sanitizer:check_sanitizer", "compute-sanitizer over the kernels"),
+    Check(
+        "bandwidth", 2, 30, "speed.bench:check_bandwidth", "the GPU's memory bandwidth, for the floors below"
+    ),
+    Check("decode_8b", 2, 200, "speed.bench:check_8b", "8B shape: decode and prefill"),
+    Check(
+        "transformers_8b", 2, 120, "speed.peer:check_8b", "the same with transformers' continuous batching"
+    ),
+    Check("decode_0.6b", 2, 100, "speed.bench:check_06b", "Qwen3-0.6B's shape: decode and prefill"),
+    Check(
+        "transformers_0.6b", 2, 60, "speed.peer:check_06b", "the same with transformers' continuous batching"
+    ),
 )

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.gpu_check.checks import Failed, Setting
-from tools.gpu_check.packed import NotPacked, read_nodes
+from tools.gpu_check.packs.packed import NotPacked, read_nodes
 
 MODULES = {
     "numpy": "pip install numpy",

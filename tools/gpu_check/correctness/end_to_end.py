@@ -17,9 +17,9 @@ import numpy as np
 from pipelines.backends.contract import DecoderSession
 from pipelines.engine.counts import Counts
 from tools.gpu_check.checks import Failed, Setting
-from tools.gpu_check.driving import Answer, Request, Room, answers, engine
-from tools.gpu_check.models import SHAPES, Shape, random_model, random_prompts
-from tools.gpu_check.sessions import Written, cuda_session, weights_of
+from tools.gpu_check.packs.driving import Answer, Request, Room, answers, engine
+from tools.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
+from tools.gpu_check.packs.sessions import Written, cuda_session, weights_of
 
 TOP = 5  # alternatives that are compared
 YARDSTICK = 3.0

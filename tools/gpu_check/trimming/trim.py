@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from tools.gpu_check.fatbin import trimmed
+from tools.gpu_check.trimming.fatbin import trimmed
 
 PROVIDER = "onnxruntime/capi/libonnxruntime_providers_cuda.so"
 LEFT_OUT = re.compile(

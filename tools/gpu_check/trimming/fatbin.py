@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from tools.gpu_check.elf import Bytes, sections
+from tools.gpu_check.trimming.elf import Bytes, sections
 
 SECTION_NAMES = (".nv_fatbin", "__nv_relfatbin")
 MAGIC = 0xBA55ED50

@@ -13,9 +13,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from tools.gpu_check.bench import BATCHES, CONTEXT, NEW_TOKENS
 from tools.gpu_check.checks import Absent, Setting
-from tools.gpu_check.models import SHAPES, random_model, random_prompts
+from tools.gpu_check.packs.models import SHAPES, random_model, random_prompts
+from tools.gpu_check.speed.bench import BATCHES, CONTEXT, NEW_TOKENS
 
 ATTENTIONS = {
     4: ("paged_attention", "sdpa_paged", "eager_paged"),

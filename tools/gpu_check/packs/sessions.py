@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from pipelines.backends.onnx.form import AttentionLayer
 from pipelines.backends.onnxruntime.cuda.lowered import QUANTIZED_RANGE, Lowered
 from tools.gpu_check.checks import Setting
-from tools.gpu_check.packed import NotPacked, PackedModel, read_model
-from tools.gpu_check.weights import file_bytes, write_weights
+from tools.gpu_check.packs.packed import NotPacked, PackedModel, read_model
+from tools.gpu_check.packs.weights import file_bytes, write_weights
 
 ROOM_TO_SPARE = 1.05
 
@@ -34,8 +34,8 @@ def packed_model(name: str, setting: Setting) -> PackedModel:
         return read_model(setting.pack, name)
     except NotPacked:
         try:
-            from tools.gpu_check.models import SHAPES
-            from tools.gpu_check.pack import pack_model
+            from tools.gpu_check.packs.models import SHAPES
+            from tools.gpu_check.packs.pack import pack_model
         except ImportError:
             pass
         else:

@@ -12,7 +12,7 @@ import onnx_ir as ir
 from pipelines.backends.onnx import form
 from pipelines.backends.onnx.decoder import Decoder
 from pipelines.backends.onnx.form import AttentionLayer
-from tools.gpu_check.nodes import NodeKind
+from tools.gpu_check.correctness.nodes import NodeKind
 
 TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 LARGEST_CONTEXT = 1 << 20

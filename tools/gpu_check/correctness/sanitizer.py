@@ -77,7 +77,7 @@ def _findings(output: str) -> list[str]:
 def main() -> None:
     """The cases at the smallest size, on a device whose arrays share no memory; 1 where one is wrong."""
     from ops.cuda.device import CupyDevice
-    from tools.gpu_check.kernels import run_cases
+    from tools.gpu_check.correctness.kernels import run_cases
 
     class Unpooled(CupyDevice):
         def empty(self, shape: Any, dtype: Any) -> Any:

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from pipelines.engine.loop import Engine
 from tools.gpu_check.checks import Setting
-from tools.gpu_check.driving import Decoding, Room, decode, prefill_s, start_decoding
-from tools.gpu_check.models import SHAPES, Shape, random_model, random_prompts
-from tools.gpu_check.sessions import Written, cuda_session, weights_of
-from tools.gpu_check.tracing import device_trace
+from tools.gpu_check.packs.driving import Decoding, Room, decode, prefill_s, start_decoding
+from tools.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
+from tools.gpu_check.packs.sessions import Written, cuda_session, weights_of
+from tools.gpu_check.speed.tracing import device_trace
 
 BATCHES = (1, 8, 32, 128)
 CONTEXT, NEW_TOKENS = 512, 64

@@ -14,8 +14,8 @@ import numpy as np
 
 from pipelines.backends.onnxruntime.inputs import METADATA
 from tools.gpu_check.checks import Absent, Failed, Setting
-from tools.gpu_check.comparing import Distance, distance
-from tools.gpu_check.nodes import (
+from tools.gpu_check.correctness.comparing import Distance, distance
+from tools.gpu_check.correctness.nodes import (
     KINDS,
     STEPS,
     Floats,
@@ -26,14 +26,14 @@ from tools.gpu_check.nodes import (
     random_tensors,
     reference,
 )
-from tools.gpu_check.packed import read_nodes
+from tools.gpu_check.packs.packed import read_nodes
 
 LIMITS = {"f16": 2e-3, "bf16": 1.6e-2, "i8": 1e-2, "f8": 6e-2}
 """Allowed root mean square error, relative; a quantized cache's kernels may compute in its precision."""
 ONNX_TYPES = {"f32": 1, "f16": 10, "bf16": 16, "i8": 3, "f8": 17}
 """Numbers of onnx.TensorProto.DataType."""
 TORCH_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "f8": "float8_e4m3fn"}
-LOOK_AT = "pipelines/backends/onnxruntime/cuda/lowering.py: attributes and scales; tools/gpu_check/nodes.py"
+LOOK_AT = "pipelines/backends/onnxruntime/cuda/lowering.py: attributes and scales; nodes.py beside this file"
 
 
 def check_attention(setting: Setting) -> None:
@@ -56,7 +56,7 @@ def nodes(pack: Path) -> dict[str, tuple[bytes, tuple[float, float]]]:
         return read_nodes(pack)
     except FileNotFoundError as missing:
         try:
-            from tools.gpu_check.node_graphs import cache_scales, cuda_graph
+            from tools.gpu_check.packs.node_graphs import cache_scales, cuda_graph
         except ImportError:
             raise Absent(str(missing)) from missing
         return {kind.name: (cuda_graph(kind), cache_scales(kind)) for kind in KINDS}

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from tools.gpu_check.weights import Place
+from tools.gpu_check.packs.weights import Place
 
 NODES = "nodes.json.xz"
 PRESET = 9 | lzma.PRESET_EXTREME

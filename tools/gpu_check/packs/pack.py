@@ -24,11 +24,11 @@ from pipelines.backends.onnx.form import AttentionLayer
 from pipelines.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
-from tools.gpu_check.models import SHAPES, Shape
-from tools.gpu_check.node_graphs import cache_scales, cuda_graph
-from tools.gpu_check.nodes import KINDS
-from tools.gpu_check.packed import PackedModel, write_model, write_nodes
-from tools.gpu_check.weights import FILE, Place, aligned
+from tools.gpu_check.correctness.nodes import KINDS
+from tools.gpu_check.packs.models import SHAPES, Shape
+from tools.gpu_check.packs.node_graphs import cache_scales, cuda_graph
+from tools.gpu_check.packs.packed import PackedModel, write_model, write_nodes
+from tools.gpu_check.packs.weights import FILE, Place, aligned
 
 MODELS = ("small", "qwen3-0.6b", "qwen3-8b")
 ELEMENT = "f16"

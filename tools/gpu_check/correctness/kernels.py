@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tools.gpu_check.cases import CASES, SIZES, Bench, Case, benches
 from tools.gpu_check.checks import Failed, Setting
+from tools.gpu_check.correctness.cases import CASES, SIZES, Bench, Case, benches
 
 LOOK_AT = "ops/cuda/*.cu and their numpy references in ops/; run the check `sanitizer`"
 REPEATS = 20
@@ -106,7 +106,7 @@ def traced(device: Any) -> Trace:
     """By CUPTI, through torch's profiler, which sees every kernel of the process."""
 
     def trace(run: Callable[[], None]) -> float | None:
-        from tools.gpu_check.tracing import device_trace
+        from tools.gpu_check.speed.tracing import device_trace
 
         return device_trace(run).busy_us
 
