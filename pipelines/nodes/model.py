@@ -56,7 +56,10 @@ class Model(Node):
         config = self.config
         if resources.device is not None:
             config = config.model_copy(update={"device": resources.device})
-        self.session = resources.shared(open_session, self.folder / config.path, config)
+        path = self.folder / config.path
+        self.session = resources.shared(open_session, path, config)
+        facts = (f"{name} {value}" for name, value in self.session.describe().items())
+        log.info("%s: %s", path, ", ".join(facts))
 
     def run(self, step: Step) -> Logits:
         return Logits(self.session.run(step), step, self.session.ops)
