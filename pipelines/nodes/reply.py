@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from graphs.node import Node, NodeConfig
-from pipelines.parsers import REASONING, TOOLS, ReasoningParser, ToolParser
+from pipelines.parsers import IN_SPECIAL_TOKENS, REASONING, TOOLS, ReasoningParser, ToolParser
 from pipelines.values import ReplyUpdate, Stream, TextUpdate, ToolCall
 
 if TYPE_CHECKING:
@@ -23,7 +23,15 @@ class ParseReply(Node):
         tools: ToolsName | None = None
 
     def run(self, call: Call, text: Stream[TextUpdate]) -> Stream[ReplyUpdate]:
+        if self._reads_special_tokens(call):
+            call.request.skip_special_tokens = False
         return text.through(lambda choice: ReplyParser(self.reasoning_parser(call), self.tool_parser(call)))
+
+    def _reads_special_tokens(self, call: Call) -> bool:
+        """Whether the marks looked for may be special tokens; text is made when the first token comes."""
+        if self.tool_parser(call) is not None:
+            return True
+        return self.config.reasoning in IN_SPECIAL_TOKENS and self.reasoning_parser(call) is not None
 
     def reasoning_parser(self, call: Call) -> ReasoningParser | None:
         """None for raw prompts: there the text is the reply."""
@@ -35,7 +43,7 @@ class ParseReply(Node):
         """None unless the request declared tools that may be called."""
         request = call.request
         wanted = self.config.tools and request.tools and request.parse_tools
-        return TOOLS[self.config.tools]() if wanted else None
+        return TOOLS[self.config.tools](request.tools) if wanted else None
 
 
 class ReplyParser:

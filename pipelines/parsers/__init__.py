@@ -6,10 +6,15 @@ A parser is made per choice and pushed pieces of text; it knows nothing of token
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
+from pipelines.parsers.reasoning import families as reasoning
+from pipelines.parsers.reasoning.enclosed import Enclosed
+from pipelines.parsers.reasoning.harmony import Harmony
 from pipelines.parsers.reasoning.think import Think
-from pipelines.parsers.tools.hermes import Hermes
+from pipelines.parsers.tools import families as tools
+from pipelines.parsers.tools.calls import CallFinder
 from pipelines.values import ToolCall
 
 
@@ -23,8 +28,22 @@ class ToolParser(Protocol):
         """(content, tool calls) that this piece settles; with `final`, nothing stays held back."""
 
 
-REASONING: dict[str, Callable[[str], ReasoningParser]] = {"qwen3": Think}
+REASONING: dict[str, Callable[[str], ReasoningParser]] = {
+    **{name: partial(Think, marks) for name, marks in reasoning.FAMILIES.items()},
+    **{name: partial(Enclosed, *both) for name, both in reasoning.ENCLOSED.items()},
+    "openai_gptoss": Harmony,
+}
 """Name in a graph → maker, given the prompt's text (a template may have opened the reasoning already)."""
 
-TOOLS: dict[str, Callable[[], ToolParser]] = {"hermes": Hermes}
-"""Name in a graph → maker."""
+TOOLS: dict[str, Callable[..., ToolParser]] = {
+    name: partial(CallFinder, family) for name, family in tools.FAMILIES.items()
+}
+"""Name in a graph → maker, given the tools of the request, which say what types parameters have."""
+
+IN_SPECIAL_TOKENS: frozenset[str] = frozenset(
+    {"openai_gptoss", *(name for name, marks in reasoning.FAMILIES.items() if marks.special)}
+)
+"""Names of reasoning parsers whose marks are special tokens: their text must be made with those.
+
+Tool parsers all need them: the same mark is a special token in one model and plain text in another.
+"""

@@ -40,7 +40,7 @@ class TagScanner:
 
 def overlap(text: str, tag: str) -> int:
     """Length of the longest proper beginning of `tag` that ends `text`."""
-    for size in range(min(len(tag) - 1, len(text)), 0, -1):
-        if text.endswith(tag[:size]):
-            return size
-    return 0
+    at = text.find(tag[0], max(0, len(text) - len(tag) + 1))
+    while at >= 0 and not tag.startswith(text[at:]):
+        at = text.find(tag[0], at + 1)
+    return len(text) - at if at >= 0 else 0

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from graphs.check import check
-from pipelines.new_graph import new_graph, recognise
+from pipelines.new_graph import REASONING_MARKS, TOOL_MARKS, new_graph, recognise
 from pipelines.nodes import VOCABULARY
+from pipelines.parsers import REASONING, TOOLS
 from pipelines.tasks import TASKS
 
 BASE = ("openvino_model.xml", "openvino_model.bin", "tokenizer.json")
@@ -147,11 +148,38 @@ def test_a_file_goes_before_the_tokenizer_s_config(tmp_path):
         ("<tool_call>", ", tools: hermes"),
         ("<think>", ", reasoning: qwen3"),
         ("<think><tool_call>", ", reasoning: qwen3, tools: hermes"),
+        ("<think><tool_call><function=f>", ", reasoning: qwen3, tools: qwen3_coder"),
+        ("<seed:think><seed:tool_call><function=f>", ", reasoning: seed_oss, tools: seed_oss"),
+        ("<think><minimax:tool_call><invoke>", ", reasoning: minimax_m2, tools: minimax_m2"),
+        ("<think><tool_call><arg_key>", ", reasoning: glm45, tools: glm45"),
+        ("<think><|tool_calls_section_begin|>", ", reasoning: kimi_k2, tools: kimi_k2"),
+        ("<｜Assistant｜><think><｜tool▁sep｜>", ", reasoning: deepseek_v3, tools: deepseek_v31"),
+        ("</think><｜tool▁sep｜>\n```json", ", reasoning: deepseek_r1, tools: deepseek_v3"),
+        ("[THINK][TOOL_CALLS]", ", reasoning: mistral, tools: mistral"),
+        ("Here is my thought process:<|tool_call|>", ", reasoning: granite, tools: granite"),
+        ("<|channel>thought<|tool_call>", ", reasoning: gemma4, tools: gemma4"),
+        ("<|channel|>analysis<|channel|>commentary", ", reasoning: openai_gptoss, tools: openai"),
+        ("<start_function_call>", ", tools: functiongemma"),
+        ("<|action_start|><|plugin|>", ", tools: internlm"),
+        ("<think><function_calls>", ", reasoning: qwen3, tools: olmo3"),
+        ("<tool_calls>", ", tools: jamba"),
+        ("<think><answer><tool_calls>", ", reasoning: hunyuan_a13b, tools: jamba"),
+        ("<longcat_tool_call>", ", tools: longcat"),
+        ("<|tool_list_start|>", ", tools: lfm2"),
+        ("functools[{", ", tools: phi4_mini_json"),
+        ("<|header_start|>[func_name1(a=1)]", ", tools: llama4_pythonic"),
+        ("[func_name1(a=1)]", ", tools: pythonic"),
+        ('{"name": function name, "parameters": dictionary of argument name and', ", tools: llama3_json"),
     ],
 )
 def test_parsers_are_chosen_by_the_template(template, settings, tmp_path):
     reply = lines(exported(tmp_path, chat_template__jinja=template))["reply"]
     assert reply == f"{{type: parse_reply, from: text{settings}}}"
+
+
+def test_every_mark_names_a_parser():
+    assert set(TOOL_MARKS) <= set(TOOLS)
+    assert set(REASONING_MARKS) <= set(REASONING)
 
 
 def test_sampling_defaults_are_named_when_they_are_there(tmp_path):

@@ -1,4 +1,4 @@
-"""Reasoning between `<think>` and `</think>`, as Qwen3 and its kin write it.
+"""Reasoning between two marks, such as `<think>` and `</think>`.
 
 Knows nothing of tools or tokens.  Reasoning that never closes stays reasoning; the blank lines that the
 template's form puts around it are markup and belong to neither side.
@@ -6,47 +6,87 @@ template's form puts around it are markup and belong to neither side.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pipelines.parsers.tags import TagScanner
 
-OPEN, CLOSE = "<think>", "</think>"
+
+@dataclass(frozen=True)
+class Marks:
+    """What a family writes around its reasoning.
+
+    A model that `begins_inside` leaves the opening mark to the template, or forgets it.  A mark in `ends`
+    closes reasoning that was left open, and is content itself.  `special` says that marks are special
+    tokens, which plain text leaves out.
+    """
+
+    open: tuple[str, ...] = ("<think>",)
+    close: tuple[str, ...] = ("</think>",)
+    ends: tuple[str, ...] = ()
+    begins_inside: bool = False
+    special: bool = False
 
 
 class Think:
     """One choice's text split in two.  The prompt may have opened the reasoning already, or closed it."""
 
-    def __init__(self, prompt_text: str) -> None:
+    def __init__(self, marks: Marks, prompt_text: str) -> None:
         prompt = prompt_text.rstrip()
-        self._inside = prompt.endswith(OPEN)
-        self._scanner = TagScanner(*(CLOSE,) if self._inside else () if prompt.endswith(CLOSE) else (OPEN,))
+        closed = prompt.endswith(marks.close)
+        opened = prompt.endswith(marks.open)
+        self._marks = marks
+        self._inside = opened or (marks.begins_inside and not closed)
+        self._scanner = TagScanner(*() if closed else marks.open)
+        if self._inside:
+            self._scanner.tags = (*marks.close, *marks.ends, *(() if opened else marks.open))
         self._spoke = False  # content was shown, so no reasoning follows
-        self._trim = self._inside  # blank lines after a tag are markup
-        self._held_blank = ""  # blank text at the end of reasoning: shown only if more reasoning follows
+        self._trim = self._inside  # blank lines after a mark are markup
+        self._held_blank = ""  # blank text that is shown only if more of its kind follows
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""
         for before, tag in self._scanner.push(text, final=final):
-            if self._inside:
-                reasoning += self._reasoning(before)
-                if tag:
-                    self._close()
+            if not self._inside:
+                content += self._content(before, tag)
                 continue
-            content += self._untrimmed(before)
-            if self._spoke or before.strip():  # content came first: what follows is content, tags and all
-                content += tag
-                self._spoke, self._scanner.tags = True, ()
+            reasoning += self._reasoning(before)
+            if tag in self._marks.open:
+                reasoning += self._opened_late(tag)
             elif tag:
-                content = ""  # blank text before the tag is markup
-                self._open()
+                content += self._close(tag)
+        if final and not self._inside:
+            content, self._held_blank = content + self._held_blank, ""
         return reasoning, content
+
+    def _content(self, before: str, tag: str) -> str:
+        """Content of text that is no reasoning: blank text before the opening mark is none."""
+        text = self._held_blank + self._untrimmed(before)
+        self._held_blank = ""
+        if self._spoke or text.strip():  # content came first: what follows is content, marks and all
+            self._spoke, self._scanner.tags = True, ()
+            return text + tag
+        if tag:
+            self._open()
+        else:
+            self._held_blank = text
+        return ""
 
     def _open(self) -> None:
         self._inside, self._trim = True, True
-        self._scanner.tags = (CLOSE,)
+        self._scanner.tags = (*self._marks.close, *self._marks.ends)
 
-    def _close(self) -> None:
-        """Reasoning stands once: whatever follows is content."""
-        self._inside, self._trim, self._spoke = False, True, True
+    def _opened_late(self, tag: str) -> str:
+        """Reasoning that the mark is: none when it opens what was taken for open already."""
+        began = not self._trim
+        self._scanner.tags = (*self._marks.close, *self._marks.ends)
+        return self._reasoning(tag) if began else ""
+
+    def _close(self, tag: str) -> str:
+        """Content that the mark is.  Reasoning stands once: whatever follows is content."""
+        content = tag if tag in self._marks.ends else ""
+        self._inside, self._trim, self._spoke = False, not content, True
         self._held_blank, self._scanner.tags = "", ()
+        return content
 
     def _reasoning(self, text: str) -> str:
         text = self._untrimmed(text)

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from pipelines.parsers.tools.hermes import Hermes
+from pipelines.parsers import TOOLS
 
 CALL = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Paris"}}\n</tool_call>'
 OTHER = '<tool_call>\n{"name": "get_time", "arguments": {}}\n</tool_call>'
@@ -39,7 +39,7 @@ TRANSCRIPTS = {
 
 
 def parse(pieces):
-    parser = Hermes()
+    parser = TOOLS["hermes"]()
     out = [parser.push(piece) for piece in pieces] + [parser.push("", final=True)]
     calls = [call for _, found in out for call in found]
     assert [call.index for call in calls] == list(range(len(calls)))

@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.parsers.reasoning.think import Think
+from pipelines.parsers import REASONING
 
 ENDED = "<|im_start|>assistant\n"
 OPENED = "<|im_start|>assistant\n<think>\n"
@@ -17,12 +17,13 @@ TRANSCRIPTS = {
     "text first, so a later tag is text": (ENDED, "Well. <think>x</think>", "", "Well. <think>x</think>"),
     "a second block is content": (ENDED, "<think>a</think>b<think>c</think>", "a", "b<think>c</think>"),
     "inner blank lines stay": (ENDED, "<think>a\n\nb</think>c\n\nd", "a\n\nb", "c\n\nd"),
+    "a call ends reasoning": (ENDED, "<think>a\n<tool_call>{}", "a", "<tool_call>{}"),
     "less-than signs": (ENDED, "<think>1 < 2</think>2 <3", "1 < 2", "2 <3"),
 }
 
 
 def parse(prompt, pieces):
-    parser = Think(prompt)
+    parser = REASONING["qwen3"](prompt)
     out = [parser.push(piece) for piece in pieces] + [parser.push("", final=True)]
     return "".join(r for r, _ in out), "".join(c for _, c in out)
 

@@ -1,0 +1,116 @@
+"""Values that a model wrote as plain text, by the JSON schema of the tool that was declared.
+
+Knows nothing of how the text was found.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+TYPES = {"string", "integer", "number", "boolean", "object", "array", "null"}
+UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
+"""What Python's readers raise on text that is no value."""
+
+
+def read_json(text: str) -> Any:
+    """The JSON value in `text`; ValueError or RecursionError where there is none, or no finite number."""
+    return json.loads(text, parse_constant=_finite, parse_float=_finite)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no number of JSON")
+    return value
+
+
+class Declared:
+    """The tools of a request, as `{"type": "function", "function": {"name", "parameters"}}`."""
+
+    def __init__(self, tools: Sequence[dict[str, Any]] = ()) -> None:
+        functions = [tool.get("function") or tool for tool in tools]
+        self._parameters = {each.get("name"): each.get("parameters") for each in functions}
+
+    def schema(self, function: str, parameter: str) -> dict[str, Any] | None:
+        """The schema of one parameter, None when nothing is declared of it."""
+        parameters = self._parameters.get(function)
+        properties = parameters.get("properties") if isinstance(parameters, dict) else None
+        schema = properties.get(parameter) if isinstance(properties, dict) else None
+        return schema if isinstance(schema, dict) else None
+
+    def value(self, function: str, parameter: str, text: str) -> Any:
+        """`text` as the schema wants it.
+
+        A string stays as it is written; numbers, truth values, objects, arrays and null are read.  Without
+        a declared type it is what JSON reads; what does not fit is the text itself.
+        """
+        types = _types(self.schema(function, parameter))
+        if types == {"string"}:
+            return text
+        value = _read(text, types)
+        return value if not types or _fits(value, types) else text
+
+
+def _types(schema: dict[str, Any] | None) -> set[str]:
+    """The names of the types that a schema allows; none when it does not say."""
+    if schema is None:
+        return set()
+    named = schema.get("type")
+    if isinstance(named, str | list):
+        return TYPES & {
+            each for each in ([named] if isinstance(named, str) else named) if isinstance(each, str)
+        }
+    if isinstance(schema.get("enum"), list):
+        return {_type(each) for each in schema["enum"]}
+    several = [
+        each for key in ("anyOf", "oneOf") if isinstance(schema.get(key), list) for each in schema[key]
+    ]
+    return {name for each in several if isinstance(each, dict) for name in _types(each)}
+
+
+def _read(text: str, types: set[str]) -> Any:
+    """The value in JSON, or as Python writes it where a type other than string is declared."""
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError):
+        pass
+    word = text.strip().lower()
+    if word in ("true", "false") and "boolean" in types:
+        return word == "true"
+    if word in ("none", "null") and "null" in types:
+        return None
+    if types & {"object", "array"} and text.lstrip()[:1] in ("{", "["):
+        return _read_python(text)
+    return text
+
+
+def _read_python(text: str) -> Any:
+    """A Python literal of lists and dicts; the text itself where it is none that JSON can hold."""
+    try:
+        value = ast.literal_eval(text.strip())
+        json.dumps(value, allow_nan=False)
+    except UNREADABLE:
+        return text
+    return value
+
+
+def _type(value: Any) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if value is None:
+        return "null"
+    if isinstance(value, int):
+        return "integer"
+    if isinstance(value, float):
+        return "number"
+    return "string" if isinstance(value, str) else "object" if isinstance(value, Mapping) else "array"
+
+
+def _fits(value: Any, types: set[str]) -> bool:
+    return _type(value) in types or (
+        isinstance(value, int) and _type(value) != "boolean" and "number" in types
+    )

@@ -1,0 +1,131 @@
+"""Every family's transcripts, whole and split at every character."""
+
+import time
+
+import pytest
+
+from pipelines.parsers import IN_SPECIAL_TOKENS, REASONING
+
+TRANSCRIPTS = [
+    ("deepseek_r1", "", "Two and two.\n</think>\n\nFour.", "Two and two.", "Four."),
+    ("deepseek_r1", "", "<think>\nTwo.\n</think>\n\nFour.", "Two.", "Four."),
+    ("deepseek_r1", "<｜Assistant｜><think>\n", "Two <think> two.</think>Four.", "Two <think> two.", "Four."),
+    ("deepseek_r1", "", "Two <think> two.</think>Four.", "Two <think> two.", "Four."),
+    ("deepseek_r1", "<｜Assistant｜></think>", "Four </think> five.", "", "Four </think> five."),
+    ("deepseek_r1", "", "never closed", "never closed", ""),
+    ("deepseek_r1", "", "half </thi", "half </thi", ""),
+    ("deepseek_v3", "<｜Assistant｜></think>", "Four.", "", "Four."),
+    ("deepseek_v3", "<｜Assistant｜><think>", "Two.</think>Four.", "Two.", "Four."),
+    ("minimax_m2", "]~b]ai\n<think>\n", "Two.\n</think>\n\nFour.", "Two.", "Four."),
+    ("minimax_m2", "", "Two.\n</think>\n\n<minimax:tool_call>", "Two.", "<minimax:tool_call>"),
+    ("qwen3", "", "<think>\nTwo.\n<tool_call>\n{", "Two.", "<tool_call>\n{"),
+    ("glm45", "<|assistant|>\n<think></think>\n", "Four.", "", "Four."),
+    ("glm45", "<|assistant|>", "\n<think>Two.</think>\nFour.", "Two.", "Four."),
+    ("glm45", "<|assistant|>", "<think>Two.\n<tool_call>f", "Two.", "<tool_call>f"),
+    ("kimi_k2", "", "<think>Two.</think>Four.", "Two.", "Four."),
+    (
+        "kimi_k2",
+        "",
+        "<think>Two.<|tool_calls_section_begin|>x",
+        "Two.",
+        "<|tool_calls_section_begin|>x",
+    ),
+    ("olmo3", "<|im_start|>assistant\n<think>", "Two.</think>Four.", "Two.", "Four."),
+    ("seed_oss", "", "<seed:think>\nTwo.</seed:think>Four.", "Two.", "Four."),
+    (
+        "seed_oss",
+        "",
+        "<seed:think>\n<seed:cot_budget_reflect>x</seed:cot_budget_reflect>\ny</seed:think>z",
+        "<seed:cot_budget_reflect>x</seed:cot_budget_reflect>\ny",
+        "z",
+    ),
+    ("mistral", "[/INST]", "[THINK]Two.[/THINK]Four.", "Two.", "Four."),
+    ("mistral", "[/INST]", "Four [THINK] x", "", "Four [THINK] x"),
+    (
+        "granite",
+        "",
+        "Here is my thought process:\nTwo.\n\nHere is my response:\nFour.",
+        "Two.",
+        "Four.",
+    ),
+    ("granite", "", "Here's my thought process: Two. Here's my response: Four.", " Two. ", " Four."),
+    ("granite", "", "Here is my thought failure", "", "Here is my thought failure"),
+    (
+        "openai_gptoss",
+        "<|start|>assistant",
+        "<|channel|>analysis<|message|>Two.<|end|><|start|>assistant<|channel|>final<|message|>Four.<|return|>",
+        "Two.",
+        "Four.",
+    ),
+    (
+        "openai_gptoss",
+        "<|start|>assistant",
+        "<|channel|>analysis<|message|>Two.<|end|><|start|>assistant<|channel|>commentary<|message|>Look:<|end|>"
+        "<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+        "Two.",
+        "Look:<|start|>assistant<|channel|>commentary to=functions.f <|constrain|>json<|message|>{}<|call|>",
+    ),
+    ("openai_gptoss", "", "<|channel|>analysis<|message|>Two.", "Two.", ""),
+    ("openai_gptoss", "", "<|channel|>final<|message|>2 <| 3", "", "2 <| 3"),
+    ("openai_gptoss", "", "<|channel|>ana", "", "<|channel|>ana"),
+    ("openai_gptoss", "", "plain " * 50, "", "plain " * 50),
+    ("openai_gptoss", "", "plain " * 50 + "<|message|>a<|end|>b", "", "plain " * 50 + "<|message|>a<|end|>b"),
+    ("gemma4", "<|turn>model\n", "<|channel>thought\nTwo.\n<channel|>Four.", "Two.", "Four."),
+    ("gemma4", "<|turn>model\n", "<|channel>thought\n<channel|>Four.", "", "Four."),
+    ("gemma4", "<|channel>thought\n<channel|>", "Four.", "", "Four."),
+    ("gemma4", "", "<|channel>thought\nTwo.<|tool_call>call:f{}", "Two.", "<|tool_call>call:f{}"),
+    (
+        "ernie45",
+        "",
+        "Two.\n</think>\n\n<response>\nFour.\n\nFive.\n</response>\n",
+        "Two.",
+        "Four.\n\nFive.",
+    ),
+    ("ernie45", "", "Two.</think>Four.\n", "Two.", "Four.\n"),
+    ("ernie45", "", "Two.</think>\n\n<tool_call>\n{}", "Two.", "<tool_call>\n{}"),
+    ("ernie45", "", "Two.</think>Four <response>.", "Two.", "Four <response>."),
+    ("ernie45", "", "Two.</think><response>Four.</respo", "Two.", "Four.</respo"),
+    ("hunyuan_a13b", "", "<think>\nTwo.\n</think>\n<answer>\nFour.\n</answer>", "Two.", "Four."),
+    ("hunyuan_a13b", "", "<think>\n\n</think>\n<answer>\nFour.", "", "Four."),
+    ("hunyuan_a13b", "", "Four.", "", "Four."),
+]
+NAMES = [f"{name}-{at}" for at, (name, *_) in enumerate(TRANSCRIPTS)]
+
+
+def parse(name, prompt, pieces):
+    parser = REASONING[name](prompt)
+    out = [parser.push(piece) for piece in pieces] + [parser.push("", final=True)]
+    return "".join(r for r, _ in out), "".join(c for _, c in out)
+
+
+@pytest.mark.parametrize(("name", "prompt", "text", "reasoning", "content"), TRANSCRIPTS, ids=NAMES)
+def test_whole(name, prompt, text, reasoning, content):
+    assert parse(name, prompt, [text]) == (reasoning, content)
+    assert parse(name, prompt, list(text)) == (reasoning, content)
+
+
+@pytest.mark.parametrize(("name", "prompt", "text", "reasoning", "content"), TRANSCRIPTS, ids=NAMES)
+def test_split_at_every_character(name, prompt, text, reasoning, content):
+    for at in range(len(text) + 1):
+        assert parse(name, prompt, [text[:at], text[at:]]) == (reasoning, content), at
+
+
+def test_every_family_has_a_transcript():
+    assert {name for name, *_ in TRANSCRIPTS} == set(REASONING)
+
+
+@pytest.mark.parametrize("name", REASONING)
+def test_long_texts_in_single_characters_take_linear_time(name):
+    for prompt in ("", "<think>"):
+        parser = REASONING[name](prompt)
+        began = time.process_time()
+        for _ in range(10_000):
+            parser.push("x")
+        parser.push("", final=True)
+        assert time.process_time() - began < 0.5
+
+
+def test_names_whose_marks_are_special_tokens_are_names_of_parsers():
+    assert set(REASONING) > IN_SPECIAL_TOKENS
+    assert {"mistral", "gemma4", "openai_gptoss"} <= IN_SPECIAL_TOKENS
+    assert "qwen3" not in IN_SPECIAL_TOKENS

@@ -1,0 +1,360 @@
+"""Every family's transcripts, whole, split at every character and cut at every character."""
+
+import json
+import time
+
+import pytest
+
+from pipelines.parsers import REASONING, TOOLS
+from pipelines.parsers.tools.families import FAMILIES
+
+WEATHER = ("get_weather", {"city": "Paris"})
+TIME = ("get_time", {})
+BOTH = [WEATHER, TIME]
+NAMED = '{"name": "get_weather", "arguments": {"city": "Paris"}}'
+EMPTY = '{"name": "get_time", "arguments": {}}'
+LIST = f"[{NAMED}, {EMPTY}]"
+V3 = "<｜tool▁call▁begin｜>function<｜tool▁sep｜>{}\n```json\n{}\n```<｜tool▁call▁end｜>"
+V31 = "<｜tool▁call▁begin｜>{}<｜tool▁sep｜>{}<｜tool▁call▁end｜>"
+CALLS = "<｜tool▁calls▁begin｜>{}<｜tool▁calls▁end｜>"
+KIMI = "<|tool_call_begin|>functions.{}<|tool_call_argument_begin|>{}<|tool_call_end|>"
+SECTION = "<|tool_calls_section_begin|>{}<|tool_calls_section_end|>"
+PARIS = '{"city": "Paris"}'
+QWEN = "<function=get_weather>\n<parameter=city>\nParis\n</parameter>\n</function>"
+QWEN_TIME = "<function=get_time>\n</function>"
+GLM = "<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n</tool_call>"
+INVOKE = '<invoke name="get_weather">\n<parameter name="city">Paris</parameter>\n</invoke>'
+PYTHON = "[get_weather(city='Paris'), get_time()]"
+
+TRANSCRIPTS = [
+    ("granite4", f"<tool_call>{NAMED}</tool_call>", "", [WEATHER]),
+    ("ernie45", f"\n\n<tool_call>\n{NAMED}\n</tool_call>\n", "", [WEATHER]),
+    (
+        "longcat",
+        f"<longcat_tool_call>{NAMED}</longcat_tool_call>\n<longcat_tool_call>{EMPTY}</longcat_tool_call>",
+        "",
+        BOTH,
+    ),
+    ("jamba", f"Let me see. <tool_calls>{LIST}</tool_calls>", "Let me see.", BOTH),
+    ("hunyuan_a13b", f"<tool_calls>{LIST}</tool_calls>\n", "", BOTH),
+    ("hunyuan_a13b", "<tool_calls>[]</tool_calls>", "<tool_calls>[]</tool_calls>", []),
+    (
+        "internlm",
+        'So:\n<|action_start|><|plugin|>\n{"name": "get_weather", "parameters": {"city": "Paris"}}<|action_end|>\n',
+        "So:",
+        [WEATHER],
+    ),
+    ("internlm", "<|action_start|><|interpreter|>1+1", "<|action_start|><|interpreter|>1+1", []),
+    ("llama3_json", '{"name": "get_weather", "parameters": {"city": "Paris"}}', "", [WEATHER]),
+    ("llama3_json", f"<|python_tag|>{NAMED}; {EMPTY}", "", BOTH),
+    ("llama3_json", f"Well.\n<|python_tag|>{NAMED}; {EMPTY};", "Well.", BOTH),
+    ("llama3_json", f"{NAMED}; and so on", "; and so on", [WEATHER]),
+    ("llama3_json", f"A {NAMED}", f"A {NAMED}", []),
+    ("llama3_json", '{"name": "Bob", "age": 3}; ', '{"name": "Bob", "age": 3}; ', []),
+    ("llama3_json", "<|python_tag|>print(1)", "<|python_tag|>print(1)", []),
+    (
+        "llama3_json",
+        '{"name": "f", "parameters": {"a": "}\\"{", "b": {"c": []}}}',
+        "",
+        [("f", {"a": '}"{', "b": {"c": []}})],
+    ),
+    ("phi4_mini_json", f"functools{LIST}", "", BOTH),
+    ("phi4_mini_json", f"Yes.\nfunctools {LIST} Done.", "Yes. Done.", BOTH),
+    ("phi4_mini_json", "import functools\nx = functools.wraps", "import functools\nx = functools.wraps", []),
+    ("granite", f"<|tool_call|> {LIST}", "", BOTH),
+    ("granite", f"Well.\n<tool_call>{LIST}\nThat.", "Well.\nThat.", BOTH),
+    ("granite-20b-fc", f"<function_call> {NAMED}\n<function_call> {EMPTY}", "", BOTH),
+    ("mistral", f"[TOOL_CALLS]{LIST}", "", BOTH),
+    ("mistral", f"Hello[TOOL_CALLS] {LIST}\nmore", "Hello\nmore", BOTH),
+    ("mistral", f"[TOOL_CALLS]get_weather[ARGS]{PARIS}[TOOL_CALLS]get_time[ARGS]{{}}", "", BOTH),
+    ("mistral", f"[TOOL_CALLS]get_weather{PARIS}[TOOL_CALLS]get_time{{}}", "", BOTH),
+    ("mistral", f"[TOOL_CALLS]get_weather[CALL_ID]abcdefghi[ARGS]{PARIS}", "", [WEATHER]),
+    ("mistral", "[TOOL_CALLS] not JSON at all\nmore", "[TOOL_CALLS] not JSON at all\nmore", []),
+    ("xlam", LIST, "", BOTH),
+    ("xlam", f"So:\n```json\n{LIST}\n```", "So:", BOTH),
+    ("xlam", f"So.[TOOL_CALLS]{LIST}", "So.", BOTH),
+    ("xlam", f"[TOOL_CALLS]{LIST}", "", BOTH),
+    ("xlam", f"So.<tool_call>{LIST}</tool_call>", "So.", BOTH),
+    ("xlam", "```json\n{}\n```", "```json\n{}\n```", []),
+    ("xlam", "[1] A note.", "[1] A note.", []),
+    ("deepseek_v3", CALLS.format(V3.format("get_weather", PARIS)), "", [WEATHER]),
+    (
+        "deepseek_v3",
+        "Well." + CALLS.format(V3.format("get_weather", PARIS) + "\n" + V3.format("get_time", "{}")),
+        "Well.",
+        BOTH,
+    ),
+    (
+        "deepseek_v3",
+        CALLS.format(V31.format("get_time", "{}")),
+        CALLS.format(V31.format("get_time", "{}")),
+        [],
+    ),
+    ("deepseek_v31", CALLS.format(V31.format("get_weather", PARIS) + V31.format("get_time", "{}")), "", BOTH),
+    ("deepseek_v31", CALLS.format("nothing"), CALLS.format("nothing"), []),
+    (
+        "kimi_k2",
+        SECTION.format(KIMI.format("get_weather:0", PARIS) + KIMI.format("get_time:1", "{}")),
+        "",
+        BOTH,
+    ),
+    ("kimi_k2", "Hm. " + SECTION.format(KIMI.format("get_weather:0 ", PARIS)) + "\n", "Hm.", [WEATHER]),
+    ("kimi_k2", SECTION.format(KIMI.format("f.0", "{}")), SECTION.format(KIMI.format("f.0", "{}")), []),
+    (
+        "openai",
+        f"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{PARIS}",
+        "",
+        [WEATHER],
+    ),
+    (
+        "openai",
+        f"<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{PARIS}<|call|>"
+        "<|start|>assistant to=functions.get_time<|channel|>commentary json<|message|>{}<|call|>",
+        "",
+        BOTH,
+    ),
+    (
+        "openai",
+        "<|channel|>commentary to=functions.f<|message|>1<|call|>",
+        "<|channel|>commentary to=functions.f<|message|>1<|call|>",
+        [],
+    ),
+    ("qwen3_coder", f"Well.\n<tool_call>\n{QWEN}\n</tool_call>", "Well.", [WEATHER]),
+    (
+        "qwen3_xml",
+        f"<tool_call>\n{QWEN}\n</tool_call>\n<tool_call>\n{QWEN_TIME}\n</tool_call>\nDone.",
+        "\n\nDone.",
+        BOTH,
+    ),
+    ("qwen3_coder", f"{QWEN}\n</tool_call>", "", [WEATHER]),
+    ("qwen3_coder", f"<tool_call>{QWEN[:-11]}", f"<tool_call>{QWEN[:-11]}", []),
+    ("qwen3_coder", "<tool_call>\nhello\n</tool_call>", "<tool_call>\nhello\n</tool_call>", []),
+    (
+        "qwen3_coder",
+        "<function=f><parameter=code>\nif a < b:\n    pass\n\n</parameter></function>",
+        "",
+        [("f", {"code": "if a < b:\n    pass\n"})],
+    ),
+    (
+        "seed_oss",
+        "<seed:tool_call>\n<function=get_weather>\n<parameter=city>Paris</parameter>\n</function>\n</seed:tool_call>",
+        "",
+        [WEATHER],
+    ),
+    ("glm45", f"Well.\n{GLM}\n<tool_call>get_time\n</tool_call>", "Well.", BOTH),
+    ("glm47", GLM.replace("\n", ""), "", [WEATHER]),
+    ("glm45", GLM.removesuffix("</tool_call>"), GLM.removesuffix("</tool_call>"), []),
+    ("glm45", "<tool_call>a b c</tool_call>", "<tool_call>a b c</tool_call>", []),
+    (
+        "minimax_m2",
+        f'Well.\n<minimax:tool_call>\n{INVOKE}\n<invoke name="get_time">\n</invoke>\n</minimax:tool_call>',
+        "Well.",
+        BOTH,
+    ),
+    ("pythonic", PYTHON, "", BOTH),
+    ("pythonic", "[1] A note.", "[1] A note.", []),
+    ("pythonic", f"A {PYTHON}", f"A {PYTHON}", []),
+    (
+        "pythonic",
+        "[f(a=-1.5, b=None, c=true, d={'x': [1, false]}, e='it\\'s ]', g=\"\\d\")]",
+        "",
+        [("f", {"a": -1.5, "b": None, "c": True, "d": {"x": [1, False]}, "e": "it's ]", "g": "\\d"})],
+    ),
+    ("pythonic", "[f(1)]", "[f(1)]", []),
+    ("pythonic", "[f(**{})]", "[f(**{})]", []),
+    ("pythonic", "[f(a=open('x'))]", "[f(a=open('x'))]", []),
+    ("pythonic", "[f(a=1e999)]", "[f(a=1e999)]", []),
+    ("pythonic", "[f(a=b'x')]", "[f(a=b'x')]", []),
+    ("pythonic", "[calendar.events.add(day=1)]", "", [("calendar.events.add", {"day": 1})]),
+    ("llama4_pythonic", f"<|python_start|>{PYTHON}<|python_end|>", "", BOTH),
+    ("llama4_pythonic", f"Well. <|python_start|>{PYTHON}<|python_end|>", "Well.", BOTH),
+    ("llama4_pythonic", PYTHON, "", BOTH),
+    ("llama4_pythonic", "<|python_start|>hello<|python_end|>", "<|python_start|>hello<|python_end|>", []),
+    ("olmo3", "<function_calls>get_weather(city='Paris')\nget_time()</function_calls>", "", BOTH),
+    ("olmo3", "Well.\n<function_calls>\nget_weather(city='Paris')\n</function_calls>", "Well.", [WEATHER]),
+    ("olmo3", "<function_calls>a b</function_calls>", "<function_calls>a b</function_calls>", []),
+    ("lfm2", f"<|tool_call_start|>{PYTHON}<|tool_call_end|>Done.", "Done.", BOTH),
+    (
+        "functiongemma",
+        "<start_function_call>call:get_weather{city:<escape>Paris<escape>}<end_function_call>"
+        "<start_function_call>call:get_time{}<end_function_call>",
+        "",
+        BOTH,
+    ),
+    (
+        "functiongemma",
+        "<start_function_call>call:f{a:<escape>x, {y}<escape>,n:-4.5,t:true,l:[1,{k:<escape><escape>}]}<end_function_call>",
+        "",
+        [("f", {"a": "x, {y}", "n": -4.5, "t": True, "l": [1, {"k": ""}]})],
+    ),
+    (
+        "functiongemma",
+        "<start_function_call>call:f{a:b:c}<end_function_call>",
+        "<start_function_call>call:f{a:b:c}<end_function_call>",
+        [],
+    ),
+    ("gemma4", 'Well. <|tool_call>call:get_weather{city:<|"|>Paris<|"|>}<tool_call|>', "Well.", [WEATHER]),
+    ("gemma4", '<|tool_call>call:f{<|"|>a<|"|>:1 , b:[]}<tool_call|>', "", [("f", {"a": 1, "b": []})]),
+]
+TRANSCRIPTS += [(name, "It is 2 < 3 [1] {x}.\n", "It is 2 < 3 [1] {x}.\n", []) for name in TOOLS]
+NAMES = [f"{name}-{at}" for at, (name, *_) in enumerate(TRANSCRIPTS)]
+
+
+def parse(name, pieces, tools=()):
+    parser = TOOLS[name](tools)
+    out = [parser.push(piece) for piece in pieces] + [parser.push("", final=True)]
+    calls = [call for _, found in out for call in found]
+    assert [call.index for call in calls] == list(range(len(calls)))
+    assert len({call.id for call in calls}) == len(calls)
+    return "".join(text for text, _ in out), [(call.name, json.loads(call.arguments)) for call in calls]
+
+
+def calls_of(name, text, tools=()):
+    parser = TOOLS[name](tools)
+    return parser.push(text, final=True)[1]
+
+
+@pytest.mark.parametrize(("name", "text", "content", "calls"), TRANSCRIPTS, ids=NAMES)
+def test_whole(name, text, content, calls):
+    assert parse(name, [text]) == (content, calls)
+    assert parse(name, list(text)) == (content, calls)
+
+
+@pytest.mark.parametrize(("name", "text", "content", "calls"), TRANSCRIPTS, ids=NAMES)
+def test_split_at_every_character(name, text, content, calls):
+    for at in range(len(text) + 1):
+        assert parse(name, [text[:at], text[at:]]) == (content, calls), at
+
+
+@pytest.mark.parametrize(("name", "text", "content", "calls"), TRANSCRIPTS, ids=NAMES)
+def test_cut_at_every_character(name, text, content, calls):
+    """What is found in the beginning of a text is a beginning of what is found in all of it, or content."""
+    for at in range(len(text) + 1):
+        shown, found = parse(name, [text[:at]])
+        assert parse(name, list(text[:at])) == (shown, found), at
+        assert found == calls[: len(found)], at
+        if not found:
+            assert shown == text[:at]
+
+
+def test_every_family_has_a_transcript():
+    assert {name for name, _, _, calls in TRANSCRIPTS if calls} | {"hermes"} == set(TOOLS)
+
+
+@pytest.mark.parametrize(("name", "text", "content", "calls"), TRANSCRIPTS, ids=NAMES)
+def test_calls_are_shown_when_their_block_is_whole(name, text, content, calls):
+    """Nothing waits for the end of the text, but where the closing mark is the model's end token."""
+    if text.endswith(PARIS) and name == "openai":
+        return
+    assert len(TOOLS[name]().push(text)[1]) == len(calls)
+
+
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize(
+    "body", ["[" * 100_000, "{" * 100_000, '{"a":' * 20_000, "f(" * 50_000, "-" * 100_000]
+)
+def test_deep_nesting_is_content_not_a_crash(name, body):
+    block = FAMILIES[name].blocks[0]
+    text = block.open + body + block.close
+    assert parse(name, [text]) == (text, [])
+
+
+@pytest.mark.parametrize("name", TOOLS)
+def test_long_texts_in_single_characters_take_linear_time(name):
+    block = FAMILIES[name].blocks[0]
+    for text in ("x" * 10_000, block.open + '{"a": "' + "x" * 10_000, block.open + "{" + " " * 10_000):
+        parser = TOOLS[name]()
+        began = time.process_time()
+        for char in text:
+            parser.push(char)
+        parser.push("", final=True)
+        assert time.process_time() - began < 0.5  # 0.02 here; quadratic time would be many seconds
+
+
+@pytest.mark.parametrize("name", TOOLS)
+@pytest.mark.parametrize(
+    "body",
+    [
+        " " * 20_000,
+        "f" * 20_000,
+        "f" + " " * 20_000,
+        "f>" + "<parameter=" * 2_000,
+        "f<arg_key></arg_key>" * 1_000,
+    ],
+)
+def test_no_block_is_slow_to_read(name, body):
+    for block in FAMILIES[name].blocks:
+        began = time.process_time()
+        TOOLS[name]().push(block.open + body + "\n" + block.close, final=True)
+        assert time.process_time() - began < 0.5
+
+
+def test_reasoning_and_calls_of_gpt_oss_together():
+    text = (
+        "<|channel|>analysis<|message|>Two.<|end|><|start|>assistant<|channel|>commentary<|message|>Look.<|end|>"
+        f"<|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{PARIS}"
+    )
+    for at in range(len(text) + 1):
+        thinks, finds = REASONING["openai_gptoss"](""), TOOLS["openai"]()
+        halves = [thinks.push(text[:at]), thinks.push(text[at:], final=True)]
+        shown = [finds.push(halves[0][1]), finds.push(halves[1][1], final=True)]
+        assert "".join(reasoning for reasoning, _ in halves) == "Two."
+        assert "".join(content for content, _ in shown) == "Look."
+        assert [(call.name, json.loads(call.arguments)) for _, calls in shown for call in calls] == [WEATHER]
+
+
+def test_kimi_s_calls_keep_their_ids():
+    text = SECTION.format(KIMI.format("get_time:7", "{}"))
+    assert [call.id for call in calls_of("kimi_k2", text)] == ["functions.get_time:7"]
+
+
+def test_mistral_s_ids_are_nine_letters_and_digits():
+    (call,) = calls_of("mistral", "[TOOL_CALLS]f[ARGS]{}")
+    assert len(call.id) == 9
+    assert call.id.isalnum()
+    (call,) = calls_of("mistral", "[TOOL_CALLS]f[CALL_ID]abcdefghi[ARGS]{}")
+    assert call.id == "abcdefghi"
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "1e999"])
+def test_numbers_that_json_cannot_hold_make_no_call(number):
+    text = f'<tool_call>{{"name": "f", "arguments": {{"a": [{number}]}}}}</tool_call>'
+    assert parse("hermes", [text]) == (text, [])
+
+
+TYPED = [
+    {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "parameters": {"properties": {"s": {"type": "string"}, "n": {"type": "integer"}}},
+        },
+    }
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "qwen3_coder",
+            "<function=f><parameter=s>1</parameter><parameter=n>1</parameter><parameter=u>[1]</parameter></function>",
+        ),
+        (
+            "glm45",
+            "<tool_call>f<arg_key>s</arg_key><arg_value>1</arg_value><arg_key>n</arg_key><arg_value>1</arg_value>"
+            "<arg_key>u</arg_key><arg_value>[1]</arg_value></tool_call>",
+        ),
+        (
+            "minimax_m2",
+            '<invoke name="f"><parameter name="s">1</parameter><parameter name="n">1</parameter>'
+            '<parameter name="u">[1]</parameter></invoke>',
+        ),
+        (
+            "functiongemma",
+            "<start_function_call>call:f{s:<escape>1<escape>,n:<escape>1<escape>,u:[1]}<end_function_call>",
+        ),
+    ],
+)
+def test_values_have_the_types_that_were_declared(name, text):
+    assert parse(name, [text], TYPED) == ("", [("f", {"s": "1", "n": 1, "u": [1]})])
