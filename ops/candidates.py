@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-Values = NDArray[np.float32]
-Index = NDArray[np.int64]
+from ops.contract import Floats, Index
+
+Values = Floats
 
 PART_VALUES = 2**17
 """Values worked on at once (512 KiB of float32): more leaves the cache, fewer waste calls on small rows."""

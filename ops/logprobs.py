@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.candidates import Index, Values, at_least, floors, parts
-from ops.contract import Logprobs
+from ops.candidates import Values, at_least, floors, parts
+from ops.contract import Index, Logprobs
 
 
 def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logprobs:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-Logits = NDArray[np.float32]
-Index = NDArray[np.int64]
+from ops.contract import Floats, Index
+
+Logits = Floats
 
 
 def flat_view(logits: Logits) -> Logits:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.masking import Index, Logits, flat_view
+from ops.contract import Index
+from ops.masking import Logits, flat_view
 
 
 def penalise_repetition(logits: Logits, rows: Index, ids: Index, penalty: NDArray[np.float32]) -> None:

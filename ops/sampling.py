@@ -16,7 +16,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.candidates import Index, Values, at_least, floors, parts
+from ops.candidates import Values, at_least, floors, parts
+from ops.contract import Index
 from ops.random import uniforms
 
 HALF_STEP = 2.0**-25

@@ -28,9 +28,7 @@ def copy_blocks(device: Device, pools: Sequence[Array], pairs: Pairs) -> None:
     move_blocks(device, pools, pools, pairs)
 
 
-def swap_out(
-    device: Device, pools: Sequence[Array], host_pools: Sequence[NDArray[Any]], pairs: Pairs
-) -> None:
+def swap_out(device: Device, pools: Sequence[Array], host_pools: HostPools, pairs: Pairs) -> None:
     """Start copies to pinned memory; pairs: int32[k, 2], (block, host block)."""
     move_blocks(device, pools, host_pools, pairs)
 
@@ -53,10 +51,6 @@ def move_blocks(device: Device, sources: Sequence[Array], targets: Sequence[Arra
     packed = pack([*addresses, np.array(sizes, np.int64), np.ascontiguousarray(pairs, np.int32)])
     sent = packed.layout.split(device.upload(packed.bytes))
     device.launch("move_blocks", len(sources) * len(pairs), THREADS, *sent, np.int32(len(pairs)))
-
-
-def _addresses(device: Device, pools: Sequence[Array]) -> NDArray[np.uint64]:
-    return np.array([device.pointer(pool) for pool in pools], np.uint64)
 
 
 def _block_bytes(source: Array, target: Array) -> int:

@@ -27,23 +27,27 @@ class ParseReply(Node):
             call.request.skip_special_tokens = False
         return text.through(lambda choice: ReplyParser(self.reasoning_parser(call), self.tool_parser(call)))
 
-    def _reads_special_tokens(self, call: Call) -> bool:
-        """Whether the marks looked for may be special tokens; text is made when the first token comes."""
-        if self.tool_parser(call) is not None:
-            return True
-        return self.config.reasoning in IN_SPECIAL_TOKENS and self.reasoning_parser(call) is not None
-
     def reasoning_parser(self, call: Call) -> ReasoningParser | None:
-        """None for raw prompts: there the text is the reply."""
-        request = call.request
-        wanted = self.config.reasoning and request.messages is not None and request.parse_reasoning
-        return REASONING[self.config.reasoning](call.prompt_text) if wanted else None
+        """None where reasoning is not looked for."""
+        return REASONING[self.config.reasoning](call.prompt_text) if self._reasons(call) else None
 
     def tool_parser(self, call: Call) -> ToolParser | None:
-        """None unless the request declared tools that may be called."""
+        """None where calls are not looked for."""
+        return TOOLS[self.config.tools](call.request.tools) if self._calls_tools(call) else None
+
+    def _reasons(self, call: Call) -> bool:
+        """Not for raw prompts: there the text is the reply."""
         request = call.request
-        wanted = self.config.tools and request.tools and request.parse_tools
-        return TOOLS[self.config.tools](request.tools) if wanted else None
+        return bool(self.config.reasoning and request.messages is not None and request.parse_reasoning)
+
+    def _calls_tools(self, call: Call) -> bool:
+        """Only where the request declared tools that may be called."""
+        return bool(self.config.tools and call.request.tools and call.request.parse_tools)
+
+    def _reads_special_tokens(self, call: Call) -> bool:
+        """Whether the marks looked for may be special tokens; text is made when the first token comes."""
+        in_reasoning = self._reasons(call) and self.config.reasoning in IN_SPECIAL_TOKENS
+        return in_reasoning or self._calls_tools(call)
 
 
 class ReplyParser:
