@@ -13,8 +13,9 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.backends.onnx.decoder import Decoder
-from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS, SIDES, AttentionLayer
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, SIDES, AttentionLayer
 from pipelines.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.backends.onnxruntime.writing import Writer, declare_step, feed_rows
 
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 NO_WINDOW = -1
@@ -35,9 +36,9 @@ def lower_for_cpu(decoder: Decoder, block_tokens: int) -> ir.Model:
     """
     model = decoder.model.clone()
     graph = model.graph
-    writer, inputs = _Writer(graph), _declare_inputs(graph)
+    writer, inputs = Writer(graph), declare_step(graph)
     first = graph[0]
-    _feed_rows(writer, inputs)
+    feed_rows(writer, inputs)
     places = _find_places(writer, inputs, block_tokens)
     masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
     writer.insert_before(first)
@@ -50,30 +51,6 @@ def lower_for_cpu(decoder: Decoder, block_tokens: int) -> ir.Model:
 
 
 # The graph's borders
-
-
-def _declare_inputs(graph: ir.Graph) -> dict[str, ir.Value]:
-    """The step's own inputs by name; ids and positions stand beside the form's, see `_feed_rows`."""
-    shapes: dict[str, list[str | int]] = {
-        CUMULATIVE: ["num_seqs_plus_1"],
-        PAST: ["num_seqs"],
-        TABLE: ["num_seqs", "columns"],
-        SLOTS: ["num_tokens"],
-    }
-    made = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in shapes.items()}
-    graph.inputs.extend(made.values())
-    return made | {value.name or "": value for value in graph.inputs if value.name not in made}
-
-
-def _feed_rows(writer: _Writer, inputs: dict[str, ir.Value]) -> None:
-    """Ids and positions come as [T]; the form reads them as the one row of [1, T]."""
-    for name in (INPUT_IDS, POSITION_IDS):
-        row = inputs[name]
-        inputs[name] = ir.val(name, ir.DataType.INT64, ["num_tokens"])
-        made = writer.op("Unsqueeze", inputs[name], writer.ints(0))
-        made.name, made.type, made.shape = f"{name}.row", row.type, row.shape
-        row.replace_all_uses_with(made)
-        writer.graph.inputs[writer.graph.inputs.index(row)] = inputs[name]
 
 
 @dataclass(frozen=True)
@@ -116,7 +93,7 @@ class _Places:
     keys: ir.Value  # int64[K], positions
 
 
-def _find_places(writer: _Writer, inputs: dict[str, ir.Value], block_tokens: int) -> _Places:
+def _find_places(writer: Writer, inputs: dict[str, ir.Value], block_tokens: int) -> _Places:
     op, ints, number = writer.op, writer.ints, writer.number
     starts, past = (op("Cast", inputs[name], to=ir.DataType.INT64) for name in (CUMULATIVE, PAST))
     begins, ends = op("Slice", starts, ints(0), ints(-1)), op("Slice", starts, ints(1), ints(FARTHEST))
@@ -140,7 +117,7 @@ def _find_places(writer: _Writer, inputs: dict[str, ir.Value], block_tokens: int
     )
 
 
-def _cells(writer: _Writer, slots: ir.Value, block_tokens: int) -> ir.Value:
+def _cells(writer: Writer, slots: ir.Value, block_tokens: int) -> ir.Value:
     """(block, offset) of each slot.  Slot -1 is block -1, which ScatterND counts from the end: the last."""
     op = writer.op
     slots = op("Unsqueeze", op("Cast", slots, to=ir.DataType.INT64), writer.ints(1))
@@ -157,7 +134,7 @@ def _window(layer: AttentionLayer) -> int:
     return layer.window if layer.window > 0 else NO_WINDOW
 
 
-def _mask(writer: _Writer, places: _Places, window: int) -> ir.Value:
+def _mask(writer: Writer, places: _Places, window: int) -> ir.Value:
     """bool[B, 1, S, K]: a query sees itself and what stands before it, `window` tokens in all."""
     op = writer.op
     seen = op("LessOrEqual", places.keys, places.queries)
@@ -171,7 +148,7 @@ def _mask(writer: _Writer, places: _Places, window: int) -> ir.Value:
 
 
 def _replace(
-    writer: _Writer,
+    writer: Writer,
     node: ir.Node,
     layer: AttentionLayer,
     caches: list[_Cache],
@@ -194,16 +171,10 @@ def _replace(
     attended = op("Attention", padded, keys, values, mask, **settings)
     flat = op("Gather", op("Reshape", attended, writer.ints(-1, heads * size)), places.packed)
     result = op("Transpose", op("Reshape", flat, writer.ints(1, -1, heads, size)), perm=[0, 2, 1, 3])
-    writer.insert_before(node)
-    old = node.outputs[0]
-    result.type, result.shape = old.type, old.shape
-    old.replace_all_uses_with(result)
-    writer.graph.remove(node, safe=True)
+    writer.replace(node, result)
 
 
-def _store(
-    writer: _Writer, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places
-) -> ir.Value:
+def _store(writer: Writer, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places) -> ir.Value:
     """The cache with the new rows in it.
 
     ScatterND stands straight between the graph's input and its output, with a pair of indices for each row:
@@ -213,51 +184,7 @@ def _store(
     return writer.op("ScatterND", cache.before, places.cells, rows, output=cache.after)
 
 
-def _gather(writer: _Writer, cache: ir.Value, layer: AttentionLayer, places: _Places) -> ir.Value:
+def _gather(writer: Writer, cache: ir.Value, layer: AttentionLayer, places: _Places) -> ir.Value:
     """Each sequence's part of the cache: [B, K, num_kv_heads * head_size]."""
     shape = writer.op("Concat", places.gathered, writer.ints(layer.num_kv_heads * layer.head_size), axis=0)
     return writer.op("Reshape", writer.op("Gather", cache, places.table), shape)
-
-
-class _Writer:
-    """Nodes in the order they were asked for, until they are put into the graph; each constant once."""
-
-    def __init__(self, graph: ir.Graph) -> None:
-        self.graph = graph
-        self._nodes: list[ir.Node] = []
-        self._constants: dict[str, ir.Value] = {}
-
-    def op(
-        self,
-        op_type: str,
-        *inputs: ir.Value | None,
-        output: ir.Value | None = None,
-        **attributes: int | float | list[int],
-    ) -> ir.Value:
-        node = ir.node(op_type, inputs, attributes, outputs=None if output is None else [output])
-        self._nodes.append(node)
-        return node.outputs[0]
-
-    def count_to(self, end: ir.Value) -> ir.Value:
-        """0, 1, … below the scalar `end`."""
-        return self.op("Range", self.number(0), end, self.number(1))
-
-    def ints(self, *numbers: int) -> ir.Value:
-        """int64[len(numbers)]."""
-        return self._constant("braid.ints." + "_".join(map(str, numbers)), np.array(numbers, np.int64))
-
-    def number(self, number: int) -> ir.Value:
-        """A scalar int64."""
-        return self._constant(f"braid.number.{number}", np.array(number, np.int64))
-
-    def _constant(self, name: str, array: np.ndarray) -> ir.Value:
-        if name not in self._constants:
-            tensor = ir.tensor(array, name=name)
-            value = ir.val(name, tensor.dtype, list(tensor.shape), const_value=tensor)
-            self.graph.register_initializer(value)
-            self._constants[name] = value
-        return self._constants[name]
-
-    def insert_before(self, node: ir.Node) -> None:
-        self.graph.insert_before(node, self._nodes)
-        self._nodes = []

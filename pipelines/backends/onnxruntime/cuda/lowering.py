@@ -7,7 +7,7 @@ and types; knows nothing of sessions, memory or steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeGuard
+from typing import TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -15,9 +15,10 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pipelines.backends.errors import ModelError
 from pipelines.backends.onnx.decoder import Decoder
-from pipelines.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, POSITION_IDS, SIDES, AttentionLayer
+from pipelines.backends.onnx.form import ATTENTION, DOMAIN, SIDES, AttentionLayer
 from pipelines.backends.onnxruntime.cuda.lowered import ELEMENTS, QUANTIZED_RANGE, Lowered
 from pipelines.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
+from pipelines.backends.onnxruntime.writing import Writer, declare_step, feed_rows
 
 CONTRIB = "com.microsoft"
 NUM_INPUTS = 17
@@ -126,8 +127,8 @@ class _Lowering:
         self.casts = decoder.element_type == "f32"
         computes = "bf16" if cache == "bf16" else decoder.element_type
         self.model_type = MODEL_TYPES[computes]
+        self.writer = Writer(graph)
         self.inputs: dict[str, ir.Value] = {}
-        self.nodes: list[ir.Node] = []
 
     def run(self) -> None:
         self._declare_inputs()
@@ -140,57 +141,37 @@ class _Lowering:
     # Inputs
 
     def _declare_inputs(self) -> None:
-        """The step's inputs; tokens come as one row, and the form wants a batch of one."""
-        for name in (INPUT_IDS, POSITION_IDS):
-            old = next(value for value in self.graph.inputs if value.name == name)
-            self._unsqueeze(old, self._input(name, ir.DataType.INT64, ["num_tokens"]))
-        self._input(CUMULATIVE, ir.DataType.INT32, ["batch_plus_1"])
-        self._input(PAST, ir.DataType.INT32, ["batch"])
-        self._input(TABLE, ir.DataType.INT32, ["batch", "columns"])
-        self._input(SLOTS, ir.DataType.INT32, ["num_tokens"])
+        self.inputs = declare_step(self.graph)
+        feed_rows(self.writer, self.inputs)
+        self.writer.insert_before(self.graph[0])
         self._input(METADATA, ir.DataType.INT32, [3])
         for number, layer in sorted(self.layers.items()):
             shape: list[str | int] = ["num_blocks", self.block_tokens, layer.num_kv_heads, layer.head_size]
             for kind in SIDES:
                 self._input(f"{kind}_cache.{number}", CACHE_TYPES[self.cache], shape)
 
-    def _input(self, name: str, dtype: ir.DataType, shape: Sequence[str | int]) -> ir.Value:
-        value = ir.val(name, dtype, ir.Shape(shape))
-        self.inputs[name] = value
-        self.graph.inputs.append(value)
-        return value
-
-    def _unsqueeze(self, old: ir.Value, new: ir.Value) -> None:
-        """`old[1, T]` was an input; now it is made from the input `new[T]` of the same name."""
-        row = ir.node("Unsqueeze", [new, self._constant("row_axis", [0])])
-        (made,) = row.outputs
-        made.name, made.type, made.shape = f"{old.name}_row", old.type, old.shape
-        old.replace_all_uses_with(made)
-        self.graph.inputs.remove(old)
-        self.graph.insert_before(self.graph[0], row)
+    def _input(self, name: str, dtype: ir.DataType, shape: Sequence[str | int]) -> None:
+        self.inputs[name] = ir.val(name, dtype, ir.Shape(shape))
+        self.graph.inputs.append(self.inputs[name])
 
     # Attention
 
     def _replace(self, node: ir.Node) -> None:
         layer = self.layers[node.attributes["layer"].as_int()]
-        self.nodes = []
         counts = (layer.num_heads, layer.num_kv_heads, layer.num_kv_heads)
         flat = [
             self._flatten(value, heads, layer.head_size)
             for value, heads in zip(node.inputs, counts, strict=True)
         ]
         attended = self._attention(layer, flat)
-        result = self._unflatten(attended, layer)
-        old = node.outputs[0]
-        result.name, result.type, result.shape = old.name, old.type, old.shape
-        ir.convenience.replace_nodes_and_values(self.graph, node, [node], self.nodes, [old], [result])
+        self.writer.replace(node, self._unflatten(attended, layer))
 
     def _flatten(self, value: ir.Value | None, heads: int, size: int) -> ir.Value:
         """[1, heads, T, size] → [T, heads * size], in the type attention computes in."""
         assert value is not None, "the form's attention has three inputs"
         rows = self._by_token(value, heads, size)
-        rows = self._op("Reshape", [rows, self._constant("flat", [-1, heads * size])])
-        return self._op("Cast", [rows], to=self.model_type) if self.casts else rows
+        rows = self.writer.op("Reshape", rows, self.writer.ints(-1, heads * size))
+        return self.writer.op("Cast", rows, to=self.model_type) if self.casts else rows
 
     def _by_token(self, value: ir.Value, heads: int, size: int) -> ir.Value:
         """The same numbers token by token, [1, T, heads, size] or [1, T, heads * size].
@@ -203,18 +184,18 @@ class _Lowering:
         if rows is not None:
             return rows
         if _is(turning, "RotaryEmbedding") and (rows := _untransposed(turning.inputs[0])) is not None:
-            flat = self._op("Reshape", [rows, self._constant("row", [1, -1, heads * size])])
+            flat = self.writer.op("Reshape", rows, self.writer.ints(1, -1, heads * size))
             attributes = {name: one.value for name, one in turning.attributes.items()}
             inputs = [flat, *turning.inputs[1:]]
-            return self._op("RotaryEmbedding", inputs, **attributes | {"num_heads": heads})
-        return self._op("Transpose", [value], perm=BY_HEAD)
+            return self.writer.op("RotaryEmbedding", *inputs, **attributes | {"num_heads": heads})
+        return self.writer.op("Transpose", value, perm=BY_HEAD)
 
     def _unflatten(self, rows: ir.Value, layer: AttentionLayer) -> ir.Value:
         if self.casts:
-            rows = self._op("Cast", [rows], to=ir.DataType.FLOAT)
+            rows = self.writer.op("Cast", rows, to=ir.DataType.FLOAT)
         shape = [1, -1, layer.num_heads, layer.head_size]
-        rows = self._op("Reshape", [rows, self._constant("heads", shape)])
-        return self._op("Transpose", [rows], perm=BY_HEAD)
+        rows = self.writer.op("Reshape", rows, self.writer.ints(*shape))
+        return self.writer.op("Transpose", rows, perm=BY_HEAD)
 
     def _attention(self, layer: AttentionLayer, flat: list[ir.Value]) -> ir.Value:
         """The node, its inputs at the schema's positions.
@@ -228,7 +209,7 @@ class _Lowering:
         inputs: list[ir.Value | None] = [*flat, *caches, *step, None, None, self.inputs[SLOTS]]
         inputs += [None, None, None, *self._scales(layer), self.inputs[METADATA]]
         assert len(inputs) == NUM_INPUTS
-        return self._op("PagedAttention", inputs, domain=CONTRIB, **self._attributes(layer))
+        return self.writer.op("PagedAttention", *inputs, domain=CONTRIB, **self._attributes(layer))
 
     def _attributes(self, layer: AttentionLayer) -> dict[str, int | float | str]:
         """`scale` multiplies before `softcap` in both.  `local_window_size` is the form's window unchanged.
@@ -257,37 +238,11 @@ class _Lowering:
             return [None, None]
         pairs = (("key", layer.key_absmax), ("value", layer.value_absmax))
         return [
-            self._scale(f"{kind}_scale.{layer.layer}", quantization_scale(self.cache, absmax))
-            for kind, absmax in pairs
+            self.writer.constant(f"{kind}_scale.{layer.layer}", self._scale(absmax)) for kind, absmax in pairs
         ]
 
-    # Pieces
-
-    def _op(
-        self,
-        op_type: str,
-        inputs: Sequence[ir.Value | None],
-        domain: str = "",
-        **attributes: Any,
-    ) -> ir.Value:
-        node = ir.node(op_type, inputs, attributes, domain=domain)
-        self.nodes.append(node)
-        return node.outputs[0]
-
-    def _constant(self, name: str, numbers: list[int]) -> ir.Value:
-        """int64[len(numbers)], one initializer however often it is asked for."""
-        name = f"braid.{name}." + "_".join(str(number) for number in numbers)
-        return self._initializer(name, np.array(numbers, np.int64))
-
-    def _scale(self, name: str, scale: float) -> ir.Value:
-        return self._initializer(name, np.array([scale], np.float32))
-
-    def _initializer(self, name: str, array: np.ndarray) -> ir.Value:
-        if name not in self.graph.initializers:
-            tensor = ir.tensor(array, name=name)
-            value = ir.val(name, tensor.dtype, ir.Shape(array.shape), const_value=tensor)
-            self.graph.register_initializer(value)
-        return self.graph.initializers[name]
+    def _scale(self, absmax: float | None) -> np.ndarray:
+        return np.array([quantization_scale(self.cache, absmax)], np.float32)
 
 
 def quantization_scale(cache: str, absmax: float | None) -> float:
@@ -318,7 +273,7 @@ def _check_calibrated(layers: Iterable[AttentionLayer]) -> None:
     if not all(layer.key_absmax and layer.value_absmax for layer in layers):
         raise ModelError(
             "kv_cache i8: this export does not say how large its keys and values get; export it with "
-            "braid export HF_FOLDER --format onnx --calibrate TEXT_FILE, or take kv_cache f8."
+            "braid export HF_FOLDER --format onnx, which calibrates them, or take kv_cache f8."
         )
 
 
