@@ -9,9 +9,23 @@ from graphs.graph import TaskContract
 from pipelines.values import Later, Prompt, ReplyUpdate, Stream, Tensors, TextUpdate
 
 
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What the text of a reply must be, as the client said it.
+
+    `kind` is "json" (any object), "json_schema", "regex", "choice", "grammar" or "structural_tag"; `value` is
+    what belongs to it; `where` names its field in the request, for errors.
+    """
+
+    kind: str
+    value: Any
+    where: str
+    options: dict[str, Any] = field(default_factory=dict)
+
+
 @dataclass(slots=True)
 class Generation:
-    """One request for text: a conversation or raw prompts, exactly one of the two.
+    """One request for text: a conversation, raw prompts, or a conversation's prompt in token ids.
 
     `sampling` holds only what the client set, by the names of `SamplingParams`; what it left out comes
     from the model's generation_config.json, then from the neutral value.
@@ -33,6 +47,12 @@ class Generation:
     add_generation_prompt: bool = True
     continue_final_message: bool = False
     template_kwargs: dict[str, Any] = field(default_factory=dict)
+    chat_template: str | None = None  # instead of the model's own
+    truncate_prompt_tokens: int | None = None  # most tokens of a prompt that are kept; -1: what the model can
+    truncate_left: bool = True  # which end of a longer prompt is cut off
+    constraint: Constraint | None = None
+    tool_choice: str | None = None  # None: as the model likes; "required", or the name of the only tool
+    thinking_budget: int | None = None  # most tokens of reasoning
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from numpy.typing import NDArray
 
@@ -44,6 +44,15 @@ class Tensors(dict[str, NDArray[Any]]):
     """Arrays by name, as a tensor model takes and gives them: numbers and truth values, no text."""
 
 
+class Alternative(NamedTuple):
+    """A token that might have stood there."""
+
+    token: str
+    bytes: bytes
+    logprob: float
+    token_id: int = -1
+
+
 @dataclass(frozen=True, slots=True)
 class TextLogprob:
     """One token of the output as text, with its log-probability and its alternatives, best first."""
@@ -52,7 +61,8 @@ class TextLogprob:
     bytes: bytes
     token_id: int
     logprob: float
-    alternatives: list[tuple[str, bytes, float]]
+    alternatives: list[Alternative]
+    rank: int = 1  # 1 for the likeliest token
 
 
 @dataclass(slots=True)
@@ -60,7 +70,9 @@ class TextUpdate:
     """A piece of one choice's text.  `finish` is set on the last piece only.
 
     `num_tokens` output tokens stand behind this piece, the end token counted; `stop_reason` is the stop
-    string or stop token id that ended the choice, None for the model's own end.
+    string or stop token id that ended the choice, None for the model's own end.  `token_ids` are those
+    tokens; `prompt_logprobs`, when asked for, come with the first piece: one entry per prompt token but the
+    first.
     """
 
     text: str
@@ -69,30 +81,41 @@ class TextUpdate:
     finish: str | None = None
     stop_reason: str | int | None = None
     num_cached: int = 0
+    token_ids: list[int] = field(default_factory=list)
+    prompt_logprobs: list[TextLogprob] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One call that the model made: `arguments` is JSON text, as generated."""
+class CallPiece:
+    """A piece of one call that the model makes: `arguments` of all its pieces, joined, are its JSON text.
+
+    The first piece of call `index` has `id` and `name`, later ones have neither.
+    """
 
     index: int
-    id: str
-    name: str
-    arguments: str
+    arguments: str = ""
+    id: str | None = None
+    name: str | None = None
 
 
 @dataclass(slots=True)
 class ReplyUpdate:
-    """A piece of one choice's reply, split into reasoning, content and tool calls."""
+    """A piece of one choice's reply, split into reasoning, content and tool calls.
+
+    `num_reasoning` of the `num_tokens` tokens are reasoning, None where nobody looks for reasoning.
+    """
 
     content: str
     reasoning: str
-    tool_calls: list[ToolCall]
+    tool_calls: list[CallPiece]
     num_tokens: int
     logprobs: list[TextLogprob]
     finish: str | None = None
     stop_reason: str | int | None = None
     num_cached: int = 0
+    token_ids: list[int] = field(default_factory=list)
+    prompt_logprobs: list[TextLogprob] | None = None
+    num_reasoning: int | None = None
 
 
 class Machine(Protocol[In, Out]):
@@ -146,6 +169,8 @@ class Later(Generic[T]):
 
 
 __all__ = [
+    "Alternative",
+    "CallPiece",
     "Later",
     "Machine",
     "Prompt",
@@ -157,5 +182,4 @@ __all__ = [
     "TokenLogprobs",
     "TokenUpdate",
     "Tokens",
-    "ToolCall",
 ]

@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "pipelines.wire.messages": {"pipelines.engine.feed", "pipelines.sampling"},
     "pipelines.values": {"pipelines.engine.feed", "pipelines.wire.messages"},
     "pipelines.tasks": {"graphs", "pipelines.values"},
+    "pipelines.guides": {"pipelines.errors", "pipelines.guides", "pipelines.sampling", "pipelines.tasks"},
     "pipelines.parsers": {"pipelines.parsers", "pipelines.values"},
     "pipelines.engine": {
         "ops",

@@ -14,7 +14,7 @@ from tokenizers.decoders import DecodeStream
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.tokenizer import open_tokenizer
-from pipelines.values import Stream, TextLogprob, TextUpdate, TokenLogprobs, TokenUpdate
+from pipelines.values import Alternative, Stream, TextLogprob, TextUpdate, TokenLogprobs, TokenUpdate
 
 if TYPE_CHECKING:
     from pipelines.build import Resources
@@ -125,7 +125,13 @@ class Detokenizer:
             if stop is not None:
                 break
         pairs = zip(update.token_ids[:count], update.logprobs, strict=False)
-        out = TextUpdate(shown, count, [self._logprob(*pair) for pair in pairs], num_cached=update.num_cached)
+        out = TextUpdate(
+            shown,
+            count,
+            [self._logprob(*pair) for pair in pairs],
+            num_cached=update.num_cached,
+            token_ids=update.token_ids[:count],
+        )
         if stop is not None:
             out.finish, out.stop_reason = "stop", stop
         elif update.finish is not None:
@@ -149,10 +155,10 @@ class Detokenizer:
     def _logprob(self, token_id: int, logprobs: TokenLogprobs) -> TextLogprob:
         text, raw = self.decoder.token_text(token_id)
         top = [
-            (*self.decoder.token_text(top_id), value)
+            Alternative(*self.decoder.token_text(top_id), value, top_id)
             for top_id, value in zip(logprobs.top_ids, logprobs.top_logprobs, strict=True)
         ]
-        return TextLogprob(text, raw, token_id, logprobs.logprob, top)
+        return TextLogprob(text, raw, token_id, logprobs.logprob, top, logprobs.rank)
 
 
 @lru_cache(maxsize=65536)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from graphs.node import Node, NodeConfig
 from pipelines.parsers import IN_SPECIAL_TOKENS, REASONING, TOOLS, ReasoningParser, ToolParser
-from pipelines.values import ReplyUpdate, Stream, TextUpdate, ToolCall
+from pipelines.values import CallPiece, ReplyUpdate, Stream, TextUpdate
 
 if TYPE_CHECKING:
     from pipelines.pipeline import Call
@@ -61,7 +61,7 @@ class ReplyParser:
     def push(self, update: TextUpdate) -> ReplyUpdate:
         final = update.finish is not None
         reasoning, content = "", update.text
-        calls: list[ToolCall] = []
+        calls: list[CallPiece] = []
         if self.reasoning is not None:
             reasoning, content = self.reasoning.push(content, final=final)
         if self.tools is not None:
@@ -76,4 +76,6 @@ class ReplyParser:
             finish="tool_calls" if update.finish == "stop" and self.num_calls else update.finish,
             stop_reason=update.stop_reason,
             num_cached=update.num_cached,
+            token_ids=update.token_ids,
+            prompt_logprobs=update.prompt_logprobs,
         )

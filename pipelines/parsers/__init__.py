@@ -15,7 +15,7 @@ from pipelines.parsers.reasoning.harmony import Harmony
 from pipelines.parsers.reasoning.think import Think
 from pipelines.parsers.tools import families as tools
 from pipelines.parsers.tools.calls import CallFinder
-from pipelines.values import ToolCall
+from pipelines.values import CallPiece
 
 
 class ReasoningParser(Protocol):
@@ -24,7 +24,7 @@ class ReasoningParser(Protocol):
 
 
 class ToolParser(Protocol):
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCall]]:
+    def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
         """(content, tool calls) that this piece settles; with `final`, nothing stays held back."""
 
 

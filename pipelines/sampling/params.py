@@ -11,6 +11,45 @@ from pipelines.errors import RequestError
 
 
 @dataclass(slots=True)
+class Beams:
+    """Beam search over `width` sequences instead of sampling; nothing of it is seen before its end."""
+
+    width: int
+    length_penalty: float = 1.0  # scores are divided by length ** length_penalty
+    early_stopping: bool = False  # stop with `width` finished beams; else when no open one can still win
+
+
+@dataclass(slots=True)
+class RepetitionDetection:
+    """End a sequence whose output ends with one pattern `min_count` times in a row."""
+
+    max_pattern_size: int
+    min_count: int
+    min_pattern_size: int = 1
+
+
+@dataclass(slots=True)
+class Thinking:
+    """Reasoning before the answer: where it begins and ends, and how long it may be.
+
+    `opened` says that the output begins inside it; otherwise the model may open it with `start`.
+    """
+
+    start: str
+    end: str
+    opened: bool = False
+    budget: int | None = None  # tokens between the marks; None: no limit
+
+
+@dataclass(slots=True)
+class GuideSpec:
+    """What an output may be.  The engine host makes a `Guide` of it, through the graph's grammar node."""
+
+    grammar: str | None = None  # in llguidance's own words; None: anything
+    thinking: Thinking | None = None  # the grammar holds only after it
+
+
+@dataclass(slots=True)
 class SamplingParams:
     """Per-request sampling parameters; each default is the neutral value, which costs nothing.
 
@@ -35,6 +74,14 @@ class SamplingParams:
     ignore_eos: bool = False
     seed: int = 0  # 64 bits; drawn at random by the worker when the request names none
     logprobs: int | None = None  # None: none; k: the chosen token's and the k likeliest alternatives'
+    prompt_logprobs: int | None = None  # the same of every prompt token but the first
+    logprob_token_ids: list[int] = field(default_factory=list)  # the alternatives instead of the likeliest
+    temp_scaled_logprobs: bool = False  # of the logits after temperature
+    top_p_normalized_logprobs: bool = False  # of the tokens that top_p leaves, renormalised
+    repetition_detection: RepetitionDetection | None = None
+    beams: Beams | None = None
+    guide: GuideSpec | None = None
+    priority: int = 0  # the smaller, the sooner it is admitted; equal ones in the order of arrival
 
 
 def check_ids(params: SamplingParams, vocab_size: int) -> None:

@@ -54,6 +54,8 @@ class TokenUpdate(msgspec.Struct, array_like=True):
 
     `finish` is None while the choice goes on, then "stop", "length", "abort" or "error".  With "error",
     `error` is written for the client; `error_status` and `error_field` are those of its `BraidError`.
+    `prompt_logprobs` come with the first update of a choice that asked for them: one per prompt token but
+    the first.
     """
 
     request_id: int
@@ -66,6 +68,7 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     num_cached: int = 0
     error_status: int = 500
     error_field: str | None = None
+    prompt_logprobs: list[TokenLogprobs] = []
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):

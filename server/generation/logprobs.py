@@ -17,7 +17,7 @@ def chat_logprobs(entries: list[TextLogprob]) -> ChatLogprobs:
             bytes=list(entry.bytes),
             top_logprobs=[
                 TokenLogprob(token=token, logprob=max(logprob, FLOOR), bytes=list(raw))
-                for token, raw, logprob in entry.alternatives
+                for token, raw, logprob, _ in entry.alternatives
             ],
         )
         for entry in entries
@@ -45,7 +45,7 @@ def completion_logprobs(entries: list[TextLogprob], offset: int = 0) -> Completi
 def _alternatives(entry: TextLogprob) -> dict[str, float]:
     """Token → log-probability, best first; of tokens with the same text the likeliest counts."""
     found: dict[str, float] = {}
-    for token, _, logprob in entry.alternatives:
+    for token, _, logprob, _ in entry.alternatives:
         found.setdefault(token, max(logprob, FLOOR))
     found.setdefault(entry.token, max(entry.logprob, FLOOR))
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from pipelines.values import ReplyUpdate, TextLogprob, TextUpdate, ToolCall
+from pipelines.values import CallPiece, ReplyUpdate, TextLogprob, TextUpdate
 from server.generation.counting import Tally
 from server.generation.logprobs import chat_logprobs, completion_logprobs
 from server.generation.schema import (
@@ -34,7 +34,7 @@ class Head:
     continuous_usage: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
 
-    def calls(self, update: ReplyUpdate) -> list[ToolCall]:
+    def calls(self, update: ReplyUpdate) -> list[CallPiece]:
         """The calls of a piece that the client sees: only the first of a reply unless it takes several."""
         return [call for call in update.tool_calls if self.parallel_calls or call.index == 0]
 
@@ -45,7 +45,7 @@ class Gathered:
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
-    calls: list[ToolCall] = field(default_factory=list)
+    calls: list[CallPiece] = field(default_factory=list)
     logprobs: list[TextLogprob] = field(default_factory=list)
     finish: str = "abort"
     stop_reason: str | int | None = None
@@ -65,7 +65,7 @@ def text_of(update: ReplyUpdate | TextUpdate) -> str:
     return update.text if isinstance(update, TextUpdate) else update.content
 
 
-def tool_call(call: ToolCall) -> ToolCallReply:
+def tool_call(call: CallPiece) -> ToolCallReply:
     function = CalledFunction(name=call.name, arguments=call.arguments)
     return ToolCallReply(id=call.id, type="function", function=function)
 

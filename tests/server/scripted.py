@@ -10,7 +10,7 @@ from typing import Any
 from pipelines.catalogue import ModelCard
 from pipelines.errors import NotFound, Unavailable
 from pipelines.nodes.reply import ParseReply
-from pipelines.values import ReplyUpdate, TextLogprob, TextUpdate
+from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextUpdate
 from server.admission import Admission
 from server.services import Services
 from server.settings import Settings
@@ -26,7 +26,7 @@ def text(piece: str = "", finish: str | None = None, **more: Any) -> TextUpdate:
 
 
 def logprob(token: str, value: float = -0.5, *alternatives: tuple[str, float]) -> TextLogprob:
-    others = [(other, other.encode(), number) for other, number in alternatives]
+    others = [Alternative(other, other.encode(), number) for other, number in alternatives]
     return TextLogprob(token, token.encode(), 7, value, others)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from pipelines.parsers.tags import TagScanner
 from pipelines.parsers.tools.declared import Declared
 from pipelines.parsers.tools.ends import BracketEnd, TagEnd
-from pipelines.values import ToolCall
+from pipelines.values import CallPiece
 
 
 class Made(NamedTuple):
@@ -90,11 +90,11 @@ class CallFinder:
         self._end: End = TagEnd("")
         self._blank = ""  # white space and marks that are content only if content follows
         self._called = False  # nothing but blank text since the last call
-        self._calls: list[ToolCall] = []
+        self._calls: list[CallPiece] = []
         self._count = 0
         self._arm(bare=True)
 
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCall]]:
+    def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
         content = ""
         rest: str | None = text
         while rest is not None:
@@ -137,10 +137,10 @@ class CallFinder:
         self._arm(bare=True)
         return ""
 
-    def _call(self, made: Made) -> ToolCall:
+    def _call(self, made: Made) -> CallPiece:
         self._count += 1
         arguments = json.dumps(made.arguments, ensure_ascii=False)
-        return ToolCall(self._count - 1, made.id or self._family.new_id(), made.name, arguments)
+        return CallPiece(self._count - 1, arguments, made.id or self._family.new_id(), made.name)
 
     def _mark(self, tag: str) -> str:
         """A mark around blocks is blank where calls may be; elsewhere it is content."""

@@ -119,4 +119,4 @@ def test_logprobs_name_tokens_as_text_and_bytes(tokenizer):
     logprobs = TokenLogprobs(-0.5, 1, [a, first_byte], [-0.5, -2.0])
     (entry,) = machine(tokenizer).push(TokenUpdate(1, 0, [a], [logprobs])).logprobs
     assert (entry.token, entry.bytes, entry.token_id, entry.logprob) == ("a", b"a", a, -0.5)
-    assert entry.alternatives == [("a", b"a", -0.5), ("", b"\xc3", -2.0)]
+    assert entry.alternatives == [("a", b"a", -0.5, a), ("", b"\xc3", -2.0, first_byte)]
