@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -16,14 +16,14 @@ import falcon.asgi
 
 from pipelines.errors import BraidError, RequestError
 from pipelines.pipeline import Call, Pipeline
+from pipelines.tasks import Generation
 from server.body import LONG_BODY_BYTES, parse_body, read_body
-from server.errors import envelope, hidden
+from server.errors import hidden
 from server.exchange import ClientGone, Exchange
 from server.generation.counting import Tally
 from server.generation.replies import Gathered, Head
 from server.generation.requests import GenerationRequest
 from server.generation.schema import Reply
-from server.generation.sse import DONE, event
 from server.services import Services
 
 log = logging.getLogger("braid.server")
@@ -43,6 +43,9 @@ class Chunks(Protocol):
     def piece(self, choice: int, update: Any) -> bytes: ...
 
     def ending(self) -> bytes: ...
+
+    def failure(self, error: BraidError) -> bytes:
+        """The last words of a stream that cannot go on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +87,9 @@ class Generating(Generic[Body]):
         exchange.at_end(services.admission.enter())
         raw = await read_body(req, services.settings.max_body_mb << 20)
         request: Any = await parse_body(self.body, raw)
-        pipeline = self._pipeline(request)
+        pipeline = find_pipeline(services, request.model)
         self.check(request, pipeline)
-        call = await self._open(request, pipeline, is_long=len(raw) > LONG_BODY_BYTES)
+        call = await open_call(services, pipeline, request.generation, is_long=len(raw) > LONG_BODY_BYTES)
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
         head = self.head(request, self._reply_id(request, exchange), pipeline.name)
@@ -96,24 +99,6 @@ class Generating(Generic[Body]):
         else:
             resp.content_type = falcon.MEDIA_JSON
             resp.data = await self._gather(answering)
-
-    def _pipeline(self, request: Body) -> Pipeline:
-        """The model that the request names; without a name, the only one there is."""
-        cards = self._services.catalogue.cards()
-        if request.model is None and len(cards) > 1:
-            names = ", ".join(card.name for card in cards)
-            raise RequestError(f"`model` is required; models: {names}", field="model")
-        return self._services.catalogue.get(request.model)
-
-    async def _open(self, request: Body, pipeline: Pipeline, is_long: bool) -> Call:
-        """Start the call; a long prompt is tokenized in a thread, and sent from the event loop."""
-
-        def prepare() -> Call:
-            return pipeline.prepare(request.generation(pipeline.max_context), self._services.client)
-
-        call = await asyncio.to_thread(prepare) if is_long else prepare()
-        call.start()
-        return call
 
     def _reply_id(self, request: Body, exchange: Exchange) -> str:
         """The header's id counts more than the body's, as in vLLM."""
@@ -166,14 +151,34 @@ class Generating(Generic[Body]):
                     batch = await anext(updates, None)
         except Exception as error:
             told = hidden(error, exchange.request_id)
-            yield waiting + error_events(told)
+            yield waiting + chunks.failure(told)
         finally:
             answering.call.close()
 
 
-def error_events(error: BraidError) -> bytes:
-    """A stream's last words when it cannot go on."""
-    return event(envelope(error)) + DONE
+def find_pipeline(services: Services, model: str | None) -> Pipeline:
+    """The model that a request names; without a name, the only one there is."""
+    cards = services.catalogue.cards()
+    if model is None and len(cards) > 1:
+        names = ", ".join(card.name for card in cards)
+        raise RequestError(f"`model` is required; models: {names}", field="model")
+    return services.catalogue.get(model)
+
+
+async def open_call(
+    services: Services, pipeline: Pipeline, generation: Callable[[int], Generation], is_long: bool
+) -> Call:
+    """Start a call; `generation` makes what is asked, given the model's context.
+
+    A long prompt is tokenized in a thread, and sent from the event loop.
+    """
+
+    def prepare() -> Call:
+        return pipeline.prepare(generation(pipeline.max_context), services.client)
+
+    call = await asyncio.to_thread(prepare) if is_long else prepare()
+    call.start()
+    return call
 
 
 async def _next(updates: AsyncIterator[Batch]) -> Batch | None:

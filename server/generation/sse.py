@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import msgspec
 
+from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate, TextUpdate
 from server.generation.counting import Tally
 from server.generation.logprobs import chat_logprobs, completion_logprobs
@@ -22,6 +23,8 @@ from server.generation.schema import (
     Completion,
     CompletionChoice,
     Delta,
+    ErrorBody,
+    ErrorReply,
     Reply,
     ToolCallDelta,
 )
@@ -36,6 +39,12 @@ _encode_text = msgspec.json.Encoder().encode
 def event(reply: Reply) -> bytes:
     """One event with a reply as its data."""
     return b"data: " + reply.to_json() + b"\n\n"
+
+
+def error_events(error: BraidError) -> bytes:
+    """A stream's last words when it cannot go on."""
+    body = ErrorBody(message=error.message, type=error.kind, param=error.field, code=error.status)
+    return event(ErrorReply(error=body)) + DONE
 
 
 def cut(reply: Reply, mark: str) -> tuple[bytes, bytes]:
@@ -88,6 +97,9 @@ class ChatChunks:
                 )
             )
         return usage + DONE
+
+    def failure(self, error: BraidError) -> bytes:
+        return error_events(error)
 
     def _rare(self, choice: int, update: ReplyUpdate) -> bytes:
         delta = self._delta(update)
@@ -173,6 +185,9 @@ class CompletionChunks:
                 )
             )
         return usage + DONE
+
+    def failure(self, error: BraidError) -> bytes:
+        return error_events(error)
 
     def _rare(self, choice: int, text: str, update: ReplyUpdate | TextUpdate) -> bytes:
         if update.finish is None and not update.logprobs and not text:
