@@ -73,3 +73,9 @@ class SamplingOps(Protocol):
 
     def gather_logprobs(self, logits: Any, rows: Index, tokens: Index, k: int) -> Logprobs:
         """See `ops.logprobs.gather_logprobs`."""
+
+    def logprobs_of(self, logits: Any, rows: Index, ids: Index) -> Floats:
+        """Log-probabilities of single ids: float32[k], for flat pairs of rows and ids."""
+
+    def fetch(self, logits: Any, rows: Index) -> Floats:
+        """A copy of some rows in host memory: float32[len(rows), vocab]."""

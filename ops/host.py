@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ops.contract import Floats, Index
-from ops.logprobs import gather_logprobs
+from ops.logprobs import gather_logprobs, logprobs_of
 from ops.masking import add_bias, allow_only, apply_bitmask, ban
 from ops.penalties import penalise_presence_and_frequency, penalise_repetition
 from ops.sampling import choose
@@ -16,7 +16,9 @@ __all__ = [
     "apply_bitmask",
     "ban",
     "choose",
+    "fetch",
     "gather_logprobs",
+    "logprobs_of",
     "penalise_presence_and_frequency",
     "penalise_repetition",
     "take",
@@ -29,4 +31,8 @@ def writable(logits: Floats) -> Floats:
 
 
 def take(logits: Floats, rows: Index) -> Floats:
+    return logits[rows]
+
+
+def fetch(logits: Floats, rows: Index) -> Floats:
     return logits[rows]

@@ -6,6 +6,7 @@ import numpy as np
 
 from ops.candidates import Values, at_least, floors, parts
 from ops.contract import Index, Logprobs
+from ops.sampling import LOWEST, nucleus
 
 
 def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logprobs:
@@ -31,6 +32,35 @@ def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logpr
             found.chosen[part] = np.nan_to_num(chosen - scale, nan=-np.inf, neginf=-np.inf)[:, 0]
             found.top[part] = np.nan_to_num(best - scale, nan=-np.inf, neginf=-np.inf)
     return found
+
+
+def logprobs_of(logits: Values, rows: Index, ids: Index) -> Values:
+    """Log-probabilities of single ids: float32[k].
+
+    logits: float32[n, vocab], read only; rows, ids: int64[k], flat pairs.  As in `gather_logprobs`, what is
+    impossible has -inf.
+    """
+    named, at = np.unique(rows, return_inverse=True)
+    scales = np.empty(len(named), np.float32)
+    for part in parts(len(named), logits.shape[1]):
+        scales[part] = log_sum_exp(logits[named[part]])
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nan_to_num(logits[rows, ids] - scales[at], nan=-np.inf, neginf=-np.inf))
+
+
+def narrow(values: Values, temperature: Values, top_p: Values) -> None:
+    """Divide rows by their temperature and put what top_p leaves out at the lowest number, in place.
+
+    values: float32[n, vocab]; temperature: float32[n], > 0; top_p: float32[n] in [0, 1], 1 is off.  What is
+    left of a row has, renormalised, the log-probability that `gather_logprobs` finds.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        values /= temperature[:, None]
+    for row in np.flatnonzero(top_p < 1):
+        kept = nucleus(values[row], top_p[row])
+        left = values[row, kept]
+        values[row] = LOWEST
+        values[row, kept] = left
 
 
 def log_sum_exp(values: Values) -> Values:

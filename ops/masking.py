@@ -44,5 +44,5 @@ def apply_bitmask(logits: Logits, rows: Index, bits: NDArray[np.uint32]) -> None
     bits: uint32[len(rows), ceil(vocab / 32)]; id t is bit t % 32 of word t // 32 (llguidance, xgrammar).
     """
     for row, words in zip(rows.tolist(), bits, strict=True):
-        allowed = np.unpackbits(words.view(np.uint8), bitorder="little")[: logits.shape[1]]
-        logits[row, allowed == 0] = -np.inf
+        forbidden = np.unpackbits(~words.view(np.uint8), bitorder="little")[: logits.shape[1]]
+        np.copyto(logits[row], -np.inf, where=forbidden.view(np.bool_))

@@ -145,6 +145,17 @@ def keep_likeliest(
     return above | kept_ties
 
 
+def nucleus(values: Values, top_p: np.float32) -> Index:
+    """The first ids of one row, float32[vocab], whose weight reaches the share top_p of all: ascending."""
+    weights = values[None].copy()
+    share = np.maximum(np.array([top_p], np.float32), SMALLEST)  # so that no id is never enough
+    weigh(weights, weights.max(axis=1), np.ones_like(share))
+    totals = _block_sums(weights)[:, -1]
+    ids, heavy = _climb_down(weights, share, totals)
+    unlimited = np.full(1, ids.shape[1])
+    return ids[keep_likeliest(heavy, np.zeros_like(share), unlimited, share, totals)]
+
+
 def _draw_narrow(
     values: Values, temperature: Values, min_p: Values, top_k: Index, top_p: Values, chances: Values
 ) -> Index:

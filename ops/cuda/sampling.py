@@ -130,8 +130,7 @@ class CudaOps:
         num, vocab = len(rows), logits.shape[1]
         _check_vocab(vocab)
         if num and k > MAX_TOP:
-            copied = self._device.download(self._copy_rows("copied", logits, rows))
-            return gather_logprobs(copied, np.arange(num), tokens, k)
+            return gather_logprobs(self.fetch(logits, rows), np.arange(num), tokens, k)
         kinds = [(num, np.float32), (num, np.int64), (num * k, np.int64), (num * k, np.float32)]
         layout = lay_out(kinds)
         found = self._buffer("logprobs", layout.num_bytes, np.uint8)
@@ -145,6 +144,13 @@ class CudaOps:
             for part, (count, dtype) in zip(parts, kinds, strict=True)
         )
         return Logprobs(chosen, ranks, ids.reshape(num, k), top.reshape(num, k))
+
+    def logprobs_of(self, logits: Array, rows: Index, ids: Index) -> Floats:
+        """See the contract: each pair is a row of its own, of which no alternatives are wanted."""
+        return self.gather_logprobs(logits, rows, ids, 0).chosen
+
+    def fetch(self, logits: Array, rows: Index) -> Floats:
+        return self._device.download(self._copy_rows("copied", logits, rows))
 
     def _copy_rows(self, name: str, logits: Array, rows: Index) -> Array:
         """The rows in the buffer `name`, in which `logits` do not lie."""

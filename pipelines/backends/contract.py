@@ -25,11 +25,11 @@ class DecoderSession(Protocol):
     vocab_size: int
     max_context: int  # tokens, from the model's config.json
 
-    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         """Take what the largest step needs beside the cache; the bytes a cache may have by default.
 
-        Called once, before `allocate`.  A cache lies where the device's memory is, so its bytes are counted
-        there.
+        A step gives at most `max_sequences + max_scored` rows of logits.  Called once, before `allocate`.
+        A cache lies where the device's memory is, so its bytes are counted there.
         """
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:

@@ -48,7 +48,7 @@ class FakeSession:
     def block_bytes(self) -> int:
         return self.block_tokens * 8
 
-    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         return spare_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:

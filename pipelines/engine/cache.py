@@ -86,12 +86,13 @@ class Cache:
         self.swap.settle()
 
     def match(self, sequence: Sequence) -> list[int]:
-        """The longest chain of blocks that hold the sequence's first tokens, all but one at most."""
+        """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse."""
         if not self.reuse_prefixes:
             return []
-        self._extend_digests(sequence, (len(sequence.token_ids) - 1) // self.block_tokens)
+        num_blocks = sequence.num_reusable // self.block_tokens
+        self._extend_digests(sequence, num_blocks)
         blocks: list[int] = []
-        for digest in sequence.digests:
+        for digest in sequence.digests[:num_blocks]:
             block = self.pool.find(digest)
             if block is None:
                 break
@@ -145,7 +146,12 @@ class Cache:
             sequence.num_remembered = full
 
     def set_aside(self, sequence: Sequence) -> bool:
-        """Take its blocks from a sequence that must wait; whether the host keeps what it has computed."""
+        """Take its blocks from a sequence that must wait; whether the host keeps what it has computed.
+
+        Who waits has something to compute: of one that rests the last token is given up.
+        """
+        if not sequence.num_pending:
+            self._forget_last(sequence)
         num_blocks = len(sequence.blocks)
         if sequence.host_blocks or may_swap_out(sequence.num_cached, num_blocks, self.swap.num_free):
             self.swap.swap_out(sequence)
@@ -166,6 +172,12 @@ class Cache:
             self.pool.release(block)
         sequence.blocks = []
         sequence.num_remembered = 0
+
+    def _forget_last(self, sequence: Sequence) -> None:
+        sequence.num_cached -= 1
+        if blocks_for(sequence.num_cached, self.block_tokens) < len(sequence.blocks):
+            self.pool.release(sequence.blocks.pop())
+            self.rows.drop_block(sequence.row)
 
     def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:
         prefix.extend(sequence.digests, sequence.root, sequence.token_ids, num_blocks, self.block_tokens)

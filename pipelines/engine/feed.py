@@ -23,6 +23,11 @@ def no_pairs() -> NDArray[np.int32]:
     return np.empty((0, 2), np.int32)
 
 
+def no_ids() -> NDArray[np.int64]:
+    """int64[0]: nothing to score."""
+    return np.empty(0, np.int64)
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one model call computes: `num_seqs` sequences of 1 or more new tokens each, without padding.
@@ -30,8 +35,10 @@ class Step:
     Sequence `i` owns tokens `starts[i]:starts[i+1]` of the packed arrays.  `num_past[i]` of its tokens are
     in the cache already; its keys and values go to blocks `block_table[i, :num_blocks[i]]`, so that
     `num_past[i] + starts[i+1] - starts[i] <= num_blocks[i] * block_tokens`.
-    Logits are computed only for the packed positions `logits_at` (one may stand there several times when
-    a prompt is shared by n > 1 choices); logit row `j` belongs to persistent row `logits_rows[j]`.
+    Logits are computed only for the packed positions `logits_at`, which ascend (one may stand there several
+    times when a prompt is shared by n > 1 choices).  The first `num_sampled` rows of logits choose a token:
+    row `j` for the persistent row `logits_rows[j]`.  The other `num_scored` score a token of a prompt each:
+    how likely `scored_ids[j]` was, beside the `scored_tops[j]` likeliest.
 
     Whole blocks move before the model runs: all of `swaps_out`, then all of `swaps_in`, then all of `copies`.
     That order counts: what is swapped out makes room for the other moves and for the new tokens.  Apart from
@@ -46,11 +53,13 @@ class Step:
     num_blocks: NDArray[np.int32]  # [num_seqs]
     max_context: int  # max(num_past + new tokens)
     logits_at: NDArray[np.int64]  # [num_logits], positions in token_ids
-    logits_rows: NDArray[np.int32]  # [num_logits], persistent rows (index of SamplingRows)
+    logits_rows: NDArray[np.int32]  # [num_sampled], persistent rows (index of SamplingRows)
     copies: NDArray[np.int32]  # [num_copies, 2]: (source, target) blocks
     sampling: SamplingRows  # per-row sampling parameters and state; index with logits_rows
     swaps_out: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (block, host block)
     swaps_in: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (host block, block)
+    scored_ids: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored]
+    scored_tops: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored], at most the vocabulary
 
     @property
     def num_seqs(self) -> int:
@@ -64,18 +73,34 @@ class Step:
     def num_logits(self) -> int:
         return len(self.logits_at)
 
+    @property
+    def num_sampled(self) -> int:
+        return len(self.logits_rows)
+
+    @property
+    def num_scored(self) -> int:
+        return len(self.scored_ids)
+
+
+class Masks(NamedTuple):
+    """Which tokens some sampled rows may choose; in the others all."""
+
+    rows: NDArray[np.int64]  # [k], rows of logits, ascending
+    bits: NDArray[np.uint32]  # [k, ceil(vocab / 32)]; a set bit allows its id, the lowest bit the lowest id
+
 
 @dataclass(frozen=True, slots=True)
 class Logits:
-    """What a model says about the next token: `values[j]` is for `step.logits_rows[j]`.
+    """What a model says about the next token: `values[j]` is for `step.logits_at[j]`.
 
-    `values: float32[num_logits, vocab]`, writable: stages change it in place.  It is a numpy array, or one
-    on a device; `ops` is the arithmetic that works on it.
+    `values: float32[num_logits, vocab]`, writable: stages change the sampled rows in place.  It is a numpy
+    array, or one on a device; `ops` is the arithmetic that works on it.
     """
 
     values: Any
     step: Step
     ops: SamplingOps = host
+    masks: Masks | None = None
 
 
 class TokenLogprobs(NamedTuple):
@@ -89,7 +114,11 @@ class TokenLogprobs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The chosen tokens, one per logit row, and log-probabilities for the rows that asked (else None)."""
+    """The chosen tokens, one per sampled row, and log-probabilities for the rows that asked (else None).
 
-    token_ids: NDArray[np.int64]  # [num_logits]
-    logprobs: list[TokenLogprobs | None]  # [num_logits], or empty when no row asked
+    `scores` are those of the scored rows.
+    """
+
+    token_ids: NDArray[np.int64]  # [num_sampled]
+    logprobs: list[TokenLogprobs | None]  # [num_sampled], or empty when no row asked
+    scores: list[TokenLogprobs] = field(default_factory=list)  # [num_scored]

@@ -20,6 +20,7 @@ class SequenceState:
     """One sequence as it stands; `table`, `num_past`, `last_token` are what its row says of it."""
 
     name: str
+    priority: int
     arrival: int
     token_ids: list[int]
     num_prompt: int
@@ -33,6 +34,8 @@ class SequenceState:
     table: list[int]
     num_past: int
     last_token: int
+    num_scored: int | None  # positions of its prompt that are scored; None: there are no more to score
+    may_rest: bool  # it is a beam, and the report of another is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def _state(sequence: Sequence, rows: Rows, swap: SwapSpace) -> SequenceState:
     seated = row != NO_ROW
     return SequenceState(
         name=f"{sequence.key!r}/{sequence.choice}",
+        priority=sequence.params.priority,
         arrival=sequence.arrival,
         token_ids=list(sequence.token_ids),
         num_prompt=sequence.num_prompt,
@@ -102,6 +106,8 @@ def _state(sequence: Sequence, rows: Rows, swap: SwapSpace) -> SequenceState:
         table=rows.block_table[row, : rows.num_blocks[row]].tolist() if seated else [],
         num_past=int(rows.num_past[row]) if seated else 0,
         last_token=int(rows.last_token[row]) if seated else 0,
+        num_scored=len(sequence.scores.found) if sequence.scores is not None and sequence.scoring else None,
+        may_rest=sequence.search is not None and sequence.search.waits,
     )
 
 
@@ -149,20 +155,29 @@ def _row_violations(state: Snapshot) -> Iterator[str]:
 
 
 def _queue_violations(state: Snapshot) -> Iterator[str]:
-    arrivals = [sequence.arrival for sequence in (*state.running, *state.waiting)]
-    if arrivals != sorted(set(arrivals)):
-        yield f"running and waiting sequences do not stand in the order of arrival: {arrivals}"
-    if len(arrivals) + len(state.followers) != state.num_live:
-        yield f"{len(arrivals)} sequences and {len(state.followers)} followers, but {state.num_live} are live"
+    queued = [*state.running, *state.waiting]
+    for name, queue in (("running", state.running), ("waiting", state.waiting)):
+        turns = [(sequence.priority, sequence.arrival) for sequence in queue]
+        if turns != sorted(set(turns)):
+            yield f"{name} sequences do not stand in turn: {turns}"
+    for priority in {sequence.priority for sequence in queued}:
+        arrivals = [sequence.arrival for sequence in queued if sequence.priority == priority]
+        if arrivals != sorted(set(arrivals)):
+            yield f"an older sequence of priority {priority} waits while a younger one runs: {arrivals}"
+    if len(queued) + len(state.followers) != state.num_live:
+        yield f"{len(queued)} sequences and {len(state.followers)} followers, but {state.num_live} are live"
 
 
 def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[str]:
     num_tokens, num_cached = len(sequence.token_ids), sequence.num_cached
+    most_cached = num_tokens if sequence.may_rest else num_tokens - 1
     room = max(len(sequence.blocks), len(sequence.host_blocks)) * state.block_tokens
     if sequence.row == NO_ROW:
         yield f"{sequence.name} runs without a row"
-    if not num_cached < num_tokens < max(state.max_context, sequence.num_prompt + 1):
+    if num_cached > most_cached or not num_tokens < max(state.max_context, sequence.num_prompt + 1):
         yield f"{sequence.name} has {num_tokens} tokens, {num_cached} cached, of {state.max_context}"
+    if sequence.num_scored is not None and num_cached > sequence.num_scored:
+        yield f"{sequence.name} has {num_cached} tokens cached, but only {sequence.num_scored} scored"
     if not room - state.block_tokens < num_cached <= room:
         yield f"{sequence.name} caches {num_cached} tokens in blocks for {room}"
     if sequence.table != sequence.blocks:

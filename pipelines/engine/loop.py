@@ -10,43 +10,30 @@ from array import array
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 from itertools import islice, repeat
-from typing import NamedTuple
 
 import numpy as np
 
+from pipelines.engine import beam_search
+from pipelines.engine.beam_search import BeamSearch
+from pipelines.engine.beam_submission import check_beams
 from pipelines.engine.cache import Cache
 from pipelines.engine.counts import Counts
 from pipelines.engine.feed import Sampled, Step, TokenLogprobs
+from pipelines.engine.outputs import Output, output_of
 from pipelines.engine.packing import pack
 from pipelines.engine.policy import EngineSettings, blocks_for
 from pipelines.engine.prefix import root
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan, Scheduler
-from pipelines.engine.sequence import Sequence, Slice
+from pipelines.engine.scoring import keep_scores, share_scores
+from pipelines.engine.sequence import NO_ROW, Sequence, Slice
+from pipelines.engine.stopping import grow, grow_guided, watch_repetition
 from pipelines.engine.submission import Limits, check
+from pipelines.sampling.guide import GuideError, GuideMaker
 from pipelines.sampling.params import SamplingParams
 from pipelines.sampling.rows import SamplingRows
 
 log = logging.getLogger(__name__)
-
-
-class Output(NamedTuple):
-    """What one step gave one choice of one request.
-
-    `finish` is None while more will follow, else "stop" (an end token, which is not in `token_ids`),
-    "length" (max_tokens, or the context is full) or "error" (`error` is the message for the client).
-    `stop_token_id` is the token of `params.stop_token_ids` that ended it, None for the model's own.
-    `num_cached` prompt tokens were found in the prefix cache.
-    """
-
-    key: Hashable
-    choice: int
-    token_ids: list[int]
-    logprobs: list[TokenLogprobs]  # one per token when they were asked for, else []
-    finish: str | None = None
-    stop_token_id: int | None = None
-    error: str | None = None
-    num_cached: int = 0
 
 
 class Engine:
@@ -72,7 +59,8 @@ class Engine:
         eos_token_ids: frozenset[int],
         num_host_blocks: int = 0,
     ) -> None:
-        self.limits = Limits(settings.max_sequences, vocab_size, max_context, num_blocks * block_tokens)
+        cache_tokens = num_blocks * block_tokens
+        self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
         self.rows = Rows(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
         self.cache = Cache(num_blocks, block_tokens, self.rows, settings.reuse_prefixes, num_host_blocks)
         self._sampling = SamplingRows(settings.max_sequences, vocab_size)
@@ -91,8 +79,12 @@ class Engine:
         params: SamplingParams,
         n: int = 1,
         cache_salt: str = "",
+        guide: GuideMaker | None = None,
     ) -> None:
         """Queue `n` choices for each prompt; choice `i * n + k` is the k-th of prompt i.
+
+        `guide` makes for each choice what keeps it to `params.guide`.
+        With `params.beams` they are the `n` best of a search, best first; each gets one Output, at its end.
 
         `key` names the request until all its choices are finished or aborted.  Prefixes are shared only
         between requests of equal `cache_salt`.  Raises RequestError, and then nothing was queued.
@@ -100,14 +92,22 @@ class Engine:
         if key in self._live:
             raise ValueError(f"request {key!r} is already running")
         check(prompts, params, n, self.limits)
+        beams, width = params.beams, n
+        if beams is not None:
+            check_beams(prompts, params, beams, n, self._eos_token_ids, self.limits)
+            width, guide = beams.width, None  # one that restricts was refused
         sequences = [
-            self._arrive(key, choice, prompts[choice // n], params, cache_salt)
-            for choice in range(len(prompts) * n)
+            self._arrive(key, number, prompts[number // width], params, cache_salt, guide)
+            for number in range(len(prompts) * width)
         ]
         self._live[key] = {sequence.choice: sequence for sequence in sequences}
-        for first in range(0, len(sequences), n):
-            leader, *followers = sequences[first : first + n]
+        for place in range(len(prompts)):
+            group = sequences[place * width : (place + 1) * width]
+            if beams is not None:
+                beam_search.begin(group, beams, range(place * n, (place + 1) * n))
+            leader, *followers = group
             leader.followers = followers
+            share_scores(leader, self.limits.vocab_size)
             for follower in followers:
                 follower.leader = leader
             self.scheduler.add(leader)
@@ -117,11 +117,9 @@ class Engine:
 
         What is unknown or finished already is no error: the client may have gone while it finished.
         """
-        choices = self._live.get(key, {})
-        wanted = list(choices) if choice is None else [choice]
-        for number in reversed(wanted):  # followers before their leader, so that none inherits in vain
-            if number in choices:
-                self._forget(choices[number])
+        given_up = beam_search.given_up(self._live.get(key, {}), choice)
+        for sequence in reversed(given_up):  # followers before their leader, so that none inherits in vain
+            self._forget(sequence)
 
     @property
     def has_work(self) -> bool:
@@ -150,7 +148,7 @@ class Engine:
         """One turn: plan → reserve → run the body → commit.  [] when there is nothing to say."""
         plan = self.scheduler.plan()
         outputs = [output for sequence, error in plan.refused for output in self._fail(sequence.group, error)]
-        if not plan.slices:
+        if plan.refused or not plan.slices:  # a refusal may have ended what was to run: plan anew
             return outputs
         try:
             with self.cache.reserve(plan.slices) as moves:
@@ -163,8 +161,10 @@ class Engine:
 
     def _run(self, step: Step) -> Sampled:
         sampled = self._body(step)
-        if len(sampled.token_ids) != step.num_logits:
-            raise ValueError(f"{step.num_logits} tokens were to be sampled, not {len(sampled.token_ids)}")
+        if len(sampled.token_ids) != step.num_sampled:
+            raise ValueError(f"{step.num_sampled} tokens were to be sampled, not {len(sampled.token_ids)}")
+        if len(sampled.scores) != step.num_scored:
+            raise ValueError(f"{step.num_scored} tokens were to be scored, not {len(sampled.scores)}")
         return sampled
 
     def _commit(self, plan: Plan, step: Step, sampled: Sampled) -> list[Output]:
@@ -175,6 +175,7 @@ class Engine:
         self._totals.swapped_in_blocks += len(step.swaps_in)
         self.rows.num_past[plan.rows()] = step.num_past + np.diff(step.starts)
         self.rows.last_token[step.logits_rows] = sampled.token_ids
+        keep_scores(plan.scoring, sampled.scores)
         chosen = zip(sampled.token_ids.tolist(), sampled.logprobs or repeat(None), strict=False)
         outputs: list[Output] = []
         for slice in plan.slices:
@@ -185,47 +186,80 @@ class Engine:
     def _settle(self, slice: Slice, chosen: list[tuple[int, TokenLogprobs | None]]) -> list[Output]:
         """One slice is computed; `chosen` are its group's next tokens, none in the middle of a prompt."""
         sequence, group = slice.sequence, slice.sequence.group
+        if sequence.row == NO_ROW:  # its search ended with an earlier slice
+            return []
         try:
             sequence.num_cached = slice.end
             self.cache.remember(sequence)
             if chosen:
                 self.scheduler.fork(sequence)
+            if chosen and sequence.search is not None:
+                return self._search(sequence.search, sequence, chosen[0][1])
         except Exception as error:
             return self._fail(group, error)
         return [self._extend(member, *choice) for member, choice in zip(group, chosen, strict=False)]
+
+    def _search(self, search: BeamSearch, beam: Sequence, top: TokenLogprobs | None) -> list[Output]:
+        """One beam has reported; if that ended the search, all its choices get what it found."""
+        assert top is not None
+        if not search.report(beam, top, self.scheduler):
+            return []
+        for member in reversed(search.beams):
+            self._forget(member)
+        endings = search.endings()
+        self._totals.output_tokens += sum(len(ending.token_ids) for ending in endings)
+        return [Output(beam.key, *ending, num_cached=beam.num_reused or 0) for ending in endings]
 
     def _extend(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Output:
         """One more token, or the end; what goes wrong with one sequence ends that one alone."""
         try:
             return self._append(sequence, token_id, logprobs)
+        except GuideError as error:
+            self._forget(sequence)
+            return Output(
+                sequence.key, sequence.choice, [], [], "error", error=str(error), error_status=error.status
+            )
         except Exception as error:
             return self._fail([sequence], error)[0]
 
     def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Output:
-        stops = token_id in sequence.stop_token_ids
-        if stops or token_id in sequence.eos_token_ids:
+        if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only its prompt was wanted
             self._forget(sequence)
-            named = stops and token_id not in sequence.eos_token_ids
-            return _output(sequence, [], [], "stop", token_id if named else None)
-        sequence.token_ids.append(token_id)
-        self._sampling.append(sequence.row, token_id)
-        self._totals.output_tokens += 1
-        full = len(sequence.token_ids) >= self._max_context
-        finish = "length" if full or sequence.num_output >= sequence.params.max_tokens else None
+            return output_of(sequence, [], [], "length")
+        if sequence.guide is None:
+            finish, stop_token_id = grow(sequence, self._sampling, token_id)
+            taken = [] if finish == "stop" else [token_id]
+        else:
+            taken, finish, stop_token_id = grow_guided(sequence, sequence.guide, self._sampling, token_id)
+            self.rows.last_token[sequence.row] = sequence.token_ids[-1]
+        self._totals.output_tokens += len(taken)
         if finish:
             self._forget(sequence)
-        return _output(sequence, [token_id], [] if logprobs is None else [logprobs], finish)
+        return output_of(
+            sequence, taken, [logprobs] if taken and logprobs is not None else [], finish, stop_token_id
+        )
 
     def _fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:
         """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
         log.error("%d sequences failed with their step", len(sequences), exc_info=error)
         message = f"the step that computed this request failed: {type(error).__name__}"
-        for sequence in reversed(sequences):
+        failed = beam_search.whole(sequences)
+        for sequence in reversed(failed):
             self._forget(sequence)
-        return [Output(s.key, s.choice, [], [], "error", None, message) for s in sequences]
+        return [
+            Output(sequence.key, choice, [], [], "error", None, message)
+            for sequence in failed
+            for choice in beam_search.answered(sequence)
+        ]
 
     def _arrive(
-        self, key: Hashable, choice: int, prompt: list[int], params: SamplingParams, cache_salt: str
+        self,
+        key: Hashable,
+        choice: int,
+        prompt: list[int],
+        params: SamplingParams,
+        cache_salt: str,
+        guide: GuideMaker | None,
     ) -> Sequence:
         self._num_arrived += 1
         return Sequence(
@@ -236,8 +270,11 @@ class Engine:
             params=params,
             eos_token_ids=frozenset() if params.ignore_eos else self._eos_token_ids,
             stop_token_ids=frozenset(params.stop_token_ids),
+            max_length=min(len(prompt) + params.max_tokens, self._max_context),
             arrival=self._num_arrived,
             root=root(cache_salt),
+            repetition=watch_repetition(params),
+            guide=None if guide is None else guide(),
         )
 
     def _forget(self, sequence: Sequence) -> None:
@@ -246,16 +283,3 @@ class Engine:
         del choices[sequence.choice]
         if not choices:
             del self._live[sequence.key]
-
-
-def _output(
-    sequence: Sequence,
-    token_ids: list[int],
-    logprobs: list[TokenLogprobs],
-    finish: str | None,
-    stop_token_id: int | None = None,
-) -> Output:
-    num_cached = sequence.num_reused or 0
-    return Output(
-        sequence.key, sequence.choice, token_ids, logprobs, finish, stop_token_id, num_cached=num_cached
-    )

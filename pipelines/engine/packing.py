@@ -6,15 +6,28 @@ and a copy of each prompt chunk.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.engine.cache import Moves
-from pipelines.engine.feed import Step, no_pairs
+from pipelines.engine.feed import Step, no_ids, no_pairs
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan
 from pipelines.engine.sequence import Slice
 from pipelines.sampling.rows import SamplingRows
+
+
+class Scored(NamedTuple):
+    """Positions of a step that score a prompt's next token, that token, and how many others are wanted."""
+
+    at: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    tops: NDArray[np.int64]
+
+
+NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 
 
 def pack(plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows) -> Step:
@@ -28,6 +41,7 @@ def pack(plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows) -> Step:
     num_past = rows.num_past[row_of]
     num_blocks = rows.num_blocks[row_of]
     logits_at, logits_rows = _logits(plan, starts, row_of)
+    scored = _scored(plan, starts) if plan.num_scoring else NO_SCORED
     return Step(
         token_ids=_token_ids(prompts, rows.last_token[row_of[: plan.num_decoding]]),
         positions=np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], counts),
@@ -36,12 +50,14 @@ def pack(plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows) -> Step:
         block_table=rows.block_table[:, : num_blocks.max()][row_of],
         num_blocks=num_blocks,
         max_context=int((num_past + counts).max()),
-        logits_at=logits_at,
+        logits_at=np.concatenate([logits_at, scored.at]) if plan.num_scoring else logits_at,
         logits_rows=logits_rows,
         copies=_pairs(moves.copies),
         sampling=sampling,
         swaps_out=_pairs(moves.swaps_out),
         swaps_in=_pairs(moves.swaps_in),
+        scored_ids=scored.ids,
+        scored_tops=scored.tops,
     )
 
 
@@ -57,7 +73,7 @@ def _token_ids(prompts: list[Slice], decoding: NDArray[np.int64]) -> NDArray[np.
 def _logits(
     plan: Plan, starts: NDArray[np.int32], row_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """`logits_at` and `logits_rows`: a prompt's last position once for each of its choices."""
+    """Where tokens are sampled, and for which rows: a prompt's last position once for each of its choices."""
     at, of = list(range(plan.num_decoding)), row_of[: plan.num_decoding].tolist()
     ends = starts[plan.num_decoding + 1 :].tolist()
     for slice, end in zip(plan.slices[plan.num_decoding :], ends, strict=True):
@@ -65,3 +81,16 @@ def _logits(
             at += [end - 1] * len(slice.sequence.group)
             of += [member.row for member in slice.sequence.group]
     return np.array(at, np.int64), np.array(of, np.int32)
+
+
+def _scored(plan: Plan, starts: NDArray[np.int32]) -> Scored:
+    """Of the last `num_scoring` slices: so these positions stand behind all that are sampled."""
+    begins = starts[len(plan.slices) - plan.num_scoring : -1].tolist()
+    at, ids, tops = [], [], []
+    for slice, begin in zip(plan.scoring, begins, strict=True):
+        scored, scores = slice.scored, slice.sequence.scores
+        assert scores is not None
+        at.append(np.arange(scored.start, scored.stop) + (begin - slice.start))
+        ids.append(np.array(slice.sequence.token_ids[scored.start + 1 : scored.stop + 1], np.int64))
+        tops.append(np.full(len(scored), scores.num_alternatives))
+    return Scored(*(np.concatenate(one) for one in (at, ids, tops)))

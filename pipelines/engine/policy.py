@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MAX_SCORED_TOKENS = 128
+"""A row for each takes 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
+
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Limits of one engine: 1 <= max_sequences < max_step_tokens.
+    """Limits of one engine: 1 <= max_sequences < max_step_tokens, 1 <= max_scored_tokens.
 
-    `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens.  Raises
-    ValueError for limits under which a prompt could wait for ever.
+    `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
+    at most `max_scored_tokens` of prompts, for each of which it has a row of logits.  Raises ValueError for
+    limits under which a prompt could wait for ever.
     """
 
     max_sequences: int = 64
     max_step_tokens: int = 1024
     reuse_prefixes: bool = True
+    max_scored_tokens: int = MAX_SCORED_TOKENS
 
     def __post_init__(self) -> None:
         if self.max_sequences < 1:
@@ -27,6 +32,8 @@ class EngineSettings:
                 f"({self.max_sequences}): each decoding sequence takes one token of a step and prompts need "
                 f"the rest; {max(2 * self.max_sequences, 256)} would do"
             )
+        if self.max_scored_tokens < 1:
+            raise ValueError(f"max_scored_tokens must be at least 1, not {self.max_scored_tokens}")
 
 
 MIN_SWAP_TOKENS = 16
@@ -39,12 +46,15 @@ def blocks_for(num_tokens: int, block_tokens: int) -> int:
 
 
 def split_budget(pending: Sequence[int], budget: int) -> list[int]:
-    """Tokens that each sequence gets in a step of at most `budget` tokens; `pending` is oldest first.
+    """Tokens that each sequence gets in a step of at most `budget` tokens; `pending` is first come first.
 
     A decoding sequence (1 pending) always gets its token, so no prompt ever delays it; what is left goes
-    to the oldest prompts, as much as each can take.  Needs `pending.count(1) <= budget`.
+    to the first prompts, as much as each can take.  Needs `pending.count(1) <= budget`.
     """
-    spare = budget - pending.count(1)
+    num_decoding = pending.count(1)
+    if num_decoding == len(pending):
+        return list(pending)
+    spare = budget - num_decoding
     counts = []
     for wanted in pending:
         count = 1 if wanted == 1 else min(wanted, spare)
@@ -57,7 +67,8 @@ def may_admit(needed: int, promised: int, num_running: int, free: int) -> bool:
     """Whether a waiting sequence that needs `needed` more blocks for all its tokens may start to run.
 
     `promised` blocks go to the pending tokens of those that run, and each of them is left one more, for its
-    next block or its copy of a shared one.  So an admission never preempts in its own step and rarely soon
+    next block or its copy of a shared one; beams that rest are not counted, for they grow when all have room.
+    So an admission never preempts in its own step and rarely soon
     after, and a lone sequence always may (`submit` refused what exceeds the cache).
     """
     return needed + promised + num_running <= free

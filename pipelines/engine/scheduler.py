@@ -21,13 +21,16 @@ from pipelines.sampling.rows import SamplingRows
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The slices of one step, the decoding ones first, and the sequences that could not be given a row.
+    """The slices of one step, and the sequences that could not be given a row.
 
-    `sum(num_tokens) <= max_step_tokens`; the blocks that the slices will write to are free.
+    The first `num_decoding` slices decode; the last `num_scoring` belong to prompts that are scored, and give
+    no token.  `sum(num_tokens) <= max_step_tokens` and `sum(len(scored)) <= max_scored_tokens`; the blocks
+    that the slices will write to are free.
     """
 
     slices: list[Slice]
     num_decoding: int
+    num_scoring: int
     refused: list[tuple[Sequence, Exception]]
 
     @property
@@ -35,21 +38,31 @@ class Plan:
         """Everyone whose next token depends on this step, followers included."""
         return [member for slice in self.slices for member in slice.sequence.group]
 
+    @property
+    def scoring(self) -> list[Slice]:
+        return self.slices[len(self.slices) - self.num_scoring :]
+
     def rows(self) -> NDArray[np.int32]:
         return np.array([slice.sequence.row for slice in self.slices], np.int32)
 
 
-def by_age(sequence: Sequence) -> int:
-    return sequence.arrival
+def by_turn(sequence: Sequence) -> tuple[int, int]:
+    """Smaller priority first, then the older."""
+    return sequence.params.priority, sequence.arrival
 
 
 @dataclass(slots=True)
 class Scheduler:
-    """`running + waiting` is always sorted by arrival: the oldest run, the youngest is preempted.
+    """`running` and `waiting` are always sorted by turn: priority, then arrival.
+
+    Among sequences of one priority the oldest run: `running + waiting` is sorted by arrival.  The last in
+    turn that runs is preempted; nobody is preempted so that a waiting one may run.
 
     Running sequences have rows and blocks, waiting ones neither; what those had computed before they were
-    preempted may lie in host memory.  Admission follows the queue without overtaking, so whoever waits is
-    next some day; the oldest that runs is never preempted and gets tokens in every step, so that day comes.
+    preempted may lie in host memory.  Admission follows the queue without overtaking, so of each priority the
+    oldest that waits is next once no smaller one is waiting; the first in turn that runs is never preempted
+    and gets tokens in every step, so it ends, and with it that wait.  Smaller priorities that keep coming may
+    make larger ones wait for ever: that is what they ask for.
     """
 
     settings: EngineSettings
@@ -61,7 +74,7 @@ class Scheduler:
     running: list[Sequence] = field(default_factory=list)
 
     def add(self, sequence: Sequence) -> None:
-        insort(self.waiting, sequence, key=by_age)
+        insort(self.waiting, sequence, key=by_turn)
 
     def plan(self) -> Plan:
         """Choose what the next step computes; afterwards every planned sequence has a row."""
@@ -71,11 +84,15 @@ class Scheduler:
             slices = self._share_out()
         refused: list[tuple[Sequence, Exception]] = []
         if self.waiting:
-            spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
-            slices += self._admit(spare, refused)
+            self._admit(slices, refused)
+        while self.waiting and self.running and not slices:  # all rest for beams that find no room
+            self._preempt(self.running[-1])
+            self._admit(slices, refused)
         decoding = [slice for slice in slices if slice.decodes]
         prompts = [slice for slice in slices if not slice.decodes]
-        return Plan(decoding + prompts, len(decoding), refused)
+        prompts.sort(key=lambda slice: slice.sequence.scoring)
+        num_scoring = sum(slice.sequence.scoring for slice in prompts)
+        return Plan(decoding + prompts, len(decoding), num_scoring, refused)
 
     def fork(self, leader: Sequence) -> None:
         """The prompt is computed: its followers share its blocks and run on their own from here."""
@@ -93,22 +110,38 @@ class Scheduler:
         self._unseat(sequence)
 
     def _share_out(self) -> list[Slice]:
-        counts = split_budget([s.num_pending for s in self.running], self.settings.max_step_tokens)
+        pending = [sequence.num_pending for sequence in self.running]
+        if max(pending, default=0) > 1:  # who only decodes has nothing to score
+            self._limit_scoring(pending)
+        counts = split_budget(pending, self.settings.max_step_tokens)
         return [
             Slice(sequence, sequence.num_cached, count)
             for sequence, count in zip(self.running, counts, strict=True)
             if count
         ]
 
-    def _admit(self, spare: int, refused: list[tuple[Sequence, Exception]]) -> list[Slice]:
-        """Admit from the head of the queue while rows, blocks and the step's `spare` tokens last."""
-        slices: list[Slice] = []
+    def _limit_scoring(self, pending: list[int]) -> None:
+        """Lower what is pending of scored prompts to what the step has rows for, the first in turn first."""
+        num_rows = self.settings.max_scored_tokens
+        for place, sequence in enumerate(self.running):
+            if sequence.scoring:
+                pending[place] = sequence.num_scorable(num_rows)
+                num_rows -= len(Slice(sequence, sequence.num_cached, pending[place]).scored)
+
+    def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]]) -> None:
+        """Admit from the head of the queue while rows, blocks and what `slices` leave of the step last."""
+        spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
         promised = self.cache.num_promised(self.running)
+        num_resting = sum(not sequence.num_pending for sequence in self.running)
         while spare > 0 and self._has_rows_for_next():
             sequence = self.waiting[0]
+            num_rows = self._num_rows_to_score(slices) if sequence.scoring else None
+            if num_rows == 0:
+                break
             matched = self.cache.match(sequence)
             needed = self.cache.num_needed(sequence, matched)
-            if not may_admit(needed, promised, self.rows.num_taken, self.cache.pool.num_free):
+            num_growing = self.rows.num_taken - num_resting
+            if not may_admit(needed, promised, num_growing, self.cache.pool.num_free):
                 break
             try:
                 self._seat(sequence, matched)
@@ -116,9 +149,12 @@ class Scheduler:
                 refused.append((sequence, error))
                 continue
             promised += self.cache.num_promised([sequence])
-            slices.append(Slice(sequence, sequence.num_cached, min(sequence.num_pending, spare)))
+            pending = sequence.num_pending if num_rows is None else sequence.num_scorable(num_rows)
+            slices.append(Slice(sequence, sequence.num_cached, min(pending, spare)))
             spare -= slices[-1].num_tokens
-        return slices
+
+    def _num_rows_to_score(self, slices: list[Slice]) -> int:
+        return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)
 
     def _has_rows_for_next(self) -> bool:
         return bool(self.waiting) and len(self.waiting[0].group) <= len(self.rows.free)
@@ -135,7 +171,7 @@ class Scheduler:
                 self._give_row(member)
             raise
         self.cache.adopt(sequence, matched)
-        self.running.append(sequence)
+        insort(self.running, sequence, key=by_turn)
         if sequence.num_reused is None:
             self._count_prompt(sequence)
 
@@ -144,7 +180,13 @@ class Scheduler:
         output_ids = sequence.token_ids[sequence.num_prompt :]
         end_token_ids = sorted(sequence.eos_token_ids | sequence.stop_token_ids)
         self.sampling.set(
-            sequence.row, sequence.params, prompt_ids, output_ids, sequence.choice, end_token_ids
+            sequence.row,
+            sequence.params,
+            prompt_ids,
+            output_ids,
+            sequence.choice,
+            end_token_ids,
+            sequence.guide,
         )
 
     def _count_prompt(self, sequence: Sequence) -> None:
@@ -180,7 +222,7 @@ class Scheduler:
         follower.leader = None
         follower.num_reused = leader.num_reused
         self.cache.fork(leader, follower)
-        insort(self.running, follower, key=by_age)
+        insort(self.running, follower, key=by_turn)
 
     def _unseat(self, sequence: Sequence) -> None:
         queue = self.waiting if sequence.row == NO_ROW else self.running

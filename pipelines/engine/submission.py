@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pipelines.errors import RequestError
 from pipelines.sampling.params import SamplingParams, check_ids
 
+MAX_SCORES = 1 << 22
+"""Most log-probabilities of prompts in one request, over all its choices: about 60 MB on their way."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -19,6 +22,7 @@ class Limits:
     vocab_size: int
     model_context: int
     cache_tokens: int
+    block_tokens: int
 
     @property
     def max_context(self) -> int:
@@ -39,6 +43,17 @@ def check(prompts: list[list[int]], params: SamplingParams, n: int, limits: Limi
     for prompt in prompts:
         _check_prompt(prompt, limits)
     check_ids(params, limits.vocab_size)
+    _check_scores(sum(map(len, prompts)) * n, params)
+
+
+def _check_scores(num_tokens: int, params: SamplingParams) -> None:
+    num_scores = 0 if params.prompt_logprobs is None else num_tokens * (1 + params.prompt_logprobs)
+    if num_scores > MAX_SCORES:
+        raise RequestError(
+            f"{num_scores} log-probabilities of prompts are asked for, but at most {MAX_SCORES} are given in "
+            "one request; ask for fewer alternatives, or send shorter prompts.",
+            "prompt_logprobs",
+        )
 
 
 def _check_prompt(prompt: list[int], limits: Limits) -> None:

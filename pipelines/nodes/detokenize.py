@@ -6,13 +6,14 @@ Knows nothing of what the text means, of HTTP or of how the tokens were computed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from graphs.node import FilePath, Node, NodeConfig
+from pipelines.nodes.prompt_scores import PromptTexts, TellPrompt
 from pipelines.nodes.tokenizer import open_tokenizer
 from pipelines.values import Alternative, Stream, TextLogprob, TextUpdate, TokenLogprobs, TokenUpdate
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pipelines.pipeline import Call
 
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+REPETITION = "repetition_detected"
+"""The stop reason of an output that repeats itself, in vLLM's word."""
 
 
 class Detokenize(Node):
@@ -33,12 +36,15 @@ class Detokenize(Node):
         self.tokenizer = resources.shared(open_tokenizer, self.folder / self.config.tokenizer)
 
     def run(self, call: Call, generated: Stream[TokenUpdate]) -> Stream[TextUpdate]:
-        request = call.request
+        request, submitted = call.request, generated.source
+        scored = submitted.params.prompt_logprobs is not None
+        prompts = PromptTexts(submitted.prompts, request.n)
 
         def make(choice: int) -> Detokenizer:
             decoder = Decoder(self.tokenizer, request.skip_special_tokens)
             stops = StopStrings(request.stop, request.include_stop_str_in_output)
-            return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0))
+            tell_prompt = partial(prompts.tell, choice) if scored else None
+            return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0), tell_prompt)
 
         return generated.through(make)
 
@@ -109,29 +115,41 @@ def _overlap(text: str, stop: str) -> int:
 
 
 class Detokenizer:
-    """The push machine of one choice.  Stop strings count only after `min_tokens` output tokens."""
+    """The push machine of one choice.  Stop strings count only after `min_tokens` output tokens.
 
-    def __init__(self, decoder: Decoder, stops: StopStrings, min_tokens: int) -> None:
+    `tell_prompt` makes text of what the first update says of the prompt, when that was asked for.
+    """
+
+    def __init__(
+        self, decoder: Decoder, stops: StopStrings, min_tokens: int, tell_prompt: TellPrompt | None = None
+    ) -> None:
         self.decoder = decoder
         self.stops = stops
         self.min_tokens = min_tokens
         self.num_tokens = 0
+        self._tell_prompt = tell_prompt
 
     def push(self, update: TokenUpdate) -> TextUpdate:
-        shown, count, stop = "", 0, None
+        parts: list[str] = []
+        stop = None
         for token_id in update.token_ids:
             piece, stop = self._token(token_id)
-            shown, count = shown + piece, count + 1
+            parts.append(piece)
             if stop is not None:
                 break
+        count = len(parts)
         pairs = zip(update.token_ids[:count], update.logprobs, strict=False)
         out = TextUpdate(
-            shown,
+            "".join(parts),
             count,
             [self._logprob(*pair) for pair in pairs],
             num_cached=update.num_cached,
             token_ids=update.token_ids[:count],
+            parts=parts,
         )
+        if self._tell_prompt is not None:
+            out.prompt_logprobs = self._tell_prompt(update.prompt_logprobs, self._logprob)
+            self._tell_prompt = None
         if stop is not None:
             out.finish, out.stop_reason = "stop", stop
         elif update.finish is not None:
@@ -149,6 +167,8 @@ class Detokenizer:
         out.text += text + (self.stops.flush() if stop is None else "")
         out.finish = "stop" if stop is not None else update.finish
         out.stop_reason = stop if stop is not None else update.stop_token_id
+        if out.finish == "repetition":
+            out.stop_reason = REPETITION
         if update.finish == "stop":
             out.num_tokens += 1  # the end token was computed too, as vLLM counts it
 

@@ -9,6 +9,12 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 
+class GuideError(Exception):
+    """A guide cannot go on, and its sequence ends; the text is for the client, who asked for too much."""
+
+    status = 400
+
+
 class Guide(Protocol):
     """Follows one sequence from its first output token on.  It outlives a preemption.
 
@@ -22,9 +28,9 @@ class Guide(Protocol):
         """Write the next token's mask: `bits` is int32[ceil(vocab / 32)], a set bit allows its id."""
 
     def append(self, token_id: int) -> list[int]:
-        """The sequence grew by an allowed token; gives the tokens that must follow it, [] when it is open.
+        """An allowed token was chosen, be it the last; gives those that must follow it, [] when it is open.
 
-        The engine appends those without asking (this guide has taken them already).
+        The engine appends those without asking (this guide has taken them already).  Raises GuideError.
         """
 
     @property

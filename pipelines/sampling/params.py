@@ -6,6 +6,7 @@ Knows nothing of text, HTTP, rows or the model.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 from pipelines.errors import RequestError
 
@@ -16,7 +17,8 @@ class Beams:
 
     width: int
     length_penalty: float = 1.0  # scores are divided by length ** length_penalty
-    early_stopping: bool = False  # stop with `width` finished beams; else when no open one can still win
+    early_stopping: bool | Literal["never"] = False  # as in transformers: at the `width`-th finished beam;
+    # when the best open one would not win if it ended now; or when it cannot win any more
 
 
 @dataclass(slots=True)
@@ -93,6 +95,7 @@ def check_ids(params: SamplingParams, vocab_size: int) -> None:
         ("allowed_token_ids", params.allowed_token_ids or []),
         ("bad_words", [token for word in params.bad_words_ids for token in word]),
         ("stop_token_ids", params.stop_token_ids),
+        ("logprob_token_ids", params.logprob_token_ids),
     ):
         outside = sorted({token for token in ids if not 0 <= token < vocab_size})
         if outside:

@@ -13,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
+    from pipelines.sampling.guide import Guide
     from pipelines.sampling.params import SamplingParams
 
 NO_LIMIT = 2**31 - 1
 """A top_k that is off."""
+NO_IDS = np.empty(0, np.int64)
 
 
 class SamplingRows:
@@ -25,7 +27,10 @@ class SamplingRows:
     Arrays are indexed by row; a row that no sequence holds is greedy and has no edits.
     `num_outputs[row]` counts the output tokens so far: with the row's key it is all that a random number
     depends on, so a sequence draws the same tokens in any batch, in any row, and after a preemption.
-    `edits[row]` is None, or what changes single logits of the row before a token is chosen.
+    `edits[row]` is None, or what changes single logits of the row before a token is chosen; `guides[row]` is
+    None, or what says which tokens may come (`guided` says where there is one).
+    Log-probabilities are told of logits / `logprob_temperature[row]`, within the nucleus of
+    `logprob_top_p[row]` (both 1: of the model's own), with `logprob_ids[row]`, if any, as alternatives.
     Owned by the thread that runs the engine.
     """
 
@@ -39,8 +44,13 @@ class SamplingRows:
         self.keys = np.zeros(num_rows, np.uint64)
         self.num_outputs = np.zeros(num_rows, np.int64)
         self.num_logprobs = np.full(num_rows, -1, np.int64)  # -1: none
+        self.logprob_ids: list[NDArray[np.int64]] = [NO_IDS] * num_rows
+        self.logprob_temperature = np.ones(num_rows, np.float32)
+        self.logprob_top_p = np.ones(num_rows, np.float32)
         self.edits: list[RowEdits | None] = [None] * num_rows
         self.edited = np.zeros(num_rows, np.bool_)
+        self.guides: list[Guide | None] = [None] * num_rows
+        self.guided = np.zeros(num_rows, np.bool_)
 
     def set(
         self,
@@ -50,6 +60,7 @@ class SamplingRows:
         output_ids: Sequence[int],
         choice: int,
         end_token_ids: Sequence[int],
+        guide: Guide | None = None,
     ) -> None:
         """Give the row to a sequence; after a preemption again, with the output so far.
 
@@ -61,10 +72,21 @@ class SamplingRows:
         self.top_p[row] = params.top_p
         self.keys[row] = random_key(params.seed, choice)
         self.num_outputs[row] = len(output_ids)
-        self.num_logprobs[row] = -1 if params.logprobs is None else min(params.logprobs, self.vocab_size)
+        self._set_logprobs(row, params)
         needed = has_edits(params)
         self.edited[row] = needed
         self.edits[row] = RowEdits(params, prompt_ids, output_ids, end_token_ids) if needed else None
+        self.guides[row] = guide
+        self.guided[row] = guide is not None
+
+    def _set_logprobs(self, row: int, params: SamplingParams) -> None:
+        """Named ids are told instead of the likeliest; greedy choice has no temperature to divide by."""
+        named, scaled = params.logprob_token_ids, params.temp_scaled_logprobs and params.temperature > 0
+        num_top = 0 if named else params.logprobs
+        self.num_logprobs[row] = -1 if num_top is None else min(num_top, self.vocab_size)
+        self.logprob_ids[row] = _ids(named) if named else NO_IDS
+        self.logprob_temperature[row] = params.temperature if scaled else 1
+        self.logprob_top_p[row] = params.top_p if params.top_p_normalized_logprobs else 1
 
     def append(self, row: int, token_id: int) -> None:
         """An output token of the row's sequence was committed."""
@@ -79,6 +101,8 @@ class SamplingRows:
         self.num_logprobs[row] = -1
         self.edited[row] = False
         self.edits[row] = None
+        self.guides[row] = None
+        self.guided[row] = False
 
 
 class RowEdits:

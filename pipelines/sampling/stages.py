@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
-from pipelines.engine.feed import Logits, Sampled, TokenLogprobs
+from pipelines.engine.feed import Logits, Sampled
+from pipelines.sampling.narrowing import narrow
+from pipelines.sampling.reporting import report, score
 from pipelines.sampling.rows import RowEdits
 
 Edited = list[tuple[int, RowEdits]]
@@ -23,11 +25,13 @@ class Stage(NamedTuple):
     """One change of logits before a token is chosen, in place.
 
     `active` says whether a row needs it now; rows for which it says no are not touched and cost nothing.
+    `forbids` says whether it makes tokens impossible.
     """
 
     name: str
     active: Callable[[RowEdits], bool]
     apply: Callable[[SamplingOps, Any, Edited], None]
+    forbids: bool = False
 
 
 def _apply_allowed(ops: SamplingOps, values: Any, edited: Edited) -> None:
@@ -63,31 +67,38 @@ def _apply_presence_and_frequency(ops: SamplingOps, values: Any, edited: Edited)
 
 
 STAGES = (
-    Stage("allowed_token_ids", lambda edits: edits.restricts, _apply_allowed),
-    Stage("bad_words", lambda edits: bool(edits.params.bad_words_ids), _apply_bad_words),
-    Stage("min_tokens", lambda edits: edits.num_outputs < edits.params.min_tokens, _apply_min_tokens),
+    Stage("allowed_token_ids", lambda edits: edits.restricts, _apply_allowed, True),
+    Stage("bad_words", lambda edits: bool(edits.params.bad_words_ids), _apply_bad_words, True),
+    Stage("min_tokens", lambda edits: edits.num_outputs < edits.params.min_tokens, _apply_min_tokens, True),
     Stage("logit_bias", lambda edits: len(edits.bias_ids) > 0, _apply_logit_bias),
     Stage("repetition_penalty", lambda edits: edits.repeats, _apply_repetition),
     Stage("presence_and_frequency_penalty", lambda edits: edits.counts, _apply_presence_and_frequency),
 )
-"""In the order of vLLM.  Then a token is chosen: greedy rows take the likeliest id; the others apply
-temperature, min_p, top_k and top_p, in this order, inside one op that never writes to the logits."""
+"""In the order of vLLM.  Then masks leave what guides allow, and a token is chosen: greedy rows take the
+likeliest id; the others apply temperature, min_p, top_k and top_p, in this order, inside one op that never
+writes to the logits."""
 
 
 def sample(logits: Logits) -> Sampled:
-    """Choose one token per logit row and say how likely it was, where a row asks.
+    """Choose one token per sampled row and say how likely it was, where a row asks; score the scored rows.
 
-    Log-probabilities are those of the model's own logits, before any stage and without temperature (vLLM's
-    `raw_logprobs`).  Changes `logits.values` in place.
+    Log-probabilities are those of the model's own logits, before any stage and, unless the request wants it
+    so, without temperature (vLLM's `raw_logprobs`).  Changes the sampled rows of `logits.values` in place.
     """
-    rows, at, ops = logits.step.sampling, logits.step.logits_rows, logits.ops
+    step, ops = logits.step, logits.ops
+    rows, at = step.sampling, step.logits_rows
     values = ops.writable(logits.values)
+    scores = score(ops, values, step)
+    if step.num_scored:
+        values = values[: step.num_sampled]
     asking = np.flatnonzero(rows.num_logprobs[at] >= 0)
     edited = [(j, edits) for j, row in enumerate(at.tolist()) if (edits := rows.edits[row]) is not None]
-    raw, raw_rows = values, asking
-    if rows.edited[at[asking]].any():
+    raw, raw_rows, masks = values, asking, logits.masks
+    if rows.edited[at[asking]].any() or (masks is not None and np.isin(asking, masks.rows).any()):
         raw, raw_rows = ops.take(values, asking), np.arange(len(asking))
-    _edit(ops, values, edited)
+    _edit(ops, values, edited, frozenset() if masks is None else frozenset(masks.rows.tolist()))
+    if masks is not None:
+        ops.apply_bitmask(values, masks.rows, narrow(masks, dict(edited)))
     token_ids = ops.choose(
         values,
         rows.temperature[at],
@@ -97,34 +108,17 @@ def sample(logits: Logits) -> Sampled:
         rows.keys[at],
         rows.num_outputs[at].astype(np.uint64),
     )
-    return Sampled(token_ids, _report(ops, raw, raw_rows, token_ids, rows.num_logprobs[at], asking))
+    return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, step), scores)
 
 
-def _edit(ops: SamplingOps, values: Any, edited: Edited) -> None:
+def _edit(ops: SamplingOps, values: Any, edited: Edited, masked: frozenset[int]) -> None:
+    """What forbids tokens to a masked row is left to `narrow`, which knows what would forbid them all."""
     for stage in STAGES if edited else ():
-        active = [pair for pair in edited if stage.active(pair[1])]
+        active = [
+            pair for pair in edited if stage.active(pair[1]) and not (stage.forbids and pair[0] in masked)
+        ]
         if active:
             stage.apply(ops, values, active)
-
-
-def _report(
-    ops: SamplingOps,
-    raw: Any,
-    raw_rows: NDArray[np.int64],
-    token_ids: NDArray[np.int64],
-    num_logprobs: NDArray[np.int64],
-    asking: NDArray[np.int64],
-) -> list[TokenLogprobs | None]:
-    """`raw_rows[i]` is the row of `raw` that holds the model's logits for logit row `asking[i]`."""
-    if not len(asking):
-        return []
-    wanted = num_logprobs[asking].tolist()
-    found = ops.gather_logprobs(raw, raw_rows, token_ids[asking], max(wanted))
-    lists = zip(asking.tolist(), wanted, *(column.tolist() for column in found), strict=True)
-    reports: list[TokenLogprobs | None] = [None] * len(token_ids)
-    for j, k, logprob, rank, top_ids, top in lists:
-        reports[j] = TokenLogprobs(logprob, rank, top_ids[:k], top[:k])
-    return reports
 
 
 def _pairs(edited: Edited, ids: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

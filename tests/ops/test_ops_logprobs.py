@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.logprobs import gather_logprobs
+from ops.logprobs import gather_logprobs, logprobs_of, narrow
+from ops.sampling import LOWEST
 
 
 def plain(row, token, k):
@@ -70,3 +71,36 @@ def test_no_rows_give_nothing():
     found = gather_logprobs(np.zeros((0, 5), np.float32), none, none, 2)
     assert found.chosen.shape == (0,)
     assert found.top_ids.shape == (0, 2)
+
+
+@given(st.sampled_from([1, 30, 2500]), st.integers(0, 9), st.integers(0, 2**32 - 1))
+def test_logprobs_of_single_ids_are_those_of_a_gather(vocab, num_pairs, seed):
+    random = np.random.default_rng(seed)
+    logits = random.standard_normal((3, vocab)).astype(np.float32)
+    logits[random.random(logits.shape) < 0.2] = -np.inf
+    rows, ids = random.integers(0, 3, num_pairs), random.integers(0, vocab, num_pairs)
+    before = logits.copy()
+    found = logprobs_of(logits, rows, ids)
+    np.testing.assert_array_equal(logits, before)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, gather_logprobs(logits, rows, ids, 0).chosen, rtol=1e-6)
+
+
+@given(
+    st.sampled_from([1, 30, 2500]),
+    st.sampled_from([0.0, 0.3, 0.9, 0.9999, 1.0]),
+    st.sampled_from([0.3, 1.0, 2.0]),
+    st.integers(0, 2**32 - 1),
+)
+def test_narrow_leaves_the_shortest_run_of_likeliest_ids(vocab, top_p, temperature, seed):
+    values = (np.random.default_rng(seed).standard_normal((2, vocab)) * 3).astype(np.float32)
+    heated = values / np.float32(temperature)
+    narrowed = values.copy()
+    narrow(narrowed, np.full(2, temperature, np.float32), np.array([top_p, 1], np.float32))
+    np.testing.assert_array_equal(narrowed[1], heated[1])
+    order = np.argsort(-heated[0], kind="stable")
+    weights = np.exp(heated[0][order].astype(np.float64) - heated[0].max())
+    size = int(np.count_nonzero(narrowed[0] > LOWEST))
+    assert narrowed[0][order[:size]].tolist() == heated[0][order[:size]].tolist()
+    assert weights[:size].sum() >= top_p * weights.sum() * (1 - 1e-5)
+    assert size == 1 or weights[: size - 1].sum() <= top_p * weights.sum() * (1 + 1e-5)

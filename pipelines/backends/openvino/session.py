@@ -68,7 +68,7 @@ class OpenVINOSession:
         self._memory: CacheMemory | None = None
         self._inputs = {port.any_name for port in self._compiled.inputs}
 
-    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         return spare_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:

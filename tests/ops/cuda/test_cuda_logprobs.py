@@ -92,3 +92,15 @@ def test_rows_that_were_taken_may_be_asked_and_a_wrong_token_is_refused(one_devi
         )
     with pytest.raises(IndexError, match="vocabulary"):
         ops.gather_logprobs(taken, rows, np.array([0, 300]), 1)
+
+
+def test_single_ids_and_fetched_rows_equal_numpys(one_device):
+    random = np.random.default_rng(4)
+    logits = random.standard_normal((4, 300)).astype(F)
+    ops, on_device = CudaOps(one_device), one_device.upload(logits)
+    rows, ids = np.array([1, 1, 3]), np.array([5, 299, 0])
+    np.testing.assert_allclose(
+        ops.logprobs_of(on_device, rows, ids), host.logprobs_of(logits, rows, ids), atol=1e-6
+    )
+    taken = ops.take(on_device, np.array([2, 0]))
+    np.testing.assert_array_equal(ops.fetch(taken, np.array([1])), logits[[0]])

@@ -108,6 +108,7 @@ def open_on_host(
     num_blocks: int = 24,
     num_host_blocks: int = 0,
     max_sequences: int = 8,
+    max_scored: int = 0,
     element_type: str = "f32",
     gathers: bool = False,
     **settings: Any,
@@ -116,7 +117,7 @@ def open_on_host(
     runtime, device = HostRuntime(**settings), HostDevice()
     path = write_small(folder, element_type, rotary=True)
     session = OnnxCudaSession(lower_for_host(path, gathers=gathers), device, runtime)
-    session.reserve(64, max_sequences)
+    session.reserve(64, max_sequences, max_scored)
     session.allocate(num_blocks, num_host_blocks)
     runtime.graph_ids.clear()
     return session, runtime, device

@@ -22,7 +22,7 @@ from pipelines.engine.policy import EngineSettings
 from pipelines.sampling.params import SamplingParams
 from pipelines.sampling.stages import sample
 
-MAX_SEQUENCES, STEP_TOKENS = 5, 28
+MAX_SEQUENCES, STEP_TOKENS, MAX_SCORED = 5, 28, 6
 NUM_BLOCKS, NUM_HOST_BLOCKS = 8, 6
 
 
@@ -36,9 +36,10 @@ class Crowd:
     steps: list[Step] = field(default_factory=list)
     texts: dict[tuple[int, int], list[int]] = field(default_factory=dict)
     logprobs: dict[tuple[int, int], list[Any]] = field(default_factory=dict)
+    scores: dict[tuple[int, int], list[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        settings = EngineSettings(MAX_SEQUENCES, STEP_TOKENS, reuse_prefixes=True)
+        settings = EngineSettings(MAX_SEQUENCES, STEP_TOKENS, True, MAX_SCORED)
         sizes = (self.session.block_tokens, self.session.vocab_size, self.session.max_context)
         self.engine = Engine(self.body, settings, self.num_blocks, *sizes, frozenset(), self.num_host_blocks)
 
@@ -56,6 +57,7 @@ class Crowd:
             choice = output.key, output.choice
             self.texts.setdefault(choice, []).extend(output.token_ids)
             self.logprobs.setdefault(choice, []).extend(output.logprobs)
+            self.scores.setdefault(choice, []).extend(output.prompt_logprobs or [])
         assert violations(snapshot(self.engine)) == []
 
     def finish(self) -> None:
@@ -68,11 +70,17 @@ def requests(seed: int) -> list[tuple[list[int], int, SamplingParams]]:
     random = np.random.default_rng(seed)
     beginning = random.integers(0, VOCABULARY, 2 * BLOCK_TOKENS).tolist()
     kinds = (
-        {"temperature": 0.0, "logprobs": 2},
-        {"temperature": 0.8, "top_k": 12, "seed": 11},
+        {"temperature": 0.0, "logprobs": 2, "prompt_logprobs": 3},
+        {"temperature": 0.8, "top_k": 12, "seed": 11, "logprobs": 5, "logprob_token_ids": [7, 3, 90]},
         {"temperature": 1.0, "top_p": 0.8, "repetition_penalty": 1.2, "logprobs": 1, "seed": 5},
-        {"temperature": 1.2, "min_p": 0.05, "presence_penalty": 0.7, "frequency_penalty": 0.3, "seed": 9},
-        {"temperature": 0.0, "logit_bias": {3: 2.5, 7: -4.0}, "bad_words_ids": [[5], [8, 9]]},
+        {"temperature": 1.2, "min_p": 0.05, "presence_penalty": 0.7, "frequency_penalty": 0.3, "seed": 9}
+        | {"top_p": 0.9, "temp_scaled_logprobs": True, "top_p_normalized_logprobs": True, "logprobs": 2},
+        {
+            "temperature": 0.0,
+            "logit_bias": {3: 2.5, 7: -4.0},
+            "bad_words_ids": [[5], [8, 9]],
+            "prompt_logprobs": 70,
+        },
     )
     return [
         (
@@ -104,6 +112,7 @@ def test_text_in_a_crowd_equals_text_alone(tmp_path, seed, gathers):
         num_blocks=NUM_BLOCKS,
         num_host_blocks=NUM_HOST_BLOCKS,
         max_sequences=MAX_SEQUENCES,
+        max_scored=MAX_SCORED,
         gathers=gathers,
     )
     crowd, single = Crowd(session, NUM_BLOCKS, NUM_HOST_BLOCKS), alone(tmp_path, wanted)
@@ -119,14 +128,17 @@ def test_text_in_a_crowd_equals_text_alone(tmp_path, seed, gathers):
 
 
 def check_logprobs(crowd: Crowd, single: Crowd) -> None:
-    compared = 0
-    for choice, expected in single.logprobs.items():
-        for ours, theirs in zip(crowd.logprobs[choice], expected, strict=True):
-            assert (ours.rank, ours.top_ids) == (theirs.rank, theirs.top_ids)
-            np.testing.assert_allclose(ours.logprob, theirs.logprob, atol=1e-5)
-            np.testing.assert_allclose(ours.top_logprobs, theirs.top_logprobs, atol=1e-5)
-            compared += 1
-    assert compared > 20
+    compared = {"logprobs": 0, "scores": 0}
+    for name in compared:
+        for choice, expected in getattr(single, name).items():
+            for ours, theirs in zip(getattr(crowd, name)[choice], expected, strict=True):
+                assert (ours.rank, ours.top_ids) == (theirs.rank, theirs.top_ids)
+                np.testing.assert_allclose(ours.logprob, theirs.logprob, atol=1e-5)
+                np.testing.assert_allclose(ours.top_logprobs, theirs.top_logprobs, atol=1e-5)
+                compared[name] += 1
+    assert compared["logprobs"] > 20
+    assert compared["scores"] > 20
+    assert any(step.num_scored > 0 and step.num_sampled for step in crowd.steps)
 
 
 def check_it_was_crowded(crowd: Crowd, graph_ids: list[int]) -> None:

@@ -320,8 +320,8 @@ def test_bounds_hold_for_every_step_of_a_bucket():
 
 
 def test_the_largest_steps_are_as_large_as_they_may_be():
-    prompt, decoding = largest_steps(max_tokens=700, max_sequences=9, max_context=CONTEXT, columns=32)
-    assert (prompt.num_tokens, prompt.num_seqs, prompt.num_logits) == (700, 2, 9)
+    prompt, decoding = largest_steps(700, max_sequences=9, max_scored=5, max_context=CONTEXT, columns=32)
+    assert (prompt.num_tokens, prompt.num_seqs, prompt.num_logits) == (700, 2, 9 + 5)
     assert (decoding.num_tokens, decoding.num_seqs, decoding.num_logits) == (9, 9, 9)
     for step in (prompt, decoding):
         assert step.max_context == CONTEXT == step.positions.max() + 1
@@ -331,11 +331,11 @@ def test_the_largest_steps_are_as_large_as_they_may_be():
 def test_reserve_gives_a_share_of_what_is_free(tmp_path):
     runtime, device = HostRuntime(), HostDevice()
     session = OnnxCudaSession(lower_for_host(write_small(tmp_path)), device, runtime)
-    assert session.reserve(64, 8) == int(0.9 * device.free_bytes()[0])
+    assert session.reserve(64, 8, max_scored=5) == int(0.9 * device.free_bytes()[0])
     assert runtime.graph_ids == [NO_GRAPH, NO_GRAPH]
     session.allocate(3)
     assert {len(pool) for pool in session._bindings.cache.pools.values()} == {4}
-    assert len(session._logits) >= 8 + MAX_PADDING
+    assert len(session._logits) >= 8 + 5 + MAX_PADDING
     session.close()
 
 

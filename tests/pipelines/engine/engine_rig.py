@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ops import host
 from pipelines.backends.fake import FakeSession, fake_logits
-from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.feed import Logits, Sampled, Step, TokenLogprobs
 from pipelines.engine.invariants import snapshot, violations
-from pipelines.engine.loop import Engine, Output
+from pipelines.engine.loop import Engine
+from pipelines.engine.outputs import Output
 from pipelines.engine.policy import EngineSettings
 from pipelines.sampling.params import SamplingParams
 from pipelines.sampling.rows import SamplingRows
@@ -28,6 +30,7 @@ class Text:
     finish: str | None = None
     stop_token_id: int | None = None
     num_cached: int = 0
+    prompt_logprobs: list[TokenLogprobs] | None = None
     outputs: list[Output] = field(default_factory=list)
 
 
@@ -45,10 +48,11 @@ class Rig:
         reuse_prefixes: bool = True,
         poison: int | None = None,
         num_host_blocks: int = 0,
+        max_scored_tokens: int = 128,
     ) -> None:
         self.session = FakeSession(VOCAB_SIZE, block_tokens, max_context, poison=poison)
         self.session.allocate(num_blocks, num_host_blocks)
-        settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes)
+        settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens)
         self.before: Callable[[Step], None] = lambda step: None
         self.after: Callable[[Step], None] = lambda step: None
         self.steps: list[Step] = []
@@ -65,7 +69,7 @@ class Rig:
         )
 
     def _body(self, step: Step) -> Sampled:
-        check_step(step, self.engine.scheduler.settings.max_step_tokens, self.session)
+        check_step(step, self.engine.scheduler.settings, self.session)
         self.steps.append(step)
         self.before(step)
         logits = Logits(self.session.run(step), step)
@@ -90,6 +94,9 @@ class Rig:
             text.token_ids += output.token_ids
             text.finish, text.stop_token_id = output.finish, output.stop_token_id
             text.num_cached = output.num_cached
+            assert output.prompt_logprobs is None or len(text.outputs) == 1, "scores come once, at first"
+            if output.prompt_logprobs is not None:
+                text.prompt_logprobs = output.prompt_logprobs
         return outputs
 
     def abort(self, key: Hashable, choice: int | None = None) -> None:
@@ -116,12 +123,12 @@ class Rig:
         assert self.engine.step() == []
 
 
-def check_step(step: Step, max_step_tokens: int, session: FakeSession) -> None:
+def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None:
     """What `Step` promises."""
     counts = np.diff(step.starts)
     assert step.starts[0] == 0
     assert (counts >= 1).all()
-    assert step.num_tokens == step.starts[-1] == len(step.positions) <= max_step_tokens
+    assert step.num_tokens == step.starts[-1] == len(step.positions) <= limits.max_step_tokens
     assert (step.num_past + counts <= step.num_blocks * session.block_tokens).all()
     assert step.max_context == (step.num_past + counts).max()
     assert step.block_table.shape == (step.num_seqs, step.num_blocks.max())
@@ -129,9 +136,12 @@ def check_step(step: Step, max_step_tokens: int, session: FakeSession) -> None:
         [past + np.arange(count) for past, count in zip(step.num_past, counts, strict=True)]
     )
     assert (step.positions == within).all()
-    assert len(np.unique(step.logits_rows)) == step.num_logits
+    assert len(np.unique(step.logits_rows)) == step.num_sampled <= limits.max_sequences
+    assert len(step.scored_tops) == step.num_scored <= limits.max_scored_tokens
+    assert step.num_logits == step.num_sampled + step.num_scored
+    assert (np.diff(step.logits_at) >= 0).all()
     check_moves(step, session)
-    for name in ("token_ids", "positions", "logits_at"):
+    for name in ("token_ids", "positions", "logits_at", "scored_ids", "scored_tops"):
         assert getattr(step, name).dtype == np.int64, name
     for name in ("starts", "num_past", "block_table", "num_blocks", "logits_rows"):
         assert getattr(step, name).dtype == np.int32, name
@@ -162,12 +172,15 @@ def alone(
     max_context: int = 200,
 ) -> Text:
     """What a prompt gives with no engine at all: hash the whole context, sample, append."""
+    scores = scores_alone(prompt, params)
+    if params.max_tokens == 0:
+        return Text(finish="length", prompt_logprobs=scores)
     params = dataclasses.replace(params, logprobs=None)
     plain = params.temperature == 0 and params.min_tokens == 0 and params.repetition_penalty == 1
     ends = set(params.stop_token_ids) | (set() if params.ignore_eos else eos_token_ids)
     rows = SamplingRows(1, VOCAB_SIZE)
     rows.set(0, params, prompt, [], choice, sorted(ends))
-    ids, text = list(prompt), Text()
+    ids, text = list(prompt), Text(prompt_logprobs=scores)
     while text.finish is None:
         values = fake_logits([np.array(ids, np.int64)], VOCAB_SIZE)
         token_id = int(values.argmax() if plain else sample(Logits(values, lone_step(rows))).token_ids[0])
@@ -182,6 +195,23 @@ def alone(
         if len(text.token_ids) == params.max_tokens or len(ids) == max_context:
             text.finish = "length"
     return text
+
+
+def scores_alone(prompt: list[int], params: SamplingParams) -> list[TokenLogprobs] | None:
+    """How likely each token of a prompt but the first is, each from all that stands before it."""
+    k = params.prompt_logprobs
+    if k is None:
+        return None
+    contexts = [np.array(prompt[:end], np.int64) for end in range(1, len(prompt))]
+    values = [fake_logits([context], VOCAB_SIZE) for context in contexts]
+    rows, targets = np.zeros(1, np.int64), np.array(prompt[1:], np.int64)
+    found = [
+        host.gather_logprobs(row, rows, targets[place : place + 1], k) for place, row in enumerate(values)
+    ]
+    return [
+        TokenLogprobs(float(one.chosen[0]), int(one.ranks[0]), one.top_ids[0].tolist(), one.top[0].tolist())
+        for one in found
+    ]
 
 
 def lone_step(rows: SamplingRows) -> Step:

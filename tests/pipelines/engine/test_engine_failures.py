@@ -156,10 +156,10 @@ def test_parameters_that_the_sampler_cannot_take_end_their_request_alone(monkeyp
     rig.submit("b", PROMPT, max_tokens=5)
     take = rig.engine.scheduler.sampling.set
 
-    def fail(row, params, prompt_ids, output_ids, choice, end_token_ids):
+    def fail(row, params, prompt_ids, output_ids, choice, *rest):
         if params.seed == 666 and choice == 1:
             raise RuntimeError("bad parameters")
-        take(row, params, prompt_ids, output_ids, choice, end_token_ids)
+        take(row, params, prompt_ids, output_ids, choice, *rest)
 
     monkeypatch.setattr(rig.engine.scheduler.sampling, "set", fail)
     rig.run()

@@ -87,3 +87,35 @@ def test_the_oldest_is_never_preempted():
         assert 0 in {output.key for output in rig.step()}
     rig.run()
     assert rig.engine.counts().preemptions > 0
+
+
+def order_of_first_tokens(rig: Rig) -> list[object]:
+    firsts: list[object] = []
+    while rig.engine.has_work:
+        firsts += [output.key for output in rig.step() if output.key not in firsts]
+    return firsts
+
+
+def test_a_smaller_priority_is_admitted_first_and_equals_in_the_order_of_arrival():
+    rig = Rig(max_sequences=1, max_step_tokens=16)
+    rig.submit("runs", PROMPT[:3], max_tokens=4, priority=5)
+    rig.step()
+    for key, priority in (("late", 1), ("plain", 0), ("later", 1), ("urgent", -3), ("plain too", 0)):
+        rig.submit(key, PROMPT[:3], max_tokens=2, priority=priority)
+    assert order_of_first_tokens(rig) == ["runs", "urgent", "plain", "plain too", "late", "later"]
+
+
+def test_the_youngest_of_the_largest_priority_is_preempted_first():
+    rig = Rig(max_sequences=4, max_step_tokens=40, num_blocks=9, block_tokens=4, reuse_prefixes=False)
+    for key, priority in (("old", 1), ("young", 1), ("urgent", 0)):
+        rig.submit(key, PROMPT[:6], max_tokens=20, priority=priority)
+    ends: list[object] = []
+    waited: set[object] = set()
+    while rig.engine.has_work:
+        ends += [output.key for output in rig.step() if output.finish]
+        if rig.engine.counts().preemptions:
+            waited |= {sequence.key for sequence in rig.engine.scheduler.waiting}
+    assert rig.engine.counts().preemptions > 0
+    assert "urgent" not in waited
+    assert "young" in waited
+    assert ends.index("urgent") < ends.index("young")

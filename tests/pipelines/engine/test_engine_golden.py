@@ -1,4 +1,4 @@
-"""The golden property: text generated in any schedule equals text generated alone."""
+"""The golden property: text generated in any schedule equals text generated alone, and so do scores."""
 
 from __future__ import annotations
 
@@ -58,6 +58,7 @@ class Schedule:
             eos_token_ids=EOS,
             reuse_prefixes=draw.random() < (0.5 if self.swapping else 0.8),
             num_host_blocks=draw.choice([longest // 2, longest, 9 * longest]) if self.swapping else 0,
+            max_scored_tokens=draw.choice([1, 3, 10, 128]),
         )
         self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]
         self.chance = draw.choice([0.4, 0.9] if self.swapping else [0.1, 0.4, 0.9])
@@ -80,7 +81,7 @@ class Schedule:
     def params(self) -> SamplingParams:
         draw = self.random
         return SamplingParams(
-            max_tokens=draw.randint(self.max_tokens // 2 if self.swapping else 1, self.max_tokens),
+            max_tokens=draw.randint(self.max_tokens // 2 if self.swapping else 0, self.max_tokens),
             min_tokens=draw.choice([0, 0, 3]),
             temperature=draw.choice([0.0, 1.0]),
             repetition_penalty=draw.choice([1.0, 1.0, 1.3]),
@@ -88,6 +89,8 @@ class Schedule:
             ignore_eos=draw.random() < 0.3,
             seed=draw.getrandbits(64),
             logprobs=draw.choice([None, None, None, 2]),
+            prompt_logprobs=draw.choice([None, None, 0, 3]),
+            priority=draw.choice([0, 0, 0, 1, -1]),
         )
 
     def arrive(self, key: int) -> None:
@@ -147,8 +150,10 @@ class Schedule:
             want = alone(request.prompts[choice // request.n], request.params, choice, EOS, self.max_context)
             if text.finish == "error" or (key, choice) in self.gone:
                 assert text.token_ids == want.token_ids[: len(text.token_ids)]
+                assert text.prompt_logprobs in (None, want.prompt_logprobs)
             else:
                 assert text.token_ids == want.token_ids, (key, choice)
+                assert text.prompt_logprobs == want.prompt_logprobs, (key, choice)
                 assert (text.finish, text.stop_token_id) == (want.finish, want.stop_token_id)
 
 
@@ -181,10 +186,13 @@ def test_the_schedules_meet_preemption_reuse_copies_and_eviction():
     assert sum(one.prefix_hit_tokens for one in counts) > 100
     assert sum(len(step.copies) for schedule in schedules for step in schedule.rig.steps) > 20
     assert any(schedule.gone for schedule in schedules)
+    scored = [step.num_scored for schedule in schedules for step in schedule.rig.steps]
+    assert sum(scored) > 500
+    assert len({count for count in scored if count}) > 10
 
 
 def test_the_swapping_schedules_swap_whole_contexts_parts_of_them_and_nothing():
-    schedules = [Schedule(seed, failing=True, swapping=True) for seed in range(2000, 2020)]
+    schedules = [Schedule(seed, failing=True, swapping=True) for seed in range(2000, 2030)]
     counts = [schedule.run() for schedule in schedules]
     assert sum(one.swap_preemptions for one in counts) > 50
     assert sum(one.preemptions - one.swap_preemptions for one in counts) > 50

@@ -142,6 +142,14 @@ def overtake(state: Snapshot) -> None:
     state.running.reverse()
 
 
+def wait_behind_a_younger_one(state: Snapshot) -> None:
+    set_(state.waiting[0], "arrival", 0)
+
+
+def cache_what_is_not_scored(state: Snapshot) -> None:
+    set_(state.running[0], "num_scored", state.running[0].num_cached - 1)
+
+
 def wait_with_blocks(state: Snapshot) -> None:
     state.waiting[0].blocks.append(0)
 
@@ -236,7 +244,9 @@ def test_an_engine_that_swaps_breaks_nothing():
         (run_beyond_the_context, "of 10"),
         (hold_other_tokens_than_the_digest_says, "digest of other tokens"),
         (give_a_digest_to_a_partial_block, "is not full"),
-        (overtake, "order of arrival"),
+        (overtake, "do not stand in turn"),
+        (wait_behind_a_younger_one, "waits while a younger one runs"),
+        (cache_what_is_not_scored, "but only"),
         (wait_with_blocks, "waits and owns"),
         (wait_with_cached_tokens, "waits with 1 tokens cached in 0 host blocks"),
         (follow_with_blocks, "follows and owns"),

@@ -70,3 +70,8 @@ def test_settings_under_which_prompts_could_starve_are_refused():
 def test_settings_need_a_row():
     with pytest.raises(ValueError, match="max_sequences must be at least 1"):
         EngineSettings(max_sequences=0)
+
+
+def test_settings_need_a_row_to_score_a_prompt():
+    with pytest.raises(ValueError, match="max_scored_tokens"):
+        EngineSettings(max_scored_tokens=0)

@@ -227,6 +227,15 @@ MIXED = [
     SamplingParams(min_p=0.02, seed=4, frequency_penalty=0.7, presence_penalty=0.1),
     SamplingParams(temperature=0.8, seed=5, logit_bias={9: 2.0}, bad_words_ids=[[1], [2, 3]], min_tokens=3),
     SamplingParams(temperature=0, repetition_penalty=1.5, logprobs=1),
+    SamplingParams(
+        temperature=0.6,
+        top_p=0.9,
+        seed=6,
+        logprobs=1,
+        logprob_token_ids=[3],
+        temp_scaled_logprobs=True,
+        top_p_normalized_logprobs=True,
+    ),
 ]
 
 

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from pipelines.backends.contract import DecoderSession
 from pipelines.engine.counts import Counts
 from pipelines.engine.feed import Logits, Sampled, Step, TokenLogprobs
-from pipelines.engine.loop import Engine, Output
+from pipelines.engine.loop import Engine
+from pipelines.engine.outputs import Output
 from pipelines.engine.policy import EngineSettings
 from pipelines.sampling.params import SamplingParams
 from pipelines.sampling.stages import sample

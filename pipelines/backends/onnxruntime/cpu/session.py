@@ -79,7 +79,7 @@ class OnnxCpuSession:
             "block_bytes": str(self.block_bytes),
         }
 
-    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         return spare_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:

@@ -86,6 +86,7 @@ def _fitting(contexts: list[int], gathered_tokens: int) -> int:
 def _part(step: Step, first: int, last: int) -> Part:
     begin, end = int(step.starts[first]), int(step.starts[last])
     first_logit, last_logit = np.searchsorted(step.logits_at, [begin, end]).tolist()
+    scored = slice(*(max(0, at - step.num_sampled) for at in (first_logit, last_logit)))
     starts, num_past = step.starts[first : last + 1] - begin, step.num_past[first:last]
     return Part(
         replace(
@@ -99,6 +100,8 @@ def _part(step: Step, first: int, last: int) -> Part:
             max_context=int((num_past + np.diff(starts)).max()),
             logits_at=step.logits_at[first_logit:last_logit] - begin,
             logits_rows=step.logits_rows[first_logit:last_logit],
+            scored_ids=step.scored_ids[scored],
+            scored_tops=step.scored_tops[scored],
             copies=no_pairs(),
             swaps_out=no_pairs(),
             swaps_in=no_pairs(),

@@ -94,7 +94,7 @@ class OnnxCudaSession:
 
     # Memory
 
-    def reserve(self, max_tokens: int, max_sequences: int) -> int:
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         """Compute the largest steps over a cache of one block: ONNX Runtime keeps the workspaces it took.
 
         Raises `ModelError` where they cannot be computed, above all for want of memory.
@@ -103,9 +103,10 @@ class OnnxCudaSession:
         rows = max_sequences + MAX_PADDING
         with GATE.calls(), self._loading(f"a step of {max_tokens} tokens and {max_sequences} sequences"):
             self._steps = StepFeed(self._device, max_tokens, rows, self._columns)
-            self._logits = self._device.empty((rows + 1, self.vocab_size), np.float32)
+            self._logits = self._device.empty((rows + max_scored + 1, self.vocab_size), np.float32)
             self._place(0)
-            for step in largest_steps(max_tokens, max_sequences, self.max_context, self._columns):
+            sizes = max_tokens, max_sequences, max_scored
+            for step in largest_steps(*sizes, self.max_context, self._columns):
                 for part in split(step, self._limits):
                     self._compute(part)
             self.ops.reserve(rows, self.vocab_size)

@@ -23,17 +23,20 @@ def bucket_bounds(shape: Shape, block_tokens: int) -> tuple[int, int, int]:
     return 1, shape.columns * block_tokens, at_least
 
 
-def largest_steps(max_tokens: int, max_sequences: int, max_context: int, columns: int) -> list[Step]:
+def largest_steps(
+    max_tokens: int, max_sequences: int, max_scored: int, max_context: int, columns: int
+) -> list[Step]:
     """The steps that need most memory beside the cache, over block 0 alone: a cache of one block will do.
 
-    The last chunks of the longest prompts, sampled for all rows; and all rows decoding at full length.
+    The last chunks of the longest prompts, sampled for all rows and scored; and all rows decoding at full
+    length.
     """
     num_prompts = -(-max_tokens // max_context)
     chunks = np.full(num_prompts, max_context)
     chunks[-1] = max_tokens - max_context * (num_prompts - 1)
     ones = np.ones(min(max_sequences, max_tokens), np.int64)
     return [
-        _at_the_end(chunks, np.full(max_sequences, max_tokens - 1), max_context, columns),
+        _at_the_end(chunks, np.full(max_sequences + max_scored, max_tokens - 1), max_context, columns),
         _at_the_end(ones, np.arange(len(ones)), max_context, columns),
     ]
 

@@ -1,0 +1,51 @@
+"""What an engine says of its choices.
+
+Knows sequences and tokens; knows nothing of steps, text or the wire.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from pipelines.engine.feed import TokenLogprobs
+from pipelines.engine.sequence import Sequence
+
+
+class Output(NamedTuple):
+    """What one step gave one choice of one request.
+
+    `finish` is None while more will follow, else "stop" (an end token, which is not in `token_ids`),
+    "length" (max_tokens, or the context is full), "repetition" (as `params.repetition_detection` says) or
+    "error" (`error` is the message for the client, `error_status` whose fault it is, as in HTTP).
+    `stop_token_id` is the token of `params.stop_token_ids` that ended it, None for the model's own.
+    `num_cached` prompt tokens were found in the prefix cache.  `prompt_logprobs`, when asked for, are in the
+    first Output of a choice: one per prompt token but the first.
+    """
+
+    key: Hashable
+    choice: int
+    token_ids: list[int]
+    logprobs: list[TokenLogprobs]  # one per token when they were asked for, else []
+    finish: str | None = None
+    stop_token_id: int | None = None
+    error: str | None = None
+    num_cached: int = 0
+    prompt_logprobs: list[TokenLogprobs] | None = None
+    error_status: int = 500
+
+
+def output_of(
+    sequence: Sequence,
+    token_ids: list[int],
+    logprobs: list[TokenLogprobs],
+    finish: str | None,
+    stop_token_id: int | None = None,
+) -> Output:
+    """Its next tokens, or its end, with what is to be said once."""
+    num_cached, scores = sequence.num_reused or 0, None
+    if sequence.scores is not None:
+        scores, sequence.scores = sequence.scores.found, None
+    return Output(
+        sequence.key, sequence.choice, token_ids, logprobs, finish, stop_token_id, None, num_cached, scores
+    )

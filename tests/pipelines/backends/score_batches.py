@@ -1,0 +1,88 @@
+"""Scores of prompts from an engine, alone and in a crowd, beside those of a reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.backends.contract import DecoderSession
+from pipelines.engine.feed import Logits as StepLogits
+from pipelines.engine.feed import Sampled, Step, TokenLogprobs
+from pipelines.engine.invariants import snapshot, violations
+from pipelines.engine.loop import Engine, EngineSettings
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.stages import sample
+
+TOP = 3
+TOLERANCE = 1e-4
+CHUNK_TOKENS, MAX_SCORED, NUM_BLOCKS = 40, 13, 64
+
+
+def scoring_engine(session: DecoderSession, reuse_prefixes: bool = True) -> Engine:
+    """An engine over `session`, whose cache is allocated here; its steps score few positions."""
+
+    def body(step: Step) -> Sampled:
+        return sample(StepLogits(session.run(step), step, session.ops))
+
+    session.allocate(NUM_BLOCKS)
+    settings = EngineSettings(8, CHUNK_TOKENS, reuse_prefixes, MAX_SCORED)
+    return Engine(
+        body, settings, NUM_BLOCKS, session.block_tokens, session.vocab_size, session.max_context, frozenset()
+    )
+
+
+def score_alone(engine: Engine, prompts: list[list[int]]) -> list[list[TokenLogprobs]]:
+    """Each prompt when nothing else runs, and only its scores, as for a completion that is echoed."""
+    found = []
+    for number, prompt in enumerate(prompts):
+        engine.submit(number, [prompt], SamplingParams(max_tokens=0, prompt_logprobs=TOP))
+        found.append(drain(engine)[number, 0])
+    return found
+
+
+def score_together(engine: Engine, prompts: list[list[int]]) -> list[list[TokenLogprobs]]:
+    """All prompts at once, of two choices each, beside requests that have filled the cache with them."""
+    params = SamplingParams(max_tokens=4, temperature=0.0)
+    engine.submit("fills", prompts, params)
+    drain(engine)
+    engine.submit("talks", [prompts[0]], SamplingParams(max_tokens=30, temperature=0.0))
+    for number, prompt in enumerate(prompts):
+        engine.submit(number, [prompt], SamplingParams(max_tokens=2, prompt_logprobs=TOP), n=2)
+    found = drain(engine)
+    assert all(found[number, 0] == found[number, 1] for number in range(len(prompts)))
+    return [found[number, 0] for number in range(len(prompts))]
+
+
+def drain(engine: Engine) -> dict[tuple[object, int], list[TokenLogprobs]]:
+    """Run to the end; the scores of each choice of each request."""
+    found: dict[tuple[object, int], list[TokenLogprobs]] = {}
+    while engine.has_work:
+        for output in engine.step():
+            assert output.error is None
+            if output.prompt_logprobs is not None:
+                assert (output.key, output.choice) not in found
+                found[output.key, output.choice] = output.prompt_logprobs
+        assert violations(snapshot(engine)) == []
+    return found
+
+
+def check(
+    found: list[list[TokenLogprobs]],
+    prompts: list[list[int]],
+    logprobs_of: Callable[[list[int]], NDArray[np.float32]],
+) -> None:
+    """`logprobs_of(prompt)`: float32[len(prompt), vocab], the reference's log_softmax at each position."""
+    for scores, prompt in zip(found, prompts, strict=True):
+        expected = logprobs_of(prompt)[:-1]
+        chosen = np.take_along_axis(expected, np.array(prompt[1:])[:, None], axis=1)[:, 0]
+        np.testing.assert_allclose([one.logprob for one in scores], chosen, atol=TOLERANCE)
+        best = -np.sort(-expected, axis=1)[:, :TOP]
+        np.testing.assert_allclose([one.top_logprobs for one in scores], best, atol=TOLERANCE)
+        named = np.take_along_axis(expected, np.array([one.top_ids for one in scores]), axis=1)
+        np.testing.assert_allclose(named, best, atol=TOLERANCE)
+        likelier = (expected > chosen[:, None] + TOLERANCE).sum(axis=1)
+        at_least = (expected > chosen[:, None] - TOLERANCE).sum(axis=1)
+        ranks = np.array([one.rank for one in scores])
+        assert ((likelier < ranks) & (ranks <= at_least)).all()
