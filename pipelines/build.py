@@ -14,7 +14,9 @@ from graphs.compose import Graphs, GraphSource
 from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
 from graphs.node import Node
+from pipelines.errors import RequestError
 from pipelines.nodes import VOCABULARY
+from pipelines.nodes.grammar import Grammar
 from pipelines.nodes.tensor_engine import TensorEngine
 from pipelines.pipeline import EngineAddress, Line, Pipeline
 from pipelines.repository import ModelFolder
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
     from pipelines.backends.tensors import TensorPort
     from pipelines.engine.loop import Engine
+    from pipelines.sampling.guide import GuideMaker
+    from pipelines.sampling.params import SamplingParams
 
 
 class BuildError(Exception):
@@ -135,6 +139,16 @@ class HostModel:
         """The tensors that such a graph replies."""
         return [port for engine in self._inferring() for port in engine.outputs.values()]
 
+    def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None:
+        """What keeps the outputs of an engine node to `params.guide`; takes long, in any thread.
+
+        Raises RequestError.
+        """
+        guides = self.bodies[node].guides
+        if guides is None:
+            raise RequestError("this model's graph has no grammar node")
+        return guides.maker(params)
+
     def warm(self) -> bool:
         """Prepare something that later steps will want, while none runs; whether there is more of it."""
         return any(session.warm() for body in self.bodies.values() for session in body.sessions)
@@ -198,10 +212,13 @@ class Body:
         self.bindings = engine.body
         self.lines = lines
         self._root = engine.type.body.root  # type: ignore[union-attr]  # the checker saw that it has one
+        self._early = [line.node for line in lines if hasattr(line.node, "begin")]
 
     def __call__(self, root: Any) -> Any:
         """The last line's value for what the engine gives: a step, or a batch."""
         values = {self._root: root}
+        for node in self._early:
+            node.begin(root)  # type: ignore[attr-defined]  # what its threads may do while others compute
         for line in self.lines:
             values[line.name] = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
         return values[self.lines[-1].name]
@@ -210,6 +227,11 @@ class Body:
     def sessions(self) -> list[DecoderSession]:
         """The decoders of the body, in order; each has its own cache behind the same block table."""
         return [line.node.session for line in self.lines if hasattr(line.node, "session")]
+
+    @property
+    def guides(self) -> Grammar | None:
+        """The line that keeps outputs to what they may be, if there is one."""
+        return next((line.node for line in self.lines if isinstance(line.node, Grammar)), None)
 
     def close(self) -> None:
         for line in self.lines:

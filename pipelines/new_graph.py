@@ -164,7 +164,8 @@ def _generation(export: Export) -> list[str]:
         "    cache: {reuse_prefixes: true}  # add memory_gb to bound it; else part of the free memory",
         "    body:",
         f"      logits: {{type: model, from: step, path: {model}, device: cpu}}",
-        f"      next: {{type: sampler, from: logits{f', defaults: {defaults}' if defaults else ''}}}",
+        f"      allowed: {{type: grammar, from: logits, tokenizer: {export.prefix}{TOKENIZER}}}",
+        f"      next: {{type: sampler, from: allowed{f', defaults: {defaults}' if defaults else ''}}}",
     ]
 
 

@@ -11,6 +11,7 @@ import os
 import queue
 from collections import defaultdict
 from collections.abc import Callable, Hashable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -34,13 +35,16 @@ from pipelines.wire.messages import (
 from pipelines.wire.tensors import pack, unpack
 
 if TYPE_CHECKING:
-    from pipelines.engine.loop import Engine, Output
+    from pipelines.engine.loop import Engine
+    from pipelines.engine.outputs import Output
     from pipelines.nodes.tensor_engine import Answer, TensorEngine
+    from pipelines.sampling.guide import GuideMaker
 
 log = logging.getLogger("braid.host")
 
 IDLE_S = 0.5
 """How long an idle turn waits for mail; the heartbeat is touched at least so often."""
+PREPARING_THREADS = 2
 STOP_S = 1.0
 """How long the end of a host waits for a build in progress."""
 
@@ -68,6 +72,15 @@ class Answered:
 
     key: Key
     message: Inferred
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The guide of a call is made, or why it cannot be."""
+
+    key: Key
+    message: Submit
+    guide: GuideMaker | Exception | None
 
 
 class Host:
@@ -99,12 +112,14 @@ class Host:
         self._peers: set[Peer] = set()
         self._cold: list[HostModel] = []  # what `warm` may still make faster
         self._calls: dict[Key, Call] = {}
+        self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "guides")
         self._publisher = Publisher(self._loads)
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
             Hello: self._hello,
             Submit: self._submit,
             Infer: self._infer,
             Answered: self._answered,
+            Prepared: self._prepared,
             Abort: self._abort,
             Gone: self._gone,
             Drain: self._drain,
@@ -131,6 +146,7 @@ class Host:
         while self.state != "draining" or self._calls:
             self.turn()
         self._loader.stop(STOP_S)
+        self._preparing.shutdown()
         self._gate.close()
         self._loads.close_all()
 
@@ -175,15 +191,43 @@ class Host:
         self._greet()
 
     def _submit(self, peer: Peer, message: Submit) -> None:
+        """What is restricted enters its engine when its guide is made; it counts as a call before."""
         key = (peer, message.request_id)
+        choices = set(range(len(message.prompts) * message.n))
         try:
             load = self._take(message)
-            engine = load.model.engines[message.node]
-            engine.submit(key, message.prompts, message.params, n=message.n, cache_salt=message.cache_salt)
+            call = Call(load, load.model.engines[message.node], choices)
+            if message.params.guide is None:
+                _enter(call, key, message)
+            else:
+                self._preparing.submit(self._prepare, load.model, key, message)
         except Exception as error:
             self._gate.post([(peer, Frame([_error_update(message.request_id, error)]))])
             return
-        self._begin(key, Call(load, engine, set(range(len(message.prompts) * message.n))))
+        self._begin(key, call)
+
+    def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
+        """In a thread of its own: a grammar may take long to compile."""
+        try:
+            guide = model.guide_maker(message.node, message.params)
+        except Exception as error:
+            self.inbox.put((None, Prepared(key, message, error)))
+        else:
+            self.inbox.put((None, Prepared(key, message, guide)))
+
+    def _prepared(self, peer: Peer, event: Prepared) -> None:
+        """An aborted call is no longer there; of another, single choices may have been."""
+        call, (asker, request_id) = self._calls.get(event.key), event.key
+        if call is None:
+            return
+        try:
+            if isinstance(event.guide, Exception):
+                raise event.guide
+            _enter(call, event.key, event.message, event.guide)
+        except Exception as error:
+            self._gate.post([(asker, Frame([_error_update(request_id, error)]))])
+            call.open.clear()
+            self._forget_ended(event.key, call)
 
     def _infer(self, peer: Peer, message: Infer) -> None:
         key = (peer, message.request_id)
@@ -286,7 +330,10 @@ class Host:
     # One step and what follows
 
     def _step(self, load: Load, engine: Engine | TensorEngine) -> None:
-        """One step of one engine; each worker gets one frame.  A step that raises fails its calls alone."""
+        """One step of one engine; each worker gets one frame, or more if prompts are scored.
+
+        A step that raises fails its calls alone.
+        """
         try:
             outputs = engine.step()
         except Exception as error:
@@ -298,7 +345,7 @@ class Host:
         for output in outputs:
             self._collect(output, updates)
         if updates:
-            self._gate.post([(peer, Frame(frame)) for peer, frame in updates.items()])
+            self._gate.post([(peer, frame) for peer, some in updates.items() for frame in _frames(some)])
 
     def _collect(self, output: Output, updates: dict[Peer, list[TokenUpdate]]) -> None:
         key = cast(Key, output.key)
@@ -337,6 +384,23 @@ class Host:
             announce(self._status())
 
 
+def _enter(call: Call, key: Key, message: Submit, guide: GuideMaker | None = None) -> None:
+    """Into the engine, without the choices that nobody waits for any more."""
+    guided = {} if guide is None else {"guide": guide}
+    call.engine.submit(
+        key, message.prompts, message.params, n=message.n, cache_salt=message.cache_salt, **guided
+    )
+    for choice in set(range(len(message.prompts) * message.n)) - call.open:
+        call.engine.abort(key, choice)
+
+
+def _frames(updates: list[TokenUpdate]) -> list[Frame]:
+    """One frame, but what tells of a prompt is long and goes by itself."""
+    short = [update for update in updates if not update.prompt_logprobs]
+    frames = [Frame([update]) for update in updates if update.prompt_logprobs]
+    return [*frames, Frame(short)] if short else frames
+
+
 def _update(request_id: int, output: Output) -> TokenUpdate:
     return TokenUpdate(
         request_id,
@@ -347,6 +411,8 @@ def _update(request_id: int, output: Output) -> TokenUpdate:
         output.stop_token_id,
         output.error,
         output.num_cached,
+        error_status=output.error_status,
+        prompt_logprobs=output.prompt_logprobs or [],
     )
 
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pipelines.backends.tensors import TensorPort
     from pipelines.engine.loop import Engine
     from pipelines.nodes.tensor_engine import TensorEngine
+    from pipelines.sampling.guide import GuideMaker
+    from pipelines.sampling.params import SamplingParams
 
 log = logging.getLogger("braid.host")
 
@@ -63,6 +65,8 @@ class HostModel(Protocol):
 
     @property
     def outputs(self) -> Sequence[TensorPort]: ...
+
+    def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None: ...
 
     def warm(self) -> bool: ...
 

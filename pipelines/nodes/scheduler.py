@@ -6,6 +6,7 @@ Knows nothing of text or HTTP; scheduling itself lives in `pipelines/engine`.
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,11 @@ from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.engine.feed import Sampled, Step
+from pipelines.engine.policy import MAX_SCORED_TOKENS
 from pipelines.errors import RequestError
+from pipelines.guides.formats import format_of
 from pipelines.nodes.defaults import read_defaults
+from pipelines.nodes.tokenizer import open_tokenizer, special_tokens
 from pipelines.sampling.params import SamplingParams
 from pipelines.values import Stream, Tokens, TokenUpdate
 
@@ -23,7 +27,8 @@ if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
     from pipelines.build import Body, Resources
     from pipelines.engine.loop import Engine
-    from pipelines.pipeline import Call
+    from pipelines.pipeline import Call, GrammarWriter
+    from pipelines.tasks import Generation
 
 GIB = 1 << 30
 GENAI_CONFIG = "genai_config.json"
@@ -50,13 +55,22 @@ class Scheduler(Node):
     class Config(NodeConfig):
         max_sequences: int = Field(default=64, ge=1, le=4096, description="sequences in one step")
         max_step_tokens: int = Field(default=512, ge=2, description="prompt and decode tokens in one step")
+        max_context: int | None = Field(
+            default=None, ge=2, description="tokens of a prompt and its answer; default: the model's own bound"
+        )
+        max_tokens_limit: int | None = Field(
+            default=None, ge=1, description="most tokens of an answer, and what it gets when nobody says"
+        )
+        best_of_limit: int = Field(default=20, ge=2, description="beams of a beam search are fewer")
         cache: CacheConfig = CacheConfig()
 
     def load(self, resources: Resources) -> None:
         """On the worker: what requests need.  The engine itself is started in the engine host."""
         self.address = resources.address
         self.max_context = resources.max_context
-        self.defaults = self._defaults(resources.binding.body if resources.binding else ())
+        body = resources.binding.body if resources.binding else ()
+        self.defaults = self._defaults(body)
+        self.write = self._grammar_writer(body, resources)
 
     def _defaults(self, body: tuple[Binding, ...]) -> dict[str, Any]:
         """Sampling defaults that a line of the body names (the sampler's `defaults`)."""
@@ -68,6 +82,16 @@ class Scheduler(Node):
             if name != "eos_token_ids"
         }
 
+    def _grammar_writer(self, body: tuple[Binding, ...], resources: Resources) -> GrammarWriter | None:
+        """For bodies with a grammar node, whose tokenizer says which words are single tokens."""
+        found = next((line for line in body if line.type_name == "grammar"), None)
+        if found is None:
+            return None
+        from pipelines.guides.grammars import grammar_of_format
+
+        tokenizer = resources.shared(open_tokenizer, self.folder / found.config.tokenizer)
+        return partial(grammar_of_format, specials=special_tokens(tokenizer))
+
     def run(self, call: Call, tokens: list[Tokens]) -> Stream[TokenUpdate]:
         lengths = [len(prompt.ids) for prompt in tokens]
         if max(lengths) >= self.max_context:
@@ -78,7 +102,21 @@ class Scheduler(Node):
                 field="messages" if call.request.messages is not None else "prompt",
             )
         params = self.params(call, self.max_context - min(lengths), tokens[0].bad_words)
-        return call.submit(self.address, [prompt.ids for prompt in tokens], params)
+        updates = call.submit(self.address, [prompt.ids for prompt in tokens], params, self.write)
+        self._constrain(call)
+        return updates
+
+    def _constrain(self, call: Call) -> None:
+        """What was asked of the text; the marks of tools and reasoning are known to later lines."""
+        request = call.request
+        if request.tool_choice is not None:
+            call.guide("tool_choice")
+        if request.thinking_budget is not None:
+            call.guide("thinking_token_budget")
+        if request.constraint is not None:
+            where = request.constraint.where
+            guide = call.guide(where)
+            guide.grammar = call.grammar(format_of(request.constraint), where)
 
     def params(self, call: Call, room: int, bad_words: list[list[int]]) -> SamplingParams:
         """What the client set, over the model's defaults, over the neutral values."""
@@ -90,12 +128,33 @@ class Scheduler(Node):
                 "Please request fewer output tokens.",
                 field="max_tokens",
             )
-        chosen: dict[str, Any] = {"max_tokens": room} | self.defaults
+        self._check_limits(request)
+        most = self.config.max_tokens_limit or room
+        chosen: dict[str, Any] = {"max_tokens": most} | self._defaults_of(request)
         if request.default_max_tokens is not None:
             chosen["max_tokens"] = request.default_max_tokens
         chosen |= request.sampling
         chosen["max_tokens"] = min(chosen["max_tokens"], room)
-        return SamplingParams(**chosen, bad_words_ids=bad_words)
+        chosen["bad_words_ids"] = [*chosen.get("bad_words_ids", []), *bad_words]
+        return SamplingParams(**chosen)
+
+    def _defaults_of(self, request: Generation) -> dict[str, Any]:
+        """What the model's files say to requests that are silent; how to draw tokens is nothing to beams."""
+        if request.sampling.get("beams") is not None:
+            return {name: value for name, value in self.defaults.items() if name == "max_tokens"}
+        said = dict(self.defaults)
+        if request.samples_always and not said.get("temperature"):
+            said.pop("temperature", None)
+        return request.fallbacks | said
+
+    def _check_limits(self, request: Generation) -> None:
+        """Raise RequestError for more than the graph allows."""
+        most, beams = self.config.max_tokens_limit, request.sampling.get("beams")
+        if most is not None and request.sampling.get("max_tokens", 1) > most:
+            raise RequestError(f"max_tokens exceeds limit provided in graph config: {most}", "max_tokens")
+        if beams is not None and beams.width >= self.config.best_of_limit:
+            limit = self.config.best_of_limit
+            raise RequestError(f"best_of exceeds limit provided in graph config: {limit}", "best_of")
 
     def start(self, body: Body) -> Engine:
         """The engine around a loaded body, its cache allocated.  Called once, in the engine host.
@@ -109,6 +168,9 @@ class Scheduler(Node):
         for session in sessions:
             session.allocate(num_blocks, num_host_blocks)
         target = sessions[-1]  # a draft model stands above the model it guesses for
+        ends = end_token_ids(self.folder, body)
+        if body.guides is not None:
+            body.guides.start(target.vocab_size, ends)
         return Engine(
             body=body,
             settings=EngineSettings(
@@ -120,18 +182,25 @@ class Scheduler(Node):
             num_host_blocks=num_host_blocks,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
-            max_context=target.max_context,
-            eos_token_ids=end_token_ids(self.folder, body),
+            max_context=self._max_context(target),
+            eos_token_ids=ends,
         )
+
+    def _max_context(self, target: DecoderSession) -> int:
+        """What the model can hold, or less where the graph says so."""
+        asked = self.config.max_context
+        if asked is not None and asked > target.max_context:
+            raise ValueError(f"max_context: the model holds {target.max_context} tokens, not {asked}")
+        return asked or target.max_context
 
     def _num_blocks(self, sessions: list[DecoderSession]) -> int:
         """Blocks that fit the cache's bytes, and no more than all rows together can use."""
         block_bytes = sum(session.block_bytes for session in sessions)
-        limits = (self.config.max_step_tokens, self.config.max_sequences)
+        limits = (self.config.max_step_tokens, self.config.max_sequences, MAX_SCORED_TOKENS)
         spare = min(session.reserve(*limits) for session in sessions)
         asked = self.config.cache.memory_gb
         budget = spare if asked is None else int(asked * GIB)
-        useful = self.config.max_sequences * -(-sessions[-1].max_context // sessions[-1].block_tokens)
+        useful = self.config.max_sequences * -(-self._max_context(sessions[-1]) // sessions[-1].block_tokens)
         num_blocks = min(budget // block_bytes, useful)
         if num_blocks < 1:
             raise ValueError(

@@ -189,13 +189,17 @@ def test_sampling_defaults_are_named_when_they_are_there(tmp_path):
 
 
 def test_sampling_defaults_are_left_out_when_they_are_not(tmp_path):
-    assert lines(exported(tmp_path))["next"] == "{type: sampler, from: logits}"
+    assert lines(exported(tmp_path))["next"] == "{type: sampler, from: allowed}"
+
+
+def test_outputs_can_be_kept_to_grammars(tmp_path):
+    assert lines(exported(tmp_path))["allowed"] == "{type: grammar, from: logits, tokenizer: tokenizer.json}"
 
 
 def test_paths_in_the_subfolder(tmp_path):
     exported(tmp_path / "model", chat_template__jinja="x", generation_config__json="{}")
     text = new_graph(tmp_path)
-    assert text.count("model/") == 5
+    assert text.count("model/") == 6
 
 
 @pytest.mark.parametrize("kind", ["openvino_model.xml", "model.onnx", "onnx/model.onnx"])

@@ -37,6 +37,13 @@ def test_a_cache_too_small_for_one_block_is_refused(tmp_path):
         load_for_host(only(tmp_path))
 
 
+def test_a_context_beyond_the_models_is_refused(tmp_path):
+    graph = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 5000\n")
+    write_fake_model(tmp_path / "tiny", graph=graph)
+    with pytest.raises(BuildError, match="max_context: the model holds 4096 tokens, not 5000"):
+        load_for_host(only(tmp_path))
+
+
 def test_the_worker_builds_request_nodes_only(tmp_path):
     write_fake_model(tmp_path / "tiny")
     pipeline = load_for_worker(only(tmp_path), load=7, max_context=100)

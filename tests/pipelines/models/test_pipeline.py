@@ -9,6 +9,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from pipelines.catalogue import Catalogue
 from pipelines.errors import NotFound, RequestError, Unavailable
 from pipelines.host.inprocess import InProcessClient
+from pipelines.sampling.params import RepetitionDetection
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
 
@@ -155,6 +156,28 @@ def test_a_graph_inside_a_graph_answers_like_the_graph_itself(models):
     assert content(ask(models, request, "alias")[0]) == content(ask(models, request, "tiny")[0])
 
 
+def test_a_second_name_has_the_context_of_its_model(models):
+    (models / "alias").mkdir()
+    (models / "alias" / "graph.yaml").write_text(ALIAS)
+
+    async def run():
+        async with serving(models) as (_, catalogue):
+            cards = {card.name: card.max_context for card in catalogue.cards()}
+            return cards, catalogue.get("alias").max_context
+
+    assert asyncio.run(run()) == ({"alias": 4096, "tiny": 4096}, 4096)
+
+
+def test_a_graph_may_bound_its_context(tmp_path):
+    graph = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 16\n")
+    write_fake_model(tmp_path / "tiny", graph)
+    with pytest.raises(RequestError, match="maximum context length is 16 tokens"):
+        ask(tmp_path, Generation(prompts=[Prompt(ids=[1] * 16)], sampling={"max_tokens": 1}))
+    request = Generation(prompts=[Prompt(ids=[1] * 4)], sampling=GREEDY | {"max_tokens": 16})
+    (updates,) = ask(tmp_path, request).values()
+    assert sum(update.num_tokens for update in updates) == 12
+
+
 def test_a_model_that_fails_to_load_says_why_and_the_others_serve(models):
     write_fake_model(models / "broken", graph=FAKE_GRAPH.replace("type: sampler", "type: samplr"))
 
@@ -166,3 +189,29 @@ def test_a_model_that_fails_to_load_says_why_and_the_others_serve(models):
             return states
 
     assert asyncio.run(run()) == {"broken": "failed", "tiny": "ready"}
+
+
+def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
+    prompts = [Prompt(text="one"), Prompt(ids=[1, 2])]
+    sampling = GREEDY | {"max_tokens": 0, "prompt_logprobs": 1}
+    found = ask(models, Generation(prompts=prompts, n=2, sampling=sampling))
+    for updates in found.values():
+        assert [(update.finish, update.num_tokens) for update in updates] == [("length", 0)]
+    first, same, second, _ = (found[choice][0].prompt_logprobs for choice in range(4))
+    assert "".join(one.token for one in first) == "ne"
+    assert first == same
+    assert [one.token_id for one in second] == [2]
+    assert all(one.logprob <= one.alternatives[0].logprob for one in first)
+
+
+def test_who_asks_for_no_scores_gets_none(models):
+    (updates,) = ask(models, Generation(messages=HELLO, sampling=GREEDY)).values()
+    assert all(update.prompt_logprobs is None for update in updates)
+
+
+def test_an_output_that_repeats_itself_is_ended(models):
+    wanted = RepetitionDetection(max_pattern_size=1, min_count=4)
+    sampling = GREEDY | {"logit_bias": {70: 100.0}, "repetition_detection": wanted}
+    (updates,) = ask(models, Generation(messages=HELLO, sampling=sampling)).values()
+    assert (updates[-1].finish, updates[-1].stop_reason) == ("repetition", "repetition_detected")
+    assert sum(update.num_tokens for update in updates) == 4

@@ -8,10 +8,12 @@ import socket
 import pytest
 from wire_scene import connected, over, read, submit, until
 
+from pipelines.engine.feed import TokenLogprobs
 from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
 from pipelines.sampling.params import SamplingParams
 from pipelines.wire.client import over_socket
 from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.messages import Frame
 
 
 def test_tokens_come_in_order_and_the_end_is_told(house):
@@ -185,3 +187,24 @@ def test_one_frame_carries_a_whole_step(house, repository, monkeypatch):
         return sizes
 
     assert max(over(house, scene)) == 8
+
+
+def test_what_tells_of_a_prompt_goes_in_a_frame_of_its_own(house, repository, monkeypatch):
+    scores = [TokenLogprobs(-1.0, 1, [], [])] * 3
+
+    async def scene(client):
+        plain, frames = repository.engine.step, []
+
+        def step():
+            first, *others = plain()
+            return [first._replace(prompt_logprobs=scores), *others]
+
+        monkeypatch.setattr(repository.engine, "step", step)
+        received = client.received
+        client.received = lambda message: (frames.append(message), received(message))
+        await read(submit(client, n=3, max_tokens=1)[1])
+        return [message.updates for message in frames if isinstance(message, Frame)]
+
+    alone, others = over(house, scene)
+    assert [update.prompt_logprobs for update in alone] == [scores]
+    assert [update.prompt_logprobs for update in others] == [[], []]

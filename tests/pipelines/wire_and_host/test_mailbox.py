@@ -128,3 +128,12 @@ def test_end_wakes_a_waiting_reader_with_nothing():
         return await reader
 
     assert asyncio.run(scene()) == []
+
+
+def test_scores_of_a_prompt_survive_what_is_joined_to_them():
+    box = mailbox()
+    scores = [TokenLogprobs(-1.5, 2, [3], [-0.5])]
+    box.put(TokenUpdate(1, 0, [5], prompt_logprobs=scores))
+    box.put(TokenUpdate(1, 0, [6]))
+    (joined,) = got(box)
+    assert (joined.token_ids, joined.prompt_logprobs) == ([5, 6], scores)

@@ -78,6 +78,20 @@ def test_request_without_tokens_has_no_token_times(model):
     assert sample(text, f"vllm:request_time_per_output_token_seconds_count{labels}") == 0
 
 
+def test_what_a_request_asks_for_is_counted(model):
+    timing = metrics.RequestTiming(model)
+    timing.started([3, 4], n=2, max_tokens=50)
+    timing.tokens(0, 5)
+    timing.ended(0, "length")
+    text = metrics.render()
+    labels = f'{{model_name="{model}"}}'
+    assert sample(text, f"vllm:request_prompt_tokens_count{labels}") == 2
+    assert sample(text, f"vllm:request_prompt_tokens_sum{labels}") == 7
+    assert sample(text, f"vllm:request_params_n_sum{labels}") == 2
+    assert sample(text, f"vllm:request_params_max_tokens_sum{labels}") == 50
+    assert sample(text, f"vllm:request_generation_tokens_sum{labels}") == 5
+
+
 def test_buckets_are_vllms(model):
     metrics.RequestTiming(model).ended(0, "abort")
     text = metrics.render().decode()

@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.backends.tensors import TensorPort
 from pipelines.engine.counts import Counts
-from pipelines.engine.loop import Output
+from pipelines.engine.outputs import Output
 from pipelines.errors import RequestError
 from pipelines.host.host import Host
 from pipelines.host.inprocess import InProcessClient

@@ -1,0 +1,104 @@
+"""An engine over a fake model whose outputs are kept to grammars, with the demo model's tokenizer."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pipelines.backends.fake import FakeSession
+from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.loop import Engine, Output
+from pipelines.engine.policy import EngineSettings
+from pipelines.guides.grammars import grammar_of_format
+from pipelines.guides.tokens import TokenTable
+from pipelines.nodes.grammar import Grammar
+from pipelines.nodes.tokenizer import open_tokenizer, special_tokens
+from pipelines.sampling.params import GuideSpec, SamplingParams
+from pipelines.sampling.stages import sample
+
+ROOT = Path(__file__).parents[3]
+FOLDER = ROOT / "model_repo" / "braid-demo" / "model"
+TOKENIZER = FOLDER / "tokenizer.json"
+VOCAB_SIZE = 2048
+ENDS = frozenset({2037, 2039})
+
+
+@cache
+def tokens() -> TokenTable:
+    return TokenTable(TOKENIZER, VOCAB_SIZE, ENDS)
+
+
+def text_of(token_ids: list[int]) -> str:
+    return tokens().tokenizer.decode_bytes(token_ids).decode(errors="replace")
+
+
+@cache
+def specials() -> dict[str, int]:
+    return special_tokens(open_tokenizer(TOKENIZER))
+
+
+def grammar(format) -> str:
+    return grammar_of_format(format, "f", specials())
+
+
+def schema(value, **options) -> str:
+    return grammar({"type": "json_schema", "json_schema": value, **options})
+
+
+def grammar_node() -> Grammar:
+    node = Grammar(Grammar.Config(tokenizer="tokenizer.json"), FOLDER)
+    node.start(VOCAB_SIZE, ENDS)
+    return node
+
+
+class GuidedRig:
+    """`outputs[key, choice]` is what came so far, `endings` what it ended with; `steps` counts steps."""
+
+    def __init__(self, node: Grammar, session=None, max_sequences=4, max_step_tokens=64, **more):
+        self.node = node
+        self.session = session or FakeSession(VOCAB_SIZE, block_tokens=8, max_context=400)
+        num_blocks = more.pop("num_blocks", 400)
+        self.session.allocate(num_blocks, more.get("num_host_blocks", 0))
+        settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes=True)
+        self.engine = Engine(
+            self._body,
+            settings,
+            num_blocks,
+            self.session.block_tokens,
+            VOCAB_SIZE,
+            self.session.max_context,
+            more.pop("ends", ENDS),
+            **more,
+        )
+        self.outputs: dict = {}
+        self.endings: dict[tuple, Output] = {}
+        self.steps = 0
+
+    def _body(self, step: Step) -> Sampled:
+        self.steps += 1
+        self.node.begin(step)
+        return sample(self.node.run(Logits(self.session.run(step), step, self.session.ops)))
+
+    def submit(self, key, spec: GuideSpec | None, prompt=(1, 2, 3), n=1, **params) -> None:
+        wanted = SamplingParams(**{"temperature": 0.0, "max_tokens": 60, "guide": spec, **params})
+        self.engine.submit(key, [list(prompt)], wanted, n, guide=self.node.maker(wanted))
+
+    def step(self) -> None:
+        for output in self.engine.step():
+            at = output.key, output.choice
+            self.outputs.setdefault(at, []).extend(output.token_ids)
+            if output.finish:
+                self.endings[at] = output
+
+    def run(self, max_steps=5000) -> None:
+        for _ in range(max_steps):
+            if not self.engine.has_work:
+                return
+            self.step()
+        raise AssertionError("the engine does not come to an end")
+
+    def text(self, key, choice=0) -> str:
+        return text_of(self.outputs.get((key, choice), []))
+
+    def finish(self, key, choice=0):
+        return self.endings[key, choice].finish

@@ -1,0 +1,192 @@
+"""The grammar node: when masks are filled, which rows they touch, and what a tokenizer must be."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+from host_device import HostDevice
+
+from ops.cuda.sampling import CudaOps
+from pipelines.engine.feed import Logits, Step
+from pipelines.errors import RequestError
+from pipelines.nodes.grammar import Grammar
+from pipelines.sampling.params import GuideSpec, SamplingParams
+from pipelines.sampling.rows import SamplingRows
+from pipelines.sampling.stages import sample
+
+FOLDER = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"
+VOCAB_SIZE = 2048
+ENDS = [2037, 2039]
+
+
+@pytest.fixture
+def node():
+    made = Grammar(Grammar.Config(tokenizer="tokenizer.json"), FOLDER)
+    made.start(VOCAB_SIZE, ENDS)
+    yield made
+    made.close()
+
+
+class Watched:
+    """A guide that allows one token, tells when it is asked, and waits until it may answer."""
+
+    def __init__(self, token_id: int, restricting: bool = True) -> None:
+        self.token_id = token_id
+        self.restricting = restricting
+        self.asked, self.answers = threading.Event(), threading.Event()
+
+    def restricts(self):
+        return self.restricting
+
+    def fill(self, bits):
+        self.asked.set()
+        assert self.answers.wait(5)
+        bits[:] = 0
+        bits[self.token_id // 32] = 1 << self.token_id % 32
+
+
+def step_of(*guides, **params) -> Step:
+    rows = SamplingRows(len(guides), VOCAB_SIZE)
+    for row, guide in enumerate(guides):
+        rows.set(row, SamplingParams(**{"temperature": 0.0, **params}), [1], [], 0, ENDS, guide)
+    count = len(guides)
+    return Step(
+        token_ids=np.zeros(count, np.int64),
+        positions=np.zeros(count, np.int64),
+        starts=np.arange(count + 1, dtype=np.int32),
+        num_past=np.zeros(count, np.int32),
+        block_table=np.zeros((count, 1), np.int32),
+        num_blocks=np.ones(count, np.int32),
+        max_context=1,
+        logits_at=np.arange(count),
+        logits_rows=np.arange(count, dtype=np.int32),
+        copies=np.zeros((0, 2), np.int32),
+        sampling=rows,
+    )
+
+
+def values(count: int) -> np.ndarray:
+    return np.random.default_rng(count).standard_normal((count, VOCAB_SIZE)).astype(np.float32)
+
+
+def test_masks_are_filled_while_the_model_runs(node):
+    """The model would wait for ever if its step began before the masks did, or they waited for it."""
+    guides = [Watched(7), Watched(1000), Watched(2040)]
+    step = step_of(*guides)
+    node.begin(step)
+    assert guides[0].asked.wait(5)  # here the model runs
+    for guide in guides:
+        guide.answers.set()
+    assert sample(node.run(Logits(values(3), step))).token_ids.tolist() == [7, 1000, 2040]
+
+
+def test_rows_that_are_free_are_not_touched(node):
+    watched, free = Watched(7), Watched(8, restricting=False)
+    watched.answers.set()
+    step, wanted = step_of(None, watched, free), values(3)
+    node.begin(step)
+    logits = node.run(Logits(values(3), step))
+    assert logits.masks.rows.tolist() == [1]
+    assert sample(logits).token_ids.tolist() == [wanted[0].argmax(), 7, wanted[2].argmax()]
+    np.testing.assert_array_equal(logits.values[[0, 2]], wanted[[0, 2]])
+
+
+def test_a_step_without_guides_passes_as_it_is(node):
+    step = step_of(None, Watched(8, restricting=False))
+    node.begin(step)
+    logits = Logits(values(2), step)
+    assert node.run(logits) is logits
+
+
+def test_masks_of_a_step_that_failed_are_not_those_of_the_next(node):
+    first, second = Watched(7), Watched(9)
+    node.begin(step_of(first))
+    first.answers.set()
+    second.answers.set()
+    step = step_of(None, second)
+    node.begin(step)
+    assert sample(node.run(Logits(values(2), step))).token_ids[1] == 9
+
+
+def test_a_guide_that_fails_fails_its_step(node):
+    class Broken(Watched):
+        def fill(self, bits):
+            raise ZeroDivisionError
+
+    step = step_of(Broken(1))
+    node.begin(step)
+    with pytest.raises(ZeroDivisionError):
+        node.run(Logits(values(1), step))
+
+
+@pytest.mark.parametrize("logprobs", [None, 3])
+def test_a_device_gives_what_numpy_gives(node, logprobs):
+    device = HostDevice()
+    answers = []
+    for ops, upload in ((None, np.copy), (CudaOps(device), device.upload)):
+        guides = [Watched(7), None, Watched(1500)]
+        for guide in (guides[0], guides[2]):
+            guide.answers.set()
+        step = step_of(*guides, logprobs=logprobs, logit_bias={7: -100.0, 3: 50.0}, min_tokens=2)
+        node.begin(step)
+        more = {} if ops is None else {"ops": ops}
+        answers.append(sample(node.run(Logits(upload(values(3)), step, **more))))
+    assert answers[0].token_ids.tolist() == answers[1].token_ids.tolist() == [7, 3, 1500]
+    for here, there in zip(answers[0].logprobs, answers[1].logprobs, strict=True):
+        assert here.rank == there.rank
+        np.testing.assert_allclose(here.top_logprobs, there.top_logprobs, atol=1e-5)
+
+
+def test_log_probabilities_are_told_of_logits_before_the_mask(node):
+    guide, wanted = Watched(7), values(1)
+    guide.answers.set()
+    step = step_of(guide, logprobs=1)
+    node.begin(step)
+    (told,) = sample(node.run(Logits(values(1), step))).logprobs
+    assert told.rank == 1 + int((wanted[0] > wanted[0, 7]).sum())
+    assert told.top_ids == [wanted[0].argmax()]
+
+
+def test_what_is_not_restricted_has_no_guide(node):
+    assert node.maker(SamplingParams()) is None
+    assert node.maker(SamplingParams(guide=GuideSpec())) is None
+
+
+def test_grammars_are_compiled_once(node):
+    spec = GuideSpec('start: "a"')
+    node.maker(SamplingParams(guide=spec))
+    kept = dict(node._makers._kept)
+    node.maker(SamplingParams(guide=spec))
+    assert dict(node._makers._kept) == kept
+    for number in range(100):
+        node.maker(SamplingParams(guide=GuideSpec(f'start: "{number}"')))
+    assert len(node._makers._kept) == 64
+
+
+def test_a_tokenizer_that_cannot_be_constrained_refuses_guides_alone(tmp_path):
+    tokenizer = json.loads((FOLDER / "tokenizer.json").read_text())
+    tokenizer["decoder"] = {"type": "WordPiece", "prefix": "##", "cleanup": True}
+    (tmp_path / "tokenizer.json").write_text(json.dumps(tokenizer))
+    node = Grammar(Grammar.Config(tokenizer="tokenizer.json"), tmp_path)
+    node.start(VOCAB_SIZE, ENDS)
+    assert node.maker(SamplingParams()) is None
+    with pytest.raises(RequestError, match="cannot be kept to a grammar"):
+        node.maker(SamplingParams(guide=GuideSpec('start: "a"')))
+    node.close()
+
+
+@pytest.mark.parametrize("vocab_size", [2048, 2049, 2100])
+def test_a_vocabulary_longer_than_the_tokenizer_is_masked(vocab_size, tmp_path):
+    shutil.copy(FOLDER / "tokenizer.json", tmp_path)
+    node = Grammar(Grammar.Config(tokenizer="tokenizer.json"), tmp_path)
+    node.start(vocab_size, ENDS)
+    guide = node.maker(SamplingParams(guide=GuideSpec('start: "a" | "b"')))()
+    bits = np.empty(-(-vocab_size // 32), np.int32)
+    guide.fill(bits)
+    assert np.unpackbits(bits.view(np.uint8)).sum() == 2
+    node.close()

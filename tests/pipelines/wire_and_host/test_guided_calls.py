@@ -1,0 +1,175 @@
+"""Requests whose guides take long to make: they are calls from the beginning, and enter the engine later."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+
+import pytest
+from wire_scene import Model, over, read, until
+
+from pipelines.errors import RequestError, Unavailable
+from pipelines.sampling.params import GuideSpec, SamplingParams
+from pipelines.wire.mailbox import Mailbox
+
+
+@dataclass(eq=False)
+class SlowModel(Model):
+    """Makes no guide before `ready` is set; `told` is what its engine got."""
+
+    ready: threading.Event = field(default_factory=threading.Event)
+    asked: threading.Event = field(default_factory=threading.Event)
+    raises: Exception | None = None
+    told: list = field(default_factory=list)
+
+    def guide_maker(self, node, params):
+        self.asked.set()
+        self.ready.wait(5)
+        if self.raises is not None:
+            raise self.raises
+        return lambda: params.guide.grammar
+
+    def listen(self):
+        engine = self.engines["generated"]
+        take = engine.submit
+
+        def submit(*args, guide=None, **rest):
+            self.told.append(guide())
+            take(*args, **rest)
+
+        engine.submit = submit
+
+
+@pytest.fixture
+def slow(repository, house):
+    """The house's model, when it is loaded."""
+    made = []
+    build = repository.build
+
+    def slowly(folder, folders):
+        model = build(folder, folders)
+        made.append(SlowModel(model.engines))
+        made[-1].listen()
+        repository.built[-1] = made[-1]
+        return made[-1]
+
+    house.host._loader._build = slowly
+    return made
+
+
+def ask(client, n=1, max_tokens=3):
+    mailbox = Mailbox()
+    params = SamplingParams(max_tokens=max_tokens, guide=GuideSpec("start: x"))
+    load = client.status.models[0].load
+    return client.submit("m", load, "generated", [[1, 2]], params, mailbox=mailbox, n=n), mailbox
+
+
+async def reload(house, slow, client):
+    """Have the host load the model once more, as a slow one."""
+    before = client.status.models[0].load
+    house.host._loader._built.clear()
+    house.host.rescan()
+    await until(lambda: slow and client.status.models[0].load not in (0, before))
+    return slow[-1]
+
+
+def scene_of(house, slow, scene):
+    async def whole(client):
+        return await scene(client, await reload(house, slow, client))
+
+    return over(house, whole)
+
+
+def test_a_request_enters_its_engine_when_its_guide_is_made(house, slow):
+    async def scene(client, model):
+        _, mailbox = ask(client)
+        await until(model.asked.is_set)
+        assert not model.told
+        model.ready.set()
+        return await read(mailbox), model.told
+
+    assert scene_of(house, slow, scene) == (({0: [0, 1, 2]}, {0: "length"}), ["start: x"])
+
+
+def test_others_go_on_meanwhile(house, slow):
+    async def scene(client, model):
+        _, waiting = ask(client)
+        mailbox = Mailbox()
+        load = client.status.models[0].load
+        engine = model.engines["generated"]
+        engine.submit = type(engine).submit.__get__(engine)
+        client.submit("m", load, "generated", [[1]], SamplingParams(max_tokens=2), mailbox=mailbox)
+        others = await read(mailbox)
+        model.listen()
+        model.ready.set()
+        await read(waiting)
+        return others
+
+    assert scene_of(house, slow, scene) == ({0: [0, 1]}, {0: "length"})
+
+
+def test_a_guide_that_cannot_be_made_is_the_requests_fault(house, slow):
+    async def scene(client, model):
+        model.raises = RequestError("Grammar error: no")
+        model.ready.set()
+        with pytest.raises(RequestError, match="Grammar error: no"):
+            await read(ask(client)[1])
+        return len(house.host._calls)
+
+    assert scene_of(house, slow, scene) == 0
+
+
+def test_what_was_aborted_meanwhile_never_enters(house, slow):
+    async def scene(client, model):
+        request_id, _ = ask(client)
+        await until(model.asked.is_set)
+        client.abort(request_id)
+        await until(lambda: not house.host._calls)
+        model.ready.set()
+        await asyncio.sleep(0.05)
+        return model.told
+
+    assert scene_of(house, slow, scene) == []
+
+
+def test_a_choice_that_was_aborted_meanwhile_gives_nothing(house, slow):
+    async def scene(client, model):
+        request_id, mailbox = ask(client, n=3)
+        await until(model.asked.is_set)
+        client.abort(request_id, 1)
+        await until(lambda: any(call.open == {0, 2} for call in house.host._calls.values()))
+        model.ready.set()
+        tokens = {}
+        while len(tokens) < 2 or any(len(ids) < 3 for ids in tokens.values()):
+            for update in await asyncio.wait_for(mailbox.get(), 5):
+                tokens.setdefault(update.choice, []).extend(update.token_ids)
+        return sorted(tokens)
+
+    assert scene_of(house, slow, scene) == [0, 2]
+
+
+def test_a_drained_host_waits_for_guides_that_are_being_made(house, slow):
+    async def scene(client, model):
+        _, mailbox = ask(client)
+        await until(model.asked.is_set)
+        house.host.drain()
+        await until(lambda: client.status.state == "draining")
+        with pytest.raises(Unavailable):
+            await read(ask(client)[1])
+        model.ready.set()
+        return await read(mailbox)
+
+    assert scene_of(house, slow, scene) == ({0: [0, 1, 2]}, {0: "length"})
+
+
+def test_a_worker_that_left_meanwhile_is_forgotten(house, slow):
+    async def scene(client, model):
+        ask(client)
+        await until(model.asked.is_set)
+        await client.close()
+        await until(lambda: not house.host._calls)
+        model.ready.set()
+
+    scene_of(house, slow, scene)
+    assert not slow[-1].told
