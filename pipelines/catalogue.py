@@ -96,7 +96,14 @@ class Catalogue:
         state = "loading" if model.state == "ready" and pipeline is None and not problems else model.state
         created = pipeline.created if pipeline else int(time.time())
         task = pipeline.task if pipeline else None
-        return ModelCard(model.name, model.version, created, model.max_context, state, problems, task)
+        max_context = self._max_context(model, pipeline)
+        return ModelCard(model.name, model.version, created, max_context, state, problems, task)
+
+    def _max_context(self, model: ModelStatus, pipeline: Pipeline | None) -> int:
+        """What a client may be told; 0 while it is not known, as for the name of a model that is loading."""
+        with contextlib.suppress(NotFound, Unavailable):
+            return pipeline.max_context if pipeline else model.max_context
+        return 0
 
     def _absent(self, model: ModelStatus) -> Exception:
         problems = model.problems or self._broken.get(model.name, [])

@@ -24,6 +24,10 @@ TOKEN_BUCKETS_S = (*_FRACTIONS_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
 _FEW_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5)
 REQUEST_BUCKETS_S = (*_FEW_S, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
 
+_DIGITS = (1, 2, 5)
+NUM_TOKENS_BUCKETS = tuple(digit * 10**power for power in range(6) for digit in _DIGITS)
+NUM_CHOICES_BUCKETS = (*_DIGITS, 10, 20)
+
 GAUGES = {
     "vllm:num_requests_running": "Sequences that take part in steps.",
     "vllm:num_requests_waiting": "Sequences that wait for a first or another turn.",
@@ -45,6 +49,10 @@ HISTOGRAMS = {
     "vllm:inter_token_latency_seconds": (TOKEN_BUCKETS_S, "Between tokens of a choice, at the worker."),
     "vllm:request_time_per_output_token_seconds": (TOKEN_BUCKETS_S, "Mean of a choice, without its first."),
     "vllm:e2e_request_latency_seconds": (REQUEST_BUCKETS_S, "From arrival to a choice's end."),
+    "vllm:request_prompt_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a prompt."),
+    "vllm:request_generation_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a choice that had any."),
+    "vllm:request_params_n": (NUM_CHOICES_BUCKETS, "Choices that a request asks for, for each prompt."),
+    "vllm:request_params_max_tokens": (NUM_TOKENS_BUCKETS, "Most tokens that a choice may have."),
 }
 FINISHED = "vllm:request_success"
 
@@ -70,6 +78,13 @@ class RequestTiming:
         self._last_s: dict[int, float] = {}
         self._num_tokens: dict[int, int] = {}
 
+    def started(self, prompt_lengths: Sequence[int], n: int, max_tokens: int) -> None:
+        """The request went to its engine."""
+        for length in prompt_lengths:
+            _observe("vllm:request_prompt_tokens", self._model, length)
+        _observe("vllm:request_params_n", self._model, n)
+        _observe("vllm:request_params_max_tokens", self._model, max_tokens)
+
     def tokens(self, choice: int, num_tokens: int) -> None:
         """`num_tokens` tokens of a choice reached the worker now; 0 is nothing."""
         if num_tokens < 1:
@@ -85,11 +100,14 @@ class RequestTiming:
         self._num_tokens[choice] = self._num_tokens.get(choice, 0) + num_tokens
 
     def ended(self, choice: int, finish: str) -> None:
-        """A choice ended with `finish`: "stop", "length", "abort" or "error"."""
+        """A choice ended with `finish`: "stop", "length", "repetition", "abort" or "error"."""
         now_s = time.monotonic()
         _finished(self._model, finish).inc()
         _observe("vllm:e2e_request_latency_seconds", self._model, now_s - self._start_s)
-        later_tokens = self._num_tokens.get(choice, 0) - 1
+        num_tokens = self._num_tokens.get(choice, 0)
+        if num_tokens:
+            _observe("vllm:request_generation_tokens", self._model, num_tokens)
+        later_tokens = num_tokens - 1
         if later_tokens > 0:
             mean_s = (self._last_s[choice] - self._first_s[choice]) / later_tokens
             _observe("vllm:request_time_per_output_token_seconds", self._model, mean_s)
@@ -176,5 +194,5 @@ def _finished(model: str, finish: str) -> Any:
     return _metric(FINISHED).labels(model, finish)
 
 
-def _observe(name: str, model: str, seconds: float) -> None:
-    _child(name, model).observe(seconds)
+def _observe(name: str, model: str, value: float) -> None:
+    _child(name, model).observe(value)

@@ -10,8 +10,8 @@ from typing import Any
 from graphs.graph import Source
 from graphs.node import Node
 from pipelines import metrics
-from pipelines.errors import BraidError
-from pipelines.sampling.params import SamplingParams
+from pipelines.errors import BraidError, RequestError
+from pipelines.sampling.params import GuideSpec, SamplingParams
 from pipelines.values import Later, Stream, Tensors, TokenUpdate
 from pipelines.wire.client import EngineClient
 from pipelines.wire.mailbox import Mailbox, Slot
@@ -52,9 +52,20 @@ class Pipeline:
         self.name = name
         self.version = version
         self.task = task
-        self.max_context = max_context
         self.lines = lines
+        self._max_context = max_context
         self.created = int(time.time())
+
+    @property
+    def max_context(self) -> int:
+        """Tokens that prompt and output may have together; of a graph without an engine: of those it names.
+
+        Raises Unavailable while one that it names is loading.
+        """
+        if self._max_context:
+            return self._max_context
+        named = (getattr(line.node, "named_context", 0) for line in self.lines)
+        return min((bound for bound in named if bound), default=0)
 
     def open(self, request: Any, client: EngineClient) -> Call:
         """Start one request.  Raises RequestError before anything runs, Unavailable without an engine."""
@@ -69,6 +80,7 @@ class Pipeline:
         """
         call = Call(self.name, request, client)
         call.result = self.walk(call, request)
+        call.check()
         return call
 
     def walk(self, call: Call, request: Any) -> Any:
@@ -83,15 +95,23 @@ class Pipeline:
             line.node.close()
 
 
+GrammarWriter = Callable[[dict[str, Any], str], str]
+"""A format (`pipelines.guides.formats`) and the field it came from → a checked grammar, or RequestError."""
+
+
 @dataclass(slots=True)
 class Submission:
-    """Prompts that a call gives to an engine.  `request_id` is None until they were sent."""
+    """Prompts that a call gives to an engine.  `request_id` is None until they were sent.
+
+    `write` makes grammars for it; None where its engine keeps to none.
+    """
 
     address: EngineAddress
     prompts: list[list[int]]
     params: SamplingParams
     mailbox: Mailbox
     num_choices: int
+    write: GrammarWriter | None = None
     request_id: int | None = None
 
     def send(self, client: EngineClient, request: Any) -> int:
@@ -135,6 +155,8 @@ class Call:
     def __init__(self, model: str, request: Any, client: EngineClient) -> None:
         self.request = request
         self.prompt_text = ""  # what the template rendered, for parsers that must know how it ended
+        self.reply_text = ""  # the reply's beginning, where the request brings it
+        self.prompt_ids: list[list[int]] = []  # each prompt as the tokenizer gave it
         self.prompt_lengths: list[int] = []  # tokens of each prompt
         self.result: Any = None
         self._client = client
@@ -143,13 +165,58 @@ class Call:
         self._timing = metrics.RequestTiming(model)
 
     def submit(
-        self, address: EngineAddress, prompts: list[list[int]], params: SamplingParams
+        self,
+        address: EngineAddress,
+        prompts: list[list[int]],
+        params: SamplingParams,
+        write: GrammarWriter | None = None,
     ) -> Stream[TokenUpdate]:
         """Have prompts ready for an engine; `request.n` choices come back for each once the call started."""
         num_choices = len(prompts) * self.request.n
-        work = self._work = Submission(address, prompts, params, Mailbox(), num_choices)
+        work = self._work = Submission(address, prompts, params, Mailbox(), num_choices, write)
         self.prompt_lengths = [len(ids) for ids in prompts]
         return Stream(work)
+
+    @property
+    def guided(self) -> GuideSpec | None:
+        """What the submitted output must be, None for anything."""
+        return self._work.params.guide if isinstance(self._work, Submission) else None
+
+    @property
+    def can_guide(self) -> bool:
+        """Whether the engine can hold the output to anything."""
+        work = self._work
+        return isinstance(work, Submission) and work.write is not None and work.params.beams is None
+
+    def guide(self, field: str) -> GuideSpec:
+        """The same, to be filled in.  Raises RequestError, naming `field`, where nothing would keep to it."""
+        work = self._writing(field)[0]
+        if work.params.beams is not None:
+            raise RequestError("beam search cannot keep to this", field)
+        if work.params.guide is None:
+            work.params.guide = GuideSpec()
+        return work.params.guide
+
+    def grammar(self, format: dict[str, Any], field: str) -> str:
+        """A format as the grammar of a GuideSpec.  Raises RequestError, naming `field`, if it is none."""
+        return self._writing(field)[1](format, field)
+
+    def _writing(self, field: str) -> tuple[Submission, GrammarWriter]:
+        work = self._work
+        if not isinstance(work, Submission) or work.write is None:
+            raise RequestError("this model's graph has no grammar node, which this needs", field)
+        return work, work.write
+
+    def check(self) -> None:
+        """The graph was walked.  Raises RequestError for what no node of it took up."""
+        wanted, guide = self.request, self.guided
+        if getattr(wanted, "tool_choice", None) is not None and (guide is None or guide.grammar is None):
+            raise RequestError("this model's graph looks for no tool calls", "tool_choice")
+        if getattr(wanted, "thinking_budget", None) is not None and (guide is None or guide.thinking is None):
+            raise RequestError(
+                "this model's graph looks for no reasoning here, so that none can be bounded",
+                "thinking_token_budget",
+            )
 
     def infer(self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None) -> Later[Tensors]:
         """Have tensors ready for an engine; `answer` gives what comes back once the call started."""
@@ -163,6 +230,8 @@ class Call:
             raise ValueError("this call was closed, or its graph has no engine node")
         work.request_id = work.send(self._client, self.request)
         self._open = set(range(work.num_choices))
+        if isinstance(work, Submission):
+            self._timing.started(self.prompt_lengths, self.request.n, work.params.max_tokens)
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         """What arrived since the last look: (choice, update) pairs in order, until every choice ended.

@@ -36,6 +36,8 @@ class Generation:
     n: int = 1
     sampling: dict[str, Any] = field(default_factory=dict)
     default_max_tokens: int | None = None  # None: as much as the context still holds
+    fallbacks: dict[str, Any] = field(default_factory=dict)  # where neither the client nor the model says
+    samples_always: bool = False  # though the model's files say `do_sample: false`
     stop: list[str] = field(default_factory=list)
     include_stop_str_in_output: bool = False
     bad_words: list[str] = field(default_factory=list)
@@ -52,7 +54,9 @@ class Generation:
     truncate_left: bool = True  # which end of a longer prompt is cut off
     constraint: Constraint | None = None
     tool_choice: str | None = None  # None: as the model likes; "required", or the name of the only tool
+    parallel_calls: bool = True  # whether a reply may hold several calls
     thinking_budget: int | None = None  # most tokens of reasoning
+    completion_ids: list[int] = field(default_factory=list)  # the reply's beginning, after the prompt's ids
 
 
 @dataclass(slots=True)

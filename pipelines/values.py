@@ -70,9 +70,9 @@ class TextUpdate:
     """A piece of one choice's text.  `finish` is set on the last piece only.
 
     `num_tokens` output tokens stand behind this piece, the end token counted; `stop_reason` is the stop
-    string or stop token id that ended the choice, None for the model's own end.  `token_ids` are those
-    tokens; `prompt_logprobs`, when asked for, come with the first piece: one entry per prompt token but the
-    first.
+    string or stop token id that ended the choice, "repetition_detected", or None for the model's own end.
+    `token_ids` are those tokens and `parts` what each of them added to the text; `prompt_logprobs`, when
+    asked for, come with the first piece: one entry per prompt token but the first.
     """
 
     text: str
@@ -83,6 +83,7 @@ class TextUpdate:
     num_cached: int = 0
     token_ids: list[int] = field(default_factory=list)
     prompt_logprobs: list[TextLogprob] | None = None
+    parts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

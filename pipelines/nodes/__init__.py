@@ -15,6 +15,7 @@ NODE_TYPES = {
     "graph": "compose:GraphNode",
     "scheduler": "scheduler:Scheduler",
     "model": "model:Model",
+    "grammar": "grammar:Grammar",
     "sampler": "sampler:Sampler",
     "infer": "infer:Infer",
     "tensor_model": "tensor_model:TensorModel",

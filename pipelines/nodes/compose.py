@@ -30,5 +30,10 @@ class GraphNode(Node):
     def load(self, resources: Resources) -> None:
         self.find = resources.pipeline
 
+    @property
+    def named_context(self) -> int:
+        """Tokens that a prompt and its answer may have in the named graph."""
+        return self.find(self.config.graph).max_context
+
     def run(self, call: Call, request: Any) -> Any:
         return self.find(self.config.graph).walk(call, request)

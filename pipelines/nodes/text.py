@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
-from pipelines.nodes.template import ChatTemplateError, Template
+from pipelines.nodes.template import ChatTemplateError, Template, compiled
 from pipelines.nodes.tokenizer import open_tokenizer
 from pipelines.tasks import Generation
 from pipelines.values import Prompt, Tokens
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
     from pipelines.pipeline import Call
 
 
-def read_template(path: Path) -> Template:
+PROMPT_TAIL_TOKENS = 64
+"""Of a chat prompt in token ids so many are read as text: parsers ask only how a prompt ends."""
+
+
+def read_template(path: Path, content_format: str = "auto") -> Template:
     """The template of a `.jinja` file or of a tokenizer_config.json, with its special tokens as variables."""
     config_path = path if path.suffix == ".json" else path.with_name("tokenizer_config.json")
     config = json.loads(config_path.read_text()) if config_path.exists() else {}
@@ -30,7 +36,7 @@ def read_template(path: Path) -> Template:
         source = next((entry["template"] for entry in source if entry.get("name") == "default"), None)
     if not isinstance(source, str):
         raise ValueError(f"{path.name} holds no chat template")
-    return Template(source, special_tokens(config))
+    return Template(source, special_tokens(config), content_format)
 
 
 def special_tokens(config: dict[str, Any]) -> dict[str, str]:
@@ -49,25 +55,47 @@ class ChatTemplate(Node):
 
     class Config(NodeConfig):
         template: FilePath
+        content_format: Literal["auto", "string", "openai"] = Field(
+            default="auto",
+            description="a message's content as text or as a list of parts; auto: as it reads it",
+        )
+        kwargs: dict[str, Any] = Field(
+            default={}, description="variables of the template; those of a request win"
+        )
 
     def load(self, resources: Resources) -> None:
-        self.template = resources.shared(read_template, self.folder / self.config.template)
+        path = self.folder / self.config.template
+        self.template = resources.shared(read_template, path, self.config.content_format)
 
     def run(self, call: Call, request: Generation) -> list[Prompt]:
         if request.messages is None:
             return request.prompts
+        call.prompt_text = self.text(request)
+        return [Prompt(text=call.prompt_text)]
+
+    def text(self, request: Generation) -> str:
+        """The conversation as the template writes it.  Raises RequestError."""
+        field = "messages" if request.chat_template is None else "chat_template"
+        template = self.template_for(request)
         try:
-            text = self.template.render(
-                messages=request.messages,
+            return template.render(
+                messages=request.messages or [],
                 tools=request.tools or None,
                 add_generation_prompt=request.add_generation_prompt,
                 continue_final_message=request.continue_final_message,
-                kwargs=request.template_kwargs,
+                kwargs=self.config.kwargs | request.template_kwargs,
             )
         except ChatTemplateError as error:
-            raise RequestError(f"the chat template refused these messages: {error}", "messages") from error
-        call.prompt_text = text
-        return [Prompt(text=text)]
+            raise RequestError(f"the chat template refused these messages: {error}", field) from error
+
+    def template_for(self, request: Generation) -> Template:
+        """The request's own template, or the node's.  Raises RequestError when it does not compile."""
+        if request.chat_template is None:
+            return self.template
+        try:
+            return compiled(request.chat_template, self.template.special_tokens)
+        except ChatTemplateError as error:
+            raise RequestError(f"`chat_template`: {error}", "chat_template") from error
 
 
 class Tokenize(Node):
@@ -77,19 +105,49 @@ class Tokenize(Node):
         tokenizer: FilePath
 
     def load(self, resources: Resources) -> None:
-        self.tokenizer = resources.shared(open_tokenizer, self.folder / self.config.tokenizer)
+        self.path = self.folder / self.config.tokenizer
+        self.tokenizer = resources.shared(open_tokenizer, self.path)
+        self.max_context = resources.max_context
 
     def run(self, call: Call, prompts: list[Prompt]) -> list[Tokens]:
         if not prompts:
             raise RequestError("this model takes raw prompts: its graph lacks a chat_template", "messages")
-        bad_words = self.spellings(call.request.bad_words)
-        return [Tokens(self.ids(prompt), bad_words) for prompt in prompts]
+        request = call.request
+        call.prompt_ids = [self.cut(self.ids(each) + request.completion_ids, request) for each in prompts]
+        if request.parse_reasoning:
+            call.prompt_text += self.read((prompts[0].ids or [])[-PROMPT_TAIL_TOKENS:])
+            call.reply_text = self.read(request.completion_ids)
+        bad_words = self.spellings(request.bad_words)
+        return [Tokens(ids, bad_words) for ids in call.prompt_ids]
 
     def ids(self, prompt: Prompt) -> list[int]:
         if prompt.ids is not None:
             return prompt.ids
         ids: list[int] = self.tokenizer.encode(prompt.text, add_special_tokens=prompt.add_special_tokens).ids
         return ids
+
+    def cut(self, ids: list[int], request: Generation) -> list[int]:
+        """At most the tokens that the request wants kept of a prompt."""
+        kept = request.truncate_prompt_tokens
+        if kept is None:
+            return ids
+        if kept < -1 or kept == 0:
+            raise RequestError("truncate_prompt_tokens must be -1, or at least 1", "truncate_prompt_tokens")
+        if kept > self.max_context > 0:
+            raise RequestError(
+                "truncate_prompt_tokens value is greater than max_model_len. "
+                "Please request a smaller truncation size.",
+                "truncate_prompt_tokens",
+            )
+        kept = kept if kept > 0 else self.max_context - 1
+        if not 0 < kept < len(ids):
+            return ids
+        return ids[-kept:] if request.truncate_left else ids[:kept]
+
+    def read(self, ids: list[int]) -> str:
+        """The text of ids, for parsers: with the marks that are special tokens."""
+        text: str = self.tokenizer.decode(ids, skip_special_tokens=False) if ids else ""
+        return text
 
     def spellings(self, words: list[str]) -> list[list[int]]:
         """Each word as it is tokenized at the start of a text and after a space (vLLM's rule)."""

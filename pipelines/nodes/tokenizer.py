@@ -19,3 +19,15 @@ def open_tokenizer(path: Path) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     return tokenizer
+
+
+def special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
+    """Tokens that a grammar must name by their ids, by what they are called.
+
+    To llguidance an added token in angle brackets is special, too, whatever its file says.
+    """
+    return {
+        token.content: token_id
+        for token_id, token in tokenizer.get_added_tokens_decoder().items()
+        if token.special or (token.content.startswith("<") and token.content.endswith(">"))
+    }

@@ -12,13 +12,18 @@ from typing import Protocol
 from pipelines.parsers.reasoning import families as reasoning
 from pipelines.parsers.reasoning.enclosed import Enclosed
 from pipelines.parsers.reasoning.harmony import Harmony
-from pipelines.parsers.reasoning.think import Think
+from pipelines.parsers.reasoning.harmony import span as harmony_span
+from pipelines.parsers.reasoning.think import Span, Think, span
 from pipelines.parsers.tools import families as tools
 from pipelines.parsers.tools.calls import CallFinder
 from pipelines.values import CallPiece
 
 
 class ReasoningParser(Protocol):
+    @property
+    def inside(self) -> bool:
+        """Whether what was pushed so far ends in reasoning."""
+
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         """(reasoning, content) that this piece settles; with `final`, nothing stays held back."""
 
@@ -34,6 +39,13 @@ REASONING: dict[str, Callable[[str], ReasoningParser]] = {
     "openai_gptoss": Harmony,
 }
 """Name in a graph → maker, given the prompt's text (a template may have opened the reasoning already)."""
+
+SPANS: dict[str, Callable[[str], Span | None]] = {
+    **{name: partial(span, marks) for name, marks in reasoning.FAMILIES.items()},
+    **{name: partial(span, marks) for name, (marks, _) in reasoning.ENCLOSED.items()},
+    "openai_gptoss": harmony_span,
+}
+"""Name in a graph → where reasoning stands in the reply to a prompt, None where the prompt closed it."""
 
 TOOLS: dict[str, Callable[..., ToolParser]] = {
     name: partial(CallFinder, family) for name, family in tools.FAMILIES.items()

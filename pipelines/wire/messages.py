@@ -52,8 +52,8 @@ class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
 class TokenUpdate(msgspec.Struct, array_like=True):
     """What one step gave one choice.  `logprobs` is empty, or as long as `token_ids`.
 
-    `finish` is None while the choice goes on, then "stop", "length", "abort" or "error".  With "error",
-    `error` is written for the client; `error_status` and `error_field` are those of its `BraidError`.
+    `finish` is None while the choice goes on, then "stop", "length", "repetition", "abort" or "error".  With
+    "error", `error` is written for the client; `error_status` and `error_field` are its `BraidError`'s.
     `prompt_logprobs` come with the first update of a choice that asked for them: one per prompt token but
     the first.
     """
@@ -113,7 +113,7 @@ class TensorSpec(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
-    """Host to worker: all that one step gave this worker's requests."""
+    """Host to worker: what one step gave this worker's requests."""
 
     updates: list[TokenUpdate]
 

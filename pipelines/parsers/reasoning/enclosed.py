@@ -17,9 +17,13 @@ class Enclosed:
         self._think = Think(marks, prompt_text)
         self._open, self._close = answer
         self._scanner = TagScanner(self._open)
-        self._inside = False
+        self._answering = False  # between the marks of the answer
         self._spoke = False
         self._blank = ""  # white space that is content only if content follows
+
+    @property
+    def inside(self) -> bool:
+        return self._think.inside
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = self._think.push(text, final=final)
@@ -33,7 +37,7 @@ class Enclosed:
                 shown += self._opened()
             elif tag:
                 self._scanner.tags, self._blank = (), ""
-        if final and not self._inside:
+        if final and not self._answering:
             shown += self._blank
         return shown
 
@@ -41,17 +45,17 @@ class Enclosed:
         """Content that the opening mark is: none when it stands before all content."""
         if self._spoke:
             return self._content(self._open)
-        self._inside, self._blank = True, ""
+        self._answering, self._blank = True, ""
         self._scanner.tags = (self._close,)
         return ""
 
     def _content(self, text: str) -> str:
         text = self._blank + text
-        if self._inside and not self._spoke:
+        if self._answering and not self._spoke:
             text = text.lstrip("\n")
         shown = text.rstrip()
         self._blank = text[len(shown) :]
         if shown and not self._spoke:
             self._spoke = True
-            self._scanner.tags = (self._close,) if self._inside else ()
+            self._scanner.tags = (self._close,) if self._answering else ()
         return shown

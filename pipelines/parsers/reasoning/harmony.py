@@ -6,12 +6,19 @@ parser of calls.  The form is OpenAI's harmony response format.
 
 from __future__ import annotations
 
+from pipelines.parsers.reasoning.think import Span
 from pipelines.parsers.tags import TagScanner
 
 CHANNEL, MESSAGE, START = "<|channel|>", "<|message|>", "<|start|>assistant"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
 LONGEST_HEADER = 200
 """Characters.  What is longer and has no message is no header but plain text."""
+ANALYSIS = Span(f"{CHANNEL}analysis{MESSAGE}", f"<|end|>{START}{CHANNEL}final{MESSAGE}")
+"""Reasoning that the answer follows at once."""
+
+
+def span(prompt_text: str) -> Span | None:
+    return ANALYSIS
 
 
 class Harmony:
@@ -22,6 +29,10 @@ class Harmony:
         self._header: str | None = ""  # of the message whose text has not begun; None inside a text
         self._channel = "final"
         self._passed_on = False
+
+    @property
+    def inside(self) -> bool:
+        return self._header is None and self._channel == "analysis"
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""

@@ -12,6 +12,15 @@ from pipelines.parsers.tags import TagScanner
 
 
 @dataclass(frozen=True)
+class Span:
+    """The marks around the reasoning of one reply, and whether it stands open when the reply begins."""
+
+    start: str
+    end: str
+    opened: bool = False
+
+
+@dataclass(frozen=True)
 class Marks:
     """What a family writes around its reasoning.
 
@@ -27,21 +36,34 @@ class Marks:
     special: bool = False
 
 
+def span(marks: Marks, prompt_text: str) -> Span | None:
+    """Where reasoning stands in the reply to a prompt; None where the prompt says that there is none."""
+    prompt = prompt_text.rstrip()
+    if prompt.endswith(marks.close):
+        return None
+    opened = prompt.endswith(marks.open) or marks.begins_inside
+    return Span(marks.open[0], marks.close[0], opened)
+
+
 class Think:
     """One choice's text split in two.  The prompt may have opened the reasoning already, or closed it."""
 
     def __init__(self, marks: Marks, prompt_text: str) -> None:
-        prompt = prompt_text.rstrip()
-        closed = prompt.endswith(marks.close)
-        opened = prompt.endswith(marks.open)
+        where = span(marks, prompt_text)
         self._marks = marks
-        self._inside = opened or (marks.begins_inside and not closed)
-        self._scanner = TagScanner(*() if closed else marks.open)
+        self._inside = where is not None and where.opened
+        self._scanner = TagScanner(*marks.open if where else ())
         if self._inside:
-            self._scanner.tags = (*marks.close, *marks.ends, *(() if opened else marks.open))
+            said = prompt_text.rstrip().endswith(marks.open)
+            self._scanner.tags = (*marks.close, *marks.ends, *(() if said else marks.open))
         self._spoke = False  # content was shown, so no reasoning follows
         self._trim = self._inside  # blank lines after a mark are markup
         self._held_blank = ""  # blank text that is shown only if more of its kind follows
+
+    @property
+    def inside(self) -> bool:
+        """Whether what was pushed so far ends in reasoning."""
+        return self._inside
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""

@@ -1,55 +1,82 @@
 """The engine under every tool parser: finds blocks of calls in text that arrives in pieces.
 
-Knows what blocks a family writes and where they end; how a block is read is the family's own matter.
-Knows nothing of reasoning or tokens.  A call is shown when its block is whole; what turns out to be no call
-is content, marks and all, so that no character is lost.
+Knows which marks begin a block; how a block is read is its reader's matter.  Knows nothing of reasoning or
+tokens.  A call is begun when it is certain to be one, and never taken back; what turns out to be no call is
+content, marks and all, so that no character is lost.
 """
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from pipelines.parsers.tags import TagScanner
 from pipelines.parsers.tools.declared import Declared
-from pipelines.parsers.tools.ends import BracketEnd, TagEnd
 from pipelines.values import CallPiece
-
-
-class Made(NamedTuple):
-    """One call as a block holds it.  `id` is set by families whose calls carry one."""
-
-    name: str
-    arguments: dict[str, Any]
-    id: str = ""
-
-
-Read = Callable[[str, Declared], "list[Made] | None"]
-"""A block's text, without its marks → its calls; None or none when it is no block of calls."""
-
-
-@dataclass(frozen=True)
-class Block:
-    """Text from `open` to `close`, or, without `close`, to where the brackets of its value are closed.
-
-    With `bare` the mark belongs to the value itself ("[" or "{"), and counts only where no content stands
-    before it since the beginning, a mark or a call.  With `named` a name may stand before the value.  What
-    `must_close` is not read when the text ends inside it, because half of it could look whole.
-    """
-
-    open: str
-    read: Read
-    close: str = ""
-    bare: bool = False
-    named: bool = False
-    must_close: bool = False
 
 
 def new_id() -> str:
     return f"chatcmpl-tool-{uuid.uuid4().hex}"
+
+
+class Calls:
+    """The calls of one choice, given out in pieces.  What was begun is never taken back."""
+
+    def __init__(self, new_id: Callable[[], str] = new_id) -> None:
+        self.count = 0
+        self._new_id = new_id
+        self._ids: set[str] = set()
+        self._pieces: list[CallPiece] = []
+
+    def begin(self, name: str, id: str = "") -> None:
+        """A new call; `id` is the model's own, which counts unless an earlier call has it."""
+        id = id if id and id not in self._ids else self._new_id()
+        self._ids.add(id)
+        self._pieces.append(CallPiece(self.count, "", id, name))
+        self.count += 1
+
+    def more(self, arguments: str) -> None:
+        """More of the arguments of the call that was begun last."""
+        if arguments:
+            self._pieces.append(CallPiece(self.count - 1, arguments))
+
+    def take(self) -> list[CallPiece]:
+        """The pieces since the last look."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+
+class Reader(Protocol):
+    """Reads one block as it comes, and begins its calls as soon as they are certain."""
+
+    def push(self, text: str) -> str | None:
+        """What follows the block, None while it goes on."""
+
+    def finish(self) -> None:
+        """The text ended inside the block."""
+
+    def left(self) -> str:
+        """The end of the block that is part of no call: the whole block where none was begun."""
+
+
+MakeReader = Callable[[str, Calls, Declared], Reader]
+"""A block's closing mark ("" where its value ends by itself), where calls go, declared tools → a reader."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Text from `open` to `close`, or, without `close`, to where its value ends.
+
+    With `bare` the mark belongs to the value itself ("[" or "{"), and counts only where no content stands
+    before it since the beginning, a mark or a call.
+    """
+
+    open: str
+    reader: MakeReader
+    close: str = ""
+    bare: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,43 +94,32 @@ class Family:
     new_id: Callable[[], str] = new_id
 
 
-class End(Protocol):
-    """Finds the end of one block."""
-
-    def push(self, text: str) -> str | None:
-        """What follows the block, None while it goes on."""
-
-    def body(self) -> str:
-        """The block's text so far, without its marks."""
-
-
 class CallFinder:
     """Finds the calls of one choice.  White space between a call and its neighbours is markup."""
 
     def __init__(self, family: Family, tools: Sequence[dict[str, Any]] = ()) -> None:
         self._family = family
         self._declared = Declared(tools)
+        self._calls = Calls(family.new_id)
         self._opens: dict[str, Block] = {}
         self._armed = False
         self._scanner = TagScanner()
         self._block: Block | None = None
-        self._end: End = TagEnd("")
+        self._reader: Reader | None = None
+        self._began = 0  # calls before the block
         self._blank = ""  # white space and marks that are content only if content follows
         self._called = False  # nothing but blank text since the last call
-        self._calls: list[CallPiece] = []
-        self._count = 0
         self._arm(bare=True)
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
         content = ""
         rest: str | None = text
         while rest is not None:
-            shown, rest = self._inside(rest) if self._block else self._outside(rest)
+            shown, rest = self._inside(rest) if self._reader else self._outside(rest)
             content += shown
         if final:
             content += self._finish()
-        calls, self._calls = self._calls, []
-        return content, calls
+        return content, self._calls.take()
 
     def _outside(self, text: str) -> tuple[str, str | None]:
         """Content, and the text after a block's open mark, None when there is none."""
@@ -111,36 +127,39 @@ class CallFinder:
         for before, tag in self._scanner.push(text):
             content += self._content(before)
             if tag in self._opens:
-                self._block = self._opens[tag]
                 rest, self._scanner.held = self._scanner.held, ""
-                self._end = TagEnd(self._block.close) if self._block.close else BracketEnd(self._block.named)
-                return content, (tag + rest if self._block.bare else rest)
+                return content, self._enter(self._opens[tag], rest)
             if tag:
                 content += self._mark(tag)
         return content, None
 
+    def _enter(self, block: Block, rest: str) -> str:
+        self._block, self._began = block, self._calls.count
+        self._reader = block.reader(block.close, self._calls, self._declared)
+        return block.open + rest if block.bare else rest
+
     def _inside(self, text: str) -> tuple[str, str | None]:
-        rest = self._end.push(text)
-        if rest is None or self._block is None:
-            return "", None
-        return self._close(self._block.close), rest
+        assert self._reader is not None
+        rest = self._reader.push(text)
+        self._note_calls()
+        return ("", None) if rest is None else (self._leave(), rest)
 
-    def _close(self, mark: str, *, final: bool = False) -> str:
-        """Content that the block turns out to be: nothing when it holds calls."""
-        block, body, self._block = self._block, self._end.body(), None
+    def _note_calls(self) -> None:
+        """White space before a call is markup, and after it anything may begin."""
+        if self._calls.count > self._began:
+            self._blank, self._called = "", True
+            self._arm(bare=True)
+
+    def _leave(self) -> str:
+        """Content that the block turned out to hold."""
+        block, reader = self._block, self._reader
         assert block is not None
-        made = None if final and block.must_close else block.read(body, self._declared)
-        if not made:
-            return self._content(("" if block.bare else block.open) + body + mark)
-        self._calls += [self._call(each) for each in made]
-        self._blank, self._called = "", True
-        self._arm(bare=True)
-        return ""
-
-    def _call(self, made: Made) -> CallPiece:
-        self._count += 1
-        arguments = json.dumps(made.arguments, ensure_ascii=False)
-        return CallPiece(self._count - 1, arguments, made.id or self._family.new_id(), made.name)
+        assert reader is not None
+        self._block = self._reader = None
+        left = reader.left()
+        if self._calls.count == self._began and not block.bare:
+            left = block.open + left
+        return self._content(left) if left else ""
 
     def _mark(self, tag: str) -> str:
         """A mark around blocks is blank where calls may be; elsewhere it is content."""
@@ -169,11 +188,15 @@ class CallFinder:
         self._scanner.tags = (*self._opens, *family.before, *family.after)
 
     def _finish(self) -> str:
-        """The text ended: an unclosed block may still hold whole calls."""
-        content = self._close("", final=True) if self._block else ""
+        """The text ended: a block that is open may have begun calls, which stay."""
+        content = ""
+        if self._reader is not None:
+            self._reader.finish()
+            self._note_calls()
+            content = self._leave()
         for rest, _ in self._scanner.push("", final=True):
             content += self._content(rest)
-        if self._count == 0:
+        if self._calls.count == 0:
             content += self._blank
         self._blank = ""
         return content

@@ -42,15 +42,19 @@ class Declared:
         schema = properties.get(parameter) if isinstance(properties, dict) else None
         return schema if isinstance(schema, dict) else None
 
+    def is_text(self, function: str, parameter: str) -> bool:
+        """Whether a value stays as it is written, whatever it is."""
+        return _types(self.schema(function, parameter)) == {"string"}
+
     def value(self, function: str, parameter: str, text: str) -> Any:
         """`text` as the schema wants it.
 
         A string stays as it is written; numbers, truth values, objects, arrays and null are read.  Without
         a declared type it is what JSON reads; what does not fit is the text itself.
         """
-        types = _types(self.schema(function, parameter))
-        if types == {"string"}:
+        if self.is_text(function, parameter):
             return text
+        types = _types(self.schema(function, parameter))
         value = _read(text, types)
         return value if not types or _fits(value, types) else text
 

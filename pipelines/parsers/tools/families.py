@@ -10,14 +10,15 @@ import string
 
 from pipelines.parsers.tools.calls import Block, Family
 from pipelines.parsers.tools.gemma import gemma
-from pipelines.parsers.tools.json_calls import either, named, read_full_objects, read_objects
-from pipelines.parsers.tools.pythonic import read_python
+from pipelines.parsers.tools.json_calls import named, objects
+from pipelines.parsers.tools.pythonic import PythonReader
 from pipelines.parsers.tools.tagged_calls import tagged
 
 NAME = r"(?P<name>\w[\w.\-]*+)"
 SEPARATOR = "<｜tool▁sep｜>"
-MISTRAL = rf"\s*{NAME}(?:\[CALL_ID\](?P<id>[^\[{{\s]+))?(?:\[ARGS\])?\s*(?P<arguments>{{.*)"
-HARMONY = rf"{NAME}[^{{]*<\|message\|>(?P<arguments>.*)"
+MISTRAL = rf"\s*{NAME}(?:\[CALL_ID\](?P<id>[^\[\s]+))?(?:\[ARGS\])?\s*"
+KIMI = rf"\s*(?P<id>(?:functions\.)?{NAME}:\d+)\s*<\|tool_call_argument_begin\|>\s*"
+HARMONY = rf"{NAME}.*<\|message\|>\s*"
 
 
 def nine_characters() -> str:
@@ -26,12 +27,12 @@ def nine_characters() -> str:
 
 
 def _json_in(open: str, close: str) -> Family:
-    return Family((Block(open, read_objects, close),))
+    return Family((Block(open, objects(), close),))
 
 
-def _deepseek(pattern: str) -> Family:
+def _deepseek(name: str, tail: str = "") -> Family:
     return Family(
-        (Block("<｜tool▁call▁begin｜>", named(pattern), "<｜tool▁call▁end｜>"),),
+        (Block("<｜tool▁call▁begin｜>", named(name, tail=tail), "<｜tool▁call▁end｜>"),),
         before=("<｜tool▁calls▁begin｜>",),
         after=("<｜tool▁calls▁end｜>",),
     )
@@ -39,8 +40,8 @@ def _deepseek(pattern: str) -> Family:
 
 def _functions(before: str, after: str) -> Family:
     """`<function=f><parameter=k>v</parameter></function>` between two marks, which models may forget."""
-    read = tagged(rf"{NAME}\s*>\s*", r"<parameter=(?P<key>[^>]+)>(?P<value>.*?)</parameter>\s*")
-    block = Block("<function=", read, "</function>", must_close=True)
+    reader = tagged(rf"{NAME}\s*>\s*", r"\s*<parameter=(?P<key>[^>]+)>", "</parameter>")
+    block = Block("<function=", reader, "</function>")
     return Family((block,), before=(before,), after=(after,))
 
 
@@ -53,12 +54,17 @@ _GLM = Family(
             "<tool_call>",
             tagged(
                 rf"\s*{NAME}\s*",
-                r"<arg_key>(?P<key>[^<]*)</arg_key>\s*<arg_value>(?P<value>.*?)</arg_value>\s*",
+                r"\s*<arg_key>(?P<key>[^<]*)</arg_key>\s*<arg_value>",
+                "</arg_value>",
             ),
             "</tool_call>",
-            must_close=True,
         ),
     )
+)
+_MINIMAX = tagged(
+    rf"[\"']?{NAME}[\"']?\s*>\s*",
+    r"\s*<parameter name=[\"']?(?P<key>[^\"'>]+)[\"']?>",
+    "</parameter>",
 )
 
 FAMILIES: dict[str, Family] = {
@@ -72,44 +78,26 @@ FAMILIES: dict[str, Family] = {
     "internlm": _json_in("<|action_start|><|plugin|>", "<|action_end|>"),
     # JSON that ends where its brackets do
     "llama3_json": Family(
-        (Block("{", read_full_objects, bare=True),), before=("<|python_tag|>",), between=";"
+        (Block("{", objects(needs_arguments=True), bare=True),), before=("<|python_tag|>",), between=";"
     ),
-    "phi4_mini_json": Family((Block("functools", read_objects),)),
-    "granite": Family((Block("<|tool_call|>", read_objects), Block("<tool_call>", read_objects))),
-    "granite-20b-fc": Family((Block("<function_call>", read_objects),)),
-    "mistral": Family(
-        (
-            Block(
-                "[TOOL_CALLS]",
-                either(read_objects, named(MISTRAL)),
-                named=True,
-            ),
-        ),
-        new_id=nine_characters,
-    ),
+    "phi4_mini_json": Family((Block("functools", objects()),)),
+    "granite": Family((Block("<|tool_call|>", objects()), Block("<tool_call>", objects()))),
+    "granite-20b-fc": Family((Block("<function_call>", objects()),)),
+    "mistral": Family((Block("[TOOL_CALLS]", named(MISTRAL, objects=True)),), new_id=nine_characters),
     "xlam": Family(
         (
-            Block("[{", read_full_objects, bare=True),
-            Block("[ {", read_full_objects, bare=True),
-            Block("[TOOL_CALLS]", read_objects),
-            Block("<tool_call>", read_objects, "</tool_call>"),
-            Block("```json", read_full_objects, "```"),
+            Block("[{", objects(needs_arguments=True), bare=True),
+            Block("[ {", objects(needs_arguments=True), bare=True),
+            Block("[TOOL_CALLS]", objects()),
+            Block("<tool_call>", objects(), "</tool_call>"),
+            Block("```json", objects(needs_arguments=True), "```"),
         )
     ),
     # a name, then JSON
-    "deepseek_v3": _deepseek(rf"\w+{SEPARATOR}{NAME}\s*```json(?P<arguments>.*)```\s*"),
-    "deepseek_v31": _deepseek(rf"{NAME}\s*{SEPARATOR}(?P<arguments>.*)"),
+    "deepseek_v3": _deepseek(rf"\w+{SEPARATOR}{NAME}\s*```json\s*", tail="`"),
+    "deepseek_v31": _deepseek(rf"{NAME}\s*{SEPARATOR}\s*"),
     "kimi_k2": Family(
-        (
-            Block(
-                "<|tool_call_begin|>",
-                named(
-                    rf"\s*(?P<id>(?:functions\.)?{NAME}:\d+)\s*"
-                    r"<\|tool_call_argument_begin\|>(?P<arguments>.*)"
-                ),
-                "<|tool_call_end|>",
-            ),
-        ),
+        (Block("<|tool_call_begin|>", named(KIMI), "<|tool_call_end|>"),),
         before=("<|tool_calls_section_begin|>",),
         after=("<|tool_calls_section_end|>",),
     ),
@@ -124,29 +112,19 @@ FAMILIES: dict[str, Family] = {
     "glm45": _GLM,
     "glm47": _GLM,
     "minimax_m2": Family(
-        (
-            Block(
-                "<invoke name=",
-                tagged(
-                    rf"[\"']?{NAME}[\"']?\s*>\s*",
-                    r"<parameter name=[\"']?(?P<key>[^\"'>]+)[\"']?>(?P<value>.*?)</parameter>\s*",
-                ),
-                "</invoke>",
-                must_close=True,
-            ),
-        ),
+        (Block("<invoke name=", _MINIMAX, "</invoke>"),),
         before=("<minimax:tool_call>",),
         after=("</minimax:tool_call>",),
     ),
     # Python
-    "pythonic": Family((Block("[", read_python, bare=True),)),
+    "pythonic": Family((Block("[", PythonReader, bare=True),)),
     "llama4_pythonic": Family(
-        (Block("[", read_python, bare=True),),
+        (Block("[", PythonReader, bare=True),),
         before=("<|python_start|>",),
         after=("<|python_end|>",),
     ),
-    "olmo3": Family((Block("<function_calls>", read_python, "</function_calls>"),)),
-    "lfm2": Family((Block("<|tool_call_start|>", read_python, "<|tool_call_end|>"),)),
+    "olmo3": Family((Block("<function_calls>", PythonReader, "</function_calls>"),)),
+    "lfm2": Family((Block("<|tool_call_start|>", PythonReader, "<|tool_call_end|>"),)),
     # Gemma's own
     "functiongemma": Family((Block("<start_function_call>", gemma("<escape>"), "<end_function_call>"),)),
     "gemma4": Family((Block("<|tool_call>", gemma('<|"|>'), "<tool_call|>"),)),

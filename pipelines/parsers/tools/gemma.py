@@ -1,47 +1,80 @@
 """Calls as Gemma writes them: `call:f{city:<quote>Paris<quote>,days:[1,2]}`, with a mark for each quote.
 
-Knows nothing of what stands around them.  Keys are bare; only what stands in quotes is a string.
+Knows nothing of what stands around them.  Keys are bare; only what stands in quotes is a string.  A call is
+given out when its block is whole.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from pipelines.parsers.tools.calls import Made, Read
+from pipelines.parsers.tags import TagScanner
+from pipelines.parsers.tools.calls import Calls, MakeReader
 from pipelines.parsers.tools.declared import Declared, read_json
 
 DEEPEST = 100
 """How deep values may stand in each other."""
 
 
-def gemma(quote: str) -> Read:
+def gemma(quote: str) -> MakeReader:
     """A reader for calls whose strings stand between two `quote`s."""
+    return partial(GemmaReader, quote)
 
-    def read(body: str, declared: Declared) -> list[Made] | None:
+
+class GemmaReader:
+    """The reader of one call."""
+
+    def __init__(self, quote: str, close: str, calls: Calls, declared: Declared) -> None:
+        self._quote = quote
+        self._calls = calls
+        self._declared = declared
+        self._scanner = TagScanner(close)
+        self._left: list[str] = []
+
+    def push(self, text: str) -> str | None:
+        for before, tag in self._scanner.push(text):
+            self._left.append(before)
+            if tag:
+                self._left += [] if self._call() else [tag]
+                rest, self._scanner.held = self._scanner.held, ""
+                return rest
+        return None
+
+    def finish(self) -> None:
+        """Without the closing mark a call may be whole all the same."""
+        if not self._call():
+            self._left.append(self._scanner.held)
+
+    def left(self) -> str:
+        return "".join(self._left)
+
+    def _call(self) -> bool:
+        """Whether the block is a call."""
+        body = self.left()
         head = re.match(r"\s*call:([^{\s]+)", body)
-        if head is None:
-            return None
         try:
-            arguments = _Reader(body, head.end(), quote).whole()
+            arguments = _Values(body, head.end(), self._quote).whole() if head else None
         except (ValueError, RecursionError):
-            return None
-        if not isinstance(arguments, dict):
-            return None
-        name = head[1]
-        typed = {
-            key: declared.value(name, key, value)
-            if isinstance(value, str) and declared.schema(name, key)
-            else value
-            for key, value in arguments.items()
-        }
-        return [Made(name, typed)]
+            return False
+        if head is None or not isinstance(arguments, dict):
+            return False
+        typed = {key: self._typed(head[1], key, value) for key, value in arguments.items()}
+        self._calls.begin(head[1])
+        self._calls.more(json.dumps(typed, ensure_ascii=False))
+        self._left.clear()
+        return True
 
-    return read
+    def _typed(self, name: str, key: str, value: Any) -> Any:
+        """A string, as the tool was declared with it."""
+        known = isinstance(value, str) and self._declared.schema(name, key)
+        return self._declared.value(name, key, value) if known else value
 
 
-class _Reader:
+class _Values:
     """Reads one value by descent; ValueError where the text is none."""
 
     def __init__(self, text: str, at: int, quote: str) -> None:

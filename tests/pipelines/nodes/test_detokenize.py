@@ -1,6 +1,9 @@
+from functools import partial
+
 import pytest
 
 from pipelines.nodes.detokenize import Decoder, Detokenizer, StopStrings
+from pipelines.nodes.prompt_scores import PromptTexts
 from pipelines.values import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate
 
@@ -37,6 +40,14 @@ def test_text_comes_back_whole(tokenizer, size):
     out = run(machine(tokenizer), updates(tokenizer, text, size))
     assert text_of(out) == text
     assert "\N{REPLACEMENT CHARACTER}" not in text
+
+
+@pytest.mark.parametrize("size", [1, 2, 7])
+def test_each_token_s_part_of_the_text_is_known(tokenizer, size):
+    out = run(machine(tokenizer, ["END"]), updates(tokenizer, "é one EN", size))
+    assert [len(update.parts) for update in out] == [len(update.token_ids) for update in out]
+    assert "".join(part for update in out for part in update.parts) == "é one "
+    assert out[-1].text == "EN"
 
 
 def test_half_a_character_is_held_back(tokenizer):
@@ -120,3 +131,26 @@ def test_logprobs_name_tokens_as_text_and_bytes(tokenizer):
     (entry,) = machine(tokenizer).push(TokenUpdate(1, 0, [a], [logprobs])).logprobs
     assert (entry.token, entry.bytes, entry.token_id, entry.logprob) == ("a", b"a", a, -0.5)
     assert entry.alternatives == [("a", b"a", -0.5, a), ("", b"\xc3", -2.0, first_byte)]
+
+
+def test_a_repetition_has_a_reason_and_no_end_token(tokenizer):
+    out = run(machine(tokenizer), updates(tokenizer, "abab", 4, finish="repetition"))
+    assert (out[-1].finish, out[-1].stop_reason) == ("repetition", "repetition_detected")
+    assert sum(update.num_tokens for update in out) == 4
+
+
+def test_scores_of_a_prompt_become_text_once_for_all_its_choices(tokenizer):
+    first, second = ([*tokenizer.encode(text, add_special_tokens=False).ids] for text in ("abc", "de"))
+    prompts = PromptTexts([first, second], n=2)
+    scores = [TokenLogprobs(-1.0, 3, [first[0]], [-0.5]), TokenLogprobs(-2.0, 1, [], [])]
+    told = []
+    for choice, known in ((0, scores), (1, scores), (2, scores[:1])):
+        decoder = Decoder(tokenizer, True)
+        detokenizer = Detokenizer(decoder, StopStrings([], False), 0, partial(prompts.tell, choice))
+        out = detokenizer.push(TokenUpdate(1, choice, first[:1], prompt_logprobs=known))
+        told.append(out.prompt_logprobs)
+        assert detokenizer.push(TokenUpdate(1, choice, [], finish="length")).prompt_logprobs is None
+    assert [(one.token, one.logprob, one.rank) for one in told[0]] == [("b", -1.0, 3), ("c", -2.0, 1)]
+    assert [(one.token, one.logprob) for one in told[0][0].alternatives] == [("a", -0.5)]
+    assert told[1] is told[0]
+    assert [one.token for one in told[2]] == ["e"]

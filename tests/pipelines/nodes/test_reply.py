@@ -1,4 +1,4 @@
-"""What parse_reply asks of the text before it, and hands to its parsers."""
+"""What parse_reply asks of the text before it and of guides, and hands to its parsers."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from pipelines.errors import RequestError
 from pipelines.nodes.reply import ParseReply
-from pipelines.tasks import Generation
+from pipelines.sampling.params import GuideSpec, Thinking
+from pipelines.tasks import Constraint, Generation
 from pipelines.values import Stream, TextUpdate
 
 WEATHER = {
@@ -21,28 +23,65 @@ WEATHER = {
         },
     },
 }
+TIME = {"type": "function", "function": {"name": "get_time"}}
 CALL = (
     "<tool_call>\n<function=get_weather>\n<parameter=zip>\n0150\n</parameter>\n"
     "<parameter=days>\n3\n</parameter>\n</function>\n</tool_call>"
 )
+JSON_CALL = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>'
+USER = [{"role": "user", "content": "?"}]
 
 
-def parsed(settings, request, text=""):
-    """The request after the node ran on it, and what the node's machine makes of a whole text."""
-    node = ParseReply(ParseReply.Config(**settings), Path())
-    call = SimpleNamespace(request=request, prompt_text="")
-    made = []
+class Text(Stream):
+    """A stream that keeps its last machine's maker."""
 
-    class Text(Stream):
-        def __init__(self):
-            pass
+    def __init__(self):
+        self.made = []
 
-        def through(self, make):
-            made.append(make)
-            return self
+    def through(self, maker):
+        self.made.append(maker)
+        return self
 
-    node.run(call, Text())
-    return made[0](0).push(TextUpdate(text, 1, [], finish="stop"))
+
+class Guided:
+    """A call of a graph with a grammar node; a grammar is its format and the field it is refused by."""
+
+    can_guide = True
+
+    def __init__(self, request, prompt_text="", reply_text=""):
+        self.request = request
+        self.prompt_text = prompt_text
+        self.reply_text = reply_text
+        self.guided = None
+        if request.constraint is not None:
+            self.guided = GuideSpec(grammar="constraint")
+
+    def guide(self, field):
+        self.guided = self.guided or GuideSpec()
+        return self.guided
+
+    def grammar(self, form, field):
+        return form, field
+
+
+def machine(settings, request, prompt_text="", call=None):
+    """The node's machine, after it ran on a call."""
+    call = call or Guided(request, prompt_text)
+    text = Text()
+    ParseReply(ParseReply.Config(**settings), Path()).run(call, text)
+    return text.made[0](0)
+
+
+def parsed(settings, request, text="", prompt_text="", finish="stop"):
+    """What the node makes of a whole text."""
+    return machine(settings, request, prompt_text).push(TextUpdate(text, 1, [], finish=finish))
+
+
+def spec(settings, prompt_text="", **fields):
+    """What a guide is told."""
+    call = Guided(Generation(messages=USER, **fields), prompt_text)
+    machine(settings, call.request, call=call)
+    return call.guided
 
 
 @pytest.mark.parametrize(
@@ -58,14 +97,196 @@ def parsed(settings, request, text=""):
     ],
 )
 def test_text_keeps_special_tokens_where_marks_may_be_some(settings, fields, skips):
-    request = Generation(messages=[{"role": "user", "content": "?"}], **fields)
+    request = Generation(messages=USER, **fields)
     parsed(settings, request)
     assert request.skip_special_tokens is skips
 
 
 def test_parameters_have_the_types_that_the_declared_tools_say():
-    request = Generation(messages=[{"role": "user", "content": "?"}], tools=[WEATHER])
-    reply = parsed({"tools": "qwen3_coder"}, request, CALL)
-    (call,) = reply.tool_calls
-    assert (call.name, call.arguments) == ("get_weather", '{"zip": "0150", "days": 3}')
-    assert reply.finish == "tool_calls"
+    reply = parsed({"tools": "qwen3_coder"}, Generation(messages=USER, tools=[WEATHER]), CALL)
+    assert [piece.name for piece in reply.tool_calls if piece.name] == ["get_weather"]
+    assert "".join(piece.arguments for piece in reply.tool_calls) == '{"zip": "0150", "days": 3}'
+
+
+@pytest.mark.parametrize(
+    ("choice", "text", "finish", "expected"),
+    [
+        (None, JSON_CALL, "stop", "tool_calls"),
+        (None, "no call", "stop", "stop"),
+        (None, JSON_CALL[:60], "length", "length"),
+        ("required", JSON_CALL, "stop", "tool_calls"),
+        ("required", JSON_CALL[:60], "length", "length"),
+        ("get_weather", JSON_CALL, "stop", "stop"),
+    ],
+)
+def test_how_a_reply_ends(choice, text, finish, expected):
+    request = Generation(messages=USER, tools=[WEATHER], tool_choice=choice)
+    assert parsed({"tools": "hermes"}, request, text, finish=finish).finish == expected
+
+
+def test_one_call_is_kept_where_the_request_wants_no_more():
+    request = Generation(messages=USER, tools=[WEATHER], parallel_calls=False)
+    reply = parsed({"tools": "hermes"}, request, JSON_CALL * 2)
+    assert {piece.index for piece in reply.tool_calls} == {0}
+
+
+def counted(settings, parts, prompt_text=""):
+    pushes = machine(settings, Generation(messages=USER), prompt_text)
+    updates = [TextUpdate(part, 1, [], token_ids=[1], parts=[part]) for part in parts]
+    updates[-1].finish = "stop"
+    return [pushes.push(update).num_reasoning for update in updates]
+
+
+@pytest.mark.parametrize(
+    ("prompt_text", "parts", "numbers"),
+    [
+        ("", ["<think>", "one", " two", "</think>", "three"], [0, 1, 1, 0, 0]),
+        ("<think>\n", ["one", "</think>", "three"], [1, 0, 0]),
+        ("<think>\n\n</think>\n\n", ["one", "two"], [0, 0]),
+        ("<think>\n", ["one", "", "two"], [1, 1, 1]),
+        ("<think>\n", ["one", "</th", "ink>"], [1, 1, 0]),
+        ("", ["one"], [0]),
+    ],
+)
+def test_tokens_between_the_marks_are_reasoning(prompt_text, parts, numbers):
+    assert counted({"reasoning": "qwen3"}, parts, prompt_text) == numbers
+
+
+def test_tokens_of_one_update_are_counted_one_by_one():
+    pushes = machine({"reasoning": "qwen3"}, Generation(messages=USER), "<think>\n")
+    parts = ["a", "b", "</think>", "c"]
+    update = pushes.push(TextUpdate("a" + "b</think>c", 4, [], token_ids=[1, 2, 3, 4], parts=parts))
+    assert (update.num_reasoning, update.reasoning, update.content) == (2, "ab", "c")
+
+
+def test_channels_are_counted_too():
+    parts = ["<|channel|>", "analysis", "<|message|>", "a", "b", "<|end|>", "<|start|>", "assistant"]
+    assert counted({"reasoning": "openai_gptoss"}, parts) == [0, 0, 0, 1, 1, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    "fields", [{"parse_reasoning": False}, {"prompts": [], "messages": None, "parse_reasoning": False}]
+)
+def test_nobody_counts_where_nobody_looks_for_reasoning(fields):
+    request = Generation(**{"messages": USER} | fields)
+    assert parsed({"reasoning": "qwen3"}, request, "<think>a</think>b").num_reasoning is None
+
+
+def test_reasoning_is_found_in_replies_to_chats_in_token_ids():
+    request = Generation(messages=None)
+    assert parsed({"reasoning": "qwen3"}, request, "a</think>b", prompt_text="<think>\n").reasoning == "a"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "begun", "reasoning", "opened"),
+    [
+        ("<think>\n", "Well", "a", True),
+        ("", "<think>Well", "a", True),
+        ("<think>\n", "Well.</think>So", "", None),
+        ("", "So", "", None),
+    ],
+)
+def test_a_reply_goes_on_where_the_request_began_it(prompt, begun, reasoning, opened):
+    request = Generation(messages=USER, constraint=CONSTRAINT)
+    call = Guided(request, prompt, begun)
+    update = machine({"reasoning": "qwen3"}, request, call=call).push(TextUpdate("a", 1, []))
+    assert update.reasoning == reasoning
+    assert (call.guided.thinking and call.guided.thinking.opened) == opened
+
+
+CONSTRAINT = Constraint("regex", "a+", "structured_outputs.regex")
+
+
+def test_a_guide_is_told_where_reasoning_ends():
+    told = spec({"reasoning": "qwen3"}, "<think>\n", constraint=CONSTRAINT, thinking_budget=7)
+    assert told == GuideSpec("constraint", Thinking("<think>", "</think>", opened=True, budget=7))
+    assert not spec({"reasoning": "qwen3"}, constraint=CONSTRAINT).thinking.opened
+    assert spec({"reasoning": "deepseek_r1"}, constraint=CONSTRAINT).thinking.opened
+
+
+def test_a_prompt_that_closed_the_reasoning_leaves_none_to_guide():
+    assert spec({"reasoning": "qwen3"}, "<think>\n\n</think>\n\n", constraint=CONSTRAINT).thinking is None
+    assert spec({"reasoning": "qwen3"}, "<think>\n\n</think>\n\n", thinking_budget=3) is None
+
+
+def test_a_reply_that_nothing_restrains_needs_no_guide():
+    assert spec({"reasoning": "qwen3", "tools": "hermes"}, tools=[WEATHER]) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "fields"), [({}, {}), ({"reasoning": "qwen3"}, {"parse_reasoning": False})]
+)
+def test_a_budget_for_reasoning_that_nobody_looks_for_is_refused(settings, fields):
+    with pytest.raises(RequestError) as error:
+        spec(settings, thinking_budget=3, **fields)
+    assert error.value.field == "thinking_token_budget"
+
+
+def test_required_calls_are_held_to_the_family_s_form():
+    form, field = spec({"tools": "hermes"}, tools=[WEATHER, TIME], tool_choice="required").grammar
+    assert field == "tools"
+    assert [tag["begin"] for tag in form["tags"]] == [
+        '<tool_call>\n{"name": "get_weather", "arguments": ',
+        '<tool_call>\n{"name": "get_time", "arguments": ',
+    ]
+    assert form["tags"][0]["content"]["json_schema"] == WEATHER["function"]["parameters"]
+    assert form["tags"][1]["content"]["json_schema"]["additionalProperties"] is False
+    assert form["at_least_one"]
+    assert not form["stop_after_first"]
+
+
+def test_a_named_tool_is_the_only_one_and_is_called_once():
+    form, _ = spec({"tools": "hermes"}, tools=[WEATHER, TIME], tool_choice="get_time").grammar
+    assert len(form["tags"]) == 1
+    assert form["stop_after_first"]
+
+
+def test_one_call_only_where_the_request_wants_no_more():
+    form, _ = spec({"tools": "hermes"}, tools=[TIME], tool_choice="required", parallel_calls=False).grammar
+    assert form["stop_after_first"]
+
+
+def test_strict_tools_hold_calls_in_free_text():
+    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+    form, _ = spec({"tools": "hermes"}, tools=[strict, TIME]).grammar
+    assert (form["type"], form["triggers"]) == ("triggered_tags", ["<tool_call>"])
+    assert [tag["content"]["json_schema"] for tag in form["tags"]] == [
+        WEATHER["function"]["parameters"],
+        {"type": "object"},
+    ]
+
+
+def test_a_constraint_or_calls():
+    form, field = spec({"tools": "hermes"}, tools=[WEATHER], constraint=CONSTRAINT).grammar
+    assert [each["type"] for each in form["elements"]] == ["regex", "tags_with_separator"]
+
+
+@pytest.mark.parametrize(
+    ("family", "choice", "text", "calls"),
+    [
+        (
+            "qwen3_coder",
+            "required",
+            '[{"name": "f", "parameters": {"a": 1}}, {"name": "g", "parameters": {}}]',
+            ["f", "g"],
+        ),
+        ("qwen3_coder", "f", '{"a": 1}', ["f"]),
+        ("openai", "f", ' {"a": 1}', ["f"]),
+        (None, "required", '[{"name": "f", "parameters": {"a": 1}}]', ["f"]),
+    ],
+)
+def test_families_without_a_form_call_in_plain_json(family, choice, text, calls):
+    tools = [{"type": "function", "function": {"name": name}} for name in ("f", "g")]
+    request = Generation(messages=USER, tools=tools, tool_choice=choice)
+    settings = {"tools": family} if family else {}
+    whole = parsed(settings, request, text)
+    assert [piece.name for piece in whole.tool_calls if piece.name] == calls
+    assert "".join(piece.arguments for piece in whole.tool_calls if piece.index == 0) == '{"a": 1}'
+    assert whole.content == ""
+
+
+def test_a_graph_without_a_grammar_trusts_its_model_to_be_strict():
+    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
+    request = Generation(messages=USER, tools=[strict])
+    call = SimpleNamespace(request=request, prompt_text="", reply_text="", can_guide=False, guided=None)
+    assert machine({"tools": "hermes"}, request, call=call).push(TextUpdate("a", 1, [])).content == "a"

@@ -19,6 +19,14 @@ def test_special_tokens_and_kwargs_are_variables():
     assert render("{{ bos_token }}{{ mood }}", special={"bos_token": "<s>"}, mood="calm") == "<s>calm"
 
 
+def test_kwargs_that_the_template_does_not_read_are_left_out():
+    assert render("{% if self is defined %}{% endif %}{{ mood }}", mood="calm", other=1) == "calm"
+
+
+def test_numbers_and_repeated_text_of_common_size_may_be_computed():
+    assert render("{{ '=' * 3 }}{{ 1000 * 2000 }}{{ 2 ** 10 }}{{ 1.5 * 2 }}") == "===200000010243.0"
+
+
 def test_kwargs_cannot_replace_the_messages():
     assert render("{{ messages[0].content }}", messages=HELLO, tools="x") == "Hello"
 
@@ -59,6 +67,9 @@ def test_a_template_that_does_not_compile_says_where():
         "{{ messages.append({}) }}",
         "{% for i in range(10 ** 9) %}x{% endfor %}",
         "{{ messages[0].content.missing.deeper }}",
+        "{{ 'x' * 10 ** 9 }}",
+        "{{ [1] * 10 ** 9 }}",
+        "{{ 10 ** 10000 }}",
     ],
 )
 def test_the_sandbox_holds(source):
@@ -76,6 +87,13 @@ def test_the_final_message_can_be_continued():
     messages = [*HELLO, {"role": "assistant", "content": "The capital is "}]
     text = render(CHAT_TEMPLATE, messages=messages, generate=False, go_on=True)
     assert text.endswith("<|im_start|>assistant\nThe capital is")
+
+
+def test_a_final_message_in_parts_can_be_continued():
+    parts = [{"type": "text", "text": "The capital"}, {"type": "text", "text": "is "}]
+    messages = [*HELLO, {"role": "assistant", "content": parts}]
+    text = render(CHAT_TEMPLATE, messages=messages, generate=False, go_on=True)
+    assert text.endswith("<|im_start|>assistant\nThe capital\nis")
 
 
 def test_a_final_message_without_text_cannot_be_continued():

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pipelines.parsers import IN_SPECIAL_TOKENS, REASONING
+from pipelines.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS
 
 TRANSCRIPTS = [
     ("deepseek_r1", "", "Two and two.\n</think>\n\nFour.", "Two and two.", "Four."),
@@ -108,6 +108,42 @@ def test_whole(name, prompt, text, reasoning, content):
 def test_split_at_every_character(name, prompt, text, reasoning, content):
     for at in range(len(text) + 1):
         assert parse(name, prompt, [text[:at], text[at:]]) == (reasoning, content), at
+
+
+@pytest.mark.parametrize(("name", "prompt", "text", "reasoning", "content"), TRANSCRIPTS, ids=NAMES)
+def test_cut_at_every_character(name, prompt, text, reasoning, content):
+    """What is given of the beginning of a text is what its characters give one by one, and no more than it."""
+    for at in range(len(text) + 1):
+        thought, said = parse(name, prompt, [text[:at]])
+        assert parse(name, prompt, list(text[:at])) == (thought, said), at
+        assert len(thought) + len(said) <= at
+
+
+@pytest.mark.parametrize(("name", "prompt", "text", "reasoning", "content"), TRANSCRIPTS, ids=NAMES)
+def test_reasoning_grows_only_where_the_parser_is_inside(name, prompt, text, reasoning, content):
+    parser = REASONING[name](prompt)
+    for char in text:
+        before = parser.inside
+        thought, _ = parser.push(char)
+        assert not thought or before or parser.inside
+
+
+@pytest.mark.parametrize("name", SPANS)
+def test_a_span_s_marks_open_and_close_what_the_parser_calls_reasoning(name):
+    span = SPANS[name]("")
+    parser = REASONING[name]("")
+    assert parser.inside is span.opened
+    parser.push(span.start + "\nTwo.")
+    assert parser.inside
+    parser.push(span.end)
+    assert not parser.inside
+
+
+def test_a_prompt_says_whether_reasoning_stands_open():
+    assert SPANS["qwen3"]("<think>\n").opened
+    assert not SPANS["qwen3"]("assistant\n").opened
+    assert SPANS["qwen3"]("<think>\n\n</think>\n\n") is None
+    assert SPANS["ernie45"]("").opened
 
 
 def test_every_family_has_a_transcript():

@@ -1,0 +1,52 @@
+"""Reads a block character by character, to its closing mark or to where its value ends.
+
+Knows nothing of JSON, Python or calls: what a character means is said by the reader that builds on this one.
+"""
+
+from __future__ import annotations
+
+
+class CharacterReader:
+    """The part of a reader that finds the closing mark, and keeps what is left over."""
+
+    def __init__(self, close: str) -> None:
+        self._close = close
+        self._left: list[str] = []  # characters since the block's beginning or its last call
+        self._held = ""  # what may become the closing mark
+
+    def push(self, text: str) -> str | None:
+        text, self._held = self._held + text, ""
+        for at, char in enumerate(text):
+            if char == self._close[:1] and not self._quoted():
+                if text.startswith(self._close, at):
+                    self._end_at_mark()
+                    return text[at + len(self._close) :]
+                if self._close.startswith(text[at:]):
+                    self._held = text[at:]
+                    break
+            if (taken := self._take(char)) is not None:
+                self._flush()
+                return text[at + taken :]
+        self._flush()
+        return None
+
+    def left(self) -> str:
+        return "".join(self._left)
+
+    def _take(self, char: str) -> int | None:
+        """What a character means: None while the block goes on, else how many characters of it belong there.
+
+        That is 1 where it ends the block, 0 where it cannot stand there.
+        """
+        raise NotImplementedError
+
+    def _quoted(self) -> bool:
+        """Whether the closing mark would be text here."""
+        raise NotImplementedError
+
+    def _end_at_mark(self) -> None:
+        """The closing mark came."""
+        raise NotImplementedError
+
+    def _flush(self) -> None:
+        """Give out what this push made certain."""

@@ -1,0 +1,130 @@
+"""What a grammar makes a family's models write is what the family's parser reads."""
+
+import json
+
+import pytest
+from call_pieces import joined, parse
+from llguidance import LLMatcher, LLTokenizer
+
+from pipelines.guides.grammars import grammar_of_format
+from pipelines.parsers import TOOLS
+from pipelines.parsers.tools import forms
+from pipelines.parsers.tools.calls import CallFinder
+from pipelines.parsers.tools.forced import PLAIN, ArgumentsOf
+
+FUNCTIONS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("f", "g.h-1")]
+ARGUMENTS = ['{"a": "x"}', "{}"]
+WANTED = list(zip(["f", "g.h-1"], ARGUMENTS, strict=True))
+
+
+def written(form, arguments):
+    """The text of a format in which each call is made once."""
+    kind = form["type"]
+    if kind == "const_string":
+        return form["value"]
+    if kind == "sequence":
+        return "".join(written(each, arguments) for each in form["elements"])
+    if kind == "tags_with_separator":
+        return form["separator"].join(written(tag, arguments) for tag in form["tags"])
+    if kind == "tag":
+        return form["begin"] + written(form["content"], arguments) + form["end"]
+    assert kind == "json_schema"
+    return arguments.pop(0)
+
+
+@pytest.mark.parametrize("name", forms.FORMS)
+def test_calls_that_must_be_made_are_read(name):
+    text = written(forms.calls(forms.FORMS[name], FUNCTIONS), list(ARGUMENTS))
+    assert parse(name, [text]) == ("", WANTED)
+    assert parse(name, list(text)) == ("", WANTED)
+
+
+@pytest.mark.parametrize("name", [name for name, form in forms.FORMS.items() if form.trigger])
+def test_calls_in_free_text_begin_with_the_trigger(name):
+    form = forms.free_text(forms.FORMS[name], FUNCTIONS)
+    (trigger,) = form["triggers"]
+    assert all(tag["begin"].startswith(trigger) for tag in form["tags"])
+    arguments = list(ARGUMENTS)
+    text = "So. " + "\n".join(written(tag, arguments) for tag in form["tags"])
+    assert parse(name, [text]) == ("So.", WANTED)
+
+
+def allows(form, text):
+    """Whether a grammar of the format lets a model write the text and end there."""
+    tokenizer = LLTokenizer("byte")
+    matcher = LLMatcher(tokenizer, grammar_of_format(form, "tools"))
+    return matcher.consume_tokens(list(text.encode())) and matcher.is_accepting()
+
+
+TYPED = [
+    {
+        "type": "function",
+        "function": {
+            "name": "f",
+            "parameters": {
+                "properties": {"a": {"type": "string"}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+        },
+    }
+]
+
+
+@pytest.mark.parametrize("name", [*forms.FORMS, ""])
+@pytest.mark.parametrize("parallel", [True, False])
+def test_a_grammar_holds_calls_to_the_form_and_to_the_parameters(name, parallel):
+    form = forms.FORMS.get(name, forms.PLAIN)
+    called = forms.calls(form, TYPED, parallel=parallel)
+    assert allows(called, written(called, ['{"a": "x"}']))
+    assert not allows(called, written(called, ['{"a": 1}']))
+    assert not allows(called, written(called, ['{"b": "x"}']))
+    assert not allows(called, "So.")
+    twice = written(forms.calls(form, TYPED * 2), ['{"a": "x"}'] * 2)
+    assert allows(called, twice) is parallel
+
+
+@pytest.mark.parametrize("name", [name for name, form in forms.FORMS.items() if form.trigger])
+def test_a_grammar_holds_calls_in_free_text(name):
+    free = forms.free_text(forms.FORMS[name], TYPED)
+    begin = written(free["tags"][0], ['{"a": "x"}'])
+    assert allows(free, "So. " + begin)
+    assert allows(free, "So.")
+    assert not allows(free, "So. " + written(free["tags"][0], ['{"a": 1}']))
+
+
+def test_every_form_is_a_family_s():
+    assert set(forms.FORMS) < set(TOOLS)
+
+
+def test_a_list_of_calls_in_plain_json_is_read():
+    text = written(forms.calls(forms.PLAIN, FUNCTIONS), list(ARGUMENTS))
+    parser = CallFinder(PLAIN)
+    pieces = [piece for char in text for piece in parser.push(char)[1]]
+    assert joined(pieces) == WANTED
+
+
+def test_the_arguments_of_a_known_tool_are_the_whole_text():
+    parser = ArgumentsOf("f")
+    out = [parser.push(text) for text in (" ", '{"a"', ": 1}", "")]
+    assert [content for content, _ in out] == [""] * 4
+    assert joined(piece for _, pieces in out for piece in pieces) == [("f", '{"a": 1}')]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "schema"),
+    [
+        (None, forms.NO_PARAMETERS),
+        ({}, {"type": "object"}),
+        ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}),
+    ],
+)
+def test_arguments_are_an_object(parameters, schema):
+    function = {"name": "f"} | ({"parameters": parameters} if parameters is not None else {})
+    assert forms.arguments(function)["json_schema"] == schema
+
+
+def test_a_name_is_written_as_json_writes_it():
+    tools = [{"type": "function", "function": {"name": 'a"b'}}]
+    text = written(forms.calls(forms.FORMS["hermes"], tools), ["{}"])
+    assert json.loads(text.split("\n")[1])["name"] == 'a"b'
