@@ -10,7 +10,12 @@ import falcon.asgi
 
 from server.errors import Unauthorized
 
-OPEN_PATHS = frozenset({"/health", "/v2/health/live", "/v2/health/ready", "/version", "/metrics"})
+OPEN_PATHS = frozenset(
+    {
+        *("/health", "/ping", "/load", "/v2/health/live", "/v2/health/ready", "/version", "/metrics"),
+        *("/openapi.json", "/docs"),
+    }
+)
 
 
 class Keys:
@@ -19,16 +24,26 @@ class Keys:
     def __init__(self, keys: Iterable[str]) -> None:
         self._digests = [_digest(key.encode()) for key in keys]
 
-    def allow(self, authorization: str | None) -> bool:
-        """Whether `Authorization: Bearer <key>` names a key; its time tells nothing of which or how far."""
+    def allow(self, authorization: str | None, api_key: str | None = None) -> bool:
+        """Whether `Authorization: Bearer <key>` or `x-api-key: <key>` names a key.
+
+        Its time tells nothing of which or how far.
+        """
         if not self._digests:
             return True
-        scheme, _, key = (authorization or "").partition(" ")
-        given = _digest(key.strip().encode("utf-8", "surrogateescape"))
+        given = [_digest(key.encode("utf-8", "surrogateescape")) for key in _sent(authorization, api_key)]
         found = False
         for digest in self._digests:
-            found |= hmac.compare_digest(given, digest)
-        return found and scheme.lower() == "bearer"
+            for one in given:
+                found |= hmac.compare_digest(one, digest)
+        return found
+
+
+def _sent(authorization: str | None, api_key: str | None) -> list[str]:
+    """The keys that a request carries: OpenAI's clients send one header, Anthropic's the other."""
+    scheme, _, key = (authorization or "").partition(" ")
+    bearer = [key] if scheme.lower() == "bearer" else []
+    return [key.strip() for key in [*bearer, *([api_key] if api_key is not None else [])]]
 
 
 def _digest(key: bytes) -> bytes:
@@ -47,5 +62,7 @@ class Guard:
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         if req.path in OPEN_PATHS or req.method == "OPTIONS":
             return
-        if not self._keys.allow(req.get_header("Authorization")):
-            raise Unauthorized("Unauthorized: send `Authorization: Bearer <API key>` with a valid key")
+        if not self._keys.allow(req.get_header("Authorization"), req.get_header("x-api-key")):
+            raise Unauthorized(
+                "Unauthorized: send a valid API key as `Authorization: Bearer <key>` or `x-api-key: <key>`"
+            )

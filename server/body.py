@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import falcon.asgi
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from pipelines.errors import RequestError
 from server.errors import BodyTooLarge, BodyTooSlow, from_validation
@@ -19,9 +20,14 @@ LONG_BODY_BYTES = 16 << 10
 """A longer body is parsed, and its prompt tokenized, off the event loop."""
 
 Body = TypeVar("Body", bound=BaseModel)
+Result = TypeVar("Result")
 
 _STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+class JsonObject(RootModel[dict[str, Any]]):
+    """A body whose form is not known yet."""
 
 
 async def read_body(req: falcon.asgi.Request, max_bytes: int) -> bytes:
@@ -55,6 +61,11 @@ async def parse_body(model: type[Body], body: bytes) -> Body:
     if len(body) > LONG_BODY_BYTES:
         return await asyncio.to_thread(parse, model, body)
     return parse(model, body)
+
+
+async def off_loop(work: Callable[[], Result], is_long: bool) -> Result:
+    """What `work` gives; in a thread when it takes long."""
+    return await asyncio.to_thread(work) if is_long else work()
 
 
 def parse(model: type[Body], body: bytes) -> Body:

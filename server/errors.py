@@ -1,4 +1,4 @@
-"""Whatever goes wrong → the one envelope that OpenAI clients read: {"error": {message, type, param, code}}.
+"""Whatever goes wrong → an error that clients read, in the words and the shape of their dialect.
 
 Only this module writes error bodies.  What a fault of ours says inside never leaves the server: it is logged.
 """
@@ -13,9 +13,9 @@ import falcon.asgi
 from pydantic import ValidationError
 
 from pipelines.errors import BraidError, EngineError, RequestError
+from server.dialects import dialect_of
 from server.exchange import ClientGone
 from server.generation.fields import shown
-from server.generation.schema import ErrorBody, ErrorReply
 
 log = logging.getLogger("braid.server")
 
@@ -52,11 +52,6 @@ PLAIN = {
     "bool_type": "must be true or false",
 }
 """Kind of pydantic's fault → words of JSON."""
-
-
-def envelope(error: BraidError) -> ErrorReply:
-    body = ErrorBody(message=error.message, type=error.kind, param=error.field, code=error.status)
-    return ErrorReply(error=body)
 
 
 def hidden(error: Exception, request_id: str) -> BraidError:
@@ -106,13 +101,14 @@ def _must(message: str) -> str:
 async def on_braid_error(
     req: falcon.asgi.Request, resp: falcon.asgi.Response, error: BraidError, params: dict[str, Any]
 ) -> None:
-    resp.status = error.status
+    dialect = dialect_of(req.path)
+    resp.status = dialect.statuses.get(error.status, error.status)
     if error.retry_after_s is not None:
         resp.retry_after = error.retry_after_s
     if error.status == 401:
         resp.set_header("WWW-Authenticate", "Bearer")
     resp.content_type = falcon.MEDIA_JSON
-    resp.data = envelope(error).to_json()
+    resp.data = dialect.error(error).to_json()
 
 
 async def on_http_error(

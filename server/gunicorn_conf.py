@@ -19,6 +19,12 @@ Set by the environment (`server/settings.py` checks; a wrong or unknown BRAID_ v
 | BRAID_MAX_BODY_MB      | 64         | largest request body; beyond it 413                                 |
 | BRAID_MAX_CONCURRENCY  | 256        | requests in flight per worker; beyond it 429                        |
 | BRAID_CORS_ORIGINS     |            | web origins that may call, with commas between; * for all           |
+| BRAID_TRUST_REQUEST_CHAT_TEMPLATE | 0 | 1: a request may bring its own chat template                 |
+| BRAID_RESPONSES_STORE  | 1          | 0: responses are not stored, whatever their requests ask            |
+| BRAID_RESPONSES_FILE   |            | SQLite file they are stored in; none: they go when the server stops |
+| BRAID_RESPONSES_COUNT  | 10000      | most responses stored; the oldest go first                          |
+| BRAID_RESPONSES_MB     | 512        | most megabytes stored                                               |
+| BRAID_RESPONSES_HOURS  | 24         | how long a response is stored                                       |
 | BRAID_ENGINE_SOCKET    |            | set by the server for its workers, not by you                       |
 
 Signals to the master: SIGTERM drains and stops, SIGHUP reloads changed models and replaces the workers.

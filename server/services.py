@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pipelines.catalogue import Catalogue
 from pipelines.errors import Unavailable
 from pipelines.wire.client import EngineClient, over_socket
 from server import drain
 from server.admission import Admission
+from server.responses.keeping import Keeper
+from server.responses.running import Background
 from server.settings import Settings
 
 CATCH_UP_S = 3.0
@@ -23,6 +25,12 @@ class Services:
     client: EngineClient
     catalogue: Catalogue
     admission: Admission
+    keeper: Keeper = field(init=False)
+    background: Background = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keeper = Keeper(self.settings)
+        self.background = Background(self.keeper)
 
     async def start(self) -> None:
         """Begin to follow the engine.
@@ -30,17 +38,21 @@ class Services:
         A worker that joins a server which serves already waits a moment, so that its first clients are not
         turned away; it does not wait for models that are still loading.
         """
+        await self.keeper.open()
         await self.client.start()
         await self.catalogue.start()
         await self.catalogue.caught_up(CATCH_UP_S)
         drain.before_deadline(self.end_streams)
 
     async def close(self) -> None:
+        await self.background.close(self.settings.grace_s)
+        await self.keeper.close()
         await self.catalogue.close()
         await self.client.close()
 
     def end_streams(self) -> None:
         """End every request in flight with an error that its client can read."""
+        self.background.leaving = True
         self.client.abort_all(Unavailable("the server is shutting down"))
 
 

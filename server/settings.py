@@ -58,6 +58,12 @@ class Settings(BaseModel):
     max_body_mb: int = Field(default=64, ge=1)
     max_concurrency: int = Field(default=256, ge=1)
     cors_origins: Words = ()
+    trust_request_chat_template: bool = False
+    responses_store: bool = True
+    responses_file: Path | None = None
+    responses_count: int = Field(default=10_000, ge=1)
+    responses_mb: int = Field(default=512, ge=1)
+    responses_hours: float = Field(default=24, gt=0)
     engine_socket: Path | None = None
 
     @property

@@ -169,11 +169,14 @@ def _cause(code: int) -> str:
 def start(arbiter: Any, settings: Settings) -> EngineSupervisor | None:
     """Prepare a server's private folder and, unless in-process, start and supervise its engine host.
 
-    Sets BRAID_ENGINE_SOCKET and PROMETHEUS_MULTIPROC_DIR for every process that is started from here on.
+    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE and PROMETHEUS_MULTIPROC_DIR for every process that is
+    started from here on.
     """
     folder = private_folder()
     (folder / "metrics").mkdir()
     os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder / "metrics")
+    if settings.responses_file is None:
+        os.environ["BRAID_RESPONSES_FILE"] = str(folder / "responses.sqlite")
     arbiter.braid_folder = folder
     if settings.in_process:
         return None

@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from server.endpoints.batch import BatchChat
 from server.endpoints.chat import ChatCompletions
 from server.endpoints.completions import Completions
-from server.endpoints.health import Health, Live, Ready
+from server.endpoints.documentation import Docs, OpenAPI
+from server.endpoints.health import Health, Live, Ping, Ready
+from server.endpoints.invocations import Invocations
+from server.endpoints.kept_responses import Cancel, InputItems, OneResponse
+from server.endpoints.load import Load
+from server.endpoints.messages import CountTokens, Messages
 from server.endpoints.metrics import Metrics
 from server.endpoints.models import ModelCards, OneModel
+from server.endpoints.responses import CountInput, Responses
+from server.endpoints.tokenizer import Detokenizing, Tokenize, TokenizerInfo
 from server.endpoints.version import Version
 from server.services import Services
 
@@ -18,18 +26,37 @@ PREFIXES = ("/v1", "/v3", "/v3/v1")
 
 ROUTES: dict[str, Callable[[Services], Any]] = {
     "/chat/completions": ChatCompletions,
+    "/chat/completions/batch": BatchChat,
     "/completions": Completions,
+    "/responses": Responses,
+    "/responses/input_tokens": CountInput,
+    "/responses/{response_id}": OneResponse,
+    "/responses/{response_id}/cancel": Cancel,
+    "/responses/{response_id}/input_items": InputItems,
+    "/messages": Messages,
+    "/messages/count_tokens": CountTokens,
+    "/tokenize": Tokenize,
+    "/detokenize": Detokenizing,
+    "/tokenizer_info": TokenizerInfo,
     "/models": ModelCards,
     "/models/{name:path}": OneModel,
 }
 """Under every prefix."""
 
 ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
+    "/tokenize": Tokenize,
+    "/detokenize": Detokenizing,
+    "/tokenizer_info": TokenizerInfo,
+    "/invocations": Invocations,
     "/health": Health,
+    "/ping": Ping,
+    "/load": Load,
     "/v2/health/live": Live,
     "/v2/health/ready": Ready,
     "/version": Version,
     "/metrics": Metrics,
+    "/openapi.json": OpenAPI,
+    "/docs": Docs,
 }
 """Without a prefix."""
 

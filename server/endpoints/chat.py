@@ -4,35 +4,52 @@ from __future__ import annotations
 
 from pipelines.pipeline import Pipeline
 from server.endpoints.generating import Generating
-from server.generation.abilities import check_chat
+from server.generation.abilities import check_chat, check_template
+from server.generation.chat_chunks import ChatChunks
 from server.generation.chat_request import ChatRequest
 from server.generation.counting import Tally
+from server.generation.logprobs import Shown
 from server.generation.replies import Gathered, Head, chat_completion
 from server.generation.schema import ChatCompletion
-from server.generation.sse import ChatChunks
 
 
 class ChatCompletions(Generating[ChatRequest]):
+    kind = "chat"
     body = ChatRequest
     id_prefix = "chatcmpl-"
 
     def check(self, request: ChatRequest, pipeline: Pipeline) -> None:
         check_chat(pipeline, request.calls_tools)
+        check_template(request.chat_template, self._services.settings)
 
     def head(self, request: ChatRequest, reply_id: str, model: str) -> Head:
-        return Head(
-            id=reply_id,
-            model=model,
-            role=request.role,
-            logprobs=bool(request.logprobs),
-            reasoning=request.include_reasoning is not False,
-            parallel_calls=request.parallel_tool_calls is not False,
-            include_usage=request.include_usage,
-            continuous_usage=request.continuous_usage,
-        )
+        return chat_head(request, reply_id, model)
 
     def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> ChatCompletion:
         return chat_completion(head, choices, tally)
 
     def chunks(self, head: Head, tally: Tally) -> ChatChunks:
         return ChatChunks(head, tally)
+
+
+def chat_head(request: ChatRequest, reply_id: str, model: str) -> Head:
+    """What replies to a conversation show."""
+    return Head(
+        id=reply_id,
+        model=model,
+        role=request.role,
+        logprobs=bool(request.logprobs),
+        reasoning=request.include_reasoning is not False,
+        parallel_calls=request.parallel_tool_calls is not False,
+        include_usage=request.include_usage,
+        continuous_usage=request.continuous_usage,
+        num_drawn=request.num_choices,
+        num_returned=request.num_returned,
+        tokens_per_event=request.tokens_per_event,
+        shown=Shown(request.tokens_as_ids, chosen_first=bool(request.logprob_token_ids)),
+        forced_call=request.choice.forced is not None,
+        token_ids=bool(request.return_token_ids),
+        prompt_text=bool(request.return_prompt_text),
+        prompt_logprobs=request.prompt_logprobs is not None and not request.stream,
+        echoed=request.echoed,
+    )

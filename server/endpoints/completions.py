@@ -5,14 +5,17 @@ from __future__ import annotations
 from pipelines.pipeline import Pipeline
 from server.endpoints.generating import Generating
 from server.generation.abilities import check_completion
+from server.generation.completion_chunks import CompletionChunks
+from server.generation.completion_replies import completion
 from server.generation.completion_request import CompletionRequest
 from server.generation.counting import Tally
-from server.generation.replies import Gathered, Head, completion
+from server.generation.logprobs import Shown
+from server.generation.replies import Gathered, Head
 from server.generation.schema import Completion
-from server.generation.sse import CompletionChunks
 
 
 class Completions(Generating[CompletionRequest]):
+    kind = "completion"
     body = CompletionRequest
     id_prefix = "cmpl-"
 
@@ -26,6 +29,14 @@ class Completions(Generating[CompletionRequest]):
             logprobs=request.logprobs is not None,
             include_usage=request.include_usage,
             continuous_usage=request.continuous_usage,
+            num_drawn=request.num_choices,
+            num_returned=request.num_returned,
+            tokens_per_event=request.tokens_per_event,
+            shown=Shown(request.tokens_as_ids),
+            token_ids=bool(request.return_token_ids),
+            prompt_logprobs=request.scores_prompt() is not None and not request.stream,
+            echo=bool(request.echo),
+            only_prompt=request.only_prompt,
         )
 
     def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> Completion:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import falcon
@@ -18,12 +18,15 @@ from pipelines.errors import BraidError, RequestError
 from pipelines.pipeline import Call, Pipeline
 from pipelines.tasks import Generation
 from server.body import LONG_BODY_BYTES, parse_body, read_body
+from server.dialects import dialect_of
 from server.errors import hidden
 from server.exchange import ClientGone, Exchange
 from server.generation.counting import Tally
+from server.generation.prompts_shown import prompts_shown
 from server.generation.replies import Gathered, Head
 from server.generation.requests import GenerationRequest
 from server.generation.schema import Reply
+from server.generation.updates import Batch, Joiner, hide_reasoning
 from server.services import Services
 
 log = logging.getLogger("braid.server")
@@ -31,8 +34,9 @@ log = logging.getLogger("braid.server")
 FIRST_UPDATE_S = 5.0
 """How long a stream's status waits for the first token, so that an early failure gets a status of its own."""
 
+NO_NAMES = (None, "", "default")
+
 Body = TypeVar("Body", bound=GenerationRequest)
-Batch = list[tuple[int, Any]]
 
 
 class Chunks(Protocol):
@@ -57,15 +61,28 @@ class Answering:
     head: Head
     tally: Tally
 
+    async def updates(self) -> AsyncIterator[Batch]:
+        """The call's pieces, without what the client does not want to know of them."""
+        async for batch in self.call.updates():
+            if not self.head.reasoning:
+                hide_reasoning(batch)
+            yield batch
+
 
 class Generating(Generic[Body]):
     """An endpoint that answers with generated text, at once or as a stream."""
 
+    kind: ClassVar[str] = ""  # what dialects call its bodies
     body: ClassVar[type[GenerationRequest]]
     id_prefix: ClassVar[str]
 
     def __init__(self, services: Services) -> None:
         self._services = services
+
+    async def read(self, raw: bytes) -> Body:
+        """The checked request.  Raises RequestError."""
+        request: Any = await parse_body(self.body, raw)
+        return request  # type: ignore[no-any-return]
 
     def check(self, request: Body, pipeline: Pipeline) -> None:
         """Raise RequestError when the pipeline's graph cannot do what is asked."""
@@ -73,6 +90,10 @@ class Generating(Generic[Body]):
 
     def head(self, request: Body, reply_id: str, model: str) -> Head:
         raise NotImplementedError
+
+    def gathered(self, head: Head) -> Any:
+        """What joins the pieces of one choice."""
+        return Gathered()
 
     def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> Reply:
         """The reply in one piece."""
@@ -85,14 +106,25 @@ class Generating(Generic[Body]):
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         exchange.at_end(services.admission.enter())
-        raw = await read_body(req, services.settings.max_body_mb << 20)
-        request: Any = await parse_body(self.body, raw)
+        await self.answer(await read_body(req, services.settings.max_body_mb << 20), req, resp)
+
+    async def answer(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        """Answer a body that was read."""
+        services, exchange = self._services, req.scope["braid.exchange"]
+        dialect = dialect_of(req.path)
+        request = await self.read(dialect.read(self.kind, raw))
         pipeline = find_pipeline(services, request.model)
         self.check(request, pipeline)
-        call = await open_call(services, pipeline, request.generation, is_long=len(raw) > LONG_BODY_BYTES)
+
+        def generation(max_context: int) -> Generation:
+            return dialect.amend(request.generation(max_context))
+
+        call = await open_call(services, pipeline, generation, is_long=len(raw) > LONG_BODY_BYTES)
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
         head = self.head(request, self._reply_id(request, exchange), pipeline.name)
+        if head.needs_prompts:
+            head = replace(head, prompts=prompts_shown(pipeline, call))
         answering = Answering(call, exchange, head, Tally(call.prompt_lengths, request.num_choices))
         if request.stream:
             await self._stream(resp, answering)
@@ -106,8 +138,8 @@ class Generating(Generic[Body]):
 
     async def _gather(self, answering: Answering) -> bytes:
         tally = answering.tally
-        choices = [Gathered() for _ in range(tally.num_choices)]
-        async for batch in answering.call.updates():
+        choices = [self.gathered(answering.head) for _ in range(tally.num_choices)]
+        async for batch in answering.updates():
             for choice, update in batch:
                 tally.add(choice, update)
                 choices[choice].add(update)
@@ -117,7 +149,7 @@ class Generating(Generic[Body]):
 
     async def _stream(self, resp: falcon.asgi.Response, answering: Answering) -> None:
         """Begin a stream once the first piece is there: what fails before it is an answer with a status."""
-        updates = answering.call.updates()
+        updates = answering.updates()
         first = asyncio.ensure_future(_next(updates))
         answering.exchange.at_end(first.cancel)
         await asyncio.wait({first}, timeout=FIRST_UPDATE_S)
@@ -139,9 +171,10 @@ class Generating(Generic[Body]):
                 if not first.done() and waiting:
                     yield waiting
                     waiting = b""
-                batch = await first
+                batch, joiner = await first, Joiner(answering.head.tokens_per_event)
                 while batch is not None:
-                    data = waiting + b"".join([chunks.piece(choice, update) for choice, update in batch])
+                    due = joiner.push(batch)
+                    data = waiting + b"".join([chunks.piece(choice, update) for choice, update in due])
                     if answering.tally.complete:
                         data += chunks.ending()
                     waiting = b""
@@ -157,12 +190,15 @@ class Generating(Generic[Body]):
 
 
 def find_pipeline(services: Services, model: str | None) -> Pipeline:
-    """The model that a request names; without a name, the only one there is."""
-    cards = services.catalogue.cards()
-    if model is None and len(cards) > 1:
-        names = ", ".join(card.name for card in cards)
-        raise RequestError(f"`model` is required; models: {names}", field="model")
-    return services.catalogue.get(model)
+    """The model that a request names; without a name, the only one there is.
+
+    "" and FastDeploy's "default" are no name, unless a model is called so.
+    """
+    names = [card.name for card in services.catalogue.cards()]
+    named = None if model in NO_NAMES and model not in names else model
+    if named is None and len(names) > 1:
+        raise RequestError(f"`model` is required; models: {', '.join(names)}", field="model")
+    return services.catalogue.get(named)
 
 
 async def open_call(

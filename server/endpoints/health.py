@@ -22,6 +22,14 @@ class Health:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S
 
+    on_head = on_get
+
+
+class Ping(Health):
+    """The same, where SageMaker asks."""
+
+    on_post = Health.on_get
+
 
 class Live:
     """200 as long as the worker answers."""
@@ -31,6 +39,8 @@ class Live:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         resp.media = {"live": True}
+
+    on_head = on_get
 
 
 class Ready:
@@ -45,6 +55,8 @@ class Ready:
         if not ready:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S
+
+    on_head = on_get
 
     def _ready(self) -> bool:
         status = self._services.client.status

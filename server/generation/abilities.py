@@ -9,6 +9,7 @@ from pipelines.errors import RequestError
 from pipelines.nodes.compose import GraphNode
 from pipelines.nodes.reply import ParseReply
 from pipelines.pipeline import Pipeline
+from server.settings import Settings
 
 
 def check_chat(pipeline: Pipeline, calls_tools: bool) -> None:
@@ -26,6 +27,16 @@ def check_chat(pipeline: Pipeline, calls_tools: bool) -> None:
             f"The model `{pipeline.name}` calls no tools: its graph has no parse_reply node with a `tools` "
             "setting; leave `tools` out or set `tool_choice` to none",
             field="tools",
+        )
+
+
+def check_template(template: str | None, settings: Settings) -> None:
+    """Raise RequestError when a request brings a chat template to a server that trusts none."""
+    if template is not None and not settings.trust_request_chat_template:
+        raise RequestError(
+            "Chat template is passed with request, but BRAID_TRUST_REQUEST_CHAT_TEMPLATE is not set. "
+            "Refused request with untrusted chat template.",
+            field="chat_template",
         )
 
 

@@ -8,10 +8,13 @@ from typing import Any, ClassVar, Literal
 from pydantic import StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.conversation import Message, Tools, parses_calls
-from server.generation.field_types import NumLogprobs, NumTokens
+from pipelines.values import Prompt
+from server.generation.conversation import Conversation
+from server.generation.field_types import Budget, NumLogprobs, NumTokens, TokenIds
 from server.generation.fields import REFUSED, REFUSED_CHAT, Refused
+from server.generation.prompts import read_ids
 from server.generation.requests import GenerationRequest
+from server.generation.tools import Choice, Tools, read_choice
 
 OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
 """What `chat_template_kwargs` may not hold: these are fields of their own."""
@@ -22,7 +25,8 @@ class ChatRequest(GenerationRequest):
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_CHAT
 
-    messages: list[Message]
+    messages: Conversation | None = None
+    completion_token_ids: TokenIds | None = None
     max_completion_tokens: NumTokens | None = None
     logprobs: StrictBool | None = None
     top_logprobs: NumLogprobs | None = None
@@ -31,17 +35,40 @@ class ChatRequest(GenerationRequest):
     parallel_tool_calls: StrictBool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
     include_reasoning: StrictBool | None = None
+    thinking_token_budget: Budget | None = None
+    reasoning_max_tokens: Budget | None = None
     add_generation_prompt: StrictBool | None = None
     continue_final_message: StrictBool | None = None
+    chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    disable_chat_template: StrictBool | None = None
     documents: list[dict[str, StrictStr]] | None = None
+    return_prompt_text: StrictBool | None = None
 
     @property
     def num_tokens(self) -> int | None:
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
     def alternatives(self) -> int | None:
-        return (self.top_logprobs or 0) if self.logprobs else None
+        return (self.top_logprobs or 0) if self.logprobs or self.picks_best else None
+
+    def thinking_budget(self) -> int | None:
+        """The smallest of those asked for; FastDeploy's own does not go with an effort."""
+        asked = [self.thinking_token_budget, super().thinking_budget()]
+        if self.reasoning_effort is None:
+            asked.append(self.reasoning_max_tokens)
+        return min((budget for budget in asked if budget is not None and budget >= 0), default=None)
+
+    @property
+    def conversation(self) -> list[Any]:
+        """The messages; none where the client has put them into token ids."""
+        return [] if self._message_ids else self.messages or []
+
+    @property
+    def _message_ids(self) -> list[int]:
+        """`messages` may be token ids as well."""
+        given: list[Any] = self.messages or []
+        return given if given and isinstance(given[0], int) else []
 
     @property
     def prompts_reply(self) -> bool:
@@ -53,19 +80,29 @@ class ChatRequest(GenerationRequest):
     @property
     def role(self) -> str:
         """Whose message the reply is: the assistant's, or the last one's that it goes on with."""
-        return "assistant" if self.prompts_reply else self.messages[-1].role
+        goes_on = self.conversation and not self.prompts_reply
+        return str(self.conversation[-1].role) if goes_on else "assistant"
+
+    @property
+    def echoed(self) -> str:
+        """What `echo` puts before the reply: the last message, when it has the reply's role."""
+        last = self.conversation[-1] if self.echo and self.conversation else None
+        if last is None or last.role != self.role:
+            return ""
+        said = last.plain("messages")["content"]
+        return said if isinstance(said, str) else "\n".join(part["text"] for part in said)
+
+    @property
+    def choice(self) -> Choice:
+        return read_choice(self.tool_choice, self.tools)
 
     @property
     def calls_tools(self) -> bool:
-        return parses_calls(self.tool_choice, self.tools)
+        return self.choice.parses
 
     def check(self, max_context: int) -> None:
         super().check(max_context)
-        if not self.messages:
-            raise RequestError(
-                "Cannot apply chat template to an empty conversation. Provide at least one message.",
-                field="messages",
-            )
+        self._check_messages()
         if self.continue_final_message and self.add_generation_prompt:
             raise RequestError(
                 "Cannot set both `continue_final_message` and `add_generation_prompt` to True.",
@@ -75,11 +112,10 @@ class ChatRequest(GenerationRequest):
             raise RequestError(
                 "when using `top_logprobs`, `logprobs` must be set to true.", field="top_logprobs"
             )
-        if self.logprobs and self.include_reasoning is False:
+        if self.choice.forced is not None and self.constraint() is not None:
             raise RequestError(
-                "`include_reasoning` cannot be false together with `logprobs`: tokens of the reasoning are "
-                "among those reported",
-                field="include_reasoning",
+                "You can only either use constraints for structured outputs or tools, not both.",
+                field="tool_choice",
             )
         for name in OWN_FIELDS:
             if name in (self.chat_template_kwargs or {}):
@@ -88,15 +124,49 @@ class ChatRequest(GenerationRequest):
                     field=f"chat_template_kwargs.{name}",
                 )
 
+    def _check_messages(self) -> None:
+        if self.messages is None and self.prompt_token_ids is None:
+            raise RequestError("`messages` is required", field="messages")
+        if not self.messages and self.prompt_token_ids is None:
+            raise RequestError(
+                "Cannot apply chat template to an empty conversation. Provide at least one message.",
+                field="messages",
+            )
+        if self._message_ids and self.prompt_token_ids is not None:
+            raise RequestError(
+                "`messages` are token ids already; leave `prompt_token_ids` out", field="prompt_token_ids"
+            )
+
     def own(self) -> dict[str, Any]:
+        messages = [message.plain(f"messages.{i}") for i, message in enumerate(self.conversation)]
+        prompts = self._prompts()
         return {
-            "messages": [message.plain(f"messages.{i}") for i, message in enumerate(self.messages)],
+            "messages": None if prompts else messages,
+            "prompts": prompts,
+            "completion_ids": self.completion_token_ids or [],
             "tools": [tool.model_dump(exclude_unset=True) for tool in self.tools or []],
             "parse_tools": self.calls_tools,
+            "tool_choice": self.choice.forced,
+            "parallel_calls": self.parallel_tool_calls is not False,
             "add_generation_prompt": self.prompts_reply,
             "continue_final_message": bool(self.continue_final_message),
+            "chat_template": self.chat_template,
             "template_kwargs": self._template_kwargs(),
         }
+
+    def _prompts(self) -> list[Prompt]:
+        """The prompt where the client wrote it itself, so that no template is needed."""
+        if self._message_ids or self.prompt_token_ids is not None:
+            where = "messages" if self._message_ids else "prompt_token_ids"
+            found = read_ids(self._message_ids or self.prompt_token_ids, where)
+            if len(found) > 1:
+                raise RequestError(f"`{where}` must be one list of token ids", field=where)
+            return [Prompt(ids=found[0])]
+        if not self.disable_chat_template:
+            return []
+        said = self.conversation[0].plain("messages.0")["content"]
+        text = said if isinstance(said, str) else "\n".join(part["text"] for part in said)
+        return [Prompt(text=text)]
 
     def _template_kwargs(self) -> dict[str, Any]:
         kwargs: dict[str, Any] = {}

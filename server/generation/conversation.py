@@ -1,4 +1,4 @@
-"""Chat messages and tools: what a client may send, and the plain dicts that a chat template reads.
+"""Chat messages: what a client may send, and the plain dicts that a chat template reads.
 
 Knows nothing of templates, models or HTTP.
 """
@@ -8,13 +8,20 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    StrictStr,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 from pipelines.errors import RequestError
-from server.generation.field_types import fault, said
+from server.generation.field_types import Also, fault
 from server.generation.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, shown, unknown_field
 
-Role = Literal["system", "developer", "user", "assistant", "tool", "function"]
+Role = Literal["system", "developer", "user", "assistant", "tool", "function", "custom"]
 
 TEXT_PARTS = ("text", "input_text", "output_text")
 MEDIA_PARTS = (
@@ -61,10 +68,12 @@ class Part(BaseModel):
         return str(text)
 
 
-def _content(value: Any) -> Any:
-    if value is not None and not isinstance(value, str | list):
+def _content(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    if isinstance(value, str):
+        return value
+    if value is not None and not isinstance(value, list):
         raise fault(f"must be a string or a list of content parts, got {shown(value)}")
-    return [{"type": "text", "text": value}] if isinstance(value, str) else value
+    return read(value)
 
 
 def _arguments(value: Any) -> Any:
@@ -111,7 +120,7 @@ class Message(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     role: Role
-    content: Annotated[list[Part] | None, BeforeValidator(_content)] = None
+    content: Annotated[list[Part] | None, WrapValidator(_content), Also(type="string")] = None
     name: StrictStr | None = None
     refusal: StrictStr | None = None
     reasoning: StrictStr | None = None
@@ -120,9 +129,10 @@ class Message(BaseModel):
     tool_call_id: StrictStr | None = None
 
     def plain(self, where: str) -> dict[str, Any]:
-        """As templates read it: `content` is text, `developer` is `system`, reasoning under both names.
+        """As templates read it, reasoning under both names.
 
-        Raises RequestError naming the place when content is missing or is not text.
+        `content` is text, or a list of text parts where the client sent one.  Raises RequestError naming the
+        place when content is missing or is not text.
         """
         _check_extra(self, IGNORED_IN_MESSAGES, f"{where}.")
         if self.content is None and self.role != "assistant":
@@ -130,8 +140,8 @@ class Message(BaseModel):
                 f"`{where}.content` is required in a message of role `{self.role}`", field=f"{where}.content"
             )
         message: dict[str, Any] = {
-            "role": "system" if self.role == "developer" else self.role,
-            "content": self._text(where),
+            "role": self.role,
+            "content": self._said(where),
         }
         reasoning = self.reasoning if self.reasoning is not None else self.reasoning_content
         if reasoning is not None:
@@ -143,10 +153,22 @@ class Message(BaseModel):
                 message[key] = getattr(self, key)
         return message
 
-    def _text(self, where: str) -> str:
-        """Text parts joined with a newline, as vLLM joins them for templates that read text."""
+    def _said(self, where: str) -> str | list[dict[str, str]]:
+        if isinstance(self.content, str):
+            return self.content
         parts = [part.content(f"{where}.content.{i}") for i, part in enumerate(self.content or [])]
-        return "\n".join(parts) if parts else self.refusal or ""
+        return [{"type": "text", "text": text} for text in parts] or self.refusal or ""
+
+
+def _conversation(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
+    """Messages, or a whole conversation that the client has put into token ids itself."""
+    ids = isinstance(value, list) and value and all(type(item) is int for item in value)
+    return value if ids else read(value)
+
+
+Conversation = Annotated[
+    list[Message], WrapValidator(_conversation), Also(type="array", items={"type": "integer"}, minItems=1)
+]
 
 
 def _check_extra(model: BaseModel, ignored: dict[str, str], where: str) -> None:
@@ -154,86 +176,3 @@ def _check_extra(model: BaseModel, ignored: dict[str, str], where: str) -> None:
     for name, value in (model.model_extra or {}).items():
         if value is not None and name not in ignored:
             raise unknown_field(name, type(model).model_fields, where)
-
-
-class Function(BaseModel):
-    """A function that the model may call; other keys reach the template as they are.
-
-    `strict` is among those: arguments reach the client as the model wrote them.
-    """
-
-    model_config = ConfigDict(extra="allow")
-    name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
-    description: StrictStr | None = None
-    parameters: dict[str, Any] | None = None
-
-
-def _nested(value: Any) -> Any:
-    if isinstance(value, dict) and "function" not in value and "name" in value:
-        raise fault('a function stands under "function": {"type": "function", "function": {"name": ...}}')
-    return value
-
-
-class Tool(BaseModel):
-    """One declared tool."""
-
-    model_config = ConfigDict(extra="allow")
-    type: Literal["function"]
-    function: Function
-
-
-def _some(tools: list[Any]) -> list[Any]:
-    if not tools:
-        raise said(
-            "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
-        )
-    return tools
-
-
-Tools = Annotated[list[Annotated[Tool, BeforeValidator(_nested)]], AfterValidator(_some)]
-
-TOOL_CHOICE_USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'
-
-
-def parses_calls(choice: Any, tools: list[Tool] | None) -> bool:
-    """Whether the reply is searched for calls.  Raises RequestError for a choice that cannot be honoured."""
-    if choice is None:
-        return bool(tools)
-    if not tools:
-        raise RequestError("When using `tool_choice`, `tools` must be set.", field="tool_choice")
-    if choice in ("none", "auto"):
-        return bool(choice == "auto")
-    if choice == "required" or isinstance(choice, dict):
-        _check_named(choice, tools)
-        raise RequestError(
-            "`tool_choice`: required and named tools are not supported yet by this model's graph: it has no "
-            "grammar node; allowed: none, auto",
-            field="tool_choice",
-        )
-    raise RequestError(
-        f"Invalid value for `tool_choice`: {shown(choice)}! "
-        'Only named tools, "none", "auto" or "required" are supported.',
-        field="tool_choice",
-    )
-
-
-def _check_named(choice: Any, tools: list[Tool]) -> None:
-    if not isinstance(choice, dict):
-        return
-    function = choice.get("function")
-    if not isinstance(function, dict):
-        raise RequestError(
-            f"Invalid value for `function`: `{shown(function)}` in `tool_choice`! {TOOL_CHOICE_USAGE}",
-            field="tool_choice.function",
-        )
-    if not isinstance(function.get("name"), str):
-        raise RequestError(
-            f"Expected field `name` in `function` in `tool_choice`! {TOOL_CHOICE_USAGE}",
-            field="tool_choice.function.name",
-        )
-    names = [tool.function.name for tool in tools]
-    if function["name"] not in names:
-        raise RequestError(
-            f"The tool {shown(function['name'])} in `tool_choice` is not among `tools`: {shown(names)}",
-            field="tool_choice.function.name",
-        )

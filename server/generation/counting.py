@@ -3,40 +3,63 @@
 from __future__ import annotations
 
 from pipelines.values import ReplyUpdate, TextUpdate
-from server.generation.schema import CachedTokens, Usage
+from server.generation.schema import CachedTokens, ReasoningTokens, Usage
 
 
 class Tally:
-    """`num_ended` choices of `len(prompt_lengths) * n` have had their last piece."""
+    """`num_ended` choices of `len(prompt_lengths) * n` have had their last piece.
+
+    `num_reasoning` is None until a piece tells of reasoning: nobody looks for it.
+    """
 
     def __init__(self, prompt_lengths: list[int], n: int) -> None:
         self.num_choices = len(prompt_lengths) * n
         self.num_ended = 0
+        self.num_prompt = sum(prompt_lengths)
+        self.num_output = 0
+        self.num_reasoning: int | None = None
         self._n = n
-        self._num_prompt = sum(prompt_lengths)
-        self._num_output = 0
         self._num_cached: dict[int, int] = {}
 
     @property
     def complete(self) -> bool:
         return self.num_ended == self.num_choices
 
+    @property
+    def num_cached(self) -> int:
+        return sum(self._num_cached.values())
+
     def add(self, choice: int, update: ReplyUpdate | TextUpdate) -> None:
-        self._num_output += update.num_tokens
+        self.num_output += update.num_tokens
         self.num_ended += update.finish is not None
+        if isinstance(update, ReplyUpdate) and update.num_reasoning is not None:
+            self.num_reasoning = (self.num_reasoning or 0) + update.num_reasoning
         if choice % self._n == 0:  # a prompt is computed once, for its first choice
             self._num_cached.setdefault(choice, update.num_cached)
 
     def usage(self) -> Usage:
         usage = self.running_usage()
-        usage.prompt_tokens_details = CachedTokens(cached_tokens=sum(self._num_cached.values()))
-        usage.completion_tokens_details = None
+        usage.prompt_tokens_details = CachedTokens(
+            cached_tokens=self.num_cached, created_cache_tokens=None, multimodal_tokens=None
+        )
+        usage.completion_tokens_details = self.details()
+        return usage
+
+    def stream_usage(self) -> Usage:
+        """The counts at the end of a stream: what is unknown is left out, as in vLLM."""
+        usage = self.running_usage()
+        usage.prompt_tokens_details = CachedTokens(cached_tokens=self.num_cached)
+        if self.num_reasoning is not None:
+            usage.completion_tokens_details = self.details()
         return usage
 
     def running_usage(self) -> Usage:
         """The counts so far, for a chunk in the middle of a stream."""
         return Usage(
-            prompt_tokens=self._num_prompt,
-            total_tokens=self._num_prompt + self._num_output,
-            completion_tokens=self._num_output,
+            prompt_tokens=self.num_prompt,
+            total_tokens=self.num_prompt + self.num_output,
+            completion_tokens=self.num_output,
         )
+
+    def details(self) -> ReasoningTokens | None:
+        return None if self.num_reasoning is None else ReasoningTokens(reasoning_tokens=self.num_reasoning)

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, StrictStr, ValidationInfo
-from pydantic_core import PydanticCustomError
+from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictStr, ValidationInfo
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from server.generation.fields import shown
 from server.ids import MAX_ID_CHARS, clean_id
@@ -23,6 +23,8 @@ MAX_STOP_CHARS = 1024
 MAX_BAD_WORDS = 128
 MAX_LOGPROBS = 20
 MAX_CACHE_SALT_CHARS = 128
+MAX_CHOSEN_IDS = 128
+MAX_PATTERN = 1024
 
 
 def fault(text: str) -> PydanticCustomError:
@@ -64,6 +66,18 @@ def check(allowed: Callable[[Any], bool], text: str) -> AfterValidator:
     return AfterValidator(checked)
 
 
+class Also:
+    """In a field's annotation: what it takes beside its type, told in its JSON Schema only."""
+
+    def __init__(self, **schema: Any) -> None:
+        self.schema = schema
+
+    def __get_pydantic_json_schema__(
+        self, core_schema: CoreSchema, describe: GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        return {"anyOf": [describe(core_schema), self.schema]}
+
+
 def listed(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -77,6 +91,27 @@ NumChoices = Annotated[
     check(lambda n: n <= MAX_NUM_CHOICES, f"{{name}} must be at most {MAX_NUM_CHOICES}, got {{got}}."),
 ]
 NumTokens = Annotated[Whole, check(lambda n: n >= 1, "{name} must be at least 1, got {got}.")]
+NumTokensOrNone = Annotated[Whole, check(lambda n: n >= 0, "{name} must be at least 1, got {got}.")]
+"""Where 0 may be asked too: `max_tokens` of a completion that only gives its prompt back."""
+Budget = Annotated[
+    Whole,
+    check(
+        lambda n: -1 <= n <= MAX_TOKEN_ID,
+        "`{name}` must be a non-negative integer or -1 for unlimited.",
+    ),
+]
+Interval = Annotated[Whole, check(lambda n: 1 <= n <= 1024, "{name} must be in [1, 1024], got {got}.")]
+KeptTokens = Annotated[
+    Whole,
+    check(
+        lambda n: n == -1 or 1 <= n <= MAX_TOKEN_ID,
+        "`{name}` must be -1 (what the model can take), or at least 1, got {got}.",
+    ),
+]
+Priority = Annotated[
+    Whole, check(lambda p: -(2**63) <= p < 2**63, "{name} must fit a signed 64-bit integer, got {got}.")
+]
+LengthPenalty = Annotated[Number, check(lambda p: -10 <= p <= 10, "{name} must be in [-10, 10], got {got}.")]
 MinTokens = Annotated[
     Whole,
     check(lambda n: 0 <= n <= MAX_TOKEN_ID, "{name} must be greater than or equal to 0, got {got}."),
@@ -112,6 +147,7 @@ NumLogprobs = Annotated[
 Stops = Annotated[
     list[StrictStr],
     BeforeValidator(listed),
+    Also(type="string"),
     check(lambda stops: len(stops) <= MAX_STOPS, f"{{name}} may hold {MAX_STOPS} strings at most."),
     check(all, "{name} cannot contain an empty string."),
     check(
@@ -125,6 +161,10 @@ TokenIds = Annotated[
         lambda ids: all(0 <= token_id <= MAX_TOKEN_ID for token_id in ids),
         "{name} must hold token ids, integers from 0 to the size of the vocabulary.",
     ),
+]
+ChosenIds = Annotated[
+    TokenIds,
+    check(lambda ids: len(ids) <= MAX_CHOSEN_IDS, f"{{name}} may hold {MAX_CHOSEN_IDS} token ids at most."),
 ]
 AllowedIds = Annotated[TokenIds, check(bool, "{name} is not None and empty!")]
 BadWords = Annotated[
@@ -162,7 +202,9 @@ def biases(value: dict[str, float]) -> dict[int, float]:
     """`logit_bias`: token ids as text → values clamped to ±100, as vLLM does."""
     bad = [key for key in value if not (key.isascii() and key.isdecimal())]
     if bad:
-        raise said(f"logit_bias holds keys that cannot be converted to integer token IDs: {shown(bad[:3])}")
+        raise said(
+            f"logit_bias contains key(s) that cannot be converted to integer token IDs: {shown(bad[:3])}"
+        )
     large = [key for key in value if len(key) > 10 or int(key) > MAX_TOKEN_ID]
     if large:
         raise said(f"token_id(s) {shown(large[:3])} in logit_bias contain out-of-vocab token ids.")

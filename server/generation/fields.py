@@ -23,52 +23,35 @@ class Refused(NamedTuple):
     neutral: tuple[Any, ...] = ()
 
 
-NO_GRAMMAR = "constrained output is not supported yet: this model's graph has no grammar node"
-ONE_CHOICE = "beam search is not supported; use `n` for several samples"
-NO_PROMPT_LOGPROBS = "log-probabilities of the prompt are not supported yet"
-NO_TOKEN_IDS = "token ids in replies are not supported yet"
+NO_TOKEN_OFFSETS = "offsets belong to rendering a prompt, which this server does not offer"
 TEXT_ONLY = "this server answers with text only"
 OPERATOR_SETS = "only the operator sets this, not a request"
+IN_THE_GRAPH = "speculation is set in the model's graph, not in a request"
+NO_CACHE_MOVES = "caches are not moved between servers"
 
 REFUSED: dict[str, Refused] = {
-    "response_format": Refused(NO_GRAMMAR + '; allowed: {"type": "text"}', ({"type": "text"},)),
-    "structured_outputs": Refused(NO_GRAMMAR),
-    "guided_json": Refused(NO_GRAMMAR),
-    "guided_regex": Refused(NO_GRAMMAR),
-    "guided_choice": Refused(NO_GRAMMAR),
-    "guided_grammar": Refused(NO_GRAMMAR),
-    "use_beam_search": Refused(ONE_CHOICE, (False,)),
-    "best_of": Refused(ONE_CHOICE, (1,)),
-    "length_penalty": Refused(ONE_CHOICE, (1,)),
-    "prompt_logprobs": Refused(NO_PROMPT_LOGPROBS),
-    "logprob_token_ids": Refused("log-probabilities of chosen ids are not supported yet; use top_logprobs"),
-    "return_tokens_as_token_ids": Refused(NO_TOKEN_IDS, (False,)),
-    "return_token_ids": Refused(NO_TOKEN_IDS, (False,)),
-    "return_token_offsets": Refused(NO_TOKEN_IDS, (False,)),
-    "return_prompt_text": Refused("the rendered prompt is not given back", (False,)),
+    "return_token_offsets": Refused(NO_TOKEN_OFFSETS, (False,)),
     "return_mm_kwargs": Refused(TEXT_ONLY, (False,)),
-    "echo": Refused("giving the prompt back is not supported yet", (False,)),
-    "truncate_prompt_tokens": Refused("prompts are not truncated; shorten the prompt"),
-    "truncation_side": Refused("prompts are not truncated; shorten the prompt"),
     "watermarking": Refused("watermarks are not supported", (False,)),
-    "repetition_detection": Refused("repetition detection is not supported yet; use repetition_penalty"),
-    "thinking_token_budget": Refused("a thinking budget is not supported yet", (-1,)),
-    "routed_experts_prompt_start": Refused("routed experts are not reported"),
-    "stream_interval": Refused("every step is streamed; allowed: 1", (1,)),
-    "mm_payload": Refused(TEXT_ONLY, ("none",)),
+    "routed_experts_prompt_start": Refused("routed experts are not reported", (0,)),
+    "mm_payload": Refused(TEXT_ONLY, ("none", "tensors")),
+    "mm_hashes": Refused(TEXT_ONLY, ([],)),
     "media_io_kwargs": Refused(OPERATOR_SETS, ({},)),
     "mm_processor_kwargs": Refused(OPERATOR_SETS, ({},)),
-    "kv_transfer_params": Refused("caches are not moved between servers", ({},)),
-    "ec_transfer_params": Refused("caches are not moved between servers", ({},)),
+    "kv_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
+    "ec_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
+    "disaggregate_info": Refused(NO_CACHE_MOVES, ({},)),
     "vllm_xargs": Refused("this server has no plug-ins that read it", ({},)),
-    "num_assistant_tokens": Refused("speculation is set in the model's graph, not in a request"),
-    "assistant_confidence_threshold": Refused("speculation is set in the model's graph, not in a request"),
-    "max_ngram_size": Refused("speculation is set in the model's graph, not in a request"),
+    "include_draft_logprobs": Refused("what a draft model thought likely is not reported", (False,)),
+    "response_max_tokens": Refused("answers have no bound of their own; use max_tokens"),
+    "collect_metrics": Refused("metrics stand at /metrics, not in replies", (False,)),
+    "num_assistant_tokens": Refused(IN_THE_GRAPH),
+    "assistant_confidence_threshold": Refused(IN_THE_GRAPH),
+    "max_ngram_size": Refused(IN_THE_GRAPH),
 }
 """Fields of both generation endpoints that a request may carry only with a neutral value."""
 
 REFUSED_CHAT: dict[str, Refused] = {
-    "chat_template": Refused("a template from a request is not trusted; the model's own is used"),
     "functions": Refused("deprecated: use `tools`", ([],)),
     "function_call": Refused("deprecated: use `tool_choice`", ("none",)),
     "audio": Refused(TEXT_ONLY),
@@ -77,13 +60,18 @@ REFUSED_CHAT: dict[str, Refused] = {
     "verbosity": Refused('only "medium", the model\'s own, is supported', ("medium",)),
     "web_search_options": Refused("this server does not search the web"),
     "add_special_tokens": Refused("the chat template writes the special tokens", (False,)),
-    "logprob_start_len": Refused(NO_PROMPT_LOGPROBS),
+    "logprob_start_len": Refused("use prompt_logprobs"),
     "chunk_frames": Refused(TEXT_ONLY),
+    "suffix": Refused("a field of completions", ("",)),
+    "prompt": Refused("a field of completions; use `messages`", ("",)),
 }
 REFUSED_COMPLETION: dict[str, Refused] = {
     "suffix": Refused("suffix is only supported for models with FIM completion rendering", ("",)),
     "prompt_embeds": Refused("prompts as embeddings are not supported yet"),
     "top_logprobs": Refused("a field of chat/completions; use `logprobs`, the number of alternatives", (0,)),
+    "thinking_token_budget": Refused("a field of chat/completions: a raw prompt has no reasoning", (-1,)),
+    "reasoning_max_tokens": Refused("a field of chat/completions: a raw prompt has no reasoning", (-1,)),
+    "return_prompt_text": Refused("a field of chat/completions; use `echo`", (False,)),
 }
 
 IGNORED: dict[str, str] = {
@@ -92,12 +80,13 @@ IGNORED: dict[str, str] = {
     "metadata": "labels of stored completions; nothing is stored",
     "store": "nothing is stored, whatever is asked",
     "service_tier": "there is one tier",
-    "priority": "requests run in the order of their arrival, as in vLLM without priority scheduling",
     "session_id": "a hint for routing between machines; here one engine serves all sessions",
     "prediction": "a hint for speed; it does not change the answer",
     "prompt_cache_key": "a hint for speed; equal prompt beginnings are found without it",
     "prompt_cache_options": "a hint for speed; equal prompt beginnings are found without it",
     "prompt_cache_retention": "a hint for speed; the cache keeps what it has room for",
+    "trace_context": "a name for the operator's own traces; it does not change the answer",
+    "guided_decoding_backend": "there is one compiler of grammars",
     "spaces_between_special_tokens": "the detokenizer never puts spaces between special tokens",
 }
 """Field → why it may be accepted without effect."""

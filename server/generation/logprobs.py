@@ -1,23 +1,51 @@
-"""Log-probabilities of output tokens in the two shapes that clients know."""
+"""Log-probabilities of tokens in the shapes that clients know."""
 
 from __future__ import annotations
 
-from pipelines.values import TextLogprob
-from server.generation.schema import ChatLogprobs, ChosenLogprob, CompletionLogprobs, TokenLogprob
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipelines.values import Alternative, TextLogprob
+from server.generation.schema import (
+    ChatLogprobs,
+    ChosenLogprob,
+    CompletionLogprobs,
+    PromptLogprob,
+    PromptLogprobs,
+    TokenLogprob,
+)
 
 FLOOR = -9999.0
 """JSON knows no infinity: what is less likely than this is shown as this, as in vLLM."""
 
 
-def chat_logprobs(entries: list[TextLogprob]) -> ChatLogprobs:
+class Shown(NamedTuple):
+    """How tokens are shown: as text or as "token_id:7"; the chosen one also at the head of its alternatives,
+    where a client lists those itself."""
+
+    as_ids: bool = False
+    chosen_first: bool = False
+
+    def token(self, token: str, token_id: int) -> str:
+        return f"token_id:{token_id}" if self.as_ids else token
+
+
+AS_TEXT = Shown()
+
+
+def chat_logprobs(entries: list[TextLogprob], shown: Shown = AS_TEXT) -> ChatLogprobs:
     content = [
         ChosenLogprob(
-            token=entry.token,
+            token=shown.token(entry.token, entry.token_id),
             logprob=max(entry.logprob, FLOOR),
             bytes=list(entry.bytes),
             top_logprobs=[
-                TokenLogprob(token=token, logprob=max(logprob, FLOOR), bytes=list(raw))
-                for token, raw, logprob, _ in entry.alternatives
+                TokenLogprob(
+                    token=shown.token(other.token, other.token_id),
+                    logprob=max(other.logprob, FLOOR),
+                    bytes=list(other.bytes),
+                )
+                for other in (_chosen_first(entry) if shown.chosen_first else entry.alternatives)
             ],
         )
         for entry in entries
@@ -25,27 +53,76 @@ def chat_logprobs(entries: list[TextLogprob]) -> ChatLogprobs:
     return ChatLogprobs(content=content)
 
 
-def completion_logprobs(entries: list[TextLogprob], offset: int = 0) -> CompletionLogprobs:
+def completion_logprobs(
+    entries: list[TextLogprob], offset: int = 0, shown: Shown = AS_TEXT
+) -> CompletionLogprobs:
     """The first token begins at character `offset` of its choice.
 
     The chosen token is among its alternatives even when it is not one of the likeliest.
     """
-    offsets = []
-    for entry in entries:
-        offsets.append(offset)
-        offset += len(entry.token)
+    tokens = [shown.token(entry.token, entry.token_id) for entry in entries]
     return CompletionLogprobs(
-        text_offset=offsets,
+        text_offset=_offsets(tokens, offset),
         token_logprobs=[max(entry.logprob, FLOOR) for entry in entries],
-        tokens=[entry.token for entry in entries],
-        top_logprobs=[_alternatives(entry) for entry in entries],
+        tokens=tokens,
+        top_logprobs=[_by_token(entry, shown) for entry in entries],
     )
 
 
-def _alternatives(entry: TextLogprob) -> dict[str, float]:
-    """Token → log-probability, best first; of tokens with the same text the likeliest counts."""
-    found: dict[str, float] = {}
-    for token, _, logprob, _ in entry.alternatives:
-        found.setdefault(token, max(logprob, FLOOR))
-    found.setdefault(entry.token, max(entry.logprob, FLOOR))
+def with_prompt(
+    first: str, first_id: int, entries: list[TextLogprob], shown: Shown = AS_TEXT
+) -> CompletionLogprobs:
+    """Log-probabilities from a prompt's first token on, which has none of its own."""
+    rest = completion_logprobs(entries, len(shown.token(first, first_id)), shown)
+    return CompletionLogprobs(
+        text_offset=[0, *rest.text_offset],
+        token_logprobs=[None, *rest.token_logprobs],
+        tokens=[shown.token(first, first_id), *rest.tokens],
+        top_logprobs=[None, *rest.top_logprobs],
+    )
+
+
+def width(logprobs: CompletionLogprobs) -> int:
+    """Characters that the tokens have together."""
+    return sum(map(len, logprobs.tokens))
+
+
+def prompt_logprobs(entries: list[TextLogprob], shown: Shown = AS_TEXT) -> PromptLogprobs:
+    """By token id, the prompt's own token first; null for the first token, which nothing stands before."""
+    return [None, *(dict(_ranked(entry, shown)) for entry in entries)]
+
+
+def _ranked(entry: TextLogprob, shown: Shown) -> Iterator[tuple[str, PromptLogprob]]:
+    own = shown.token(entry.token, entry.token_id)
+    yield (
+        str(entry.token_id),
+        PromptLogprob(logprob=max(entry.logprob, FLOOR), rank=entry.rank, decoded_token=own),
+    )
+    for i, other in enumerate(entry.alternatives):
+        if other.token_id != entry.token_id:
+            token = shown.token(other.token, other.token_id)
+            yield (
+                str(other.token_id),
+                PromptLogprob(logprob=max(other.logprob, FLOOR), rank=i + 1, decoded_token=token),
+            )
+
+
+def _offsets(tokens: list[str], offset: int) -> list[int]:
+    offsets = []
+    for token in tokens:
+        offsets.append(offset)
+        offset += len(token)
+    return offsets
+
+
+def _chosen_first(entry: TextLogprob) -> list[Alternative]:
+    own = Alternative(entry.token, entry.bytes, entry.logprob, entry.token_id)
+    return [own, *(other for other in entry.alternatives if other.token_id != entry.token_id)]
+
+
+def _by_token(entry: TextLogprob, shown: Shown) -> dict[str, float]:
+    """Token → log-probability, the chosen one first; of tokens with the same text the likeliest counts."""
+    found = {shown.token(entry.token, entry.token_id): max(entry.logprob, FLOOR)}
+    for token, _, logprob, token_id in entry.alternatives:
+        found.setdefault(shown.token(token, token_id), max(logprob, FLOOR))
     return found

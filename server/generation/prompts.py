@@ -27,6 +27,23 @@ def read_prompts(value: Any, add_special_tokens: bool) -> list[Prompt]:
     return [_one(item, f"prompt.{i}", add_special_tokens) for i, item in enumerate(value)]
 
 
+def read_ids(value: Any, where: str) -> list[list[int]]:
+    """`prompt_token_ids`: token ids, or lists of them.  At least one prompt, none empty."""
+    if not isinstance(value, list) or not value:
+        raise RequestError(
+            f"`{where}` must be a list of token ids or a list of lists of token ids, got {shown(value)}",
+            field=where,
+        )
+    if _is_number(value[0]):
+        return [_ids(value, where)]
+    for i, item in enumerate(value):
+        if not isinstance(item, list) or not item:
+            raise RequestError(
+                f"`{where}.{i}` must be a list of token ids, got {shown(item)}", field=f"{where}.{i}"
+            )
+    return [_ids(item, f"{where}.{i}") for i, item in enumerate(value)]
+
+
 def _one(item: Any, where: str, add_special_tokens: bool) -> Prompt:
     if item in ("", []):
         raise RequestError("The decoder prompt cannot be empty", field=where)

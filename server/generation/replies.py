@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pipelines.values import CallPiece, ReplyUpdate, TextLogprob, TextUpdate
 from server.generation.counting import Tally
-from server.generation.logprobs import chat_logprobs, completion_logprobs
+from server.generation.logprobs import AS_TEXT, Shown, chat_logprobs, prompt_logprobs
+from server.generation.prompts_shown import PromptShown
 from server.generation.schema import (
     CalledFunction,
     ChatChoice,
     ChatCompletion,
-    Completion,
-    CompletionChoice,
+    PromptLogprobs,
     ReplyMessage,
     ToolCallReply,
 )
@@ -22,7 +23,11 @@ from server.version import FINGERPRINT
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What every chunk of a reply repeats, and what of the reply its client asked to see."""
+    """What every chunk of a reply repeats, and what of the reply its client asked to see.
+
+    `num_drawn` choices were computed for each prompt, the best `num_returned` of them are shown.  `prompts`
+    is filled when one of the fields about prompts is set.
+    """
 
     id: str
     model: str
@@ -33,6 +38,26 @@ class Head:
     include_usage: bool = False
     continuous_usage: bool = False
     created: int = field(default_factory=lambda: int(time.time()))
+    num_drawn: int = 1
+    num_returned: int = 1
+    tokens_per_event: int = 1
+    shown: Shown = AS_TEXT
+    forced_call: bool = False  # the model had to call a tool
+    token_ids: bool = False
+    prompt_text: bool = False
+    prompt_logprobs: bool = False
+    echo: bool = False
+    echoed: str = ""  # of a conversation: what stands before the reply
+    only_prompt: bool = False
+    prompts: list[PromptShown] = field(default_factory=list)
+
+    @property
+    def needs_prompts(self) -> bool:
+        return self.token_ids or self.prompt_text or self.echo
+
+    def prompt(self, choice: int) -> PromptShown:
+        """The prompt of a computed choice."""
+        return self.prompts[choice // self.num_drawn]
 
     def calls(self, update: ReplyUpdate) -> list[CallPiece]:
         """The calls of a piece that the client sees: only the first of a reply unless it takes several."""
@@ -47,12 +72,17 @@ class Gathered:
     reasoning: list[str] = field(default_factory=list)
     calls: list[CallPiece] = field(default_factory=list)
     logprobs: list[TextLogprob] = field(default_factory=list)
+    token_ids: list[int] = field(default_factory=list)
+    prompt_logprobs: list[TextLogprob] | None = None
     finish: str = "abort"
     stop_reason: str | int | None = None
 
     def add(self, update: ReplyUpdate | TextUpdate) -> None:
         self.text.append(text_of(update))
         self.logprobs += update.logprobs
+        self.token_ids += update.token_ids
+        if update.prompt_logprobs is not None:
+            self.prompt_logprobs = update.prompt_logprobs
         if isinstance(update, ReplyUpdate):
             self.reasoning.append(update.reasoning)
             self.calls += update.tool_calls
@@ -65,46 +95,83 @@ def text_of(update: ReplyUpdate | TextUpdate) -> str:
     return update.text if isinstance(update, TextUpdate) else update.content
 
 
-def tool_call(call: CallPiece) -> ToolCallReply:
-    function = CalledFunction(name=call.name, arguments=call.arguments)
-    return ToolCallReply(id=call.id, type="function", function=function)
+def joined_calls(pieces: Iterable[CallPiece], parallel: bool = True) -> list[ToolCallReply]:
+    """Whole calls of their pieces, in order; only the first unless the client takes several."""
+    calls: dict[int, ToolCallReply] = {}
+    for piece in pieces:
+        if piece.name is not None:
+            function = CalledFunction(name=piece.name, arguments="")
+            calls[piece.index] = ToolCallReply(id=piece.id or "", type="function", function=function)
+        calls[piece.index].function.arguments += piece.arguments
+    return [call for index, call in sorted(calls.items()) if parallel or index == 0]
+
+
+def picked(head: Head, choices: list[Gathered]) -> list[int]:
+    """Which of the computed choices are shown: the likeliest of each prompt, token by token on average."""
+    found: list[int] = []
+    for start in range(0, len(choices), head.num_drawn):
+        drawn = range(start, start + head.num_drawn)
+        if head.num_returned < head.num_drawn:
+            drawn = sorted(drawn, key=lambda at: -_mean_logprob(choices[at]))  # type: ignore[assignment]
+        found += drawn[: head.num_returned]
+    return found
+
+
+def _mean_logprob(choice: Gathered) -> float:
+    values = [entry.logprob for entry in choice.logprobs]
+    return sum(values) / len(values) if values else float("-inf")
 
 
 def chat_completion(head: Head, choices: list[Gathered], tally: Tally) -> ChatCompletion:
+    prompt = head.prompts[0] if head.prompts else None
     return ChatCompletion(
         id=head.id,
         object="chat.completion",
         created=head.created,
         model=head.model,
-        choices=[_chat_choice(head, index, choice) for index, choice in enumerate(choices)],
+        choices=[
+            _chat_choice(head, index, choices[drawn]) for index, drawn in enumerate(picked(head, choices))
+        ],
         service_tier=None,
         system_fingerprint=FINGERPRINT,
         usage=tally.usage(),
-        prompt_logprobs=None,
-        prompt_token_ids=None,
+        prompt_logprobs=scores(head, choices[0]),
+        prompt_token_ids=prompt.ids if prompt and head.token_ids else None,
+        prompt_text=prompt.text if prompt and head.prompt_text else None,
+        kv_transfer_params=None,
+        ec_transfer_params=None,
+        metrics=None,
     )
+
+
+def scores(head: Head, choice: Gathered) -> PromptLogprobs | None:
+    """The prompt's log-probabilities, where the client asked for them."""
+    if not head.prompt_logprobs:
+        return None
+    return prompt_logprobs(choice.prompt_logprobs or [], head.shown)
 
 
 def _chat_choice(head: Head, index: int, choice: Gathered) -> ChatChoice:
     return ChatChoice(
         index=index,
         message=_message(head, choice),
-        logprobs=chat_logprobs(choice.logprobs) if head.logprobs else None,
+        logprobs=chat_logprobs(choice.logprobs, head.shown) if head.logprobs else None,
         finish_reason=choice.finish,
         stop_reason=choice.stop_reason,
-        token_ids=None,
+        token_ids=choice.token_ids if head.token_ids else None,
+        routed_experts=None,
     )
 
 
 def _message(head: Head, choice: Gathered) -> ReplyMessage:
-    """`content` is null when the model only thought or called, "" when it said nothing at all."""
+    """`content` is null when the model only thought or called as it liked; "" when it said nothing at all."""
     content, reasoning = "".join(choice.text), "".join(choice.reasoning)
-    calls = [tool_call(call) for call in choice.calls if head.parallel_calls or call.index == 0]
-    silent = not content and (reasoning or calls)
+    calls = joined_calls(choice.calls, head.parallel_calls)
+    silent = not content and not head.forced_call and (reasoning or calls)
     shown = reasoning if reasoning and head.reasoning else None
     return ReplyMessage(
         role=head.role,
-        content=None if silent else content,
+        content=None if silent and not head.echoed else head.echoed + content,
         refusal=None,
         annotations=None,
         audio=None,
@@ -112,30 +179,4 @@ def _message(head: Head, choice: Gathered) -> ReplyMessage:
         **({"tool_calls": calls} if calls else {}),
         reasoning=shown,
         reasoning_content=shown,
-    )
-
-
-def completion(head: Head, choices: list[Gathered], tally: Tally) -> Completion:
-    return Completion(
-        id=head.id,
-        object="text_completion",
-        created=head.created,
-        model=head.model,
-        choices=[_completion_choice(head, index, choice) for index, choice in enumerate(choices)],
-        service_tier=None,
-        system_fingerprint=FINGERPRINT,
-        usage=tally.usage(),
-    )
-
-
-def _completion_choice(head: Head, index: int, choice: Gathered) -> CompletionChoice:
-    return CompletionChoice(
-        index=index,
-        text="".join(choice.text),
-        logprobs=completion_logprobs(choice.logprobs) if head.logprobs else None,
-        finish_reason=choice.finish,
-        stop_reason=choice.stop_reason,
-        token_ids=None,
-        prompt_logprobs=None,
-        prompt_token_ids=None,
     )

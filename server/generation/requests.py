@@ -5,24 +5,30 @@ Every declared field is honoured; the others are looked up in `fields.py`.  Know
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
 
-from pipelines.errors import RequestError
-from pipelines.tasks import Generation
+from pipelines.sampling.params import Beams
+from pipelines.tasks import Constraint, Generation
+from server.generation import checks
 from server.generation.field_types import (
     AllowedIds,
     BadWords,
     CacheSalt,
+    ChosenIds,
+    Interval,
+    KeptTokens,
+    LengthPenalty,
     LogitBias,
     MinP,
     MinTokens,
     NumChoices,
+    NumLogprobs,
     NumTokens,
     Penalty,
+    Priority,
     RepetitionPenalty,
     RequestId,
     Seed,
@@ -32,10 +38,11 @@ from server.generation.field_types import (
     TopK,
     TopP,
 )
-from server.generation.fields import REFUSED, Refused, check_others, unknown_field
-
-LOWEST_TEMPERATURE = 0.01
-"""A temperature between 0 and this is raised to it, as in vLLM: below it logits overflow."""
+from server.generation.fields import REFUSED, Refused
+from server.generation.processors import Processors, read_processors
+from server.generation.repetition import Repetition
+from server.generation.sampling import sampling
+from server.generation.structured import read_constraint
 
 
 class StreamOptions(BaseModel):
@@ -55,8 +62,11 @@ class GenerationRequest(BaseModel):
 
     model: StrictStr | None = None
     n: NumChoices | None = None
+    best_of: NumChoices | None = None
     stream: StrictBool | None = None
     stream_options: StreamOptions | None = None
+    stream_interval: Interval | None = None
+    max_streaming_response_tokens: Interval | None = None
     max_tokens: NumTokens | None = None
     min_tokens: MinTokens | None = None
     temperature: Temperature | None = None
@@ -66,21 +76,62 @@ class GenerationRequest(BaseModel):
     repetition_penalty: RepetitionPenalty | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
+    repetition_detection: Repetition | None = None
     logit_bias: LogitBias | None = None
+    logits_processors_args: dict[str, Any] | None = None
     allowed_token_ids: AllowedIds | None = None
     bad_words: BadWords | None = None
+    bad_words_token_ids: TokenIds | None = None
     stop: Stops | None = None
     stop_token_ids: TokenIds | None = None
     include_stop_str_in_output: StrictBool | None = None
     ignore_eos: StrictBool | None = None
     skip_special_tokens: StrictBool | None = None
     seed: Seed | None = None
+    use_beam_search: StrictBool | None = None
+    length_penalty: LengthPenalty | None = None
+    early_stopping: StrictBool | Literal["never"] | None = None
+    prompt_token_ids: Any = None
+    truncate_prompt_tokens: KeptTokens | None = None
+    truncation_side: Literal["left", "right"] | None = None
+    echo: StrictBool | None = None
+    prompt_logprobs: NumLogprobs | None = None
+    logprob_token_ids: ChosenIds | None = None
+    temp_scaled_logprobs: StrictBool | None = None
+    top_p_normalized_logprobs: StrictBool | None = None
+    return_token_ids: StrictBool | None = None
+    return_tokens_as_token_ids: StrictBool | None = None
+    include_logprobs_decode_token: StrictBool | None = None
+    response_format: dict[str, Any] | None = None
+    structured_outputs: dict[str, Any] | None = None
+    guided_json: Any = None
+    guided_regex: StrictStr | None = None
+    guided_choice: Any = None
+    guided_grammar: StrictStr | None = None
+    guided_whitespace_pattern: StrictStr | None = None
+    structural_tag: Any = None
+    priority: Priority | None = None
     cache_salt: CacheSalt | None = None
     request_id: RequestId | None = None
 
     @property
-    def num_choices(self) -> int:
+    def num_returned(self) -> int:
+        """Choices for each prompt in the reply."""
         return self.n or 1
+
+    @property
+    def num_choices(self) -> int:
+        """Choices that are computed for each prompt: the best are picked of `best_of` samples.
+
+        Of a greedy one there is only one, as in vLLM; of beams the search itself picks the best.
+        """
+        draws = self.temperature != 0 and not self.use_beam_search
+        return self.beam_width if draws else self.num_returned
+
+    @property
+    def picks_best(self) -> bool:
+        """Picking takes log-probabilities, whether they are shown or not."""
+        return self.num_choices > self.num_returned
 
     @property
     def num_tokens(self) -> int | None:
@@ -96,22 +147,59 @@ class GenerationRequest(BaseModel):
         """Usage on every chunk; as in vLLM it takes effect together with `include_usage` only."""
         return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
 
+    @property
+    def tokens_per_event(self) -> int:
+        return self.stream_interval or self.max_streaming_response_tokens or 1
+
+    @property
+    def tokens_as_ids(self) -> bool:
+        return bool(self.return_tokens_as_token_ids) or self.include_logprobs_decode_token is False
+
+    @property
+    def beam_width(self) -> int:
+        return max(self.best_of or 1, self.num_returned)
+
+    @property
+    def beams(self) -> Beams | None:
+        if not self.use_beam_search:
+            return None
+        penalty = 1.0 if self.length_penalty is None else self.length_penalty
+        return Beams(self.beam_width, penalty, self.early_stopping or False)
+
     def alternatives(self) -> int | None:
         """How many likely tokens are wanted beside each chosen one; None: no log-probabilities at all."""
         raise NotImplementedError
+
+    def scores_prompt(self) -> int | None:
+        """The same of each token of the prompt."""
+        return self.prompt_logprobs
+
+    def processors(self) -> Processors:
+        return read_processors(self.logits_processors_args)
+
+    def thinking_budget(self) -> int | None:
+        """The most tokens of reasoning; None: no bound."""
+        return self.processors().thinking_budget
+
+    def constraint(self) -> Constraint | None:
+        return read_constraint({name: getattr(self, name) for name in CONSTRAINTS})
 
     def generation(self, max_context: int) -> Generation:
         """What the pipeline is asked.  Raises RequestError for fields that do not go together."""
         self.check(max_context)
         return Generation(
             n=self.num_choices,
-            sampling=self.sampling(),
+            sampling=sampling(self),
             default_max_tokens=self.default_max_tokens,
             stop=self.stop or [],
             include_stop_str_in_output=bool(self.include_stop_str_in_output),
             bad_words=self.bad_words or [],
             skip_special_tokens=self.skip_special_tokens is not False,
             cache_salt=self.cache_salt or "",
+            truncate_prompt_tokens=self.truncate_prompt_tokens,
+            truncate_left=self.truncation_side != "right",
+            constraint=self.constraint(),
+            thinking_budget=self.thinking_budget(),
             **self.own(),
         )
 
@@ -121,65 +209,18 @@ class GenerationRequest(BaseModel):
 
     def check(self, max_context: int) -> None:
         """Raise RequestError for what single fields cannot tell."""
-        check_others(self.model_extra or {}, self.refused, type(self).model_fields)
-        self._check_stream_options()
-        if self.temperature == 0 and self.num_choices > 1:
-            raise RequestError(f"n must be 1 when using greedy sampling, got {self.n}.", field="n")
-        wanted = self.num_tokens
-        if wanted is not None and wanted > max_context:
-            raise RequestError(
-                f"max_tokens={wanted} cannot be greater than max_model_len={max_context}. "
-                "Please request fewer output tokens.",
-                field="max_tokens" if self.max_tokens == wanted else "max_completion_tokens",
-            )
-        most = wanted or self.default_max_tokens or max_context
-        if (self.min_tokens or 0) > most:
-            raise RequestError(
-                f"min_tokens must be less than or equal to max_tokens={most}, got {self.min_tokens}.",
-                field="min_tokens",
-            )
+        for rule in checks.RULES:
+            rule(self, max_context)
 
-    def _check_stream_options(self) -> None:
-        options = self.stream_options
-        if options is None:
-            return
-        if not self.stream:
-            raise RequestError(
-                "Stream options can only be defined when `stream=True`.", field="stream_options"
-            )
-        for name, value in (options.model_extra or {}).items():
-            if name == "include_obfuscation":
-                if value:
-                    raise RequestError(
-                        "`stream_options.include_obfuscation`: streams are not padded; allowed: false",
-                        field="stream_options.include_obfuscation",
-                    )
-            else:
-                raise unknown_field(name, StreamOptions.model_fields, "stream_options.")
 
-    def sampling(self) -> dict[str, Any]:
-        """What the client set, by the names of `SamplingParams`; a seed is drawn when it names none."""
-        same = (
-            "min_tokens",
-            "top_p",
-            "min_p",
-            "repetition_penalty",
-            "presence_penalty",
-            "frequency_penalty",
-            "logit_bias",
-            "allowed_token_ids",
-            "stop_token_ids",
-            "ignore_eos",
-        )
-        chosen = {name: getattr(self, name) for name in same}
-        chosen["max_tokens"] = self.num_tokens
-        chosen["top_k"] = None if self.top_k is None else max(self.top_k, 0)
-        chosen["temperature"] = self._temperature()
-        chosen["seed"] = secrets.randbits(63) if self.seed in (None, -1) else self.seed % 2**64
-        chosen["logprobs"] = self.alternatives()
-        return {name: value for name, value in chosen.items() if value is not None}
-
-    def _temperature(self) -> float | None:
-        if not self.temperature:
-            return self.temperature
-        return max(self.temperature, LOWEST_TEMPERATURE)
+CONSTRAINTS = (
+    "response_format",
+    "structured_outputs",
+    "guided_json",
+    "guided_regex",
+    "guided_choice",
+    "guided_grammar",
+    "guided_whitespace_pattern",
+    "structural_tag",
+)
+"""Fields that say what the text of a reply must be."""

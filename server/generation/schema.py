@@ -1,7 +1,7 @@
 """Replies as pydantic models: OpenAI's shape with vLLM's additions.
 
-They are the truth about what leaves the server; the byte templates of `sse.py` are cut from them.  Fields
-that a reply does not set are not in it.
+They are the truth about what leaves the server, and stand in one file to be read as one; the byte templates
+of streams are cut from them.  Fields that a reply does not set are not in it.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from pipelines.errors import BraidError
 from server.version import FINGERPRINT
 
 
@@ -24,6 +25,12 @@ class Reply(BaseModel):
 
 class CachedTokens(Reply):
     cached_tokens: int
+    created_cache_tokens: None = None
+    multimodal_tokens: None = None
+
+
+class ReasoningTokens(Reply):
+    reasoning_tokens: int
 
 
 class Usage(Reply):
@@ -33,7 +40,7 @@ class Usage(Reply):
     total_tokens: int
     completion_tokens: int
     prompt_tokens_details: CachedTokens | None = None
-    completion_tokens_details: None = None
+    completion_tokens_details: ReasoningTokens | None = None
 
 
 class TokenLogprob(Reply):
@@ -53,12 +60,25 @@ class ChatLogprobs(Reply):
 
 
 class CompletionLogprobs(Reply):
-    """Four lists of equal length, one entry per token; offsets count characters of the choice's text."""
+    """Four lists of equal length, one entry per token; offsets count characters of the tokens shown.
+
+    Of an echoed prompt the first token has no log-probability.
+    """
 
     text_offset: list[int]
-    token_logprobs: list[float]
+    token_logprobs: list[float | None]
     tokens: list[str]
-    top_logprobs: list[dict[str, float]]
+    top_logprobs: list[dict[str, float] | None]
+
+
+class PromptLogprob(Reply):
+    logprob: float
+    rank: int
+    decoded_token: str
+
+
+PromptLogprobs = list[dict[str, PromptLogprob] | None]
+"""One entry per token of a prompt, by token id, null for the first."""
 
 
 class CalledFunction(Reply):
@@ -72,8 +92,18 @@ class ToolCallReply(Reply):
     function: CalledFunction
 
 
-class ToolCallDelta(ToolCallReply):
+class FunctionDelta(Reply):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class ToolCallDelta(Reply):
+    """A call's first delta has `id`, `type` and the name, later ones have pieces of its arguments."""
+
+    id: str | None = None
+    type: Literal["function"] | None = None
     index: int
+    function: FunctionDelta
 
 
 class ReplyMessage(Reply):
@@ -94,10 +124,13 @@ class ChatChoice(Reply):
     logprobs: ChatLogprobs | None
     finish_reason: str
     stop_reason: str | int | None
-    token_ids: None = None
+    token_ids: list[int] | None
+    routed_experts: None
 
 
 class ChatCompletion(Reply):
+    """The fields after `usage` are vLLM's; those that tell of several machines are always null."""
+
     id: str
     object: Literal["chat.completion"]
     created: int
@@ -106,8 +139,12 @@ class ChatCompletion(Reply):
     service_tier: None
     system_fingerprint: str
     usage: Usage
-    prompt_logprobs: None
-    prompt_token_ids: None
+    prompt_logprobs: PromptLogprobs | None
+    prompt_token_ids: list[int] | None
+    prompt_text: str | None
+    kv_transfer_params: None
+    ec_transfer_params: None
+    metrics: None
 
 
 class Delta(Reply):
@@ -124,7 +161,7 @@ class ChatChunkChoice(Reply):
     logprobs: ChatLogprobs | None
     finish_reason: str | None
     stop_reason: str | int | None = None
-    token_ids: None = None
+    token_ids: list[int] | None = None
 
 
 class ChatChunk(Reply):
@@ -135,6 +172,8 @@ class ChatChunk(Reply):
     choices: list[ChatChunkChoice]
     usage: Usage | None = None
     system_fingerprint: str = FINGERPRINT
+    prompt_token_ids: list[int] | None = None
+    prompt_text: str | None = None
 
 
 class CompletionChoice(Reply):
@@ -143,9 +182,10 @@ class CompletionChoice(Reply):
     logprobs: CompletionLogprobs | None
     finish_reason: str | None
     stop_reason: str | int | None
-    token_ids: None = None
-    prompt_logprobs: None = None
-    prompt_token_ids: None = None
+    token_ids: list[int] | None = None
+    prompt_logprobs: PromptLogprobs | None = None
+    prompt_token_ids: list[int] | None = None
+    routed_experts: None = None
 
 
 class Completion(Reply):
@@ -157,6 +197,9 @@ class Completion(Reply):
     service_tier: None = None
     system_fingerprint: str = FINGERPRINT
     usage: Usage | None = None
+    kv_transfer_params: None = None
+    ec_transfer_params: None = None
+    metrics: None = None
 
 
 class Permission(Reply):
@@ -199,3 +242,14 @@ class ErrorBody(Reply):
 
 class ErrorReply(Reply):
     error: ErrorBody
+
+
+def envelope(error: BraidError) -> ErrorReply:
+    body = ErrorBody(message=error.message, type=error.kind, param=error.field, code=error.status)
+    return ErrorReply(error=body)
+
+
+class PlainError(Reply):
+    """OpenVINO Model Server's shape."""
+
+    error: str

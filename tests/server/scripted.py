@@ -7,13 +7,19 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
+from fake_models import byte_tokenizer
+
 from pipelines.catalogue import ModelCard
 from pipelines.errors import NotFound, Unavailable
 from pipelines.nodes.reply import ParseReply
+from pipelines.sampling.params import SamplingParams
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextUpdate
 from server.admission import Admission
 from server.services import Services
 from server.settings import Settings
+
+TOKENIZER = byte_tokenizer()
+ABC = TOKENIZER.encode("abc").ids
 
 
 def said(content: str = "", finish: str | None = None, **more: Any) -> ReplyUpdate:
@@ -38,8 +44,11 @@ class ScriptedCall:
     "forever" waits until the call is closed."""
 
     def __init__(self, generation: Any, batches: list[Any], num_prompts: int) -> None:
-        self.generation = generation
-        self.prompt_lengths = [3] * num_prompts
+        self.generation = self.request = generation
+        self.prompt_ids = [ABC] * num_prompts
+        self.prompt_lengths = [len(ids) for ids in self.prompt_ids]
+        self.prompt_text = "<user>hi"
+        self.result = SimpleNamespace(source=SimpleNamespace(params=SamplingParams(**generation.sampling)))
         self.started = False
         self.closed = False
         self._batches = batches
@@ -81,7 +90,8 @@ class ScriptedPipeline:
         self.task = task
         self.max_context = max_context
         parse = ParseReply(ParseReply.Config(tools=tools), None)
-        self.lines = [SimpleNamespace(node=parse)] if task == "chat" else []
+        tokenize = SimpleNamespace(node=SimpleNamespace(tokenizer=TOKENIZER))
+        self.lines = [tokenize, SimpleNamespace(node=parse)] if task == "chat" else [tokenize]
         self.batches: list[Any] = HI
         self.calls: list[ScriptedCall] = []
 

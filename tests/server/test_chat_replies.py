@@ -29,10 +29,10 @@ def test_a_reply_joins_its_pieces_and_counts_tokens(rig):
 
 def test_a_reply_has_every_key_that_vllm_recorded(rig):
     recorded = json.loads((RECORDED / "chat__001_basic.json").read_text())
-    beyond_one_engine = {"kv_transfer_params", "ec_transfer_params", "metrics", "prompt_text"}
     reply = rig.chat().json
-    assert recorded.keys() - reply.keys() == beyond_one_engine
-    assert recorded["choices"][0].keys() - reply["choices"][0].keys() == {"routed_experts"}
+    assert recorded.keys() == reply.keys()
+    assert recorded["usage"]["prompt_tokens_details"].keys() == reply["usage"]["prompt_tokens_details"].keys()
+    assert recorded["choices"][0].keys() == reply["choices"][0].keys()
     assert recorded["choices"][0]["message"].keys() <= reply["choices"][0]["message"].keys()
 
 
@@ -88,7 +88,7 @@ def test_several_choices_keep_their_order_and_share_one_prompt(rig):
     assert [choice["message"]["content"] for choice in reply["choices"]] == ["a", "b"]
     usage = reply["usage"]
     assert (usage["prompt_tokens"], usage["completion_tokens"]) == (3, 5)
-    assert usage["prompt_tokens_details"] == {"cached_tokens": 1}
+    assert usage["prompt_tokens_details"]["cached_tokens"] == 1
 
 
 def test_the_stop_reason_is_told(rig):
@@ -120,9 +120,9 @@ def test_without_logprobs_the_field_is_null(rig):
 
 @pytest.mark.parametrize("prefix", ["/v1", "/v3", "/v3/v1"])
 def test_every_prefix_serves(rig, prefix):
-    body = {"messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
     assert rig.post(f"{prefix}/chat/completions", body).status == 200
-    assert rig.post(f"{prefix}/completions", {"prompt": "hi"}).status == 200
+    assert rig.post(f"{prefix}/completions", {"model": "tiny", "prompt": "hi"}).status == 200
 
 
 def test_the_reply_continues_the_last_message_under_its_role(rig):

@@ -19,24 +19,22 @@ def refused(rig, *messages):
     return answer.error["param"], answer.error["message"]
 
 
-@pytest.mark.parametrize("role", ["system", "user", "assistant", "tool", "function"])
+@pytest.mark.parametrize("role", ["system", "developer", "user", "assistant", "tool", "function", "custom"])
 def test_every_role_is_taken(rig, role):
     assert rendered(rig, {"role": role, "content": "x"}) == [{"role": role, "content": "x"}]
 
 
-def test_a_developer_speaks_as_the_system(rig):
-    assert rendered(rig, {"role": "developer", "content": "x"})[0]["role"] == "system"
-
-
 @pytest.mark.parametrize("kind", ["text", "input_text", "output_text"])
-def test_text_parts_are_joined_with_a_newline(rig, kind):
+def test_text_parts_stay_a_list_of_parts(rig, kind):
     parts = [{"type": kind, "text": "a"}, {"type": "text", "text": "b"}]
-    assert rendered(rig, {"role": "user", "content": parts})[0]["content"] == "a\nb"
+    found = rendered(rig, {"role": "user", "content": parts})[0]["content"]
+    assert found == [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
 def test_a_refusal_part_is_text(rig):
     parts = [{"type": "refusal", "refusal": "no"}]
-    assert rendered(rig, {"role": "assistant", "content": parts})[0]["content"] == "no"
+    found = rendered(rig, {"role": "assistant", "content": parts})[0]["content"]
+    assert found == [{"type": "text", "text": "no"}]
 
 
 def test_an_assistant_may_have_said_nothing(rig):
@@ -147,11 +145,36 @@ def test_with_choice_none_tools_are_shown_but_calls_not_read(rig):
     assert rig.pipeline.asked.parse_tools is False
 
 
+def test_tools_may_be_written_flat(rig):
+    rig.chat(tools=[{"type": "function", "name": "f", "parameters": {"type": "object"}}])
+    assert rig.pipeline.asked.tools == [TOOL]
+
+
+FORCED = [
+    ("auto", None),
+    ("none", None),
+    (None, None),
+    ("required", "required"),
+    ({"type": "function", "function": {"name": "f"}}, "f"),
+    ({"type": "function", "name": "f"}, "f"),
+]
+
+
+@pytest.mark.parametrize(("choice", "forced"), FORCED)
+def test_a_choice_of_tools_reaches_the_pipeline(rig, choice, forced):
+    assert rig.chat(tools=[TOOL], tool_choice=choice).status == 200
+    assert rig.pipeline.asked.tool_choice == forced
+
+
+def test_one_call_at_a_time_reaches_the_pipeline(rig):
+    rig.chat(tools=[TOOL], parallel_tool_calls=False)
+    assert rig.pipeline.asked.parallel_calls is False
+
+
 BAD_TOOLS = [
     ({"tools": []}, "tools", "must not be an empty array"),
     ({"tools": {}}, "tools", "must be a list"),
     ({"tools": [{"type": "web_search", "function": {"name": "f"}}]}, "tools.0.type", "'function'"),
-    ({"tools": [{"type": "function", "name": "f"}]}, "tools.0", 'under "function"'),
     ({"tools": [{"type": "function"}]}, "tools.0.function", "is required"),
     ({"tools": [{"type": "function", "function": {}}]}, "tools.0.function.name", "is required"),
     ({"tools": [{"type": "function", "function": {"name": ""}}]}, "tools.0.function.name", "at least 1"),
@@ -162,7 +185,6 @@ BAD_TOOLS = [
     ),
     ({"tool_choice": "auto"}, "tool_choice", "`tools` must be set"),
     ({"tools": [TOOL], "tool_choice": "foo"}, "tool_choice", '"none", "auto" or "required"'),
-    ({"tools": [TOOL], "tool_choice": "required"}, "tool_choice", "no grammar node"),
     ({"tools": [TOOL], "tool_choice": 5}, "tool_choice", "Invalid value for `tool_choice`"),
     ({"tools": [TOOL], "tool_choice": {"type": "function"}}, "tool_choice.function", "Correct usage"),
     (
@@ -172,13 +194,13 @@ BAD_TOOLS = [
     ),
     (
         {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "g"}}},
-        "tool_choice.function.name",
-        "not among `tools`",
+        "tool_choice",
+        "does not match any of the specified `tools`",
     ),
     (
-        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "f"}}},
+        {"tools": [TOOL], "tool_choice": "required", "response_format": {"type": "json_object"}},
         "tool_choice",
-        "no grammar node",
+        "You can only either use constraints for structured outputs or tools, not both.",
     ),
 ]
 

@@ -7,6 +7,8 @@ import math
 import pytest
 from scripted import said
 
+from pipelines.sampling.params import Beams, RepetitionDetection
+
 REACHES_SAMPLING = [
     ("temperature", 0.5, 0.5),
     ("temperature", 0, 0),
@@ -49,6 +51,38 @@ def test_a_seed_is_drawn_when_none_is_given(rig):
     assert min(first, second) >= 0
 
 
+DETECTION = {"max_pattern_size": 3, "min_count": 2}
+REACHES_SAMPLING += [
+    ("repetition_detection", DETECTION, RepetitionDetection(3, 2, 1)),
+    ("repetition_detection", {**DETECTION, "min_pattern_size": 2}, RepetitionDetection(3, 2, 2)),
+    ("temp_scaled_logprobs", True, True),
+    ("top_p_normalized_logprobs", True, True),
+    ("priority", -5, -5),
+    ("prompt_logprobs", 3, 3),
+]
+
+
+def test_beams_reach_the_engine(rig):
+    rig.pipeline.batches = [[(i, said_stop()) for i in range(2)]]
+    fields = {"n": 2, "temperature": 0, "length_penalty": 2, "early_stopping": True}
+    assert len(rig.complete(use_beam_search=True, **fields).json["choices"]) == 2
+    assert rig.pipeline.asked.sampling["beams"] == Beams(2, 2.0, True)
+    assert len(rig.complete(use_beam_search=True, best_of=4, **fields).json["choices"]) == 2
+    assert rig.pipeline.asked.sampling["beams"] == Beams(4, 2.0, True)
+    assert rig.pipeline.asked.n == 2
+
+
+def test_processors_of_fast_deploy_are_honoured(rig):
+    rig.chat(logit_bias={"5": 1}, logits_processors_args={"logit_bias": {"6": 500}, "thinking_budget": 7})
+    assert rig.pipeline.asked.sampling["logit_bias"] == {5: 1, 6: 100}
+    assert rig.pipeline.asked.thinking_budget == 7
+
+
+def test_banned_ids_reach_the_engine(rig):
+    rig.chat(bad_words_token_ids=[3, 4])
+    assert rig.pipeline.asked.sampling["bad_words_ids"] == [[3], [4]]
+
+
 REACHES_GENERATION = [
     ("n", 3, "n", 3),
     ("stop", "a", "stop", ["a"]),
@@ -57,6 +91,8 @@ REACHES_GENERATION = [
     ("bad_words", ["x"], "bad_words", ["x"]),
     ("skip_special_tokens", False, "skip_special_tokens", False),
     ("cache_salt", "s", "cache_salt", "s"),
+    ("truncate_prompt_tokens", 5, "truncate_prompt_tokens", 5),
+    ("truncate_prompt_tokens", -1, "truncate_prompt_tokens", -1),
 ]
 
 
@@ -153,6 +189,46 @@ BAD = [
         "stream_options.include_obfuscation",
         "allowed: false",
     ),
+    ({"truncate_prompt_tokens": -2}, "truncate_prompt_tokens", "must be -1"),
+    ({"truncate_prompt_tokens": 513}, "truncate_prompt_tokens", "is greater than max_model_len"),
+    ({"truncation_side": "middle"}, "truncation_side", "'left' or 'right'"),
+    ({"repetition_detection": {"max_pattern_size": 3}}, "repetition_detection", "min_count"),
+    (
+        {"repetition_detection": {"max_pattern_size": 3, "min_count": 2, "min_pattern_size": 4}},
+        "repetition_detection",
+        "min_pattern_size",
+    ),
+    ({"repetition_detection": {"max_patern_size": 3}}, "repetition_detection.max_patern_size", ""),
+    ({"prompt_logprobs": 21}, "prompt_logprobs", "greater than max allowed: 20"),
+    ({"logprob_token_ids": [1]}, "logprob_token_ids", "`logprobs` must be set."),
+    ({"logprob_token_ids": [1] * 129}, "logprob_token_ids", "128 token ids at most"),
+    ({"stream_interval": 0}, "stream_interval", "stream_interval must be in [1, 1024], got 0."),
+    ({"priority": 2**63}, "priority", "64-bit"),
+    (
+        {"use_beam_search": True, "stream": True},
+        "stream",
+        "Streaming is not currently supported with beam search",
+    ),
+    ({"length_penalty": 2}, "length_penalty", "set `use_beam_search` too"),
+    ({"early_stopping": True}, "early_stopping", "set `use_beam_search` too"),
+    ({"logits_processors_args": {"min_new": 1}}, "logits_processors_args.min_new", "unknown field"),
+    (
+        {"logits_processors_args": {"thinking_budget": -1}},
+        "logits_processors_args.thinking_budget",
+        "non-negative",
+    ),
+    (
+        {"logits_processors_args": {"logit_bias": {"a": 1}}},
+        "logits_processors_args.logit_bias",
+        "no token id",
+    ),
+    (
+        {"logits_processors_args": {"think_stop_sentence": "x"}},
+        "logits_processors_args.think_stop_sentence",
+        "the model's own mark",
+    ),
+    ({"prompt_token_ids": []}, "prompt_token_ids", "must be a list of token ids"),
+    ({"prompt_token_ids": [1, "a"]}, "prompt_token_ids.1", "must be a token id"),
     ({"request_id": "a b"}, "request_id", "printable ASCII"),
     ({"request_id": ""}, "request_id", "1 to 128"),
     ({"model": 5}, "model", "`model` must be a string, got 5"),
@@ -176,14 +252,26 @@ def test_a_bad_value_is_named_on_chat(rig, fields, param, message):
 
 
 BAD_CHAT = [
+    (
+        {"thinking_token_budget": -5},
+        "thinking_token_budget",
+        "`thinking_token_budget` must be a non-negative integer or -1 for unlimited.",
+    ),
+    ({"prompt_token_ids": [[1], [2]]}, "prompt_token_ids", "must be one list of token ids"),
+    ({"messages": [1, 2], "prompt_token_ids": [1]}, "prompt_token_ids", "are token ids already"),
+    ({"messages": [1, -2]}, "messages.1", "must be a token id"),
+    (
+        {"chat_template": "{{ messages[0].content }}"},
+        "chat_template",
+        "Chat template is passed with request, but BRAID_TRUST_REQUEST_CHAT_TEMPLATE is not set.",
+    ),
     ({"messages": []}, "messages", "Cannot apply chat template to an empty conversation."),
     ({"messages": "hi"}, "messages", '`messages` must be a list, got "hi"'),
-    ({"messages": None}, "messages", "must be a list"),
+    ({"messages": None}, "messages", "`messages` is required"),
     ({"top_logprobs": 21, "logprobs": True}, "top_logprobs", "greater than max allowed: 20"),
     ({"top_logprobs": -1, "logprobs": True}, "top_logprobs", "`top_logprobs` must be in [0, 20], got -1."),
     ({"top_logprobs": 2}, "top_logprobs", "`logprobs` must be set to true."),
     ({"logprobs": 1}, "logprobs", "`logprobs` must be true or false"),
-    ({"logprobs": True, "include_reasoning": False}, "include_reasoning", "together with `logprobs`"),
     ({"max_completion_tokens": 0}, "max_completion_tokens", "max_completion_tokens must be at least 1"),
     ({"max_completion_tokens": 513}, "max_completion_tokens", "max_model_len=512"),
     ({"reasoning_effort": "huge"}, "reasoning_effort", "'none', 'minimal', 'low', 'medium', 'high'"),
@@ -220,6 +308,13 @@ def test_several_faults_are_told_together(rig):
 
 
 BAD_COMPLETION = [
+    ({"best_of": 1, "n": 2}, "best_of", "best_of must be greater than or equal to n=2, got 1."),
+    ({"best_of": 2, "stream": True}, "best_of", "best_of cannot be used when `stream=True`."),
+    (
+        {"max_tokens": 0, "echo": True, "logprobs": 1, "logprob_token_ids": [1]},
+        "logprob_token_ids",
+        "max_tokens is 0",
+    ),
     ({"logprobs": 21}, "logprobs", "greater than max allowed: 20"),
     ({"logprobs": True}, "logprobs", "must be an integer"),
     ({"prompt": None}, "prompt", "Either prompt or prompt_embeds must be provided and non-empty."),

@@ -44,7 +44,7 @@ def test_an_unknown_model_is_a_404_with_the_nearest_name(rig):
 
 def test_a_failed_model_says_why(rig):
     rig.services.catalogue.models.append(card("bad", "failed", ["graph.yaml:3: unknown node type"]))
-    answer = rig.get("/v3/models/bad")
+    answer = rig.get("/v1/models/bad")
     assert answer.status == 503
     assert "graph.yaml:3" in answer.error["message"]
     assert answer.headers["retry-after"] == "30"
@@ -122,3 +122,64 @@ def test_metrics_are_prometheus_text(rig):
 
 def test_a_trailing_slash_is_forgiven(rig):
     assert rig.get("/v1/models/").status == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD"])
+def test_a_ping_is_the_health(rig, method):
+    assert rig.ask(method, "/ping").status == 200
+    rig.services.client.status = None
+    answer = rig.ask(method, "/ping")
+    assert (answer.status, answer.headers["retry-after"]) == (503, "2")
+
+
+@pytest.mark.parametrize("path", ["/health", "/ping", "/v2/health/live", "/v2/health/ready"])
+def test_a_probe_may_ask_for_the_head_only(rig, path):
+    answer = rig.ask("HEAD", path)
+    assert (answer.status, answer.body) == (200, b"")
+
+
+def test_the_load_is_what_was_admitted(rig):
+    assert rig.get("/load").json == {"server_load": 0}
+    leave = rig.services.admission.enter()
+    assert rig.get("/load").json == {"server_load": 1}
+    leave()
+    assert rig.get("/load").json == {"server_load": 0}
+
+
+@pytest.mark.parametrize("path", ["/health", "/ping", "/load", "/version", "/metrics"])
+def test_what_says_little_needs_no_key(make_rig, path):
+    assert make_rig(api_keys=("secret",)).get(path).status == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"), [(BODY, "chat.completion"), ({"prompt": "a"}, "text_completion")], ids=["chat", "text"]
+)
+def test_an_invocation_is_what_its_body_says(rig, body, kind):
+    assert rig.post("/invocations", body).json["object"] == kind
+
+
+def test_an_invocation_may_be_a_stream(rig):
+    answer = rig.post("/invocations", {**BODY, "stream": True})
+    assert answer.events[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("body", [{"zz": 1}, b"{", b"[]"], ids=str)
+def test_an_invocation_of_nothing_is_refused(rig, body):
+    assert rig.post("/invocations", body).status == 400
+
+
+def test_an_invocation_takes_one_place(make_rig):
+    rig = make_rig(max_concurrency=1)
+    assert rig.post("/invocations", BODY).status == 200
+
+
+@pytest.mark.parametrize("header", [{"authorization": "Bearer secret"}, {"x-api-key": "secret"}], ids=str)
+def test_a_key_may_come_in_either_header(make_rig, header):
+    assert make_rig(api_keys=("other", "secret")).ask("GET", "/v1/models", headers=header).status == 200
+
+
+@pytest.mark.parametrize(
+    "header", [{}, {"authorization": "secret"}, {"x-api-key": "Bearer secret"}, {"x-api-key": ""}], ids=str
+)
+def test_a_key_must_be_one(make_rig, header):
+    assert make_rig(api_keys=("secret",)).ask("GET", "/v1/models", headers=header).status == 401

@@ -1,0 +1,60 @@
+"""POST chat/completions/batch: several conversations in, the next message of each out, in one reply."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import falcon
+import falcon.asgi
+
+from pipelines.pipeline import Call
+from server.body import LONG_BODY_BYTES
+from server.endpoints.chat import ChatCompletions
+from server.endpoints.generating import Answering, find_pipeline, open_call
+from server.exchange import ClientGone, Exchange
+from server.generation.batch_request import BatchRequest
+from server.generation.counting import Tally
+from server.generation.replies import Gathered, chat_completion
+
+
+class BatchChat(ChatCompletions):
+    """One call for each conversation; the reply has their choices in order."""
+
+    kind = "batch"
+    body = BatchRequest
+
+    async def answer(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        exchange: Exchange = req.scope["braid.exchange"]
+        request: Any = await self.read(raw)
+        pipeline = find_pipeline(self._services, request.model)
+        calls = []
+        for conversation in request.conversations():
+            self.check(conversation, pipeline)
+            is_long = len(raw) > LONG_BODY_BYTES
+            call = await open_call(self._services, pipeline, conversation.generation, is_long)
+            exchange.at_end(call.close)
+            calls.append(call)
+        exchange.when_gone(lambda: _close(calls))
+        head = self.head(conversation, self._reply_id(request, exchange), pipeline.name)
+        tally = Tally([length for call in calls for length in call.prompt_lengths], 1)
+        found = [Answering(call, exchange, head, tally) for call in calls]
+        choices = await asyncio.gather(*[_one(i, answering) for i, answering in enumerate(found)])
+        if not tally.complete:
+            raise ClientGone
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = chat_completion(head, choices, tally).to_json()
+
+
+def _close(calls: list[Call]) -> None:
+    for call in calls:
+        call.close()
+
+
+async def _one(index: int, answering: Answering) -> Gathered:
+    gathered = Gathered()
+    async for batch in answering.updates():
+        for _, update in batch:
+            answering.tally.add(index, update)
+            gathered.add(update)
+    return gathered

@@ -1,0 +1,74 @@
+"""POST messages and messages/count_tokens: Anthropic's API over the same graphs as chat/completions."""
+
+from __future__ import annotations
+
+import falcon
+import falcon.asgi
+
+from pipelines.pipeline import Pipeline
+from server.body import LONG_BODY_BYTES, off_loop, parse_body, read_body
+from server.endpoints.generating import Generating, find_pipeline
+from server.generation.abilities import check_chat
+from server.generation.counting import Tally
+from server.messages.events import MessageEvents
+from server.messages.gathering import Content, MessageHead, message
+from server.messages.reply import ContextManagement, MessageReply, TokenCount
+from server.messages.request import CountRequest, MessageChat, MessagesRequest
+from server.services import Services
+from server.tokenizing.encoding import chat_ids
+
+REQUEST_ID = "request-id"
+"""The header by which Anthropic's clients know a request."""
+
+
+class Messages(Generating[MessageChat]):
+    body = MessageChat
+    id_prefix = "msg_"
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.set_header(REQUEST_ID, req.scope["braid.exchange"].request_id)
+        await super().on_post(req, resp)
+
+    async def read(self, raw: bytes) -> MessageChat:
+        request = await parse_body(MessagesRequest, raw)
+        return await off_loop(request.chat, len(raw) > LONG_BODY_BYTES)
+
+    def check(self, request: MessageChat, pipeline: Pipeline) -> None:
+        check_chat(pipeline, request.calls_tools)
+
+    def head(self, request: MessageChat, reply_id: str, model: str) -> MessageHead:
+        return request.asked.head(reply_id, model)
+
+    def gathered(self, head: MessageHead) -> Content:
+        return Content(head)
+
+    def whole(self, head: MessageHead, choices: list[Content], tally: Tally) -> MessageReply:
+        return message(head, choices[0], tally)
+
+    def chunks(self, head: MessageHead, tally: Tally) -> MessageEvents:
+        return MessageEvents(head, tally)
+
+
+class CountTokens:
+    """How long the prompt would be; nothing is generated, and it may be longer than the model can take."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        services, exchange = self._services, req.scope["braid.exchange"]
+        resp.set_header(REQUEST_ID, exchange.request_id)
+        exchange.at_end(services.admission.enter())
+        raw = await read_body(req, services.settings.max_body_mb << 20)
+        request = await parse_body(CountRequest, raw)
+        pipeline = find_pipeline(services, request.model)
+
+        def count() -> int:
+            chat = request.chat()
+            check_chat(pipeline, chat.calls_tools)
+            return len(chat_ids(pipeline, chat.generation(pipeline.max_context)))
+
+        number = await off_loop(count, len(raw) > LONG_BODY_BYTES)
+        untouched = ContextManagement(original_input_tokens=number)
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = TokenCount(input_tokens=number, context_management=untouched).to_json()

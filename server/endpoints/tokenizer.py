@@ -1,0 +1,74 @@
+"""POST tokenize and detokenize, GET tokenizer_info: a model's tokenizer and template, without its engine."""
+
+from __future__ import annotations
+
+import asyncio
+
+import falcon
+import falcon.asgi
+from pydantic import BaseModel
+
+from pipelines.pipeline import Pipeline
+from server.body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body, read_body
+from server.endpoints.generating import find_pipeline
+from server.generation.abilities import check_template
+from server.services import Services
+from server.tokenizing import encoding
+from server.tokenizing.reply import TokenizerDescription
+from server.tokenizing.request import Detokenize, TokenizeChat, TokenizerRequest, read_tokenize
+
+
+class Encoding:
+    """An endpoint that answers from the tokenizer; long bodies are worked on off the event loop."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    def read(self, body: JsonObject) -> TokenizerRequest:
+        """Raises RequestError."""
+        raise NotImplementedError
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        services, exchange = self._services, req.scope["braid.exchange"]
+        exchange.at_end(services.admission.enter())
+        raw = await read_body(req, services.settings.max_body_mb << 20)
+        body = await parse_body(JsonObject, raw)
+        is_long = len(raw) > LONG_BODY_BYTES
+        request = await off_loop(lambda: self.read(body), is_long)
+        pipeline = find_pipeline(services, request.model)
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = await off_loop(lambda: request.answer(pipeline).model_dump_json().encode(), is_long)
+
+
+class Tokenize(Encoding):
+    def read(self, body: JsonObject) -> TokenizerRequest:
+        request = read_tokenize(body)
+        if isinstance(request, TokenizeChat):
+            check_template(request.chat_template, self._services.settings)
+        return request
+
+
+class Detokenizing(Encoding):
+    def read(self, body: JsonObject) -> TokenizerRequest:
+        return Detokenize.read(body.root)
+
+
+class TokenizerInfo:
+    """GET tokenizer_info: what a client needs to do the same itself.  `?model=` names one of several."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        pipeline = find_pipeline(self._services, req.get_param("model"))
+        resp.content_type = falcon.MEDIA_JSON
+        resp.data = await asyncio.to_thread(lambda: _described(pipeline).model_dump_json().encode())
+
+
+def _described(pipeline: Pipeline) -> BaseModel:
+    config = {"tokenizer_class": "PreTrainedTokenizerFast"} | encoding.tokenizer_config(pipeline)
+    known = {
+        "added_tokens_decoder": encoding.added_tokens(pipeline),
+        "chat_template": encoding.template_source(pipeline),
+    }
+    return TokenizerDescription.model_validate(config | known)

@@ -1,0 +1,52 @@
+"""The body of chat/completions/batch: several conversations, one reply for each.
+
+Knows nothing of HTTP or of how a reply looks.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from pipelines.errors import RequestError
+from server.generation.chat_request import ChatRequest
+from server.generation.conversation import Conversation
+
+MAX_CONVERSATIONS = 128
+ONE_ONLY = (
+    "stream",
+    "tools",
+    "use_beam_search",
+    "prompt_token_ids",
+    "completion_token_ids",
+    "prompt_logprobs",
+    "return_prompt_text",
+    "echo",
+)
+"""Fields of a single conversation."""
+
+
+class BatchRequest(ChatRequest):
+    """As ChatRequest, but `messages` holds conversations; all other fields hold for each of them."""
+
+    messages: Annotated[list[Conversation], Field(min_length=1, max_length=MAX_CONVERSATIONS)]  # type: ignore[assignment]
+
+    def conversations(self) -> list[ChatRequest]:
+        """A request for each conversation.  Raises RequestError for fields that only one of them can have."""
+        for name in ("n", "best_of"):
+            if (getattr(self, name) or 1) > 1:
+                raise RequestError(
+                    f"Batch chat completions do not support `{name} > 1`. Please set `{name}` to 1.",
+                    field=name,
+                )
+        for name in ONE_ONLY:
+            if getattr(self, name):
+                raise RequestError(f"Batch chat completions do not support `{name}`.", field=name)
+        fields: dict[str, Any] = {name: getattr(self, name) for name in self.model_fields_set}
+        return [
+            ChatRequest.model_construct(
+                self.model_fields_set, **{**fields, **(self.model_extra or {}), "messages": messages}
+            )
+            for messages in self.messages
+        ]

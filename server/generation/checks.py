@@ -1,0 +1,116 @@
+"""RULES: what single fields of a generation request cannot tell, because it takes two of them.
+
+Each rule raises RequestError naming the field at fault.  Knows nothing of HTTP or models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from pipelines.errors import RequestError
+from server.generation.fields import check_others, unknown_field
+
+if TYPE_CHECKING:
+    from server.generation.requests import GenerationRequest
+
+
+def fields_are_known(request: GenerationRequest, max_context: int) -> None:
+    check_others(request.model_extra or {}, request.refused, type(request).model_fields)
+
+
+def stream_options(request: GenerationRequest, max_context: int) -> None:
+    options = request.stream_options
+    if options is None:
+        return
+    if not request.stream:
+        raise RequestError("Stream options can only be defined when `stream=True`.", field="stream_options")
+    for name, value in (options.model_extra or {}).items():
+        if name != "include_obfuscation":
+            raise unknown_field(name, type(options).model_fields, "stream_options.")
+        if value:
+            raise RequestError(
+                "`stream_options.include_obfuscation`: streams are not padded; allowed: false",
+                field="stream_options.include_obfuscation",
+            )
+
+
+def greedy_is_one(request: GenerationRequest, max_context: int) -> None:
+    if request.temperature == 0 and request.num_returned > 1 and not request.use_beam_search:
+        raise RequestError(f"n must be 1 when using greedy sampling, got {request.n}.", field="n")
+
+
+def best_of(request: GenerationRequest, max_context: int) -> None:
+    if request.best_of is None:
+        return
+    if request.best_of < request.num_returned:
+        raise RequestError(
+            f"best_of must be greater than or equal to n={request.num_returned}, got {request.best_of}.",
+            field="best_of",
+        )
+    if request.stream and request.picks_best:
+        raise RequestError("best_of cannot be used when `stream=True`.", field="best_of")
+
+
+def token_counts(request: GenerationRequest, max_context: int) -> None:
+    wanted = request.num_tokens
+    if wanted is not None and wanted > max_context:
+        raise RequestError(
+            f"max_tokens={wanted} cannot be greater than max_model_len={max_context}. "
+            "Please request fewer output tokens.",
+            field="max_tokens" if request.max_tokens == wanted else "max_completion_tokens",
+        )
+    most = wanted or request.default_max_tokens or max_context
+    if (request.min_tokens or 0) > most:
+        raise RequestError(
+            f"min_tokens must be less than or equal to max_tokens={most}, got {request.min_tokens}.",
+            field="min_tokens",
+        )
+
+
+def truncation(request: GenerationRequest, max_context: int) -> None:
+    if (request.truncate_prompt_tokens or 0) > max_context:
+        raise RequestError(
+            "truncate_prompt_tokens value is greater than max_model_len. "
+            "Please request a smaller truncation size.",
+            field="truncate_prompt_tokens",
+        )
+
+
+def scores(request: GenerationRequest, max_context: int) -> None:
+    if request.stream and request.prompt_logprobs:
+        raise RequestError("`prompt_logprobs` are not available when `stream=True`.", field="prompt_logprobs")
+    if request.logprob_token_ids and request.alternatives() is None:
+        raise RequestError(
+            "when using `logprob_token_ids`, `logprobs` must be set.", field="logprob_token_ids"
+        )
+
+
+def beams(request: GenerationRequest, max_context: int) -> None:
+    if request.use_beam_search:
+        if request.stream:
+            raise RequestError("Streaming is not currently supported with beam search", field="stream")
+        if request.logprob_token_ids:
+            raise RequestError(
+                "`logprob_token_ids` is not supported with beam search", field="logprob_token_ids"
+            )
+        return
+    if request.length_penalty not in (None, 1):
+        raise RequestError("`length_penalty` weighs beams; set `use_beam_search` too", field="length_penalty")
+    if request.early_stopping:
+        raise RequestError("`early_stopping` ends beams; set `use_beam_search` too", field="early_stopping")
+
+
+Rule = Callable[["GenerationRequest", int], None]
+
+RULES: tuple[Rule, ...] = (
+    fields_are_known,
+    stream_options,
+    greedy_is_one,
+    best_of,
+    token_counts,
+    truncation,
+    scores,
+    beams,
+)
+"""In the order in which a client is told; each is given the model's context too."""

@@ -1,0 +1,59 @@
+"""Whole replies to completions: the best choices of each prompt, the prompt before them where it is echoed.
+
+Knows nothing of HTTP or of streams.
+"""
+
+from __future__ import annotations
+
+from server.generation.counting import Tally
+from server.generation.logprobs import completion_logprobs, with_prompt
+from server.generation.replies import Gathered, Head, picked, scores
+from server.generation.schema import Completion, CompletionChoice, CompletionLogprobs
+from server.version import FINGERPRINT
+
+
+def completion(head: Head, choices: list[Gathered], tally: Tally) -> Completion:
+    return Completion(
+        id=head.id,
+        object="text_completion",
+        created=head.created,
+        model=head.model,
+        choices=[
+            _choice(head, index, drawn, choices[drawn]) for index, drawn in enumerate(picked(head, choices))
+        ],
+        service_tier=None,
+        system_fingerprint=FINGERPRINT,
+        usage=tally.usage(),
+        kv_transfer_params=None,
+        ec_transfer_params=None,
+        metrics=None,
+    )
+
+
+def _choice(head: Head, index: int, drawn: int, choice: Gathered) -> CompletionChoice:
+    text = "" if head.only_prompt else "".join(choice.text)
+    return CompletionChoice(
+        index=index,
+        text=head.prompt(drawn).text + text if head.echo else text,
+        logprobs=_logprobs(head, drawn, choice) if head.logprobs else None,
+        finish_reason="length" if head.only_prompt else choice.finish,
+        stop_reason=None if head.only_prompt else choice.stop_reason,
+        token_ids=_token_ids(head, choice),
+        prompt_logprobs=scores(head, choice),
+        prompt_token_ids=head.prompt(drawn).ids if head.token_ids else None,
+        routed_experts=None,
+    )
+
+
+def _token_ids(head: Head, choice: Gathered) -> list[int] | None:
+    if not head.token_ids:
+        return None
+    return [] if head.only_prompt else choice.token_ids
+
+
+def _logprobs(head: Head, drawn: int, choice: Gathered) -> CompletionLogprobs:
+    own = [] if head.only_prompt else choice.logprobs
+    if not head.echo:
+        return completion_logprobs(own, shown=head.shown)
+    prompt = head.prompt(drawn)
+    return with_prompt(prompt.first, prompt.ids[0], [*(choice.prompt_logprobs or []), *own], head.shown)

@@ -1,0 +1,56 @@
+"""FastDeploy's `logits_processors_args`: the arguments of its two processors → what honours them here.
+
+Knows names and ranges; knows nothing of logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pipelines.errors import RequestError
+from server.generation.field_types import MAX_TOKEN_ID
+from server.generation.fields import shown, unknown_field
+
+FIELD = "logits_processors_args"
+
+
+class Processors(NamedTuple):
+    """`logit_bias` of LogitBiasLogitsProcessor, `thinking_budget` of ThinkingBudgetLogitsProcessor."""
+
+    logit_bias: dict[int, float]
+    thinking_budget: int | None
+
+
+def read_processors(args: Mapping[str, Any] | None) -> Processors:
+    """Raises RequestError for an argument that neither processor has."""
+    given = {name: value for name, value in (args or {}).items() if value is not None}
+    for name in given:
+        if name == "think_stop_sentence":
+            raise RequestError(
+                f"`{FIELD}.{name}`: reasoning is ended by the model's own mark", field=f"{FIELD}.{name}"
+            )
+        if name not in Processors._fields:
+            raise unknown_field(name, Processors._fields, f"{FIELD}.")
+    return Processors(_biases(given.get("logit_bias", {})), _budget(given.get("thinking_budget")))
+
+
+def _biases(value: Any) -> dict[int, float]:
+    where = f"{FIELD}.logit_bias"
+    if not isinstance(value, dict):
+        raise RequestError(f"`{where}` must be an object, got {shown(value)}", field=where)
+    found = {}
+    for key, bias in value.items():
+        if not (key.isascii() and key.isdecimal() and len(key) <= 10 and int(key) <= MAX_TOKEN_ID):
+            raise RequestError(f"`{where}` holds {shown(key)}, which is no token id", field=where)
+        if isinstance(bias, bool) or not isinstance(bias, int | float) or not abs(bias) < float("inf"):
+            raise RequestError(f"`{where}.{key}` must be a number, got {shown(bias)}", field=f"{where}.{key}")
+        found[int(key)] = max(-100.0, min(100.0, float(bias)))
+    return found
+
+
+def _budget(value: Any) -> int | None:
+    where = f"{FIELD}.thinking_budget"
+    if value is not None and (type(value) is not int or not 0 <= value <= MAX_TOKEN_ID):
+        raise RequestError(f"`{where}` must be a non-negative integer, got {shown(value)}", field=where)
+    return value

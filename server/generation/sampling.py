@@ -1,0 +1,55 @@
+"""A request's fields → the names of `SamplingParams`: what the client set, and nothing else.
+
+Knows nothing of HTTP or of what the engine does with it.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from server.generation.requests import GenerationRequest
+
+LOWEST_TEMPERATURE = 0.01
+"""A temperature between 0 and this is raised to it, as in vLLM: below it logits overflow."""
+
+SAME = (
+    "min_tokens",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+    "allowed_token_ids",
+    "stop_token_ids",
+    "ignore_eos",
+    "logprob_token_ids",
+    "temp_scaled_logprobs",
+    "top_p_normalized_logprobs",
+    "beams",
+    "priority",
+)
+"""Fields whose name and meaning are the engine's."""
+
+
+def sampling(request: GenerationRequest) -> dict[str, Any]:
+    """A seed is drawn when the client names none."""
+    chosen = {name: getattr(request, name) for name in SAME}
+    chosen["max_tokens"] = request.num_tokens
+    chosen["top_k"] = None if request.top_k is None else max(request.top_k, 0)
+    chosen["temperature"] = temperature(request.temperature)
+    chosen["seed"] = secrets.randbits(63) if request.seed in (None, -1) else request.seed % 2**64
+    chosen["logit_bias"] = ((request.logit_bias or {}) | request.processors().logit_bias) or None
+    chosen["bad_words_ids"] = [[token_id] for token_id in request.bad_words_token_ids or ()] or None
+    chosen["logprobs"] = request.alternatives()
+    chosen["prompt_logprobs"] = request.scores_prompt()
+    if request.repetition_detection is not None:
+        chosen["repetition_detection"] = request.repetition_detection.detection()
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
+def temperature(asked: float | None) -> float | None:
+    if not asked:
+        return asked
+    return max(asked, LOWEST_TEMPERATURE)

@@ -1,0 +1,105 @@
+"""Tools that a model may call, and which of them it must.  Knows nothing of templates, models or HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, NamedTuple
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+
+from pipelines.errors import RequestError
+from server.generation.field_types import said
+from server.generation.fields import shown
+
+
+class Function(BaseModel):
+    """A function that the model may call; other keys, `strict` among them, go on as they are."""
+
+    model_config = ConfigDict(extra="allow")
+    name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
+    description: StrictStr | None = None
+    parameters: dict[str, Any] | None = None
+
+
+def _nested(value: Any) -> Any:
+    """OpenVINO Model Server also takes the function's keys beside `type`."""
+    if isinstance(value, dict) and "function" not in value and "name" in value:
+        return {"type": value.get("type"), "function": {k: v for k, v in value.items() if k != "type"}}
+    return value
+
+
+class Tool(BaseModel):
+    """One declared tool."""
+
+    model_config = ConfigDict(extra="allow")
+    type: Literal["function"]
+    function: Function
+
+
+def _some(tools: list[Any]) -> list[Any]:
+    if not tools:
+        raise said(
+            "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
+        )
+    return tools
+
+
+Tools = Annotated[list[Annotated[Tool, BeforeValidator(_nested)]], AfterValidator(_some)]
+
+USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'
+REQUIRED = "required"
+
+
+class Choice(NamedTuple):
+    """What a `tool_choice` asks: whether calls are looked for, and which must be made.
+
+    `forced` is None (as the model likes), "required" (any), or the name of a tool.
+    """
+
+    parses: bool
+    forced: str | None = None
+
+    @property
+    def named(self) -> bool:
+        return self.forced not in (None, REQUIRED)
+
+
+def read_choice(choice: Any, tools: list[Tool] | None) -> Choice:
+    """Raises RequestError for a choice that cannot be honoured."""
+    if choice is None:
+        return Choice(parses=bool(tools))
+    if not tools:
+        raise RequestError("When using `tool_choice`, `tools` must be set.", field="tool_choice")
+    if choice in ("none", "auto"):
+        return Choice(parses=choice == "auto")
+    if choice == REQUIRED:
+        return Choice(True, REQUIRED)
+    if isinstance(choice, dict):
+        return Choice(True, _named(choice, [tool.function.name for tool in tools]))
+    got = choice if isinstance(choice, str) and len(choice) <= 64 else shown(choice)
+    raise RequestError(
+        f"Invalid value for `tool_choice`: {got}! "
+        'Only named tools, "none", "auto" or "required" are supported.',
+        field="tool_choice",
+    )
+
+
+def _named(choice: dict[str, Any], names: list[str]) -> str:
+    function = choice if "name" in choice and "function" not in choice else choice.get("function")
+    if not isinstance(function, dict):
+        got = "None" if function is None else shown(function)
+        raise RequestError(
+            f"Invalid value for `function`: `{got}` in `tool_choice`! {USAGE}", field="tool_choice.function"
+        )
+    name = function.get("name")
+    if not isinstance(name, str):
+        raise RequestError(
+            f"Expected field `name` in `function` in `tool_choice`! {USAGE}",
+            field="tool_choice.function.name",
+        )
+    if name not in names:
+        raise RequestError(
+            "The tool specified in `tool_choice` does not match any of the specified `tools`: "
+            f"{shown(name)} is not among {shown(names)}",
+            field="tool_choice",
+        )
+    return name

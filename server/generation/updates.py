@@ -1,0 +1,62 @@
+"""What happens to the pieces of a reply before they are written: hiding reasoning, and joining small pieces.
+
+Knows nothing of JSON, events or HTTP.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from pipelines.values import ReplyUpdate, TextUpdate
+
+Update = ReplyUpdate | TextUpdate
+Batch = list[tuple[int, Any]]
+
+
+def hide_reasoning(batch: Batch) -> None:
+    """Take the reasoning's tokens out of what each piece tells about tokens; its text is hidden later."""
+    for _, update in batch:
+        count = getattr(update, "num_reasoning", None) or 0
+        if count:
+            update.logprobs = update.logprobs[count:]
+            update.token_ids = update.token_ids[count:]
+
+
+ADDED = ("text", "content", "reasoning", "tool_calls", "num_tokens", "logprobs", "token_ids")
+FIRST = ("num_cached", "prompt_logprobs")
+"""What of two pieces is added up, and what the first of them tells."""
+
+
+class Joiner:
+    """Joins the pieces of each choice until they hold `num_tokens` tokens.
+
+    A choice's first piece goes at once, and what is held back leaves with the piece that ends the choice.
+    """
+
+    def __init__(self, num_tokens: int) -> None:
+        self.num_tokens = num_tokens
+        self._held: dict[int, Update | None] = {}
+
+    def push(self, batch: Batch) -> Batch:
+        """The pieces that are due."""
+        if self.num_tokens == 1:
+            return batch
+        return [(choice, due) for choice, update in batch if (due := self._one(choice, update)) is not None]
+
+    def _one(self, choice: int, update: Update) -> Update | None:
+        held = self._held.get(choice)
+        joined = update if held is None else join(held, update)
+        due = update.finish is not None or joined.num_tokens >= self.num_tokens or choice not in self._held
+        self._held[choice] = None if due else joined
+        return joined if due else None
+
+
+def join(first: Update, second: Update) -> Update:
+    """Two pieces of one choice as one."""
+    added = {name: getattr(first, name) + getattr(second, name) for name in ADDED if hasattr(first, name)}
+    told = {name: getattr(first, name) for name in FIRST if getattr(first, name) is not None}
+    counts = [getattr(update, "num_reasoning", None) for update in (first, second)]
+    if counts != [None, None]:
+        added["num_reasoning"] = sum(count or 0 for count in counts)
+    return replace(second, **told, **added)

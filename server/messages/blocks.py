@@ -1,0 +1,174 @@
+"""Messages and their content blocks: what a client may send, and the chat messages that they are.
+
+Knows nothing of tools' declarations, templates or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictStr
+
+from pipelines.errors import RequestError
+from server.generation.field_types import fault
+from server.generation.fields import shown, unknown_field
+from server.messages.fields import IGNORED_IN_BLOCKS
+
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "thinking": ("thinking",),
+    "redacted_thinking": (),
+    "tool_use": ("id", "name", "input"),
+    "tool_result": ("tool_use_id",),
+}
+"""Kind of block → the fields it must have."""
+OPTIONAL: dict[str, tuple[str, ...]] = {
+    "tool_result": ("content", "is_error"),
+    "redacted_thinking": ("data",),
+}
+BY_ROLE: dict[str, tuple[str, ...]] = {
+    "user": ("text", "tool_result"),
+    "assistant": ("text", "thinking", "redacted_thinking", "tool_use"),
+    "system": ("text",),
+}
+"""Role → the kinds of blocks that its messages may hold."""
+NOT_SAID = "x-anthropic-billing-header:"
+"""A block of the system prompt that begins so is a client's accounting, new in every request: the model is
+not told, and equal prompt beginnings stay equal."""
+MEDIA = ("image", "document", "search_result", "container_upload", "browser_state")
+
+
+def _content(value: Any) -> Any:
+    if value is not None and not isinstance(value, str | list):
+        raise fault(f"must be a string or a list of content blocks, got {shown(value)}")
+    return [{"type": "text", "text": value}] if isinstance(value, str) else value
+
+
+class Block(BaseModel):
+    """One content block: `type` says which of the other fields belong to it."""
+
+    model_config = ConfigDict(extra="allow")
+    type: StrictStr
+    text: StrictStr | None = None
+    thinking: StrictStr | None = None
+    data: StrictStr | None = None
+    id: StrictStr | None = None
+    name: StrictStr | None = None
+    input: dict[str, Any] | None = None
+    tool_use_id: StrictStr | None = None
+    content: Content | None = None
+    is_error: StrictBool | None = None
+
+    def check(self, allowed: tuple[str, ...], where: str) -> None:
+        """Raise RequestError naming the place when this block may not stand there or is not whole."""
+        if self.type in MEDIA:
+            raise RequestError(
+                f"`{where}`: this model takes text only, so `{self.type}` blocks are refused", field=where
+            )
+        if self.type not in allowed:
+            raise RequestError(
+                f"`{where}.type`: {shown(self.type)} cannot stand here; allowed: {', '.join(allowed)}",
+                field=f"{where}.type",
+            )
+        for name in REQUIRED[self.type]:
+            if getattr(self, name) is None:
+                raise RequestError(
+                    f"`{where}.{name}` is required in a block of type `{self.type}`", field=f"{where}.{name}"
+                )
+        self._check_fields(where)
+        for i, block in enumerate(self.content or []):
+            block.check(("text",), f"{where}.content.{i}")
+
+    def _check_fields(self, where: str) -> None:
+        """Refuse fields of other kinds of blocks, and unknown ones, unless they are null."""
+        known = ("type", *REQUIRED[self.type], *OPTIONAL.get(self.type, ()))
+        for name in self.model_fields_set:
+            if getattr(self, name) is not None and name not in known and name not in IGNORED_IN_BLOCKS:
+                raise unknown_field(name, known, f"{where}.")
+
+
+Content = Annotated[list[Block], BeforeValidator(_content)]
+Block.model_rebuild()
+
+
+class InputMessage(BaseModel):
+    """One message of a conversation."""
+
+    model_config = ConfigDict(extra="allow")
+    role: Literal["user", "assistant", "system"]
+    content: Content
+
+    def check(self, where: str) -> None:
+        """Raise RequestError naming the place of what cannot be taken."""
+        for name in self.model_extra or {}:
+            raise unknown_field(name, type(self).model_fields, f"{where}.")
+        for i, block in enumerate(self.content):
+            block.check(BY_ROLE[self.role], f"{where}.content.{i}")
+
+
+def chat_messages(messages: list[InputMessage]) -> list[dict[str, Any]]:
+    """Checked messages as chat messages; neighbours of one role are one turn, as Anthropic reads them."""
+    turns: list[tuple[str, list[Block]]] = []
+    for message in messages:
+        if turns and turns[-1][0] == message.role:
+            turns[-1][1].extend(message.content)
+        else:
+            turns.append((message.role, list(message.content)))
+    names = {block.id: block.name for _, blocks in turns for block in blocks if block.type == "tool_use"}
+    found = []
+    for role, blocks in turns:
+        found += [_assistant(blocks)] if role == "assistant" else _spoken(role, blocks, names)
+    return found
+
+
+def _assistant(blocks: list[Block]) -> dict[str, Any]:
+    """One message; what was thought, said and called, each in the order of its blocks."""
+    message: dict[str, Any] = {"role": "assistant", "content": text_parts(blocks)}
+    thoughts = [block.thinking or "" for block in blocks if block.type == "thinking"]
+    if thoughts:
+        message["reasoning"] = "\n".join(thoughts)
+    calls = [
+        {"id": block.id, "type": "function", "function": {"name": block.name, "arguments": block.input}}
+        for block in blocks
+        if block.type == "tool_use"
+    ]
+    return message | ({"tool_calls": calls} if calls else {})
+
+
+def _spoken(role: str, blocks: list[Block], names: dict[str | None, str | None]) -> list[dict[str, Any]]:
+    """The messages of one turn: each result of a tool is one, neighbouring texts are one."""
+    found: list[dict[str, Any]] = []
+    texts: list[Block] = []
+    for block in [*blocks, None]:
+        if block is not None and block.type == "text":
+            texts.append(block)
+            continue
+        if texts:
+            found.append({"role": role, "content": text_parts(texts)})
+            texts = []
+        if block is not None:
+            found.append(_result(block, names.get(block.tool_use_id)))
+    return found
+
+
+def _result(block: Block, name: str | None) -> dict[str, Any]:
+    message = {
+        "role": "tool",
+        "tool_call_id": block.tool_use_id,
+        "content": text_parts(block.content or []),
+    }
+    return message | ({"name": name} if name else {})
+
+
+def system_messages(blocks: list[Block]) -> list[dict[str, Any]]:
+    """The system prompt as at most one chat message."""
+    content = text_parts([block for block in blocks if not (block.text or "").startswith(NOT_SAID)])
+    return [{"role": "system", "content": content}] if content else []
+
+
+def text_parts(blocks: list[Block]) -> str | list[dict[str, str]]:
+    """The texts among blocks, as the content of a chat message; empty ones say nothing."""
+    texts = [block.text for block in blocks if block.type == "text" and block.text]
+    if len(texts) <= 1:
+        return "".join(texts)
+    return [{"type": "text", "text": text} for text in texts]

@@ -1,0 +1,41 @@
+"""Errors in Anthropic's shape: {"type": "error", "error": {type, message}}.
+
+Knows nothing of HTTP libraries.
+"""
+
+from __future__ import annotations
+
+from pipelines.errors import BraidError
+from server.messages.reply import Fault, FaultReply
+
+PATHS = ("/messages", "/messages/count_tokens")
+"""Requests whose path ends so are answered in this shape."""
+
+TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    405: "invalid_request_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    431: "invalid_request_error",
+    503: "overloaded_error",
+}
+"""HTTP status → Anthropic's type; any other is an api_error."""
+
+NAMES = {
+    "response_format": "output_config.format",
+    "thinking_token_budget": "thinking.budget_tokens",
+}
+"""Field of a chat request → what it was made of."""
+
+
+def fault(error: BraidError) -> FaultReply:
+    message = error.message
+    for ours, theirs in NAMES.items():
+        message = message.replace(ours, theirs)
+    if error.field and NAMES.get(error.field, error.field) not in message:
+        message = f"{NAMES.get(error.field, error.field)}: {message}"
+    return FaultReply(error=Fault(type=TYPES.get(error.status, "api_error"), message=message))

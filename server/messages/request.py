@@ -1,0 +1,160 @@
+"""The bodies of messages and messages/count_tokens → a chat request.
+
+Every declared field is honoured; the others are looked up in `fields.py`.  Knows nothing of HTTP or of how
+a reply looks.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictBool, StrictStr, ValidationError
+
+from pipelines.errors import RequestError
+from server.errors import from_validation
+from server.generation.chat_request import ChatRequest
+from server.generation.field_types import NumTokens, Stops, Temperature, TopK, TopP
+from server.messages.blocks import BY_ROLE, Content, InputMessage, chat_messages, system_messages
+from server.messages.fields import IGNORED, REFUSED, check_extra
+from server.messages.gathering import MessageHead
+from server.messages.options import OutputConfig, OutputFormat, Thinking, chat_format, template_kwargs
+from server.messages.tools import ToolChoice, ToolDeclaration, chat_tools
+
+Chat = TypeVar("Chat", bound=ChatRequest)
+
+
+class Conversation(BaseModel):
+    """What messages and count_tokens ask alike: all that becomes the prompt."""
+
+    model_config = ConfigDict(extra="allow")
+    model: StrictStr
+    messages: list[InputMessage]
+    system: Content | None = None
+    tools: list[ToolDeclaration] | None = None
+    tool_choice: ToolChoice | None = None
+    thinking: Thinking | None = None
+    output_config: OutputConfig | None = None
+    output_format: OutputFormat | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+    def translated(self, kind: type[Chat]) -> Chat:
+        self.check()
+        try:
+            return kind.model_validate(self.chat_body())
+        except ValidationError as error:
+            raise from_validation(error) from None
+
+    def check(self) -> None:
+        """Raise RequestError for what single fields cannot tell."""
+        check_extra(self, IGNORED, REFUSED)
+        if not self.messages:
+            raise RequestError("`messages`: at least one message is required", field="messages")
+        for i, message in enumerate(self.messages):
+            message.check(f"messages.{i}")
+        for i, block in enumerate(self.system or []):
+            block.check(BY_ROLE["system"], f"system.{i}")
+        if self._continues:
+            self._check_final(f"messages.{len(self.messages) - 1}")
+
+    @property
+    def _continues(self) -> bool:
+        """Whether the reply goes on with the last message, which is the assistant's."""
+        return self.messages[-1].role == "assistant"
+
+    def _check_final(self, where: str) -> None:
+        blocks = self.messages[-1].content
+        if any(block.type == "tool_use" for block in blocks):
+            raise RequestError(f"`{where}`: a tool_use block waits for its tool_result", field=where)
+        texts = [block.text for block in blocks if block.type == "text" and block.text]
+        if not texts or not texts[-1].strip():
+            raise RequestError(
+                f"`{where}`: the last message is the assistant's, so it needs text to go on with", field=where
+            )
+
+    def chat_body(self) -> dict[str, Any]:
+        kwargs = template_kwargs(self.thinking, self.output_config)
+        return {
+            "model": self.model,
+            "messages": system_messages(self.system or []) + chat_messages(self.messages),
+            "add_generation_prompt": not self._continues,
+            "continue_final_message": self._continues,
+            "chat_template_kwargs": kwargs | (self.chat_template_kwargs or {}),
+            **chat_tools(self.tools or [], self.tool_choice),
+            **chat_format(self.output_config, self.output_format),
+        }
+
+
+class CountRequest(Conversation):
+    """The body of messages/count_tokens."""
+
+    def chat(self) -> ChatRequest:
+        """The same as a chat request.  Raises RequestError for what cannot be said in one."""
+        return self.translated(ChatRequest)
+
+
+class MessagesRequest(Conversation):
+    """The body of messages."""
+
+    max_tokens: NumTokens
+    stop_sequences: Stops | None = None
+    stream: StrictBool | None = None
+    temperature: Temperature | None = None
+    top_k: TopK | None = None
+    top_p: TopP | None = None
+
+    def chat(self) -> MessageChat:
+        """The same as a chat request.  Raises RequestError for what cannot be said in one."""
+        chat = self.translated(MessageChat)
+        chat._asked = self
+        return chat
+
+    @property
+    def budget(self) -> int | None:
+        return self.thinking.budget_tokens if self.thinking is not None else None
+
+    def check(self) -> None:
+        super().check()
+        if self.thinking is not None and self.thinking.type == "enabled" and self.budget is None:
+            raise RequestError(
+                "`thinking.budget_tokens` is required when thinking is enabled; "
+                'or send {"type": "adaptive"}, which has no budget',
+                field="thinking.budget_tokens",
+            )
+        if self.budget is not None and self.budget >= self.max_tokens:
+            raise RequestError(
+                f"`max_tokens` must be greater than `thinking.budget_tokens`, got {self.max_tokens}",
+                field="max_tokens",
+            )
+
+    def chat_body(self) -> dict[str, Any]:
+        same = {name: getattr(self, name) for name in ("temperature", "top_k", "top_p", "stream")}
+        budget = {"thinking_token_budget": self.budget} if self.budget else {}
+        return super().chat_body() | same | budget | {"stop": self.stop_sequences}
+
+    def head(self, reply_id: str, model: str) -> MessageHead:
+        thinking = self.thinking
+        return MessageHead(
+            id=reply_id,
+            model=model,
+            max_tokens=self.max_tokens,
+            parallel_calls=not (self.tool_choice and self.tool_choice.disable_parallel_tool_use),
+            reasoning=thinking is None or thinking.type != "disabled",
+            names_thinking_only=thinking is not None and thinking.display == "omitted",
+        )
+
+
+class MessageChat(ChatRequest):
+    """A messages request as a chat request.
+
+    Its `max_tokens` is a bound, not a wish: what the context cannot hold is cut off, not refused.
+    """
+
+    _asked: MessagesRequest = PrivateAttr()
+
+    @property
+    def asked(self) -> MessagesRequest:
+        return self._asked
+
+    @property
+    def default_max_tokens(self) -> int:  # type: ignore[override]
+        return self._asked.max_tokens

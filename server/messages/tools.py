@@ -1,0 +1,76 @@
+"""Tools and the choice among them: as Anthropic's clients declare them, and as a chat request does.
+
+Knows nothing of messages, templates or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+
+from pipelines.errors import RequestError
+from server.generation.fields import shown
+from server.messages.fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS, check_extra
+
+
+class ToolDeclaration(BaseModel):
+    """A tool that the client runs itself."""
+
+    model_config = ConfigDict(extra="allow")
+    type: StrictStr | None = None
+    name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
+    description: StrictStr | None = None
+    input_schema: dict[str, Any] | None = None
+    input_examples: list[dict[str, Any]] | None = None
+    strict: StrictBool | None = None
+
+    def chat_tool(self, where: str) -> dict[str, Any]:
+        """Raises RequestError naming the place for a tool that this server would have to run."""
+        if self.type not in (None, "custom"):
+            raise RequestError(
+                f"`{where}.type`: tools of type {shown(self.type)} run on Anthropic's servers, this server "
+                "runs none; allowed: custom",
+                field=f"{where}.type",
+            )
+        if self.input_schema is None:
+            raise RequestError(f"`{where}.input_schema` is required", field=f"{where}.input_schema")
+        check_extra(self, IGNORED_IN_TOOLS, REFUSED_IN_TOOLS, f"{where}.")
+        function: dict[str, Any] = {"name": self.name}
+        for name in ("description", "strict", "input_examples"):
+            if getattr(self, name) is not None:
+                function[name] = getattr(self, name)
+        return {"type": "function", "function": function | {"parameters": self.input_schema}}
+
+
+class ToolChoice(BaseModel):
+    """Whether, and which, tools are called."""
+
+    model_config = ConfigDict(extra="forbid")
+    type: Literal["auto", "any", "tool", "none"]
+    name: StrictStr | None = None
+    disable_parallel_tool_use: StrictBool | None = None
+
+    def chat_choice(self, names: list[str]) -> Any:
+        """`tool_choice` of a chat request.  Raises RequestError for a tool that is not declared."""
+        if self.type != "tool":
+            return {"auto": "auto", "any": "required", "none": "none"}[self.type]
+        if self.name not in names:
+            raise RequestError(
+                f"`tool_choice.name`: {shown(self.name)} is not among `tools`: {shown(names)}",
+                field="tool_choice.name",
+            )
+        return {"type": "function", "function": {"name": self.name}}
+
+
+def chat_tools(tools: list[ToolDeclaration], choice: ToolChoice | None) -> dict[str, Any]:
+    """The fields of a chat request that say which tools there are and how they are called."""
+    if not tools:
+        if choice is not None and choice.type in ("any", "tool"):
+            raise RequestError("`tool_choice`: there are no `tools` to choose from", field="tool_choice")
+        return {}
+    fields: dict[str, Any] = {"tools": [tool.chat_tool(f"tools.{i}") for i, tool in enumerate(tools)]}
+    if choice is not None:
+        fields["tool_choice"] = choice.chat_choice([tool.name for tool in tools])
+        fields["parallel_tool_calls"] = not choice.disable_parallel_tool_use
+    return fields

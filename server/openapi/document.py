@@ -1,0 +1,148 @@
+"""The OpenAPI 3.1 document of every route.
+
+Puts together what `operations.py` says of paths and `schemas.py` of models.  Knows nothing of falcon.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from http import HTTPStatus
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel
+
+from server.auth import OPEN_PATHS
+from server.dialects import ANTHROPIC, OPENAI, OVMS, Dialect, dialect_of
+from server.openapi.operations import ERRORS, OPERATIONS, ROOT_OPERATIONS, Operation
+from server.openapi.schemas import Schema, Schemas
+from server.version import VERSION
+
+DIALECTS = (OPENAI, OVMS, ANTHROPIC)
+RESPONSES = "#/components/responses/"
+EVENTS = "text/event-stream"
+JSON = "application/json"
+DESCRIPTION = """\
+OpenAI's API with vLLM's fields under /v1, OpenVINO Model Server's paths under /v3 and /v3/v1.
+
+A field of a request is honoured, refused with a 400 that names it, or marked `Ignored` with the reason.
+"""
+
+
+def document(prefixes: Iterable[str]) -> dict[str, Any]:
+    """The document, its prefixed paths once under each of `prefixes`."""
+    operations = [*OPERATIONS.values(), *ROOT_OPERATIONS.values()]
+    every = [operation for methods in operations for operation in methods.values()]
+    bodies = {body.model: body for operation in every for body in operation.bodies}
+    schemas = Schemas(bodies.values(), _replies(every))
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Braid", "version": VERSION, "description": DESCRIPTION},
+        "paths": dict(_paths(prefixes, schemas)),
+        "components": {
+            "schemas": schemas.components,
+            "responses": {
+                _error_name(dialect, status): _error(dialect, status, schemas)
+                for dialect in DIALECTS
+                for status in ERRORS
+            },
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "header": {"type": "apiKey", "in": "header", "name": "x-api-key"},
+            },
+        },
+        "security": [{"bearer": []}, {"header": []}],
+    }
+
+
+def _replies(operations: Iterable[Operation]) -> set[type[BaseModel]]:
+    models = {_error_model(dialect) for dialect in DIALECTS}
+    for operation in operations:
+        models |= {*operation.reply} if isinstance(operation.reply, tuple) else set()
+        models |= {operation.event} if operation.event else set()
+    return models
+
+
+def _paths(prefixes: Iterable[str], schemas: Schemas) -> Iterator[tuple[str, Schema]]:
+    for path, methods in ROOT_OPERATIONS.items():
+        yield _template(path), _path_item(path, methods, schemas)
+    for prefix in prefixes:
+        for path, methods in OPERATIONS.items():
+            yield _template(prefix + path), _path_item(prefix + path, methods, schemas)
+
+
+def _template(path: str) -> str:
+    """The path without falcon's converters."""
+    return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
+
+
+def _path_item(path: str, methods: dict[str, Operation], schemas: Schemas) -> Schema:
+    names = re.findall(r"\{(\w+)\}", _template(path))
+    item: Schema = {
+        method.lower(): _operation(path, method, each, schemas) for method, each in methods.items()
+    }
+    if names:
+        item["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+        ]
+    return item
+
+
+def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -> Schema:
+    is_open, dialect = path in OPEN_PATHS, dialect_of(path)
+    errors = [*operation.errors, *([412] if operation.bodies and dialect is OVMS else [])]
+    told: Schema = {
+        "summary": operation.summary,
+        "operationId": re.sub(r"\W+", "_", f"{method.lower()}{_template(path)}").strip("_"),
+        "tags": [operation.tag],
+        "responses": {
+            "200": _success(operation, schemas),
+            **{str(status): {"$ref": RESPONSES + _error_name(dialect, status)} for status in errors},
+        },
+    }
+    if operation.query:
+        told["parameters"] = [
+            {"name": name, "in": "query", "schema": schema} for name, schema in operation.query.items()
+        ]
+    if operation.bodies:
+        content = {JSON: {"schema": schemas.body(operation.bodies)}}
+        told["requestBody"] = {"required": True, "content": content}
+    return told | ({"security": []} if is_open else {})
+
+
+def _success(operation: Operation, schemas: Schemas) -> Schema:
+    content: Schema = {}
+    if isinstance(operation.reply, tuple):
+        content[JSON] = {"schema": schemas.reply(operation.reply)}
+    elif operation.reply:
+        content[operation.reply] = {"schema": {} if operation.reply == JSON else {"type": "string"}}
+    if operation.event or operation.streams:
+        content[EVENTS] = _events(operation.event, schemas)
+    return {"description": "OK", **({"content": content} if content else {})}
+
+
+def _events(event: type[BaseModel] | None, schemas: Schemas) -> Schema:
+    """A stream of server-sent events; `x-event` is the schema of one event's data."""
+    schema = {"type": "string", "description": "Server-sent events, with `stream: true`."}
+    return {"schema": schema, **({"x-event": schemas.reply([event])} if event else {})}
+
+
+def _error_name(dialect: Dialect, status: int) -> str:
+    return f"{dialect.name}_{status}"
+
+
+def _error_model(dialect: Dialect) -> type[BaseModel]:
+    """What the dialect writes errors as."""
+    model: type[BaseModel] = get_type_hints(dialect.error)["return"]
+    return model
+
+
+def _error(dialect: Dialect, status: int, schemas: Schemas) -> Schema:
+    told: Schema = {
+        "description": HTTPStatus(status).phrase,
+        "content": {JSON: {"schema": schemas.reply([_error_model(dialect)])}},
+    }
+    if status in (429, 503):
+        seconds = {"schema": {"type": "integer"}, "description": "Seconds until another try is worthwhile."}
+        told["headers"] = {"Retry-After": seconds}
+    return told

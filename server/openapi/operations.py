@@ -1,0 +1,183 @@
+"""What every path takes and gives: the table behind the OpenAPI document.
+
+One entry for each method of each route in `server/endpoints`; a test compares the two.  Data only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pydantic import BaseModel
+
+from server.generation import fields as generation
+from server.generation.batch_request import BatchRequest
+from server.generation.chat_request import ChatRequest
+from server.generation.completion_request import CompletionRequest
+from server.generation.schema import ChatChunk, ChatCompletion, Completion, Model, ModelList
+from server.messages import fields as messages
+from server.messages.reply import MessageReply, TokenCount
+from server.messages.request import CountRequest, MessagesRequest
+from server.openapi.replies import Liveness, Load, Readiness, Version
+from server.openapi.schemas import Body, Schema
+from server.responses import fields as responses
+from server.responses.request import CountInputRequest, ResponseRequest
+from server.responses.schema import Deleted, InputTokens, ItemList, Response
+from server.tokenizing import fields as tokenizing
+from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
+from server.tokenizing.request import Detokenize, TokenizeChat, TokenizePrompt, TokenizeTexts
+
+TEXT, HTML = "text/plain", "text/html"
+JSON = "application/json"
+
+GUARDED = (401, 500)
+GETS = (*GUARDED, 404, 503)
+POSTS = (*GUARDED, 400, 404, 408, 413, 429, 503)
+ERRORS = (400, 401, 404, 408, 412, 413, 429, 500, 503)
+"""Every status of an error."""
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One method of one path.
+
+    `reply` is a model, several of which one comes, or a media type; `event` is the data of a stream's events.
+    """
+
+    summary: str
+    tag: str
+    bodies: tuple[Body, ...] = ()
+    reply: tuple[type[BaseModel], ...] | str = ""
+    event: type[BaseModel] | None = None
+    streams: bool = False
+    query: Mapping[str, Schema] = field(default_factory=dict)
+    errors: tuple[int, ...] = POSTS
+
+
+CHAT = Body(ChatRequest, generation.IGNORED, ChatRequest.refused)
+BATCH = Body(BatchRequest, generation.IGNORED, BatchRequest.refused)
+COMPLETION = Body(CompletionRequest, generation.IGNORED, CompletionRequest.refused)
+RESPONSE = Body(ResponseRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
+INPUT = Body(CountInputRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
+MESSAGES = Body(MessagesRequest, messages.IGNORED, messages.REFUSED)
+COUNT = Body(CountRequest, messages.IGNORED, messages.REFUSED)
+TOKENIZE = (
+    Body(TokenizePrompt),
+    Body(TokenizeChat, refused=tokenizing.REFUSED_CHAT),
+    Body(TokenizeTexts),
+)
+MODEL: dict[str, Schema] = {"model": {"type": "string"}}
+EVENTS: dict[str, Schema] = {
+    "stream": {"type": "boolean"},
+    "starting_after": {"type": "integer", "minimum": 0},
+}
+PAGE: dict[str, Schema] = {
+    "limit": {"type": "integer", "minimum": 1, "maximum": 100},
+    "order": {"enum": ["asc", "desc"]},
+    "after": {"type": "string"},
+}
+
+TOKENIZE_POST = Operation(
+    "Text or a conversation as token ids", "tokenizer", TOKENIZE, (Tokenized, TokenizedTexts)
+)
+DETOKENIZE_POST = Operation("Token ids as text", "tokenizer", (Body(Detokenize),), (Detokenized,))
+TOKENIZER_GET = Operation(
+    "The tokenizer's settings", "tokenizer", reply=(TokenizerDescription,), query=MODEL, errors=(*GETS, 400)
+)
+PING = Operation("Whether a request could be served now", "server", errors=(503,))
+
+OPERATIONS: dict[str, dict[str, Operation]] = {
+    "/chat/completions": {
+        "POST": Operation("The next message of a conversation", "text", (CHAT,), (ChatCompletion,), ChatChunk)
+    },
+    "/chat/completions/batch": {
+        "POST": Operation("The next message of several conversations", "text", (BATCH,), (ChatCompletion,))
+    },
+    "/completions": {
+        "POST": Operation("How a text goes on", "text", (COMPLETION,), (Completion,), Completion)
+    },
+    "/responses": {
+        "POST": Operation("A response to an input", "responses", (RESPONSE,), (Response,), streams=True)
+    },
+    "/responses/input_tokens": {
+        "POST": Operation("How long an input would be", "responses", (INPUT,), (InputTokens,))
+    },
+    "/responses/{response_id}": {
+        "GET": Operation(
+            "A stored response, or its events",
+            "responses",
+            reply=(Response,),
+            streams=True,
+            query=EVENTS,
+            errors=(*GETS, 400),
+        ),
+        "DELETE": Operation("Forget a response", "responses", reply=(Deleted,), errors=(*GETS, 400)),
+    },
+    "/responses/{response_id}/cancel": {
+        "POST": Operation(
+            "Stop a response in the background", "responses", reply=(Response,), errors=(*GETS, 400)
+        )
+    },
+    "/responses/{response_id}/input_items": {
+        "GET": Operation(
+            "The items that a response was asked with",
+            "responses",
+            reply=(ItemList,),
+            query=PAGE,
+            errors=(*GETS, 400),
+        )
+    },
+    "/messages": {
+        "POST": Operation(
+            "The next message of a conversation, in Anthropic's form",
+            "text",
+            (MESSAGES,),
+            (MessageReply,),
+            streams=True,
+        )
+    },
+    "/messages/count_tokens": {
+        "POST": Operation("How long the prompt of a message would be", "text", (COUNT,), (TokenCount,))
+    },
+    "/tokenize": {"POST": TOKENIZE_POST},
+    "/detokenize": {"POST": DETOKENIZE_POST},
+    "/tokenizer_info": {"GET": TOKENIZER_GET},
+    "/models": {"GET": Operation("The models that are ready", "models", reply=(ModelList,), errors=GUARDED)},
+    "/models/{name:path}": {
+        "GET": Operation("One model, or why it is not there", "models", reply=(Model,), errors=GETS)
+    },
+}
+"""Path under every prefix → method → what it does."""
+
+ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
+    "/tokenize": {"POST": TOKENIZE_POST},
+    "/detokenize": {"POST": DETOKENIZE_POST},
+    "/tokenizer_info": {"GET": TOKENIZER_GET},
+    "/invocations": {
+        "POST": Operation(
+            "A chat when there are messages, else a completion",
+            "text",
+            (CHAT, COMPLETION),
+            (ChatCompletion, Completion),
+            streams=True,
+        )
+    },
+    "/health": {"GET": PING, "HEAD": PING},
+    "/ping": {"GET": PING, "HEAD": PING, "POST": PING},
+    "/load": {"GET": Operation("Requests in flight in this worker", "server", reply=(Load,), errors=())},
+    "/v2/health/live": {
+        method: Operation("Whether the worker answers", "server", reply=(Liveness,), errors=())
+        for method in ("GET", "HEAD")
+    },
+    "/v2/health/ready": {
+        method: Operation(
+            "Whether every model that can be loaded is", "server", reply=(Readiness,), errors=(503,)
+        )
+        for method in ("GET", "HEAD")
+    },
+    "/version": {"GET": Operation("The server's version", "server", reply=(Version,), errors=())},
+    "/metrics": {"GET": Operation("Prometheus' text exposition", "server", reply=TEXT, errors=())},
+    "/openapi.json": {"GET": Operation("This document", "server", reply=JSON, errors=())},
+    "/docs": {"GET": Operation("This document for people", "server", reply=HTML, errors=())},
+}
+"""Path without a prefix → method → what it does."""

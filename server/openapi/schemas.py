@@ -1,0 +1,81 @@
+"""pydantic models → the schemas of an OpenAPI document, the fields that are ignored or refused among them.
+
+Knows models and tables of fields; knows nothing of paths.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
+
+from server.generation.fields import Refused
+
+REF = "#/components/schemas/{model}"
+
+Schema = dict[str, Any]
+Mode = Literal["validation", "serialization"]
+
+
+@dataclass(frozen=True, eq=False)
+class Body:
+    """A request's model, and the tables of the fields that a request may carry beside those it declares.
+
+    `passed` are fields that mean what they mean in the model `like`.  A `closed` body takes no other field.
+    """
+
+    model: type[BaseModel]
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, Refused] = field(default_factory=dict)
+    passed: tuple[str, ...] = ()
+    like: type[BaseModel] | None = None
+    closed: bool = True
+
+
+class Schemas:
+    """The components of a document; `body` and `reply` are how a path names one."""
+
+    def __init__(self, bodies: Iterable[Body], replies: Iterable[type[BaseModel]]) -> None:
+        bodies = list(bodies)
+        modes: list[tuple[type[BaseModel], Mode]] = [(body.model, "validation") for body in bodies]
+        modes += [(reply, "serialization") for reply in replies]
+        self._refs, definitions = models_json_schema(modes, ref_template=REF)
+        self.components: dict[str, Schema] = definitions.get("$defs", {})
+        for body in bodies:
+            self._complete(body)
+
+    def body(self, bodies: Iterable[Body]) -> Schema:
+        return _one_of([self._refs[body.model, "validation"] for body in bodies])
+
+    def reply(self, models: Iterable[type[BaseModel]]) -> Schema:
+        return _one_of([self._refs[model, "serialization"] for model in models])
+
+    def _complete(self, body: Body) -> None:
+        """Add what the tables say of fields that the model does not declare; any other is refused."""
+        schema = self._component(body.model)
+        fields: dict[str, Schema] = schema.setdefault("properties", {})
+        if body.like is not None:
+            known = self._component(body.like)["properties"]
+            fields |= {name: known[name] for name in body.passed if name in known}
+        for name, reason in body.ignored.items():
+            fields[name] = {**fields.get(name, {}), "description": f"Ignored: {reason}."}
+        for name, refused in body.refused.items():
+            fields.setdefault(name, _refused(refused))
+        schema["additionalProperties"] = not body.closed
+
+    def _component(self, model: type[BaseModel]) -> Schema:
+        name = self._refs[model, "validation"]["$ref"].rpartition("/")[2]
+        return self.components[name]
+
+
+def _refused(refused: Refused) -> Schema:
+    """A field of which only the neutral values pass."""
+    passing = [value for value in refused.neutral if value is not None]
+    return {"description": f"Refused: {refused.reason}.", "enum": [*passing, None]}
+
+
+def _one_of(schemas: list[Schema]) -> Schema:
+    return schemas[0] if len(schemas) == 1 else {"anyOf": schemas}

@@ -1,0 +1,70 @@
+"""A response at its beginning, and the errors that it may end with.  Knows nothing of events or of HTTP."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+from uuid import uuid4
+
+from pipelines.errors import BraidError
+from pipelines.sampling.params import SamplingParams
+from server.responses.request import ResponseRequest
+from server.responses.schema import Response, ResponseError
+from server.responses.tools import echoed_tool
+from server.responses.translate import Translated
+
+CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
+"""Status of an error → its code inside a response; any other is a server_error."""
+
+
+def first_response(
+    request: ResponseRequest, translated: Translated, model: str, params: SamplingParams, stores: bool
+) -> Response:
+    """The response before anything was said; `params` is what sampling really does."""
+    return Response(
+        id=request.request_id or f"resp_{uuid4().hex}",
+        created_at=int(time.time()),
+        status="queued" if request.background else "in_progress",
+        background=bool(request.background),
+        instructions=request.instructions,
+        max_output_tokens=request.max_output_tokens,
+        max_tool_calls=request.max_tool_calls,
+        metadata=request.metadata or {},
+        model=model,
+        parallel_tool_calls=translated.chat.parallel_tool_calls is not False,
+        previous_response_id=request.previous_response_id,
+        prompt_cache_key=request.prompt_cache_key,
+        prompt_cache_retention=request.prompt_cache_retention,
+        reasoning=_reasoning(request),
+        safety_identifier=request.safety_identifier,
+        store=stores,
+        temperature=params.temperature,
+        text={"format": request.format.echoed(), "verbosity": "medium"},
+        tool_choice=_tool_choice(request, translated),
+        tools=[echoed_tool(function) for function in translated.functions],
+        top_logprobs=request.top_logprobs or 0,
+        top_p=params.top_p,
+        truncation=request.truncation or "disabled",
+        user=request.user,
+        presence_penalty=params.presence_penalty,
+        frequency_penalty=params.frequency_penalty,
+    )
+
+
+def _reasoning(request: ResponseRequest) -> dict[str, Any] | None:
+    if request.reasoning is None:
+        return None
+    return {"effort": request.reasoning.effort, "summary": None}
+
+
+def _tool_choice(request: ResponseRequest, translated: Translated) -> str | dict[str, Any]:
+    if not translated.functions:
+        return "none"
+    if isinstance(request.tool_choice, dict) and request.tool_choice.get("type") == "function":
+        named: Any = translated.tool_choice
+        return {"type": "function", "name": named["function"]["name"]}
+    return request.tool_choice or "auto"
+
+
+def error_of(error: BraidError) -> ResponseError:
+    return ResponseError(code=CODES.get(error.status, "server_error"), message=error.message)

@@ -1,0 +1,193 @@
+"""The body of POST responses.  Knows nothing of HTTP, of chat templates or of how a reply looks."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
+
+from pipelines.errors import RequestError
+from server.generation.field_types import NumLogprobs, NumTokens, RequestId, check, fault
+from server.generation.fields import shown
+from server.responses.fields import (
+    IGNORED,
+    IGNORED_INCLUDES,
+    IGNORED_REASONING,
+    PASSED,
+    REFUSED,
+    REFUSED_REASONING,
+    REFUSED_STREAM_OPTIONS,
+    REFUSED_TEXT,
+    check_fields,
+)
+
+MAX_METADATA = 16
+MAX_KEY_CHARS = 64
+MAX_VALUE_CHARS = 16 << 10
+LOGPROBS = "message.output_text.logprobs"
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+
+
+def _schema(value: Any) -> Any:
+    if not isinstance(value, dict | bool | None):
+        raise fault(f"must be a JSON Schema, got {shown(value)}")
+    return value
+
+
+class Format(BaseModel):
+    """What the text of a reply must be."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    type: Literal["text", "json_object", "json_schema"]
+    name: StrictStr | None = None
+    description: StrictStr | None = None
+    schema_: Annotated[Any, BeforeValidator(_schema)] = Field(default=None, alias="schema")
+    strict: StrictBool | None = None
+
+    def echoed(self) -> dict[str, Any]:
+        if self.type != "json_schema":
+            return {"type": self.type}
+        return {
+            "type": self.type,
+            "name": self.name,
+            "schema": self.schema_,
+            "description": self.description,
+            "strict": bool(self.strict),
+        }
+
+
+class TextSettings(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    format: Format | None = None
+
+
+class Reasoning(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    effort: Effort | None = None
+
+
+def _input(value: Any) -> Any:
+    if value is not None and not isinstance(value, str | list):
+        raise fault(f"must be a string or a list of items, got {shown(value)}")
+    return value
+
+
+Metadata = Annotated[
+    dict[str, StrictStr],
+    check(lambda pairs: len(pairs) <= MAX_METADATA, f"{{name}} may hold {MAX_METADATA} pairs at most."),
+    check(
+        lambda pairs: all(len(key) <= MAX_KEY_CHARS for key in pairs),
+        f"{{name}} keys may have {MAX_KEY_CHARS} characters at most.",
+    ),
+    check(
+        lambda pairs: all(len(value) <= MAX_VALUE_CHARS for value in pairs.values()),
+        f"{{name}} values may have {MAX_VALUE_CHARS} characters at most.",
+    ),
+]
+
+
+def _includes(values: list[str]) -> list[str]:
+    allowed = [LOGPROBS, *IGNORED_INCLUDES]
+    bad = [value for value in values if value not in allowed]
+    if bad:
+        raise fault(f"holds {shown(bad[0])}; allowed: {', '.join(allowed)}")
+    return values
+
+
+Includes = Annotated[list[StrictStr], AfterValidator(_includes)]
+Name = Annotated[StrictStr, Field(max_length=512)]
+
+
+class ResponseRequest(BaseModel):
+    """The body of POST responses.  Null means: not set.  Other fields are looked up in `fields`."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    needs_input: ClassVar[bool] = True
+
+    model: StrictStr | None = None
+    input: Annotated[Any, BeforeValidator(_input)] = None
+    instructions: StrictStr | None = None
+    previous_response_id: StrictStr | None = None
+    max_output_tokens: NumTokens | None = None
+    top_logprobs: NumLogprobs | None = None
+    include: Includes | None = None
+    tools: list[dict[str, Any]] | None = None
+    tool_choice: Any = None
+    text: TextSettings | None = None
+    reasoning: Reasoning | None = None
+    truncation: Literal["auto", "disabled"] | None = None
+    store: StrictBool | None = None
+    stream: StrictBool | None = None
+    stream_options: dict[str, Any] | None = None
+    background: StrictBool | None = None
+    metadata: Metadata | None = None
+    request_id: RequestId | None = None
+    max_tool_calls: NumTokens | None = None
+    user: Name | None = None
+    safety_identifier: Name | None = None
+    prompt_cache_key: Name | None = None
+    prompt_cache_retention: Name | None = None
+    service_tier: (
+        Literal["auto", "default", "flex", "scale", "fast", "priority", "standard_only", "ultrafast"] | None
+    ) = None
+
+    @property
+    def stores(self) -> bool:
+        return self.store is not False
+
+    @property
+    def wants_logprobs(self) -> bool:
+        """Asked by `include`; a number of alternatives asks for it too."""
+        return LOGPROBS in (self.include or []) or bool(self.top_logprobs)
+
+    @property
+    def format(self) -> Format:
+        return (self.text and self.text.format) or Format(type="text")
+
+    def passed(self) -> dict[str, Any]:
+        """The fields that go to the chat request as they are."""
+        return {name: value for name, value in (self.model_extra or {}).items() if name in PASSED}
+
+    def check(self) -> None:
+        """Raise RequestError for what single fields cannot tell, and for fields that nobody reads."""
+        extra = {name: value for name, value in (self.model_extra or {}).items() if name not in PASSED}
+        known = {**type(self).model_fields, **dict.fromkeys(PASSED)}
+        check_fields(extra, REFUSED, IGNORED, known)
+        if self.text is not None:
+            check_fields(self.text.model_extra or {}, REFUSED_TEXT, {}, {"format": None}, "text.")
+        if self.reasoning is not None:
+            found = self.reasoning.model_extra or {}
+            check_fields(found, REFUSED_REASONING, IGNORED_REASONING, {"effort": None}, "reasoning.")
+        self._check_stream_options()
+        self._check_together()
+
+    def _check_stream_options(self) -> None:
+        if self.stream_options is None:
+            return
+        if not self.stream:
+            raise RequestError(
+                "Stream options can only be defined when `stream=True`.", field="stream_options"
+            )
+        check_fields(self.stream_options, REFUSED_STREAM_OPTIONS, {}, {}, "stream_options.")
+
+    def _check_together(self) -> None:
+        if self.input is None and self.needs_input:
+            raise RequestError("`input` is required", field="input")
+        if self.background and self.store is False:
+            raise RequestError("background can only be used when `store` is true", field="background")
+        if self.format.type == "json_schema" and self.format.schema_ is None:
+            raise RequestError(
+                "`text.format.schema` is required in a format of type `json_schema`",
+                field="text.format.schema",
+            )
+        if self.format.type != "text" and (self.model_extra or {}).get("structured_outputs") is not None:
+            raise RequestError(
+                "Cannot specify both structured_outputs and text.format", field="structured_outputs"
+            )
+
+
+class CountInputRequest(ResponseRequest):
+    """The body of POST responses/input_tokens: the same, and the input may be left out."""
+
+    needs_input: ClassVar[bool] = False

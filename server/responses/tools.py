@@ -1,0 +1,109 @@
+"""Tools and the choice among them: the Responses API's flat form → that of chat/completions, and back.
+
+Knows nothing of grammars, parsers or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.errors import RequestError
+from server.generation.fields import shown
+from server.responses.fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL, check_fields
+
+OF_FUNCTION = ("name", "description", "parameters", "strict")
+NOT_HERE = ("allowed_callers", "async", "defer_loading", "output_schema")
+"""Keys of a tool that a response repeats as null."""
+
+
+def functions(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Each tool's function as the client declared it, flat or under "function".  Raises RequestError."""
+    return [_function(tool, f"tools.{i}") for i, tool in enumerate(tools)]
+
+
+def _function(tool: dict[str, Any], where: str) -> dict[str, Any]:
+    if tool.get("type") != "function":
+        raise RequestError(f"`{where}.type`: {HOSTED} (got {shown(tool.get('type'))})", field=f"{where}.type")
+    nested = tool.get("function")
+    found = nested if isinstance(nested, dict) else tool
+    others = {name: value for name, value in found.items() if name not in (*OF_FUNCTION, "type")}
+    check_fields(others, REFUSED_TOOL, IGNORED_TOOL, dict.fromkeys(OF_FUNCTION), f"{where}.")
+    if not isinstance(found.get("name"), str):
+        raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
+    return {name: found[name] for name in OF_FUNCTION if found.get(name) is not None}
+
+
+def echoed_tool(function: dict[str, Any]) -> dict[str, Any]:
+    """A tool as a response repeats it."""
+    return {"type": "function"} | {name: function.get(name) for name in (*OF_FUNCTION, *NOT_HERE)}
+
+
+def choose(
+    choice: Any, declared: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], str | dict[str, Any] | None]:
+    """(functions that the model may call, `tool_choice` of the chat request).
+
+    Raises RequestError for a choice that the declared functions do not allow.
+    """
+    if isinstance(choice, dict):
+        return _chosen(choice, declared)
+    if choice not in (None, "none", "auto", "required"):
+        raise RequestError(
+            f"Invalid value for `tool_choice`: {shown(choice)}! "
+            'Only named tools, allowed tools, "none", "auto" or "required" are supported.',
+            field="tool_choice",
+        )
+    if not declared and choice == "required":
+        raise _no_tools(choice)
+    return declared, (choice if declared else None)
+
+
+def _chosen(
+    choice: dict[str, Any], declared: list[dict[str, Any]]
+) -> tuple[list[dict[str, Any]], str | dict[str, Any]]:
+    kind = choice.get("type")
+    if kind == "function":
+        name = _name(choice, "tool_choice")
+        _find(name, declared, "tool_choice")
+        return declared, {"type": "function", "function": {"name": name}}
+    if kind != "allowed_tools":
+        raise RequestError(f"`tool_choice.type`: {HOSTED}, allowed_tools (got {shown(kind)})", "tool_choice")
+    mode = choice.get("mode")
+    if mode not in ("auto", "required"):
+        raise RequestError(
+            f"`tool_choice.mode` must be auto or required, got {shown(mode)}", "tool_choice.mode"
+        )
+    return _allowed(choice.get("tools"), declared), mode
+
+
+def _allowed(tools: Any, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The declared functions that a list names: the model is shown no other."""
+    if not isinstance(tools, list) or not tools:
+        raise RequestError("`tool_choice.tools` must be a list of tools", field="tool_choice.tools")
+    names = []
+    for i, tool in enumerate(tools):
+        where = f"tool_choice.tools.{i}"
+        if not isinstance(tool, dict) or tool.get("type") != "function":
+            raise RequestError(f"`{where}`: {HOSTED}", field=where)
+        names.append(_find(_name(tool, where), declared, where))
+    return [function for function in declared if function["name"] in names]
+
+
+def _name(tool: dict[str, Any], where: str) -> str:
+    nested = tool.get("function")
+    name = (nested if isinstance(nested, dict) else tool).get("name")
+    if not isinstance(name, str):
+        raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
+    return name
+
+
+def _find(name: str, declared: list[dict[str, Any]], where: str) -> str:
+    if not any(function["name"] == name for function in declared):
+        raise RequestError(f"Tool choice {shown(name)} not found in 'tools' parameter.", field=where)
+    return name
+
+
+def _no_tools(choice: str) -> RequestError:
+    return RequestError(
+        f"Tool choice '{choice}' must be specified with 'tools' parameter.", field="tool_choice"
+    )

@@ -1,0 +1,121 @@
+"""Texts and conversations ↔ token ids, by a graph's template and tokenizer, without its engine.
+
+Knows nothing of HTTP or of the shape of requests.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from tokenizers import Encoding, Tokenizer
+
+from pipelines.errors import RequestError
+from pipelines.nodes.text import ChatTemplate, Tokenize
+from pipelines.pipeline import Pipeline
+from pipelines.tasks import Generation
+from pipelines.values import Prompt
+from server.generation.abilities import nodes
+
+Kind = TypeVar("Kind")
+
+
+def _first(pipeline: Pipeline, kind: type[Kind]) -> Kind | None:
+    return next((node for node in nodes(pipeline) if isinstance(node, kind)), None)
+
+
+def tokenize_node(pipeline: Pipeline) -> Tokenize:
+    """Raises RequestError for a graph that reads no text."""
+    node = _first(pipeline, Tokenize)
+    if node is None:
+        raise RequestError(
+            f"The model `{pipeline.name}` has no tokenizer: its graph has no tokenize node", field="model"
+        )
+    return node
+
+
+def chat_prompt(pipeline: Pipeline, generation: Generation) -> str:
+    """The prompt that a conversation is.  Raises RequestError for a graph without a template."""
+    node = _first(pipeline, ChatTemplate)
+    if node is None:
+        raise RequestError(
+            f"The model `{pipeline.name}` does not chat: its graph has no chat_template node", field="model"
+        )
+    return node.text(generation)
+
+
+def chat_ids(pipeline: Pipeline, generation: Generation, add_special_tokens: bool = False) -> list[int]:
+    """The token ids of a conversation, however long it is."""
+    prompt = Prompt(text=chat_prompt(pipeline, generation), add_special_tokens=add_special_tokens)
+    return tokenize_node(pipeline).ids(prompt)
+
+
+def texts_ids(
+    pipeline: Pipeline, texts: list[str], add_special_tokens: bool, max_length: int | None
+) -> list[list[int]]:
+    """The ids of each text; a longer one than `max_length` loses its end, never its special tokens."""
+    tokenizer = tokenize_node(pipeline).tokenizer
+    return [_encoded(tokenizer, text, add_special_tokens, max_length).ids for text in texts]
+
+
+def _encoded(tokenizer: Tokenizer, text: str, add_special_tokens: bool, max_length: int | None) -> Encoding:
+    if max_length is None:
+        return tokenizer.encode(text, add_special_tokens=add_special_tokens)
+    encoding = tokenizer.encode(text, add_special_tokens=False)
+    num_special = tokenizer.num_special_tokens_to_add(False) if add_special_tokens else 0
+    encoding.truncate(max(0, max_length - num_special))
+    encoding = tokenizer.post_process(encoding, None, add_special_tokens)
+    encoding.truncate(max_length)  # only where there is no room for the special tokens alone
+    return encoding
+
+
+def padded(pipeline: Pipeline, rows: list[list[int]], max_length: int | None, left: bool) -> list[list[int]]:
+    """Rows of one length: `max_length`, or without one that of the longest."""
+    length = max(map(len, rows)) if max_length is None else max_length
+    pad = pad_id(pipeline)
+    return [fill + row if left else row + fill for row in rows for fill in [[pad] * (length - len(row))]]
+
+
+def pad_id(pipeline: Pipeline) -> int:
+    """The id of the model's padding token; without one that of its end token, or 0."""
+    config = tokenizer_config(pipeline)
+    for name in ("pad_token", "eos_token"):
+        token = config.get(name)
+        text = token.get("content") if isinstance(token, dict) else token
+        found = tokenize_node(pipeline).tokenizer.token_to_id(text) if isinstance(text, str) else None
+        if found is not None:
+            return found
+    return 0
+
+
+def token_strings(pipeline: Pipeline, ids: list[int]) -> list[str]:
+    """Each token as the vocabulary writes it."""
+    tokenizer = tokenize_node(pipeline).tokenizer
+    return [tokenizer.id_to_token(token_id) or "" for token_id in ids]
+
+
+def text_of(pipeline: Pipeline, ids: list[int]) -> str:
+    """The text of ids, special tokens too; an id outside the vocabulary has none."""
+    text: str = tokenize_node(pipeline).tokenizer.decode(ids, skip_special_tokens=False)
+    return text
+
+
+def tokenizer_config(pipeline: Pipeline) -> dict[str, Any]:
+    """The tokenizer_config.json beside the tokenizer; {} when there is none."""
+    path = tokenize_node(pipeline).path.with_name("tokenizer_config.json")
+    try:
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return config if isinstance(config, dict) else {}
+
+
+def template_source(pipeline: Pipeline) -> str | None:
+    node = _first(pipeline, ChatTemplate)
+    return None if node is None else node.template.source
+
+
+def added_tokens(pipeline: Pipeline) -> dict[str, str]:
+    """Id → text of the tokens that were added to the vocabulary."""
+    added = tokenize_node(pipeline).tokenizer.get_added_tokens_decoder()
+    return {str(token_id): added[token_id].content for token_id in sorted(added)}

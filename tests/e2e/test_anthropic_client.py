@@ -1,0 +1,170 @@
+"""The official `anthropic` client against the shipped model behind the real server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anthropic
+import httpx
+import pydantic
+import pytest
+from server_process import ServerProcess
+
+MODEL_REPO = Path(__file__).parent.parent.parent / "model_repo"
+WEATHER = {
+    "name": "get_weather",
+    "description": "Current weather of a city",
+    "input_schema": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+}
+MARKS = 4
+"""Tokens of the marks around the thinking, which count as thinking."""
+WEATHER_QUESTION = {"role": "user", "content": "What is the weather in Oslo?"}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    models = tmp_path_factory.mktemp("anthropic") / "models"  # its log is written beside it
+    models.symlink_to(MODEL_REPO)
+    with ServerProcess(models, API_KEYS="secret") as running:
+        running.wait_for(lambda: _ready(running), timeout_s=30)
+        yield running
+
+
+def _ready(running):
+    try:
+        answer = httpx.get(f"{running.url}/v2/health/ready", timeout=5, verify=False)
+    except httpx.TransportError:
+        return False
+    return answer.status_code == 200
+
+
+@pytest.fixture
+def client(demo):
+    with anthropic.Anthropic(base_url=demo.url, api_key="secret", max_retries=2) as made:
+        yield made
+
+
+def arguments(*messages, **more):
+    """Of `create`; temperature is not among those that this client knows."""
+    asked = {"model": "braid-demo", "max_tokens": 200, "messages": list(messages), **more}
+    return {**asked, "extra_body": {"temperature": 0}}
+
+
+def user(text):
+    return {"role": "user", "content": text}
+
+
+def streamed(client, **asked):
+    with client.messages.stream(**asked) as stream:
+        return stream.get_final_message()
+
+
+@pytest.fixture(params=["whole", "stream"])
+def ask(request, client):
+    """A message, asked whole or as a stream: both must say the same."""
+    if request.param == "whole":
+        return lambda *messages, **more: client.messages.create(**arguments(*messages, **more))
+    return lambda *messages, **more: streamed(client, **arguments(*messages, **more))
+
+
+def test_a_plain_question(ask):
+    message = ask(user("What is the capital of France?"))
+    (block,) = message.content
+    assert "Paris" in block.text
+    assert message.stop_reason == "end_turn"
+    assert message.usage.output_tokens > 0
+
+
+def test_a_tool_is_called_and_its_result_is_read(ask):
+    call = ask(WEATHER_QUESTION, tools=[WEATHER])
+    (block,) = call.content
+    assert (call.stop_reason, block.name, block.input) == ("tool_use", "get_weather", {"city": "Oslo"})
+    result = {"type": "tool_result", "tool_use_id": block.id, "content": '{"temperature": 4, "sky": "rain"}'}
+    answer = ask(
+        WEATHER_QUESTION,
+        {"role": "assistant", "content": call.content},
+        {"role": "user", "content": [result]},
+        tools=[WEATHER],
+    )
+    assert answer.content[0].type == "text"
+    assert answer.stop_reason == "end_turn"
+
+
+@pytest.mark.parametrize(
+    "choice", [{"type": "any"}, {"type": "tool", "name": "get_weather"}], ids=["any", "tool"]
+)
+def test_a_forced_call_has_valid_arguments(ask, choice):
+    message = ask(user("Hello, how are you?"), tools=[WEATHER], tool_choice=choice)
+    (block,) = message.content
+    assert (message.stop_reason, block.name) == ("tool_use", "get_weather")
+    assert isinstance(block.input["city"], str)
+
+
+class Place(pydantic.BaseModel):
+    city: str
+    country: str
+
+
+def test_a_model_class_is_filled(client):
+    question = user("The capital of France is Paris. Give city and country.")
+    message = client.messages.parse(**arguments(question), output_format=Place)
+    assert message.parsed_output == Place(city="Paris", country="France")
+
+
+def test_a_schema_that_is_none_is_named(client):
+    format = {"type": "json_schema", "schema": {"type": "nonsense"}}
+    with pytest.raises(anthropic.BadRequestError, match="output_config.format"):
+        client.messages.create(**arguments(user("hi"), output_config={"format": format}))
+
+
+def test_thinking_keeps_its_budget(ask):
+    budget = {"type": "enabled", "budget_tokens": 4}
+    message = ask(user("What is 17 plus 25?"), thinking=budget)
+    assert [block.type for block in message.content] == ["thinking", "text"]
+    assert message.usage.output_tokens_details.thinking_tokens <= 4 + MARKS
+
+
+def test_the_model_thinks_when_it_is_asked_to(ask):
+    message = ask(user("What is 17 plus 25?"), thinking={"type": "adaptive"})
+    assert [block.type for block in message.content] == ["thinking", "text"]
+    assert message.content[0].thinking
+    assert "42" in message.content[1].text
+
+
+def test_a_limit_is_told(ask):
+    message = ask(user("Tell me a story."), max_tokens=4)
+    assert (message.stop_reason, message.usage.output_tokens) == ("max_tokens", 4)
+
+
+def test_a_stop_sequence_is_told(ask):
+    message = ask(user("What is the capital of France?"), stop_sequences=["Paris"])
+    assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", "Paris")
+
+
+def test_a_limit_beyond_the_context_is_no_fault(ask):
+    assert ask(user("What is the capital of France?"), max_tokens=8192).stop_reason == "end_turn"
+
+
+def test_counted_tokens_are_those_of_the_reply(client):
+    asked = {"model": "braid-demo", "messages": [WEATHER_QUESTION], "tools": [WEATHER]}
+    counted = client.messages.count_tokens(**asked).input_tokens
+    used = client.messages.create(**arguments(WEATHER_QUESTION, tools=[WEATHER])).usage
+    assert counted == used.input_tokens + used.cache_read_input_tokens
+
+
+def test_a_wrong_key_is_refused(demo):
+    with (
+        anthropic.Anthropic(base_url=demo.url, api_key="wrong", max_retries=0) as stranger,
+        pytest.raises(anthropic.AuthenticationError),
+    ):
+        stranger.messages.create(**arguments(user("hi")))
+
+
+def test_tokens_are_text_again(demo):
+    with httpx.Client(base_url=demo.url, headers={"x-api-key": "secret"}, verify=False) as http:
+        body = {"model": "braid-demo", "messages": [WEATHER_QUESTION]}
+        tokens = http.post("/tokenize", json=body).json()["tokens"]
+        text = http.post("/detokenize", json={"tokens": tokens}).json()["prompt"]
+        info = http.get("/tokenizer_info").json()
+    assert WEATHER_QUESTION["content"] in text
+    assert info["eos_token"] in text

@@ -1,0 +1,184 @@
+"""The dialect of /v3: OpenVINO Model Server's words, defaults and shape of errors, over the same endpoints."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from pipelines.sampling.params import Beams
+from server.dialects import ANTHROPIC, OPENAI, OVMS, dialect_of
+
+CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
+COMPLETION = {"model": "tiny", "prompt": "hi"}
+
+
+@pytest.fixture
+def chat(rig):
+    return lambda **fields: rig.post("/v3/chat/completions", {**CHAT, **fields})
+
+
+@pytest.fixture
+def complete(rig):
+    return lambda **fields: rig.post("/v3/completions", {**COMPLETION, **fields})
+
+
+@pytest.mark.parametrize(
+    ("path", "dialect"),
+    [
+        ("/v1/chat/completions", OPENAI),
+        ("/v3/chat/completions", OVMS),
+        ("/v3/v1/completions", OVMS),
+        ("/v3", OVMS),
+        ("/v30/completions", OPENAI),
+        ("/v1/messages", ANTHROPIC),
+        ("/v3/messages/count_tokens", ANTHROPIC),
+        ("/tokenize", OPENAI),
+    ],
+)
+def test_a_path_has_a_dialect(path, dialect):
+    assert dialect_of(path) is dialect
+
+
+BAD_IN_BOTH = [
+    ("max_tokens", None, "max_tokens is not an unsigned integer"),
+    ("max_tokens", -1, "max_tokens is not an unsigned integer"),
+    ("max_tokens", 2**32, "max_tokens value can't be greater than 4294967295"),
+    ("ignore_eos", "yes", "ignore_eos accepts values true or false"),
+    ("stop", 3, "stop is not a string or array of strings"),
+    ("stop", ["a", 3], "stop array contains non string element"),
+    ("stop", ["a"] * 17, "stop array must have no more than 16 strings"),
+    ("include_stop_str_in_output", 1, "include_stop_str_in_output accepts values true or false"),
+    ("temperature", "hot", "temperature is not a valid number"),
+    ("temperature", 2.1, "temperature out of range(0.0, 2.0)"),
+    ("top_p", -0.1, "top_p out of range(0.0, 1.0)"),
+    ("min_p", 1, "min_p out of range [0.0, 1.0)"),
+    ("top_k", 1.5, "top_k is not an integer"),
+    ("top_k", 0, "top_k must be -1 (all tokens) or a positive integer"),
+    ("seed", -1, "seed out of range [0, 4294967295]"),
+    ("repetition_penalty", "x", "repetition_penalty is not a valid number"),
+    ("presence_penalty", 2.5, "presence_penalty out of range(-2.0, 2.0)"),
+    ("length_penalty", True, "length_penalty is not a valid number"),
+    ("best_of", -1, "best_of is not an unsigned integer"),
+    ("best_of", 0, "best_of value should be greater than 0"),
+    ("n", 0, "n value should be greater than 0"),
+    ("skip_special_tokens", 0, "skip_special_tokens is not a bool"),
+    ("stream_options", [], "stream_options is not an object"),
+    ("stream_options", {"include_usage": True}, "stream_options provided, but stream not set to true"),
+]
+
+
+@pytest.mark.parametrize(("field", "value", "text"), BAD_IN_BOTH)
+def test_a_bad_value_is_refused_in_its_words(chat, complete, field, value, text):
+    for answer in (chat(**{field: value}), complete(**{field: value})):
+        assert (answer.status, answer.json) == (400, {"error": text})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("messages", "hi", "Messages are not an array"),
+        ("messages", None, "Messages are not an array"),
+        ("messages", [], "Messages array cannot be empty"),
+        ("messages", [1], "Message is not a JSON object"),
+        ("messages", [{"content": "hi"}], "Every message must have 'role' field"),
+        ("tools", {}, "Tools are not an array"),
+        ("tools", [1], "Tool is not a JSON object"),
+        ("tools", [{"function": {}}], "Tool type is missing or invalid"),
+        ("tools", [{"type": "retrieval"}], "Only function tools are supported"),
+        ("tools", [{"type": "function", "function": {}}], "Function object does not contain a valid name field"),
+        (
+            "tools",
+            [{"type": "function", "function": {"name": "f", "parameters": []}}],
+            "Function parameters are not a valid JSON object",
+        ),
+        ("tool_choice", 1, "tool_choice is not a valid JSON object or string"),
+        ("tool_choice", "any", "tool_choice should be either 'none' or 'auto' or 'required'"),
+        ("logprobs", 1, "logprobs accepts values true or false"),
+        ("max_tokens", 0, "max_tokens value should be greater than 0"),
+        ("max_completion_tokens", 0, "max_tokens value should be greater than 0"),
+        ("response_format", "json", "response_format is not an object"),
+        ("chat_template_kwargs", [], "chat_template_kwargs must be an object"),
+    ],
+)
+def test_a_bad_value_of_a_chat_is_refused_in_its_words(chat, field, value, text):
+    answer = chat(**{field: value})
+    assert (answer.status, answer.json) == (400, {"error": text})
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({"prompt": ""}, "prompt is missing"),
+        ({"prompt": 3}, "prompt is not a string"),
+        ({"echo": 1}, "echo accepts values true or false"),
+        ({"logprobs": "1"}, "logprobs accepts integer values"),
+        ({"max_tokens": 0}, "max_tokens value should be greater than 0 unless echo is set"),
+        ({"best_of": 2, "stream": True}, "best_of cannot be used in streaming mode"),
+        ({"best_of": 2, "n": 3}, "n value cannot be greater than best_of"),
+    ],
+)
+def test_a_bad_value_of_a_completion_is_refused_in_its_words(complete, fields, text):
+    answer = complete(**fields)
+    assert (answer.status, answer.json) == (400, {"error": text})
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        (b"{", "Cannot parse JSON body"),
+        (b"[]", "JSON body must be an object"),
+        (b"{}", "model field is missing in JSON body"),
+        (b'{"model": 1}', "model field is not a string"),
+        (b'{"model": "tiny", "stream": null}', "stream field is not a boolean"),
+    ],
+)
+def test_a_body_that_is_no_request_is_a_412(rig, body, fault):
+    answer = rig.post("/v3/chat/completions", body)
+    assert (answer.status, answer.json) == (412, {"error": f"The file is not valid json - {fault}"})
+
+
+def test_what_braid_refuses_has_the_same_shape(chat, rig):
+    assert "temprature" in chat(temprature=1).json["error"]
+    assert rig.post("/v3/chat/completions", {**CHAT, "model": "nope"}).status == 404
+    assert isinstance(rig.get("/v3/nowhere").json["error"], str)
+
+
+def test_a_wrong_method_is_a_406(rig):
+    assert rig.ask("DELETE", "/v3/chat/completions").status == 406
+    assert rig.ask("DELETE", "/v1/chat/completions").status == 405
+
+
+def test_it_samples_and_goes_on_for_as_long_as_the_model_can(complete, rig):
+    assert complete().status == 200
+    asked = rig.pipeline.asked
+    assert (asked.fallbacks, asked.samples_always, asked.default_max_tokens) == ({"top_k": 40}, True, None)
+
+
+def test_v1_keeps_its_own_defaults(rig):
+    rig.complete()
+    asked = rig.pipeline.asked
+    assert (asked.fallbacks, asked.samples_always, asked.default_max_tokens) == ({}, False, 16)
+
+
+def test_best_of_asks_for_beams(chat, rig):
+    assert chat(best_of=3, length_penalty=0.5).status == 200
+    asked = rig.pipeline.asked
+    assert (asked.n, asked.sampling["beams"]) == (1, Beams(3, 0.5))
+
+
+def test_a_stream_keeps_its_stop_strings(chat, rig):
+    chat(stream=True, stop=["x"])
+    assert rig.pipeline.asked.include_stop_str_in_output
+    chat(stream=True, stop=["x"], include_stop_str_in_output=False)
+    assert not rig.pipeline.asked.include_stop_str_in_output
+
+
+def test_flat_tools_are_taken(chat, rig):
+    assert chat(tools=[{"type": "function", "name": "f", "parameters": {}}]).status == 200
+    assert rig.pipeline.asked.tools[0]["function"]["name"] == "f"
+
+
+def test_a_good_reply_is_openais(chat):
+    reply = json.loads(chat().body)
+    assert (reply["object"], reply["choices"][0]["message"]["role"]) == ("chat.completion", "assistant")

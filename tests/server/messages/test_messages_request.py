@@ -1,0 +1,305 @@
+"""Bodies of messages → what the pipeline is asked, or a refusal that names the field."""
+
+from __future__ import annotations
+
+import typing
+
+import pytest
+from anthropic.types.message_create_params import MessageCreateParamsBase
+from messages_bodies import CALL, RESULT, WEATHER, assistant, body, text, user
+
+from pipelines.errors import RequestError
+from server.messages import fields
+from server.messages.blocks import BY_ROLE, MEDIA
+from server.messages.request import CountRequest, MessagesRequest
+from server.messages.tools import ToolDeclaration
+
+MAX_CONTEXT = 512
+
+
+def asked(**more):
+    return MessagesRequest.model_validate(body(**more)).chat().generation(MAX_CONTEXT)
+
+
+def refusal(**more):
+    with pytest.raises(RequestError) as caught:
+        asked(**more)
+    assert caught.value.field is not None
+    return caught.value
+
+
+def turns(*messages, **more):
+    return asked(messages=list(messages), **more).messages
+
+
+def test_a_string_is_a_users_message():
+    assert turns(user("hi")) == [{"role": "user", "content": "hi"}]
+
+
+@pytest.mark.parametrize("system", ["Be brief.", [text("Be brief.")]], ids=["text", "block"])
+def test_the_system_prompt_comes_first(system):
+    assert turns(user("hi"), system=system)[0] == {"role": "system", "content": "Be brief."}
+
+
+def test_a_clients_accounting_is_not_told_to_the_model():
+    accounting = text("x-anthropic-billing-header: cc_version=1; cch=4f2a1;")
+    assert turns(user("hi"), system=[accounting, text("Be brief.")])[0]["content"] == "Be brief."
+    assert [turn["role"] for turn in turns(user("hi"), system=[accounting])] == ["user"]
+
+
+def test_several_blocks_stay_parts():
+    (message,) = turns(user([text("a"), text("b")]))
+    assert message["content"] == [text("a"), text("b")]
+
+
+def test_neighbours_of_one_role_are_one_turn():
+    assert [turn["content"] for turn in turns(user("a"), user("b"))] == [[text("a"), text("b")]]
+
+
+def test_a_system_message_may_stand_in_the_middle():
+    roles = [turn["role"] for turn in turns(user("a"), {"role": "system", "content": "b"}, user("c"))]
+    assert roles == ["user", "system", "user"]
+
+
+def test_a_call_and_its_result():
+    _, said, result, more = turns(
+        user("Weather?"), assistant([text("I look."), CALL]), user([RESULT, text("And tomorrow?")])
+    )
+    function = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+    assert said["content"] == "I look."
+    assert said["tool_calls"] == [{"type": "function", "function": function, "id": "t1"}]
+    assert result["role"] == "tool"
+    assert (result["content"], result["tool_call_id"], result["name"]) == ("4 degrees", "t1", "get_weather")
+    assert more == {"role": "user", "content": "And tomorrow?"}
+
+
+def test_a_result_may_be_blocks():
+    *_, result = turns(user("a"), assistant([CALL]), user([{**RESULT, "content": [text("4 degrees")]}]))
+    assert result["content"] == "4 degrees"
+
+
+def test_earlier_thinking_reaches_the_template():
+    thinking = {"type": "thinking", "thinking": "Hm.", "signature": "x"}
+    _, said, _ = turns(user("a"), assistant([thinking, text("b")]), user("c"))
+    assert said["reasoning_content"] == "Hm."
+
+
+def test_redacted_thinking_is_skipped():
+    _, said, _ = turns(
+        user("a"), assistant([{"type": "redacted_thinking", "data": "?"}, text("b")]), user("c")
+    )
+    assert said["content"] == "b"
+
+
+def test_a_last_message_of_the_assistant_is_gone_on_with():
+    generation = asked(messages=[user("a"), assistant("The answer is")])
+    assert generation.continue_final_message
+    assert not generation.add_generation_prompt
+
+
+@pytest.mark.parametrize("final", [[CALL], "", "  "], ids=["a call", "nothing", "blank"])
+def test_what_cannot_be_gone_on_with_is_refused(final):
+    assert refusal(messages=[user("a"), assistant(final)]).field == "messages.1"
+
+
+def test_a_declared_tool_reaches_the_template():
+    generation = asked(tools=[{**WEATHER, "strict": True}])
+    (tool,) = generation.tools
+    assert tool["function"] == {
+        "name": "get_weather",
+        "description": WEATHER["description"],
+        "strict": True,
+        "parameters": WEATHER["input_schema"],
+    }
+    assert generation.parse_tools
+
+
+@pytest.mark.parametrize(
+    ("choice", "forced", "parses"),
+    [
+        ({"type": "auto"}, None, True),
+        ({"type": "any"}, "required", True),
+        ({"type": "tool", "name": "get_weather"}, "get_weather", True),
+        ({"type": "none"}, None, False),
+    ],
+    ids=["auto", "any", "tool", "none"],
+)
+def test_a_tool_choice(choice, forced, parses):
+    generation = asked(tools=[WEATHER], tool_choice=choice)
+    assert (generation.tool_choice, generation.parse_tools) == (forced, parses)
+
+
+def test_parallel_calls_may_be_switched_off():
+    choice = {"type": "auto", "disable_parallel_tool_use": True}
+    assert not asked(tools=[WEATHER], tool_choice=choice).parallel_calls
+
+
+def test_a_choice_of_an_undeclared_tool_is_refused():
+    choice = {"type": "tool", "name": "get_wether"}
+    assert refusal(tools=[WEATHER], tool_choice=choice).field == "tool_choice.name"
+
+
+def test_a_choice_without_tools_is_refused():
+    assert refusal(tool_choice={"type": "any"}).field == "tool_choice"
+
+
+def test_a_tool_that_a_server_would_run_is_refused():
+    error = refusal(tools=[{"type": "web_search_20250305", "name": "web_search"}])
+    assert error.field == "tools.0.type"
+    assert "web_search_20250305" in error.message
+
+
+def test_a_tool_without_a_schema_is_refused():
+    assert refusal(tools=[{"name": "f"}]).field == "tools.0.input_schema"
+
+
+@pytest.mark.parametrize(
+    ("thinking", "thinks"),
+    [({"type": "adaptive"}, True), ({"type": "disabled"}, False)],
+    ids=["adaptive", "disabled"],
+)
+def test_thinking_is_told_to_the_template(thinking, thinks):
+    kwargs = asked(thinking=thinking).template_kwargs
+    assert kwargs["enable_thinking"] is kwargs["thinking"] is thinks
+
+
+def test_a_thinking_budget_bounds_the_reasoning():
+    generation = asked(thinking={"type": "enabled", "budget_tokens": 16})
+    assert generation.thinking_budget == 16
+    assert generation.template_kwargs["enable_thinking"]
+
+
+def test_enabled_thinking_needs_a_budget():
+    assert refusal(thinking={"type": "enabled"}).field == "thinking.budget_tokens"
+
+
+def test_a_budget_must_leave_room_for_the_answer():
+    assert refusal(thinking={"type": "enabled", "budget_tokens": 64}).field == "max_tokens"
+
+
+def test_without_a_word_the_template_decides_about_thinking():
+    assert "enable_thinking" not in asked().template_kwargs
+
+
+def test_an_effort_is_told_to_the_template():
+    assert asked(output_config={"effort": "low"}).template_kwargs == {"reasoning_effort": "low"}
+
+
+SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}
+
+
+@pytest.mark.parametrize("field", ["output_config", "output_format"])
+def test_a_schema_constrains_the_reply(field):
+    format = {"type": "json_schema", "schema": SCHEMA}
+    constraint = asked(**{field: {"format": format} if field == "output_config" else format}).constraint
+    assert (constraint.kind, constraint.value) == ("json_schema", SCHEMA)
+
+
+def test_sampling_fields_are_honoured():
+    generation = asked(temperature=0.5, top_k=7, top_p=0.9, stop_sequences=["END"])
+    assert {name: generation.sampling[name] for name in ("temperature", "top_k", "top_p")} == {
+        "temperature": 0.5,
+        "top_k": 7,
+        "top_p": 0.9,
+    }
+    assert generation.stop == ["END"]
+
+
+def test_more_tokens_than_the_context_holds_are_a_bound():
+    assert asked(max_tokens=100_000).default_max_tokens == 100_000
+
+
+@pytest.mark.parametrize("kind", MEDIA)
+def test_what_is_not_text_is_refused_where_it_stands(kind):
+    assert refusal(messages=[user([text("a"), {"type": kind, "source": {}}])]).field == "messages.0.content.1"
+
+
+def test_media_in_a_result_are_refused():
+    result = {**RESULT, "content": [{"type": "image", "source": {}}]}
+    assert (
+        refusal(messages=[user("a"), assistant([CALL]), user([result])]).field
+        == "messages.2.content.0.content.0"
+    )
+
+
+@pytest.mark.parametrize(
+    ("role", "kind"), [("user", "tool_use"), ("assistant", "tool_result"), ("user", "x")]
+)
+def test_a_block_stands_only_where_it_belongs(role, kind):
+    assert kind not in BY_ROLE[role]
+    assert (
+        refusal(messages=[{"role": role, "content": [{"type": kind}]}]).field == "messages.0.content.0.type"
+    )
+
+
+def test_a_block_needs_its_fields():
+    call = {"type": "tool_use", "id": "t1", "name": "f"}
+    assert refusal(messages=[assistant([call])]).field == "messages.0.content.0.input"
+
+
+def test_a_field_of_another_kind_of_block_is_refused():
+    assert refusal(messages=[user([{**text("a"), "thinking": "b"}])]).field == "messages.0.content.0.thinking"
+
+
+def test_no_messages_are_refused():
+    assert refusal(messages=[]).field == "messages"
+
+
+def test_an_unknown_field_is_refused_with_the_nearest():
+    assert "did you mean `stop_sequences`" in refusal(stop_sequence=["a"]).message
+
+
+def test_an_unknown_field_of_a_block_is_refused():
+    assert refusal(messages=[user([{**text("a"), "txet": 1}])]).field == "messages.0.content.0.txet"
+
+
+@pytest.mark.parametrize("name", fields.REFUSED)
+def test_a_refused_field_says_why(name):
+    assert fields.REFUSED[name].reason in refusal(**{name: {"other": 1}}).message
+    for neutral in (None, *fields.REFUSED[name].neutral):
+        asked(**{name: neutral})
+
+
+@pytest.mark.parametrize("name", fields.IGNORED)
+def test_an_ignored_field_has_a_reason_and_no_effect(name):
+    assert fields.IGNORED[name]
+    plain, given = asked(), asked(**{name: {"any": "thing"}})
+    plain.sampling["seed"] = given.sampling["seed"] = 0
+    assert plain == given
+
+
+@pytest.mark.parametrize("name", fields.IGNORED_IN_BLOCKS)
+def test_an_ignored_field_of_a_block_has_no_effect(name):
+    value = True if name == "is_error" else "x"
+    block = {**RESULT, name: value} if name == "is_error" else {**text("a"), name: value}
+    plain = RESULT if name == "is_error" else text("a")
+    assert turns(user([block])) == turns(user([plain]))
+
+
+@pytest.mark.parametrize("name", fields.REFUSED_IN_TOOLS)
+def test_a_refused_field_of_a_tool_says_why(name):
+    assert refusal(tools=[{**WEATHER, name: "other"}]).field == f"tools.0.{name}"
+    for neutral in fields.REFUSED_IN_TOOLS[name].neutral:
+        asked(tools=[{**WEATHER, name: neutral}])
+
+
+@pytest.mark.parametrize("name", fields.IGNORED_IN_TOOLS)
+def test_an_ignored_field_of_a_tool_has_no_effect(name):
+    assert asked(tools=[{**WEATHER, name: True}]).tools == asked(tools=[WEATHER]).tools
+
+
+def test_every_field_of_the_official_client_is_known():
+    known = {*MessagesRequest.model_fields, *fields.REFUSED, *fields.IGNORED}
+    assert set(typing.get_type_hints(MessageCreateParamsBase)) - known == set()
+
+
+def test_every_field_of_a_tool_of_the_official_client_is_known():
+    from anthropic.types import ToolParam
+
+    known = {*ToolDeclaration.model_fields, *fields.REFUSED_IN_TOOLS, *fields.IGNORED_IN_TOOLS}
+    assert set(typing.get_type_hints(ToolParam)) - known == set()
+
+
+def test_counting_takes_the_same_conversation_without_a_bound():
+    request = CountRequest.model_validate({"model": "tiny", "messages": [user("hi")], "tools": [WEATHER]})
+    assert request.chat().generation(MAX_CONTEXT).messages == asked().messages

@@ -1,0 +1,300 @@
+"""Background responses: computed by one worker, polled, followed and cancelled through any."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+
+import pytest
+from asgi_client import AsgiClient
+from scripted import said
+from telling import PATH, ask, events, types
+
+from pipelines.errors import EngineError, Unavailable
+from server.responses import store as store_module
+from server.responses.store import Store
+
+ENDED = ("completed", "incomplete", "failed", "cancelled")
+
+
+class Two:
+    """Two workers of one server: the first computes, the second only reads."""
+
+    def __init__(self, make_rig, file) -> None:
+        self.first = make_rig(responses_file=file)
+        self.second = make_rig(responses_file=file)
+
+    def run(self, scenario):
+        async def whole():
+            async with AsgiClient(self.first.app) as first, AsgiClient(self.second.app) as second:
+                return await asyncio.wait_for(scenario(first, second), 8)
+
+        return asyncio.run(whole())
+
+
+@pytest.fixture
+def two(make_rig, tmp_path):
+    return Two(make_rig, tmp_path / "responses.sqlite")
+
+
+async def start(client, **fields):
+    answer = await client.post(PATH, ask(background=True, **fields))
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+async def ended(client, response_id):
+    while True:
+        answer = await client.get(f"{PATH}/{response_id}")
+        if answer.status != 200 or answer.json["status"] in ENDED:
+            return answer
+        await asyncio.sleep(0.02)
+
+
+def test_it_is_queued_and_any_worker_sees_it_end(two):
+    async def scenario(first, second):
+        queued = await start(first)
+        return queued, (await ended(second, queued["id"])).json
+
+    queued, done = two.run(scenario)
+    assert (queued["status"], queued["output"], queued["usage"]) == ("queued", [], None)
+    assert done["status"] == "completed"
+    assert done["output"][0]["content"][0]["text"] == "Hello"
+    assert done["id"] == queued["id"]
+
+
+def test_any_worker_follows_its_events(two):
+    two.first.pipeline.batches = [[(0, said("Hel"))], 0.2, [(0, said("lo"))], [(0, said("", "stop"))]]
+
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        whole = await second.get(f"{PATH}/{name}?stream=true")
+        rest = await second.get(f"{PATH}/{name}?stream=true&starting_after=4")
+        nothing = await second.get(f"{PATH}/{name}?stream=true&starting_after=99")
+        return events(whole.body), events(rest.body), events(nothing.body)
+
+    whole, rest, nothing = two.run(scenario)
+    assert types(whole)[:3] == ["created", "queued", "in_progress"]
+    assert whole[0]["response"]["status"] == whole[1]["response"]["status"] == "queued"
+    assert types(whole)[-1] == "completed"
+    assert [event["sequence_number"] for event in whole] == list(range(len(whole)))
+    assert rest == whole[5:]
+    assert nothing == []
+
+
+def test_it_may_be_streamed_from_its_start(two):
+    async def scenario(first, second):
+        answer = await first.post(PATH, ask(background=True, stream=True))
+        found = events(answer.body)
+        return found, (await second.get(f"{PATH}/{found[0]['response']['id']}")).json
+
+    found, read = two.run(scenario)
+    assert types(found)[:3] == ["created", "queued", "in_progress"]
+    assert found[-1]["response"] == read
+
+
+def test_a_client_that_leaves_its_stream_does_not_stop_it(two):
+    two.first.pipeline.batches = [[(0, said("Hel"))], 0.3, [(0, said("lo", "stop"))]]
+
+    async def scenario(first, second):
+        request = first.begin_post(PATH, ask(background=True, stream=True))
+        await request.answer.wrote.wait()
+        name = json.loads(request.answer.writes[0].split(b"data: ")[1].split(b"\n")[0])["response"]["id"]
+        request.hang_up()
+        request.task.cancel()
+        await asyncio.wait({request.task})
+        return (await ended(second, name)).json
+
+    assert two.run(scenario)["status"] == "completed"
+
+
+async def wait_until(condition):
+    while not condition():
+        await asyncio.sleep(0.01)
+
+
+def test_any_worker_cancels_it(two):
+    two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
+
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        cancelled = await second.post(f"{PATH}/{name}/cancel", {})
+        before = asyncio.get_running_loop().time()
+        await wait_until(lambda: two.first.pipeline.calls[0].closed)
+        took_s = asyncio.get_running_loop().time() - before
+        again = await first.post(f"{PATH}/{name}/cancel", {})
+        stream = await second.get(f"{PATH}/{name}?stream=true")
+        return cancelled, again, took_s, stream
+
+    cancelled, again, took_s, stream = two.run(scenario)
+    assert (cancelled.status, cancelled.json["status"]) == (200, "cancelled")
+    assert (again.status, again.json["status"]) == (200, "cancelled")
+    assert took_s < 0.5
+    assert stream.body.endswith(b"data: [DONE]\n\n")
+
+
+def test_what_ended_is_not_cancelled(two):
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        await ended(second, name)
+        return await second.post(f"{PATH}/{name}/cancel", {})
+
+    answer = two.run(scenario)
+    assert (answer.status, answer.error["message"]) == (400, "Cannot cancel a response that is completed.")
+
+
+def test_deleting_it_stops_it(two):
+    two.first.pipeline.batches = ["forever"]
+
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        await second.ask("DELETE", f"{PATH}/{name}")
+        await wait_until(lambda: two.first.pipeline.calls[0].closed)
+        return (await first.get(f"{PATH}/{name}")).status
+
+    assert two.run(scenario) == 404
+
+
+def test_it_cannot_be_continued_before_it_ended(two):
+    two.first.pipeline.batches = ["forever"]
+
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        early = await second.post(PATH, ask(previous_response_id=name))
+        await second.post(f"{PATH}/{name}/cancel", {})
+        late = await second.post(PATH, ask(previous_response_id=name))
+        return early, late
+
+    early, late = two.run(scenario)
+    assert (early.status, early.error["param"]) == (400, "previous_response_id")
+    assert late.status == 200
+
+
+def test_its_failure_is_kept(two):
+    two.first.pipeline.batches = [[(0, said("Hel"))], EngineError("the step failed")]
+
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        return (await ended(second, name)).json, (await second.get(f"{PATH}/{name}?stream=true")).body
+
+    read, body = two.run(scenario)
+    assert (read["status"], read["error"]["message"]) == ("failed", "the step failed")
+    assert types(events(body))[-2:] == ["error", "failed"]
+
+
+def test_what_a_dead_worker_left_has_failed(two, monkeypatch):
+    monkeypatch.setattr(store_module, "LEASE_S", 0.3)
+    two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
+
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        following = asyncio.create_task(second.get(f"{PATH}/{name}?stream=true"))
+        await asyncio.sleep(0.1)
+        background = two.first.services.background
+        for task in (background._beats, *background._tasks):  # as if the process were gone
+            task.cancel()
+        return (await ended(second, name)).json, (await following).body
+
+    read, body = two.run(scenario)
+    assert (read["status"], read["error"]["code"]) == ("failed", "server_error")
+    found = events(body)
+    assert types(found)[-2:] == ["error", "failed"]
+    assert [event["sequence_number"] for event in found] == list(range(len(found)))
+
+
+def test_a_bad_request_is_refused_at_once(two):
+    async def scenario(first, second):
+        return await first.post(PATH, ask(background=True, temperature=-1))
+
+    assert two.run(scenario).status == 400
+
+
+def test_it_has_a_place_among_the_requests_until_it_ends(make_rig):
+    rig = make_rig(max_concurrency=2)
+    rig.pipeline.batches = [0.2, [(0, said("Hi", "stop"))]]
+
+    async def scenario(client):
+        name = (await start(client))["id"]
+        inside = rig.services.admission.num_inside
+        await ended(client, name)
+        await asyncio.sleep(0.1)
+        return inside, rig.services.admission.num_inside
+
+    assert rig.run(scenario) == (1, 0)
+
+
+def test_a_server_that_stops_ends_it(two):
+    two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
+
+    async def scenario():
+        async with AsgiClient(two.second.app) as second:
+            async with AsgiClient(two.first.app) as first:
+                name = (await start(first))["id"]
+                asyncio.get_running_loop().call_later(0.2, two.first.services.end_streams)
+            return (await second.get(f"{PATH}/{name}")).json
+
+    read = asyncio.run(scenario())
+    assert (read["status"], read["error"]["message"]) == ("failed", "the server is shutting down")
+
+
+def test_without_an_engine_nothing_is_queued(rig, monkeypatch):
+    def away(*_):
+        raise Unavailable("no engine")
+
+    monkeypatch.setattr("scripted.ScriptedCall.start", away)
+    assert rig.post(PATH, ask(background=True)).status == 503
+    assert rig.services.admission.num_inside == 0
+
+
+async def followed_forever(two, first, second):
+    """A stream of a response that does not end by itself, once its first events came."""
+    two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
+    name = (await start(first))["id"]
+    request = second.begin("GET", f"{PATH}/{name}?stream=true")
+    await wait_until(lambda: b"output_text.delta" in request.answer.body)
+    return name, request
+
+
+def test_a_stream_ends_when_its_client_leaves(two):
+    async def scenario(first, second):
+        name, request = await followed_forever(two, first, second)
+        request.hang_up()
+        await asyncio.wait_for(request.task, 2)
+        still = (await second.get(f"{PATH}/{name}")).json["status"]
+        await second.post(f"{PATH}/{name}/cancel", {})
+        return still
+
+    assert two.run(scenario) == "in_progress"
+
+
+def test_a_stream_ends_with_its_worker_and_goes_on_elsewhere(two):
+    async def scenario(first, second):
+        name, request = await followed_forever(two, first, second)
+        two.second.services.end_streams()
+        await asyncio.wait_for(request.task, 2)
+        seen = events(request.answer.body)
+        await first.post(f"{PATH}/{name}/cancel", {})
+        rest = await first.get(f"{PATH}/{name}?stream=true&starting_after={seen[-1]['sequence_number']}")
+        return seen, events(rest.body)
+
+    seen, rest = two.run(scenario)
+    assert types(seen)[-1] == "output_text.delta"
+    assert rest == []
+
+
+def test_what_cannot_be_written_is_not_computed(two, monkeypatch):
+    def full(*_):
+        raise sqlite3.OperationalError("disk is full")
+
+    monkeypatch.setattr(Store, "go_on", full)
+    monkeypatch.setattr(store_module, "LEASE_S", 0.3)
+    two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
+
+    async def scenario(first, second):
+        name = (await start(first))["id"]
+        await wait_until(lambda: two.first.pipeline.calls[0].closed)
+        await wait_until(lambda: two.first.services.admission.num_inside == 0)
+        return (await ended(second, name)).json
+
+    assert two.run(scenario)["status"] == "failed"

@@ -1,0 +1,133 @@
+"""No request, however broken, gets a 5xx or no answer, and every refusal has the envelope.
+
+Requests come from the OpenAPI document, true to it and not, and from bodies that are broken by hand.  They go
+to a real server around a model of few tokens.
+"""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+import schemathesis
+from broken_bodies import BROKEN, GUIDES, MESSAGES, PARAMETERS, WRONG, body_of, places, replaced
+from fake_models import FAKE_GRAPH, write_fake_model
+from hypothesis import HealthCheck, given, settings
+from schemathesis.generation import GenerationMode
+from server_process import ServerProcess
+
+from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES
+from server.openapi.document import document
+
+GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 96\n").replace(
+    "next: {type: sampler, from: logits}",
+    "allowed: {type: grammar, from: logits, tokenizer: tokenizer.json}\n"
+    "      next: {type: sampler, from: allowed}",
+)
+WAIT_S = 10
+NUM_EXAMPLES = 8
+
+OPERATIONS = {
+    f"{each.method.upper()} {each.path}": each
+    for result in schemathesis.openapi.from_dict(document(PREFIXES[:2])).get_all_operations()
+    for each in [result.ok()]
+    if each.path != "/metrics"
+}
+CASES = [
+    pytest.param(name, mode, id=f"{name} {mode.value}")
+    for name, operation in OPERATIONS.items()
+    for mode in GenerationMode
+    if mode is GenerationMode.POSITIVE or {"requestBody", "parameters"} & set(operation.definition.raw)
+]
+POSTS = [path for path, made in ROOT_ROUTES.items() if hasattr(made, "on_post")]
+POSTS += [
+    prefix + path for prefix in PREFIXES[:2] for path, made in ROUTES.items() if hasattr(made, "on_post")
+]
+
+FILLED = [path for path in POSTS if body_of(path)]
+
+
+@pytest.fixture(scope="module")
+def url(tmp_path_factory):
+    models = tmp_path_factory.mktemp("server") / "models"
+    write_fake_model(models / "fake", GRAPH)
+    with ServerProcess(models, WORKERS="1") as server:
+        server.ready()
+        yield server.url
+
+
+@pytest.fixture(scope="module")
+def client(url):
+    with httpx.Client(base_url=url, timeout=WAIT_S) as client:
+        yield client
+
+
+def check(status: int, text: str, asked: object) -> None:
+    assert status < 500, (status, text, asked)
+    if status >= 400 and status != 405:
+        error = json.loads(text)["error"]
+        message = error["message"] if isinstance(error, dict) else error
+        assert isinstance(message, str), (text, asked)
+        assert message, (text, asked)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "mode"), CASES)
+def test_requests_of_the_document_are_answered(name, mode, url):
+    @settings(
+        max_examples=NUM_EXAMPLES,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=OPERATIONS[name].as_strategy(generation_mode=mode))
+    def ask(case):
+        if mode is GenerationMode.POSITIVE and isinstance(case.body, dict):
+            case.body["model"] = "fake"  # so that more than the model is looked at
+        answer = case.call(base_url=url, timeout=WAIT_S)
+        check(answer.status_code, answer.text, case.as_curl_command() if answer.status_code >= 500 else name)
+
+    ask()
+
+
+@pytest.mark.parametrize("path", POSTS)
+def test_broken_bodies_are_refused(path, client):
+    for name, body in BROKEN.items():
+        answer = client.post(path, content=body, headers={"content-type": "application/json"})
+        check(answer.status_code, answer.text, name)
+
+
+@pytest.mark.parametrize("path", FILLED)
+def test_a_wrong_value_in_any_field_is_answered(path, client):
+    body = {"model": "fake", **body_of(path)}
+    for place in places(body):
+        for value in WRONG:
+            text = json.dumps(replaced(body, place, value))
+            answer = client.post(path, content=text, headers={"content-type": "application/json"})
+            check(answer.status_code, answer.text, text[:500])
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=str)
+def test_a_guide_that_cannot_be_followed_is_answered(guide, client):
+    body = {"prompt": "hi", "max_tokens": 8, "structured_outputs": guide}
+    answer = client.post("/v1/completions", json=body)
+    check(answer.status_code, answer.text, guide)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "f"}}], ids=str)
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=str)
+def test_a_function_that_cannot_be_called_is_answered(parameters, choice, client):
+    tool = {"type": "function", "function": {"name": "f", "parameters": parameters, "strict": True}}
+    body = {"messages": MESSAGES, "max_tokens": 8, "tools": [tool], "tool_choice": choice}
+    answer = client.post("/v1/chat/completions", json=body)
+    check(answer.status_code, answer.text, parameters)
+    flat = {"type": "function", **tool["function"]}
+    asked = {"input": "hi", "max_output_tokens": 8, "tools": [flat], "tool_choice": "required"}
+    answer = client.post("/v1/responses", json=asked)
+    check(answer.status_code, answer.text, parameters)
+    told = {"name": "f", "input_schema": parameters}
+    message = {"messages": MESSAGES, "max_tokens": 8, "tools": [told], "tool_choice": {"type": "any"}}
+    answer = client.post("/v1/messages", json=message)
+    check(answer.status_code, answer.text, parameters)
