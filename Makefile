@@ -11,13 +11,16 @@ VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: serve test lint bench clean
+.PHONY: serve test conformance lint bench clean
 
 serve: $(VENV)/.serve-$(KIND)  ## Serve MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
 	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
 
-test: $(VENV)/.test lint  ## Lint, types and every test.
+test: $(VENV)/.test .venv-clients/.ready lint  ## Lint, types and every test.
 	$(BIN)/python -m pytest
+
+conformance: $(VENV)/.test  ## Recorded vLLM exchanges replayed: passed, deliberately different, failed.
+	$(BIN)/python -m pytest tests/conformance --differences
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -28,7 +31,7 @@ bench: $(VENV)/.bench  ## Braid beside its peers, alternating in one run; QUICK=
 	$(BIN)/python -m tools.bench
 
 clean:
-	rm -rf .venv .venv-cuda build
+	rm -rf .venv .venv-cuda .venv-clients build
 
 $(VENV)/bin/python:
 	@echo "Making $(VENV) …"
@@ -49,6 +52,12 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
 	@touch $@ $(VENV)/.serve-cpu
+
+.venv-clients/.ready: tests/clients/requirements.txt
+	@echo "Installing other people's clients for the tests (about a minute) …"
+	@$(PYTHON) -m venv .venv-clients
+	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) --constraint constraints.txt --editable '.[bench]'

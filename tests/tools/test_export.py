@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import io
 import json
+import shutil
 import subprocess
 import sys
 import warnings
@@ -128,6 +129,45 @@ def test_a_folder_without_a_tokenizer_is_refused(llama, tmp_path):
     result = export(str(source), "--name", "x", "--models", str(tmp_path / "models"))
     assert result.exit_code == 1
     assert "has no tokenizer that transformers can read" in result.output
+
+
+@pytest.fixture
+def newer(llama, tmp_path) -> Path:
+    """The Llama as transformers 5 would have written it."""
+    folder = tmp_path / "newer"
+    shutil.copytree(llama, folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "TokenizersBackend", "extra_special_tokens": ["<|x|>"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    (folder / "generation_config.json").write_text('{"eos_token_id": 2, "temperature": 0.6}')
+    return folder
+
+
+@needs_export
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["openvino", "onnx"])
+def test_a_checkpoint_of_transformers_5_is_exported_with_its_defaults(form, newer, tmp_path):
+    result = export(
+        str(newer), "--name", "m", "--models", str(tmp_path), "--weights", "fp32", "--format", form
+    )
+    assert result.exit_code == 0, result.output
+    made = tmp_path / "m" / "model"
+    assert (made / "tokenizer.json").is_file()
+    assert json.loads((made / "generation_config.json").read_text())["temperature"] == 0.6
+
+
+@needs_export
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["openvino", "onnx"])
+def test_rotary_positions_that_would_not_be_read_are_refused(form, newer, tmp_path):
+    settings = json.loads((newer / "config.json").read_text())
+    settings["rope_parameters"] = {"rope_theta": 5e5, "rope_type": "default"}
+    (newer / "config.json").write_text(json.dumps(settings))
+    result = export(
+        str(newer), "--name", "m", "--models", str(tmp_path), "--weights", "fp32", "--format", form
+    )
+    assert result.exit_code == 1
+    assert "rope_parameters" in result.output
 
 
 def test_what_only_the_other_format_takes_is_refused(tmp_path):

@@ -14,6 +14,7 @@ from tools.export.folder import (
     TOKENIZER,
     ExportError,
     Stage,
+    check_positions,
     put,
     quiet,
     scratch_beside,
@@ -28,6 +29,7 @@ COMPRESSION: dict[str, dict[str, Any]] = {
 }
 """How nncf compresses weights; a layer too narrow for groups of 128 takes the largest that fits."""
 
+GENERATION = "generation_config.json"
 TASK = "text-generation-with-past"  # stateful, the form whose attention can be paged
 
 
@@ -42,8 +44,10 @@ def export_decoder(source: str, folder: Path, weights: Weights, stage: Stage) ->
         made = scratch / "model"
         stage("reading the tokenizer")
         write_tokenizer(source, made)
+        check_positions(source)
         stage("tracing the model")
         _trace(source, made, "fp16" if weights == "fp16" else "fp32")
+        _keep_defaults(source, made)
         if weights in COMPRESSION:
             stage(f"compressing weights to {weights}")
             made = _compress(made, scratch / weights, COMPRESSION[weights])
@@ -67,6 +71,13 @@ def _trace(source: str, folder: Path, dtype: str) -> None:
         )
     except (OSError, ValueError, RuntimeError, NotImplementedError) as error:
         raise ExportError(f"optimum-intel cannot export {source}: {error}") from error
+
+
+def _keep_defaults(source: str, folder: Path) -> None:
+    """Copy the sampling defaults that transformers would not write again: it judges them first."""
+    given, made = Path(source) / GENERATION, folder / GENERATION
+    if given.is_file() and not made.exists():
+        shutil.copyfile(given, made)
 
 
 def _compress(traced: Path, folder: Path, settings: dict[str, Any]) -> Path:

@@ -28,6 +28,9 @@ SETTINGS = (
 )
 """Files a served model may have beside its weights; written by transformers when the model has them."""
 
+NEWER_TOKENIZER = "TokenizersBackend"
+"""What transformers 5 calls every tokenizer that is just a tokenizer.json."""
+
 LOGGERS = ("transformers", "optimum", "nncf", "torch", "onnxscript", "onnx_ir")
 
 
@@ -56,10 +59,8 @@ def write_tokenizer(source: str, folder: Path) -> Any:
 
     Gives back the tokenizer.  Raises `ExportError`.
     """
-    from transformers import AutoTokenizer
-
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        tokenizer = _read_tokenizer(source)
     except Exception as error:
         raise ExportError(_tried(source, error)) from error
     if not tokenizer.is_fast:
@@ -69,6 +70,37 @@ def write_tokenizer(source: str, folder: Path) -> Any:
         )
     tokenizer.save_pretrained(folder)
     return tokenizer
+
+
+def _read_tokenizer(source: str) -> Any:
+    """The tokenizer by its class's name, or by its file where transformers 5 wrote a name of its own."""
+    from transformers import AutoTokenizer, PreTrainedTokenizerFast
+
+    try:
+        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+    except ValueError as error:
+        if NEWER_TOKENIZER not in str(error):
+            raise
+        return PreTrainedTokenizerFast.from_pretrained(source, extra_special_tokens={})
+
+
+def check_positions(source: str) -> None:
+    """Raise `ExportError` where the installed transformers would not read the model's rotary positions.
+
+    Version 5 writes them as `rope_parameters`; version 4 passes over that, and takes its own defaults.
+    """
+    from transformers import AutoConfig
+
+    config = AutoConfig.from_pretrained(source, trust_remote_code=False).get_text_config()
+    newer = getattr(config, "rope_parameters", None) or {}
+    theta, kind = newer.get("rope_theta"), newer.get("rope_type", "default")
+    by_layer = any(isinstance(value, dict) for value in newer.values())
+    is_read = theta in (None, getattr(config, "rope_theta", None))
+    if by_layer or not is_read or (kind != "default" and not getattr(config, "rope_scaling", None)):
+        raise ExportError(
+            f"{source}: its config.json was written by transformers 5, and the version that exports does not "
+            "read its rope_parameters; write them as rope_theta and rope_scaling"
+        )
 
 
 def _tried(source: str, error: Exception) -> str:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.export.folder import ExportError, Stage, put, quiet, scratch_beside, write_tokenizer
+from tools.export.folder import (
+    ExportError,
+    Stage,
+    check_positions,
+    put,
+    quiet,
+    scratch_beside,
+    write_tokenizer,
+)
 
 Weights = Literal["int8", "int4", "fp16", "bf16", "fp32"]
 Activations = Literal["f32", "f16", "bf16"]
@@ -38,6 +46,7 @@ def export_onnx(
         made = scratch / "model"
         stage("reading the tokenizer")
         tokenizer = write_tokenizer(source, made)
+        check_positions(source)
         _write_model(source, made, tokenizer, weights, DTYPES[computed], stage)
         stage("writing the folder")
         put(made, folder)
@@ -63,7 +72,7 @@ def _write_model(
     stage("reading the model")
     model = load(source, dtype)
     model.config.save_pretrained(folder)
-    model.generation_config.save_pretrained(folder)
+    model.generation_config.to_json_file(folder / "generation_config.json")  # saving it would judge it
     stage("watching its attention")
     attention = watch(model, prompts_of(tokenizer, model.config.get_text_config().vocab_size))
     stage("tracing the model")

@@ -1,0 +1,404 @@
+"""Where Braid answers otherwise than vLLM on purpose, and why.
+
+Each entry must still be a difference: one that no answer shows any more fails the tests.  `cases` and
+`paths` are patterns; `*` is every case.  Knows nothing of how differences are found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from comparing import Diff
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Each of `cases` and each of `paths` is somewhere a difference; `what` is one of `Diff`'s, or any."""
+
+    reason: str
+    cases: tuple[str, ...]
+    paths: tuple[str, ...]
+    what: str = "*"
+
+    def covers(self, case: str, diff: Diff) -> bool:
+        return (
+            any(fnmatchcase(case, pattern) for pattern in self.cases)
+            and any(fnmatchcase(diff.path, pattern) for pattern in self.paths)
+            and fnmatchcase(diff.what, self.what)
+        )
+
+
+EVERY = ("*",)
+STATUS = ("status",)
+
+FIELDS = (
+    Difference("times of a request are in /metrics, not in its reply", ("gen2__*",), ("metrics",)),
+    Difference(
+        "times of a request are in /metrics, not in its stream",
+        ("gen2__*",),
+        ("stream.fields.usage.chunk.metrics",),
+        "missing",
+    ),
+    Difference(
+        "the older name of `reasoning` is sent beside it",
+        EVERY,
+        ("choices.*.message.reasoning_content",),
+        "extra",
+    ),
+    Difference(
+        "the bytes of a token that is no whole character are sent: joined they are the text",
+        ("chat__008*", "chat__009*", "chat__014*", "chat__016*", "chat__017*", "chat__089*"),
+        ("*.bytes",),
+        "value",
+    ),
+    Difference(
+        "what a request added to the cache is not counted",
+        ("chat__087*", "chat__088*", "tool__010*"),
+        ("stream.usage.prompt_tokens_details.created_cache_tokens",),
+        "missing",
+    ),
+    Difference(
+        "cached tokens are always told",
+        ("gen__116*", "gen2__*", "chat__102*"),
+        ("usage.prompt_tokens_details",),
+        "type",
+    ),
+    Difference("the last usage of a stream is that of a whole reply", EVERY, ("stream.usage.*",), "extra"),
+    Difference("a reply names the model that was asked for", ("gen__113*",), ("model",), "value"),
+)
+
+RESPONSE = ("", "stream.events.*.response.")
+"""Where a response stands: alone, and in the events of its stream."""
+
+
+def _in_responses(*fields: str) -> tuple[str, ...]:
+    return tuple(where + field for where in RESPONSE for field in fields)
+
+
+RESPONSES = (
+    Difference(
+        "fields of a response that vLLM leaves out have the values of OpenAI's specification",
+        ("resp__*", "gen2__046*", "tool__005*", "tool__006*", "tool__011*", "tool__012*"),
+        _in_responses(
+            *("error", "store", "prompt_cache_retention", "prompt_cache_key", "safety_identifier"),
+            "completed_at",
+        ),
+        "extra",
+    ),
+    Difference(
+        "fields of a response that vLLM leaves null have the values of OpenAI's specification",
+        ("resp__*", "gen2__046*", "tool__005*", "tool__006*", "tool__011*", "tool__012*"),
+        _in_responses("metadata", "text*", "top_logprobs"),
+        "type",
+    ),
+    Difference(
+        "a response tells its tier, not what was asked",
+        ("resp__*", "gen2__046*", "tool__005*", "tool__006*", "tool__011*", "tool__012*"),
+        _in_responses("service_tier"),
+        "value",
+    ),
+    Difference(
+        "a response tells the sampling that was done, by the model's defaults",
+        ("gen2__046*",),
+        ("top_p",),
+        "value",
+    ),
+    Difference(
+        "a message that was cut is incomplete",
+        ("resp__*",),
+        ("output.*.status", "stream.events.response.output_item.done.*.item.status"),
+        "value",
+    ),
+    Difference(
+        "the stream of a response that was cut ends with response.incomplete, as OpenAI's",
+        ("resp__020*", "resp__022*", "resp__048*"),
+        ("stream.kinds*", "stream.events.response.completed", "stream.events.response.incomplete"),
+    ),
+    Difference(
+        "no log-probabilities are an empty list",
+        ("resp__*",),
+        ("output.*.logprobs", "stream.events.*.logprobs"),
+        "type",
+    ),
+    Difference(
+        "a stream of events ends with [DONE] too",
+        ("resp__*", "tool__011*", "tool__012*"),
+        ("stream.done",),
+        "value",
+    ),
+    Difference(
+        "a call that was cut is a call, not a text",
+        ("resp__017*",),
+        ("output.0.*",),
+    ),
+    Difference(
+        "a response tells the max_output_tokens that was asked",
+        ("resp__027*",),
+        ("max_output_tokens",),
+        "value",
+    ),
+    Difference(
+        "what a response added to the cache is not counted",
+        ("resp__027*",),
+        ("usage.input_tokens_details.cache_write_tokens",),
+        "value",
+    ),
+    Difference("responses are stored unless the operator says otherwise", ("gen2__043*",), STATUS),
+)
+
+TEXTS = (
+    Difference(
+        "half a character at the end is shown as U+FFFD, as in the middle",
+        ("chat__009*", "chat__014*", "chat__015*", "chat__016*", "chat__017*", "chat__021*", "chat__026*"),
+        ("choices.0.message.content",),
+        "value",
+    ),
+    Difference(
+        "half a character at the end is shown as U+FFFD in a stream too",
+        ("chat__088*", "chat__089*"),
+        ("stream.choices.0.kinds", "stream.choices.0.content"),
+    ),
+    Difference(
+        "half a character is a message of a response too, not nothing",
+        ("resp__011*",),
+        ("output",),
+        "value",
+    ),
+    Difference(
+        "half a character is told in the events of a response too",
+        ("resp__022*", "resp__048*"),
+        ("stream.events.*",),
+        "extra",
+    ),
+    Difference(
+        "reasoning begins at its mark, or in the prompt: text without a mark is content",
+        ("gen2__019*", "gen2__020*", "gen2__021*", "gen2__023*"),
+        ("choices.0.message.*", "usage.*"),
+    ),
+    Difference(
+        "reasoning begins at its mark in a stream too",
+        ("gen2__024*",),
+        ("stream.choices.0.*", "stream.usage.completion_tokens_details.*"),
+    ),
+    Difference(
+        "reasoning begins at its mark in a response too",
+        ("gen2__046*",),
+        ("output.0.*", "usage.output_tokens_details.reasoning_tokens"),
+    ),
+    Difference("a mark that closes nothing is text", ("gen2__028*",), ("choices.0.message.content",), "type"),
+    Difference(
+        "arguments of an earlier call that are no JSON stand in the prompt as they are",
+        ("chat__085*",),
+        ("choices.0.message.content", "usage.prompt_tokens", "usage.total_tokens"),
+        "value",
+    ),
+)
+
+TOOLS = (
+    Difference(
+        "blanks between a text and a call belong to neither",
+        ("tool__017*", "tool__018*"),
+        ("choices.0.message.content", "stream.choices.0.content"),
+        "value",
+    ),
+    Difference(
+        "what a request says of the whole output counts more than a function's `strict`",
+        ("tool__013*", "tool__014*", "tool__019*", "tool__020*", "tool__022*"),
+        (
+            *("choices.0.*", "stream.choices.0.*", "usage.prompt_tokens", "usage.total_tokens"),
+            "usage.completion_tokens",
+        ),
+    ),
+    Difference(
+        "a tool stands in the prompt as it was sent, without a null for what it does not have",
+        ("chat__078*", "tool__002*", "tool__017*"),
+        ("usage.prompt_tokens", "usage.total_tokens"),
+        "value",
+    ),
+    Difference(
+        "a required or named call obeys its function's schema, and is one even when it was cut",
+        ("chat__078*", "chat__079*", "chat__080*"),
+        (
+            *("choices.0.message.content", "choices.0.message.tool_calls"),
+            *("stream.choices.0.tool_calls.0.arguments", "stream.choices.0.finish_reason"),
+        ),
+    ),
+    Difference(
+        "a call that a schema leaves little choice of is written in the tokenizer's own tokens",
+        ("tool__002*", "tool__005*", "tool__006*", "tool__011*", "tool__012*"),
+        (
+            "*arguments",
+            "*arguments.*.delta",
+            "*usage.completion_tokens",
+            "*usage.output_tokens",
+            "*usage.total_tokens",
+        ),
+        "value",
+    ),
+)
+
+GRAMMARS = (
+    Difference(
+        "what a grammar leaves no choice of is written in the tokenizer's own tokens, not one by one",
+        ("gen__134*", "chat__082*", "tool__004*", "tool__010*", "tool__017*"),
+        ("usage.completion_tokens", "*usage.total_tokens", "stream.usage.completion_tokens"),
+        "value",
+    ),
+    Difference(
+        "another spelling of what is forced leads to another choice where there is one",
+        ("gen__132*", "tool__004*", "tool__010*"),
+        ("choices.0.text", "choices.0.message.content", "stream.choices.0.content"),
+        "value",
+    ),
+    Difference(
+        "text around a structural tag is whole characters",
+        ("chat__062*",),
+        ("choices.0.message.content",),
+        "value",
+    ),
+    Difference(
+        "functions of the Responses API are strict unless they say otherwise: text is whole characters",
+        ("resp__015*",),
+        ("output.0.content.0.text",),
+        "value",
+    ),
+    Difference(
+        "guided_choice is honoured, as older vLLM and FastDeploy do",
+        ("gen__111*",),
+        ("choices.0.*", "usage.*"),
+        "value",
+    ),
+)
+
+ERRORS = (
+    Difference(
+        "an error names its field where vLLM names none",
+        (
+            *("gen__057*", "gen__067*", "gen__072*", "gen__074*", "gen__076*", "gen__077*", "gen__098*"),
+            *("gen__117*", "gen__139*", "gen__140*", "gen__141*", "gen__143*", "gen__155*", "gen__156*"),
+            *(
+                "chat__022*",
+                "chat__024*",
+                "chat__028*",
+                "chat__033*",
+                "chat__034*",
+                "chat__064*",
+                "chat__065*",
+            ),
+            *("gen2__030*", "gen2__031*", "resp__039*"),
+        ),
+        ("error.param",),
+        "extra",
+    ),
+    Difference(
+        "one type for every bad request, and fields are named as the client wrote them",
+        (
+            *("gen__080*", "gen__088*", "gen__150*", "chat__027*", "chat__029*", "chat__031*", "chat__032*"),
+            "chat__036*",
+            *("gen__031*", "resp__031*", "resp__037*"),
+        ),
+        ("error.type", "error.param"),
+        "value",
+    ),
+    Difference(
+        "an error names the field that the client wrote, not what it became",
+        ("chat__012*", "chat__037*", "gen__084*"),
+        ("error.param",),
+        "value",
+    ),
+    Difference(
+        "one type for every bad request", ("gen__154*", "gen__155*", "gen__156*"), ("error.type",), "value"
+    ),
+    Difference("a body that is no JSON has no field to name", ("gen__154*",), ("error.param",), "type"),
+    Difference(
+        "every error has OpenAI's envelope: a path that is not there",
+        (
+            *("gen__011*", "gen2__012*", "gen2__018*", "gen2__039*"),
+            *("tool__030*", "tool__031*", "tool__032*", "tool__033*"),
+        ),
+        ("detail", "error"),
+    ),
+    Difference(
+        "every error has OpenAI's envelope: a missing key",
+        ("gen2__003*", "gen2__011*", "gen2__017*"),
+        ("error",),
+    ),
+)
+
+REQUESTS = (
+    Difference("an unknown field is refused with the nearest known one", ("gen__110*",), STATUS),
+    Difference(
+        "a request must say which of two names it means",
+        ("gen__007*", "gen__020*", "gen__114*", "chat__042*"),
+        STATUS,
+    ),
+    Difference(
+        "a request that names neither model nor prompt is asked for the model first",
+        ("chat__112*",),
+        ("error.param",),
+        "value",
+    ),
+)
+
+ENDPOINTS = (
+    Difference(
+        "an empty answer has a content type",
+        ("gen__002*", "gen__003*", "gen__014*", "gen2__007*", "gen2__014*"),
+        ("content-type",),
+    ),
+    Difference("a key is asked for on every path but those of health", ("gen2__008*",), STATUS),
+    Difference("health may be asked with HEAD, as load balancers do", ("gen__016*",), STATUS),
+    Difference(
+        "prompts are not rendered for, nor tokens taken from, other servers",
+        ("gen__163*", "chat__104*", "chat__105*", "chat__109*", "gen2__034*", "gen2__035*", "resp__049*"),
+        STATUS,
+    ),
+    Difference("conversations are not kept: a response names the one before it", ("resp__042*",), STATUS),
+    Difference("texts are not scored by generating a label", ("chat__113*",), STATUS),
+    Difference("adapters are not loaded by request", ("tool__023*", "tool__024*", "tool__025*"), STATUS),
+    Difference("an engine does not sleep", ("gen__008*", "tool__036*", "tool__037*"), STATUS),
+    Difference("there are no events of the cache", ("gen__012*",), STATUS),
+    Difference(
+        "a path that is not there is not told to a client without a key", ("gen2__037*", "gen2__038*"), STATUS
+    ),
+)
+
+METRICS = (
+    Difference(
+        "no metrics of hardware estimates, of parts that Braid does not have, or of when a counter began",
+        ("tool__034*", "gen2__009*"),
+        (
+            *("metrics.*_created", "metrics.vllm:estimated_*", "metrics.vllm:external_prefix_cache_*"),
+            *("metrics.vllm:mm_cache_*", "metrics.vllm:engine_sleep_state", "metrics.http_*"),
+            *("metrics.python_*", "metrics.process_*", "metrics.vllm:admission_rejections_total"),
+            *("metrics.vllm:prompt_tokens_by_source_total", "metrics.vllm:prompt_tokens_cached_*"),
+            *("metrics.vllm:num_requests_waiting_by_reason", "metrics.vllm:cache_config_info"),
+        ),
+        "missing",
+    ),
+    Difference(
+        "no histograms of what requests asked for, or of each of their phases",
+        ("tool__034*", "gen2__009*"),
+        (
+            *("metrics.vllm:request_params_*", "metrics.vllm:request_*_tokens", "metrics.vllm:iteration_*"),
+            *("metrics.vllm:request_*_time_seconds", "metrics.vllm:request_num_preemptions"),
+        ),
+        "missing",
+    ),
+    Difference("calls of tools are not counted", ("tool__034*",), ("metrics.vllm:tool_call_*",), "missing"),
+    Difference("a metric is shown once it has a value", ("gen2__009*",), ("metrics.vllm:*",), "missing"),
+    Difference(
+        "blocks that are moved to host memory are counted",
+        ("tool__034*", "gen2__009*"),
+        ("metrics.braid:*", "metrics.vllm:*_swapped", "metrics.vllm:cpu_cache_usage_perc"),
+        "extra",
+    ),
+)
+
+DIFFERENCES = (*FIELDS, *RESPONSES, *TEXTS, *TOOLS, *GRAMMARS, *ERRORS, *REQUESTS, *ENDPOINTS, *METRICS)
+
+
+def reason_for(case: str, diff: Diff) -> str | None:
+    """Why a case differs there, where that was written down."""
+    return next((each.reason for each in DIFFERENCES if each.covers(case, diff)), None)

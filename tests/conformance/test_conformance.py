@@ -1,0 +1,44 @@
+"""What vLLM answered, Braid answers, on exports of the same checkpoints, but for a table of differences."""
+
+from __future__ import annotations
+
+import importlib.util
+from fnmatch import fnmatchcase
+
+import pytest
+from differences import DIFFERENCES, reason_for
+from exchanges import GROUPS, read_exchanges
+from serving import ENGINES
+
+HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
+pytestmark = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
+
+EXCHANGES = [exchange for group in GROUPS for exchange in read_exchanges(group)]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.case)
+def test_an_exchange_is_answered_alike(engine, exchange, replayed, remember):
+    found = replayed(engine, GROUPS[exchange.group])[exchange.case]
+    told = [(diff, reason_for(exchange.case, diff)) for diff in found]
+    unexpected = [str(diff) for diff, reason in told if reason is None]
+    differs = any(diff.what != "extra" for diff in found)  # what is told beyond vLLM's harms no client
+    outcome = "failed" if unexpected else "deliberate" if differs else "passed"
+    remember(engine, exchange, outcome, {reason for _, reason in told if reason is not None})
+    if unexpected:
+        request = f"{exchange.method} {exchange.path} {exchange.raw_body or exchange.body or ''}"
+        pytest.fail("\n".join([exchange.case, request[:600], *unexpected]), pytrace=False)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda difference: difference.reason)
+def test_a_deliberate_difference_is_one(engine, difference, replayed):
+    found = {case: each for settings in GROUPS.values() for case, each in replayed(engine, settings).items()}
+    differing = [
+        (case, diff) for case, each in found.items() for diff in each if difference.covers(case, diff)
+    ]
+    stale = [one for one in difference.cases if not any(fnmatchcase(case, one) for case, _ in differing)]
+    stale += [
+        one for one in difference.paths if not any(fnmatchcase(diff.path, one) for _, diff in differing)
+    ]
+    assert stale == []
