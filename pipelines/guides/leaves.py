@@ -13,6 +13,8 @@ from pipelines.guides.formats import Format
 
 MAX_SCHEMA_DEPTH = 64
 """vLLM's bound on the nesting of JSON."""
+WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,64}"
+"""Between the tokens of JSON: enough for any indented text, too little for a weak model to lose its way in."""
 OPENING = {"additionalProperties", "patternProperties"}
 """What says of further properties that they may be there."""
 EBNF_RULE = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
@@ -44,11 +46,14 @@ def _json_schema(node: Format) -> dict[str, Any]:
 
 def _spaces(node: Format) -> dict[str, Any]:
     """What may stand between the tokens of JSON; a keyword that cannot be honoured is always an error."""
-    whitespace = node.get("whitespace_pattern")
-    if whitespace is not None and not isinstance(whitespace, str):
+    whitespace = node.get("whitespace_pattern", WHITESPACE)
+    if not isinstance(whitespace, str):
         raise FormatError("whitespace_pattern must be a string")
-    options = {"lenient": False, "whitespace_flexible": not node.get("disable_any_whitespace", False)}
-    return options if whitespace is None else {**options, "whitespace_pattern": whitespace}
+    if node.get("disable_any_whitespace"):
+        if "whitespace_pattern" in node:
+            raise FormatError("whitespace_pattern says what disable_any_whitespace forbids")
+        return {"lenient": False, "whitespace_flexible": False}
+    return {"lenient": False, "whitespace_flexible": True, "whitespace_pattern": whitespace}
 
 
 def read_schema(value: Any) -> dict[str, Any]:
