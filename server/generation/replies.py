@@ -178,5 +178,5 @@ def _message(head: Head, choice: Gathered) -> ReplyMessage:
         function_call=None,
         **({"tool_calls": calls} if calls else {}),
         reasoning=shown,
-        reasoning_content=shown,
+        **({} if shown is None else {"reasoning_content": shown}),
     )

@@ -115,7 +115,7 @@ class ReplyMessage(Reply):
     function_call: None
     tool_calls: list[ToolCallReply] = []
     reasoning: str | None
-    reasoning_content: str | None
+    reasoning_content: str | None = None
 
 
 class ChatChoice(Reply):

@@ -41,12 +41,6 @@ FIELDS = (
         "missing",
     ),
     Difference(
-        "the older name of `reasoning` is sent beside it",
-        EVERY,
-        ("choices.*.message.reasoning_content",),
-        "extra",
-    ),
-    Difference(
         "the bytes of a token that is no whole character are sent: joined they are the text",
         ("chat__008*", "chat__009*", "chat__014*", "chat__016*", "chat__017*", "chat__089*"),
         ("*.bytes",),
