@@ -1,13 +1,10 @@
 """The main job, as a new user does it: the shipped model behind the real server, asked by the real client."""
 
 import json
-from pathlib import Path
 
 import pytest
 from openai import OpenAI
-from server_process import ServerProcess
 
-MODEL_REPO = Path(__file__).parent.parent.parent / "model_repo"
 WEATHER = {
     "type": "function",
     "function": {
@@ -20,15 +17,6 @@ WEATHER = {
         },
     },
 }
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    models = tmp_path_factory.mktemp("demo") / "models"  # its log is written beside it
-    models.symlink_to(MODEL_REPO)
-    with ServerProcess(models) as running:
-        running.ready(model="braid-demo")
-        yield running
 
 
 @pytest.fixture

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 import openai
 import pytest
 from pydantic import BaseModel
 from server_process import ServerProcess
 
-MODEL_REPO = Path(__file__).parents[2] / "model_repo"
 WEATHER = {
     "type": "function",
     "name": "get_weather",
@@ -29,12 +27,9 @@ ENDED = ("completed", "incomplete", "failed", "cancelled")
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    models = tmp_path_factory.mktemp("demo") / "models"
-    models.symlink_to(MODEL_REPO)
-    with ServerProcess(models) as running:
-        running.ready(model="braid-demo")
-        yield openai.OpenAI(base_url=f"{running.url}/v1", api_key="none", max_retries=0).responses
+def demo(demo):
+    with openai.OpenAI(base_url=f"{demo.url}/v1", api_key="none", max_retries=0) as client:
+        yield client.responses
 
 
 @pytest.fixture(scope="module")
