@@ -13,6 +13,11 @@ from ops.contract import Floats, Index
 
 Logits = Floats
 
+_BITS = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1, bitorder="little")
+BOUNDS = np.where(_BITS == 1, np.float32(np.nan), np.float32(-np.inf))
+"""What the 8 logits of a byte of a mask are at most: float32[256, 8].  To `fmin` NaN is no bound, and -inf is
+one for NaN too; so a mask costs the same however many ids it allows."""
+
 
 def flat_view(logits: Logits) -> Logits:
     """The same memory as one row; raises ValueError where that would need a copy, and so lose the change."""
@@ -43,6 +48,8 @@ def apply_bitmask(logits: Logits, rows: Index, bits: NDArray[np.uint32]) -> None
 
     bits: uint32[len(rows), ceil(vocab / 32)]; id t is bit t % 32 of word t // 32 (llguidance, xgrammar).
     """
+    vocab = logits.shape[1]
+    bounds = np.empty((bits.shape[1] * 4, 8), np.float32)
     for row, words in zip(rows.tolist(), bits, strict=True):
-        forbidden = np.unpackbits(~words.view(np.uint8), bitorder="little")[: logits.shape[1]]
-        np.copyto(logits[row], -np.inf, where=forbidden.view(np.bool_))
+        np.take(BOUNDS, words.view(np.uint8), axis=0, out=bounds, mode="clip")
+        np.fmin(logits[row], bounds.reshape(-1)[:vocab], out=logits[row])

@@ -18,9 +18,10 @@ from pipelines.errors import RequestError
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.grammar import Grammar
 from pipelines.nodes.tensor_engine import TensorEngine
-from pipelines.pipeline import EngineAddress, Line, Pipeline
+from pipelines.pipeline import Line, Pipeline
 from pipelines.repository import ModelFolder
 from pipelines.tasks import TASKS
+from pipelines.work import EngineAddress
 
 if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession

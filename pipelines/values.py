@@ -103,7 +103,8 @@ class CallPiece:
 class ReplyUpdate:
     """A piece of one choice's reply, split into reasoning, content and tool calls.
 
-    `num_reasoning` of the `num_tokens` tokens are reasoning, None where nobody looks for reasoning.
+    `num_reasoning` of the `num_tokens` tokens are reasoning, None where nobody looks for reasoning;
+    `thought` says of each of `token_ids` whether it is reasoning or one of its marks, [] where none can be.
     """
 
     content: str
@@ -117,6 +118,7 @@ class ReplyUpdate:
     token_ids: list[int] = field(default_factory=list)
     prompt_logprobs: list[TextLogprob] | None = None
     num_reasoning: int | None = None
+    thought: list[bool] = field(default_factory=list)
 
 
 class Machine(Protocol[In, Out]):

@@ -7,6 +7,7 @@ whose master died leaves; request lines and headers are bounded in size and in t
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import signal
@@ -133,6 +134,11 @@ class BoundedProtocol(HttpToolsProtocol):
 class DrainingServer(Server):
     """Uvicorn's server, which tells long streams to end before it cancels them."""
 
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        gc.collect()
+        gc.freeze()  # what a worker begins with lives as long as it does: collections need not visit it
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         grace_s = self.config.timeout_graceful_shutdown or 0
         delay_s = max(0.2, grace_s - DRAIN_MARGIN_S)
@@ -143,7 +149,7 @@ class DrainingServer(Server):
             timer.cancel()
 
 
-class Worker(UvicornWorker):
+class Worker(UvicornWorker):  # type: ignore[misc]  # it tells no types
     """One HTTP process.  It looks at its master once a second."""
 
     CONFIG_KWARGS = {

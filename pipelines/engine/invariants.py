@@ -10,14 +10,12 @@ from dataclasses import dataclass
 from pipelines.engine import prefix
 from pipelines.engine.loop import Engine
 from pipelines.engine.policy import blocks_for
-from pipelines.engine.rows import Rows
 from pipelines.engine.sequence import NO_ROW, Sequence
-from pipelines.engine.swapping import SwapSpace
 
 
 @dataclass(frozen=True, slots=True)
 class SequenceState:
-    """One sequence as it stands; `table`, `num_past`, `last_token` are what its row says of it."""
+    """One sequence as it stands; from `table` to `guided_as_it_is` it is what its row says of it."""
 
     name: str
     priority: int
@@ -34,6 +32,8 @@ class SequenceState:
     table: list[int]
     num_past: int
     last_token: int
+    num_outputs: int
+    guided_as_it_is: bool  # by its own guide, or by none
     num_scored: int | None  # positions of its prompt that are scored; None: there are no more to score
     may_rest: bool  # it is a beam, and the report of another is missing
 
@@ -65,8 +65,8 @@ class Snapshot:
 def snapshot(engine: Engine) -> Snapshot:
     """A copy: later steps do not change it."""
     pool, swap, scheduler, rows = engine.cache.pool, engine.cache.swap, engine.scheduler, engine.rows
-    running = [_state(sequence, rows, swap) for sequence in scheduler.running]
-    waiting = [_state(sequence, rows, swap) for sequence in scheduler.waiting]
+    running = [_state(sequence, engine) for sequence in scheduler.running]
+    waiting = [_state(sequence, engine) for sequence in scheduler.waiting]
     leaders = [*scheduler.running, *scheduler.waiting]
     return Snapshot(
         block_tokens=engine.cache.block_tokens,
@@ -82,12 +82,13 @@ def snapshot(engine: Engine) -> Snapshot:
         max_context=engine.limits.max_context,
         running=running,
         waiting=waiting,
-        followers=[_state(follower, rows, swap) for leader in leaders for follower in leader.followers],
+        followers=[_state(follower, engine) for leader in leaders for follower in leader.followers],
         num_live=engine.num_live,
     )
 
 
-def _state(sequence: Sequence, rows: Rows, swap: SwapSpace) -> SequenceState:
+def _state(sequence: Sequence, engine: Engine) -> SequenceState:
+    rows, swap, sampling = engine.rows, engine.cache.swap, engine.scheduler.sampling
     row = sequence.row
     seated = row != NO_ROW
     return SequenceState(
@@ -106,6 +107,8 @@ def _state(sequence: Sequence, rows: Rows, swap: SwapSpace) -> SequenceState:
         table=rows.block_table[row, : rows.num_blocks[row]].tolist() if seated else [],
         num_past=int(rows.num_past[row]) if seated else 0,
         last_token=int(rows.last_token[row]) if seated else 0,
+        num_outputs=int(sampling.num_outputs[row]) if seated else 0,
+        guided_as_it_is=not seated or sampling.guides[row] is sequence.guide,
         num_scored=len(sequence.scores.found) if sequence.scores is not None and sequence.scoring else None,
         may_rest=sequence.search is not None and sequence.search.waits,
     )
@@ -184,6 +187,8 @@ def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[st
         yield f"{sequence.name} owns blocks {sequence.blocks}, its row says {sequence.table}"
     if (sequence.num_past, sequence.last_token) != (num_cached, sequence.token_ids[-1]):
         yield f"{sequence.name} has {num_cached} tokens cached and its row another past or another last token"
+    if sequence.num_outputs != num_tokens - sequence.num_prompt or not sequence.guided_as_it_is:
+        yield f"{sequence.name} has a number of output tokens and a guide, its row others"
     if sequence.leaving is not None:
         yield f"{sequence.name} runs and is to be swapped out"
     if sequence.arriving != (len(sequence.blocks) if sequence.host_blocks else None):

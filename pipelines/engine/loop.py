@@ -6,28 +6,27 @@ Knows token ids, blocks and steps; knows nothing of text, YAML, HTTP, threads or
 from __future__ import annotations
 
 import logging
-from array import array
 from collections.abc import Callable, Hashable
 from dataclasses import replace
-from itertools import islice, repeat
+from itertools import count, islice, repeat
 
 import numpy as np
 
 from pipelines.engine import beam_search
+from pipelines.engine.arrival import Arrival
 from pipelines.engine.beam_search import BeamSearch
 from pipelines.engine.beam_submission import check_beams
 from pipelines.engine.cache import Cache
 from pipelines.engine.counts import Counts
 from pipelines.engine.feed import Sampled, Step, TokenLogprobs
+from pipelines.engine.growth import grow
 from pipelines.engine.outputs import Output, output_of
 from pipelines.engine.packing import pack
 from pipelines.engine.policy import EngineSettings, blocks_for
-from pipelines.engine.prefix import root
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan, Scheduler
-from pipelines.engine.scoring import keep_scores, share_scores
+from pipelines.engine.scoring import keep_scores
 from pipelines.engine.sequence import NO_ROW, Sequence, Slice
-from pipelines.engine.stopping import grow, grow_guided, watch_repetition
 from pipelines.engine.submission import Limits, check
 from pipelines.sampling.guide import GuideError, GuideMaker
 from pipelines.sampling.params import SamplingParams
@@ -68,9 +67,8 @@ class Engine:
         self.scheduler = Scheduler(settings, self.cache, self.rows, self._sampling, self._totals)
         self._body = body
         self._eos_token_ids = eos_token_ids
-        self._max_context = self.limits.max_context
         self._live: dict[Hashable, dict[int, Sequence]] = {}
-        self._num_arrived = 0
+        self._arrivals = count(1)
 
     def submit(
         self,
@@ -92,24 +90,12 @@ class Engine:
         if key in self._live:
             raise ValueError(f"request {key!r} is already running")
         check(prompts, params, n, self.limits)
-        beams, width = params.beams, n
-        if beams is not None:
-            check_beams(prompts, params, beams, n, self._eos_token_ids, self.limits)
-            width, guide = beams.width, None  # one that restricts was refused
-        sequences = [
-            self._arrive(key, number, prompts[number // width], params, cache_salt, guide)
-            for number in range(len(prompts) * width)
-        ]
-        self._live[key] = {sequence.choice: sequence for sequence in sequences}
-        for place in range(len(prompts)):
-            group = sequences[place * width : (place + 1) * width]
-            if beams is not None:
-                beam_search.begin(group, beams, range(place * n, (place + 1) * n))
-            leader, *followers = group
-            leader.followers = followers
-            share_scores(leader, self.limits.vocab_size)
-            for follower in followers:
-                follower.leader = leader
+        if params.beams is not None:
+            check_beams(prompts, params, params.beams, n, self._eos_token_ids, self.limits)
+        arrival = Arrival(key, prompts, params, n, cache_salt, guide, self._eos_token_ids)
+        groups = arrival.groups(self.limits, self._arrivals)
+        self._live[key] = {sequence.choice: sequence for group in groups for sequence in group}
+        for leader, *_ in groups:
             self.scheduler.add(leader)
 
     def abort(self, key: Hashable, choice: int | None = None) -> None:
@@ -127,7 +113,7 @@ class Engine:
 
     @property
     def num_live(self) -> int:
-        """Choices submitted and neither finished nor aborted."""
+        """Sequences that have not ended: the choices of a request, or all beams of a search."""
         return sum(len(choices) for choices in self._live.values())
 
     def counts(self) -> Counts:
@@ -226,18 +212,14 @@ class Engine:
         if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only its prompt was wanted
             self._forget(sequence)
             return output_of(sequence, [], [], "length")
-        if sequence.guide is None:
-            finish, stop_token_id = grow(sequence, self._sampling, token_id)
-            taken = [] if finish == "stop" else [token_id]
-        else:
-            taken, finish, stop_token_id = grow_guided(sequence, sequence.guide, self._sampling, token_id)
-            self.rows.last_token[sequence.row] = sequence.token_ids[-1]
+        taken, finish, stop_token_id = grow(sequence, self._sampling, token_id)
         self._totals.output_tokens += len(taken)
         if finish:
             self._forget(sequence)
-        return output_of(
-            sequence, taken, [logprobs] if taken and logprobs is not None else [], finish, stop_token_id
-        )
+        elif len(taken) > 1:
+            self.rows.last_token[sequence.row] = taken[-1]
+        told = [] if logprobs is None or not taken else [logprobs]
+        return output_of(sequence, taken, told, finish, stop_token_id)
 
     def _fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:
         """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
@@ -251,31 +233,6 @@ class Engine:
             for sequence in failed
             for choice in beam_search.answered(sequence)
         ]
-
-    def _arrive(
-        self,
-        key: Hashable,
-        choice: int,
-        prompt: list[int],
-        params: SamplingParams,
-        cache_salt: str,
-        guide: GuideMaker | None,
-    ) -> Sequence:
-        self._num_arrived += 1
-        return Sequence(
-            key=key,
-            choice=choice,
-            token_ids=array("q", prompt),
-            num_prompt=len(prompt),
-            params=params,
-            eos_token_ids=frozenset() if params.ignore_eos else self._eos_token_ids,
-            stop_token_ids=frozenset(params.stop_token_ids),
-            max_length=min(len(prompt) + params.max_tokens, self._max_context),
-            arrival=self._num_arrived,
-            root=root(cache_salt),
-            repetition=watch_repetition(params),
-            guide=None if guide is None else guide(),
-        )
 
     def _forget(self, sequence: Sequence) -> None:
         self.scheduler.leave(sequence)

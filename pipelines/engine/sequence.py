@@ -14,8 +14,8 @@ from pipelines.sampling.params import SamplingParams
 
 if TYPE_CHECKING:
     from pipelines.engine.beam_search import BeamSearch
+    from pipelines.engine.repetition import RepetitionWatch
     from pipelines.engine.scoring import PromptScores
-    from pipelines.engine.stopping import RepetitionWatch
     from pipelines.sampling.guide import Guide
 
 NO_ROW = -1

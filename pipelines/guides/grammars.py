@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from llguidance import LLMatcher, LLParserLimits
 
 from pipelines.errors import RequestError
+from pipelines.guides.bounds import BoundError
 from pipelines.guides.formats import Format
 from pipelines.guides.leaves import FormatError
 from pipelines.guides.lowering import lower
@@ -36,7 +37,7 @@ def grammar_of_format(format: Format, field: str, specials: Mapping[str, int] | 
     try:
         grammar = lower(format, specials or {})
         size = len(grammar.encode())
-    except FormatError as error:
+    except (FormatError, BoundError) as error:
         raise RequestError(readable(str(error)), field) from error
     except RecursionError as error:
         raise RequestError("the format is nested too deeply", field) from error

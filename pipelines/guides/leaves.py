@@ -9,12 +9,11 @@ from typing import Any
 
 from llguidance.gbnf_to_lark import gbnf_to_lark
 
+from pipelines.guides.bounds import check_schema, check_text
 from pipelines.guides.formats import Format
 
-MAX_SCHEMA_DEPTH = 64
-"""vLLM's bound on the nesting of JSON."""
 WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,64}"
-"""Between the tokens of JSON: enough for any indented text, too little for a weak model to lose its way in."""
+"""Between the tokens of JSON: enough for indented text, too little for a weak model to lose its way in."""
 OPENING = {"additionalProperties", "patternProperties"}
 """What says of further properties that they may be there."""
 EBNF_RULE = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
@@ -69,22 +68,8 @@ def read_schema(value: Any) -> dict[str, Any]:
         return {}
     if not isinstance(value, dict):
         raise FormatError("a JSON schema must be an object, true or false")
-    if depth_exceeds(value, MAX_SCHEMA_DEPTH):
-        raise FormatError(f"the JSON schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")
+    check_schema(value)
     return value
-
-
-def depth_exceeds(value: Any, most: int) -> bool:
-    level = [value]
-    for _ in range(most):
-        level = [
-            inner
-            for one in level
-            if isinstance(one, dict | list)
-            for inner in (one.values() if isinstance(one, dict) else one)
-            if isinstance(inner, dict | list)
-        ]
-    return bool(level)
 
 
 def closed(schema: Any) -> Any:
@@ -103,6 +88,7 @@ def _grammar(node: Format) -> dict[str, Any]:
     text = node.get("grammar")
     if not isinstance(text, str):
         raise FormatError("a grammar must be a string")
+    check_text(text)
     try:
         return {"lark_grammar": lark_of(text)}
     except Exception as error:  # the converter raises bare Exception

@@ -53,7 +53,7 @@ class GuideMakers:
             if grammar in self._kept:
                 self._kept.move_to_end(grammar)
                 return self._kept[grammar]
-        matcher = LLMatcher(self.tokens.plain, grammar, log_level=0, limits=limits())
+        matcher = LLMatcher(self.tokens.tokenizer, grammar, log_level=0, limits=limits())
         if matcher.is_error():
             raise RequestError(readable(f"Grammar error: {matcher.get_error()}"))
         with self._lock:

@@ -16,7 +16,8 @@ def literal(text: str) -> str:
 
 
 def pattern(regex: str) -> str:
-    return f"/{regex_to_lark(regex, '')}/"
+    """Digits and letters of classes are ASCII's, as in the patterns of JSON Schemas and in xgrammar."""
+    return f"/{regex_to_lark(regex, 'dw')}/"
 
 
 def text_without(excluded: Iterable[str]) -> str:

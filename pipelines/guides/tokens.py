@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from llguidance import LLTokenizer
@@ -15,8 +16,8 @@ from numpy.typing import NDArray
 class TokenTable:
     """The tokens of a model: `vocab_size` logits, of which `end_ids` end a sequence.
 
-    `tokenizer` writes text as the model would.  `plain`, for grammars, knows the same tokens, but writes no
-    text with a special one: to a grammar a special token is no text, but a token.
+    `tokenizer`, for grammars, writes no text with a special token: to a grammar that is no text, but a token.
+    So its special tokens have names that no text holds.
     Masks are int32[num_words]; id t is bit t % 32 of word t // 32.
     """
 
@@ -24,9 +25,9 @@ class TokenTable:
         """Raises ValueError for a tokenizer whose tokens have no bytes of their own."""
         self.vocab_size = vocab_size
         self.end_ids = frozenset(end_ids)
-        text, ends = tokenizer_json.read_text(encoding="utf-8"), sorted(end_ids)
-        self.tokenizer = _open(text, vocab_size, ends)
-        self.plain = _open(_unspeakable(text), vocab_size, ends)
+        settings = json.loads(tokenizer_json.read_text(encoding="utf-8"))
+        self._special = _make_unspeakable(settings)
+        self.tokenizer = _open(json.dumps(settings), vocab_size, sorted(end_ids))
 
     @property
     def num_words(self) -> int:
@@ -40,24 +41,34 @@ class TokenTable:
 
     def spell(self, text: str) -> list[int]:
         """The ids of a text as the model would write it; a special token is itself."""
+        for token_id, content in self._special.items():
+            text = text.replace(content, _name(token_id))
         return self.tokenizer.tokenize_str(text, parse_special=True)
 
     def bytes_of(self, token_id: int) -> bytes:
+        """The text of a token; of a special one as the model's tokenizer writes it."""
+        if token_id in self._special:
+            return self._special[token_id].encode()
         return self.tokenizer.decode_bytes([token_id])
 
 
-def _unspeakable(text: str) -> str:
-    """A tokenizer.json whose special tokens have names that no text holds."""
-    settings = json.loads(text)
+def _make_unspeakable(settings: dict[str, Any]) -> dict[int, str]:
+    """Rename the special tokens of a tokenizer.json; what they were called, the longest first."""
+    found: dict[int, str] = {}
     vocab = settings.get("model", {}).get("vocab")
     for token in settings.get("added_tokens") or []:
         content = token["content"]
         if not token.get("special") and (content[:1], content[-1:]) != ("<", ">"):
             continue  # the library takes <…> for special as well
-        token["content"] = f"<\ue000{token['id']}\ue001>"
+        found[token["id"]] = content
+        token["content"] = _name(token["id"])
         if isinstance(vocab, dict) and content in vocab:
             vocab[token["content"]] = vocab.pop(content)
-    return json.dumps(settings)
+    return dict(sorted(found.items(), key=lambda pair: -len(pair[1])))
+
+
+def _name(token_id: int) -> str:
+    return f"<\ue000{token_id}\ue001>"
 
 
 def _open(text: str, vocab_size: int, end_ids: list[int]) -> LLTokenizer:

@@ -146,7 +146,7 @@ class Host:
         while self.state != "draining" or self._calls:
             self.turn()
         self._loader.stop(STOP_S)
-        self._preparing.shutdown()
+        self._preparing.shutdown(cancel_futures=True)  # nobody waits for what is left
         self._gate.close()
         self._loads.close_all()
 

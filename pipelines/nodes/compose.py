@@ -10,7 +10,7 @@ from graphs.node import Node, NodeConfig, Port
 if TYPE_CHECKING:
     from graphs.graph import GraphLookup
     from pipelines.build import Resources
-    from pipelines.pipeline import Call
+    from pipelines.call import Call
 
 
 class GraphNode(Node):

@@ -35,7 +35,7 @@ NEVER_ZERO = frozenset({"top_p", "repetition_penalty"})
 
 
 def read_defaults(path: Path) -> dict[str, Any]:
-    """Fields of `SamplingParams` that the file states, and `eos_token_ids` (list of int).
+    """Fields of `SamplingParams` that the file states.
 
     A key that is absent or null is left out.  `do_sample: false` without a temperature means greedy, as
     Hugging Face reads it (temperature 0); with one, the temperature counts.  `top_k` of 0 or -1 is off (0).
@@ -48,8 +48,6 @@ def read_defaults(path: Path) -> dict[str, Any]:
         defaults["top_k"] = max(0, defaults["top_k"])
     if _flag(path, "do_sample", stated.get("do_sample")) is False:
         defaults.setdefault("temperature", 0.0)
-    if "eos_token_id" in stated:
-        defaults["eos_token_ids"] = _token_ids(path, stated["eos_token_id"])
     return defaults
 
 
@@ -77,10 +75,3 @@ def _flag(path: Path, name: str, value: Any) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise ValueError(f"{path}: {name} must be true or false, got {value!r}")
     return value
-
-
-def _token_ids(path: Path, value: Any) -> list[int]:
-    ids = value if isinstance(value, list) else [value]
-    if not all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in ids):
-        raise ValueError(f"{path}: eos_token_id must be a token id or a list of token ids, got {value!r}")
-    return ids

@@ -6,22 +6,19 @@ Knows nothing of what the text means, of HTTP or of how the tokens were computed
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tokenizers import Tokenizer
-from tokenizers.decoders import DecodeStream
-
 from graphs.node import FilePath, Node, NodeConfig
+from pipelines.nodes.decoder import Decoder
 from pipelines.nodes.prompt_scores import PromptTexts, TellPrompt
 from pipelines.nodes.tokenizer import open_tokenizer
 from pipelines.values import Alternative, Stream, TextLogprob, TextUpdate, TokenLogprobs, TokenUpdate
 
 if TYPE_CHECKING:
     from pipelines.build import Resources
-    from pipelines.pipeline import Call
+    from pipelines.call import Call
 
-REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 REPETITION = "repetition_detected"
 """The stop reason of an output that repeats itself, in vLLM's word."""
 
@@ -47,36 +44,6 @@ class Detokenize(Node):
             return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0), tell_prompt)
 
         return generated.through(make)
-
-
-class Decoder:
-    """Ids → text, holding back bytes that do not make a whole character yet."""
-
-    def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool) -> None:
-        self.tokenizer = tokenizer
-        self.skip_special_tokens = skip_special_tokens
-        self._stream = DecodeStream(skip_special_tokens=skip_special_tokens)
-        self._pending: list[int] = []  # ids that gave no text yet
-
-    def push(self, token_id: int) -> str:
-        piece = self._stream.step(self.tokenizer, token_id)
-        if piece is None:
-            self._pending.append(token_id)
-            return ""
-        self._pending.clear()
-        return piece
-
-    def flush(self) -> str:
-        """The text of ids that were held back; bytes that never became a character show as U+FFFD."""
-        if not self._pending:
-            return ""
-        text: str = self.tokenizer.decode(self._pending, skip_special_tokens=self.skip_special_tokens)
-        self._pending.clear()
-        return text
-
-    def token_text(self, token_id: int) -> tuple[str, bytes]:
-        """One token alone, as text and as the bytes behind it (for log-probabilities)."""
-        return _token_text(self.tokenizer, token_id)
 
 
 class StopStrings:
@@ -138,13 +105,14 @@ class Detokenizer:
             if stop is not None:
                 break
         count = len(parts)
-        pairs = zip(update.token_ids[:count], update.logprobs, strict=False)
+        token_ids = update.token_ids[:count]
+        pairs = zip(token_ids, update.logprobs, strict=False)
         out = TextUpdate(
             "".join(parts),
             count,
-            [self._logprob(*pair) for pair in pairs],
+            [self._logprob(*pair) for pair in pairs] if update.logprobs else [],
             num_cached=update.num_cached,
-            token_ids=update.token_ids[:count],
+            token_ids=token_ids,
             parts=parts,
         )
         if self._tell_prompt is not None:
@@ -179,31 +147,3 @@ class Detokenizer:
             for top_id, value in zip(logprobs.top_ids, logprobs.top_logprobs, strict=True)
         ]
         return TextLogprob(text, raw, token_id, logprobs.logprob, top, logprobs.rank)
-
-
-@lru_cache(maxsize=65536)
-def _token_text(tokenizer: Tokenizer, token_id: int) -> tuple[str, bytes]:
-    """A token's text and bytes.  A token that is part of a character has bytes but no text of its own."""
-    text: str = tokenizer.decode([token_id], skip_special_tokens=False)
-    if REPLACEMENT not in text:
-        return text, text.encode()
-    raw = _byte_level(tokenizer.id_to_token(token_id) or "")
-    return ("", raw) if raw is not None else (text, text.encode())
-
-
-def _byte_level(token: str) -> bytes | None:
-    """The bytes behind a byte-level BPE token (GPT-2's printable alphabet) or a `<0x..>` byte token."""
-    if token.startswith("<0x") and token.endswith(">"):
-        return bytes([int(token[3:-1], 16)])
-    try:
-        return bytes(_byte_alphabet()[char] for char in token)
-    except KeyError:
-        return None
-
-
-@lru_cache(maxsize=1)
-def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's map from printable characters to bytes (Radford et al., 2019, `bytes_to_unicode`)."""
-    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(others)}

@@ -18,7 +18,8 @@ from pipelines.values import Later, Tensors
 
 if TYPE_CHECKING:
     from pipelines.build import Body, Resources
-    from pipelines.pipeline import Call, Line
+    from pipelines.call import Call
+    from pipelines.pipeline import Line
 
 
 class Infer(Node):

@@ -16,7 +16,7 @@ from pipelines.tasks import Generation
 from pipelines.values import ReplyUpdate, Stream, TextUpdate
 
 if TYPE_CHECKING:
-    from pipelines.pipeline import Call
+    from pipelines.call import Call
 
 ReasoningName = Literal[tuple(REASONING)]  # type: ignore[valid-type]
 ToolsName = Literal[tuple(TOOLS)]  # type: ignore[valid-type]
@@ -132,13 +132,18 @@ class ReplyParser:
     def _split(self, out: ReplyUpdate, update: TextUpdate, parser: ReasoningParser, final: bool) -> None:
         """Token by token: one counts as reasoning that leaves the parser inside, where it was before."""
         out.num_reasoning = 0
+        if parser.over:
+            out.reasoning, out.content = parser.push(update.text, final=final)
+            return
         pushed = []
         for part in update.parts:
             inside = parser.inside
             pushed.append(parser.push(part))
             out.num_reasoning += inside and parser.inside
+            out.thought.append(inside or parser.inside)
         rest = update.text[sum(map(len, update.parts)) :]
-        pushed.append(parser.push(rest, final=final))
+        if rest or final:
+            pushed.append(parser.push(rest, final=final))
         out.reasoning = "".join(reasoning for reasoning, _ in pushed)
         out.content = "".join(content for _, content in pushed)
 

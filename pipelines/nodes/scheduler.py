@@ -5,19 +5,18 @@ Knows nothing of text or HTTP; scheduling itself lives in `pipelines/engine`.
 
 from __future__ import annotations
 
-import json
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.engine.feed import Sampled, Step
-from pipelines.engine.policy import MAX_SCORED_TOKENS
 from pipelines.errors import RequestError
 from pipelines.guides.formats import format_of
+from pipelines.nodes.cache_size import CacheConfig, blocks_for_device, blocks_for_host
 from pipelines.nodes.defaults import read_defaults
+from pipelines.nodes.end_tokens import end_token_ids
 from pipelines.nodes.tokenizer import open_tokenizer, special_tokens
 from pipelines.sampling.params import SamplingParams
 from pipelines.values import Stream, Tokens, TokenUpdate
@@ -26,24 +25,10 @@ if TYPE_CHECKING:
     from graphs.graph import Binding
     from pipelines.backends.contract import DecoderSession
     from pipelines.build import Body, Resources
+    from pipelines.call import Call
     from pipelines.engine.loop import Engine
-    from pipelines.pipeline import Call, GrammarWriter
     from pipelines.tasks import Generation
-
-GIB = 1 << 30
-GENAI_CONFIG = "genai_config.json"
-END_TOKEN_FILES = ("generation_config.json", "config.json", GENAI_CONFIG)
-"""Files of a model that may name its end tokens; the last is onnxruntime-genai's."""
-
-
-class CacheConfig(NodeConfig):
-    """The paged key-value cache: a hard bound in bytes, taken at load."""
-
-    memory_gb: float | None = Field(default=None, gt=0, description="GiB; default: from free memory")
-    reuse_prefixes: bool = Field(default=True, description="keep blocks of finished prompts for reuse")
-    swap_gb: float = Field(
-        default=0, ge=0, description="GiB of host memory for preempted sequences of a GPU; else recomputed"
-    )
+    from pipelines.work import GrammarWriter
 
 
 class Scheduler(Node):
@@ -56,7 +41,7 @@ class Scheduler(Node):
         max_sequences: int = Field(default=64, ge=1, le=4096, description="sequences in one step")
         max_step_tokens: int = Field(default=512, ge=2, description="prompt and decode tokens in one step")
         max_context: int | None = Field(
-            default=None, ge=2, description="tokens of a prompt and its answer; default: the model's own bound"
+            default=None, ge=2, description="tokens of prompt and answer; default: the model's own bound"
         )
         max_tokens_limit: int | None = Field(
             default=None, ge=1, description="most tokens of an answer, and what it gets when nobody says"
@@ -75,12 +60,7 @@ class Scheduler(Node):
     def _defaults(self, body: tuple[Binding, ...]) -> dict[str, Any]:
         """Sampling defaults that a line of the body names (the sampler's `defaults`)."""
         files = [path for line in body if (path := getattr(line.config, "defaults", None))]
-        return {
-            name: value
-            for path in files
-            for name, value in read_defaults(self.folder / path).items()
-            if name != "eos_token_ids"
-        }
+        return {name: value for path in files for name, value in read_defaults(self.folder / path).items()}
 
     def _grammar_writer(self, body: tuple[Binding, ...], resources: Resources) -> GrammarWriter | None:
         """For bodies with a grammar node, whose tokenizer says which words are single tokens."""
@@ -163,26 +143,29 @@ class Scheduler(Node):
         """
         from pipelines.engine.loop import Engine, EngineSettings
 
-        sessions = body.sessions
-        num_blocks, num_host_blocks = self._num_blocks(sessions), self._num_host_blocks(sessions)
+        sessions, cache = body.sessions, self.config.cache
+        target = sessions[-1]  # a draft model stands above the model it guesses for
+        max_context = self._max_context(target)
+        settings = EngineSettings(
+            max_sequences=self.config.max_sequences,
+            max_step_tokens=self.config.max_step_tokens,
+            reuse_prefixes=cache.reuse_prefixes,
+        )
+        num_blocks = blocks_for_device(cache, settings, sessions, max_context)
+        num_host_blocks = blocks_for_host(cache, sessions)
         for session in sessions:
             session.allocate(num_blocks, num_host_blocks)
-        target = sessions[-1]  # a draft model stands above the model it guesses for
-        ends = end_token_ids(self.folder, body)
+        ends = end_token_ids(self.folder, body.bindings)
         if body.guides is not None:
             body.guides.start(target.vocab_size, ends)
         return Engine(
             body=body,
-            settings=EngineSettings(
-                max_sequences=self.config.max_sequences,
-                max_step_tokens=self.config.max_step_tokens,
-                reuse_prefixes=self.config.cache.reuse_prefixes,
-            ),
+            settings=settings,
             num_blocks=num_blocks,
             num_host_blocks=num_host_blocks,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
-            max_context=self._max_context(target),
+            max_context=max_context,
             eos_token_ids=ends,
         )
 
@@ -192,45 +175,3 @@ class Scheduler(Node):
         if asked is not None and asked > target.max_context:
             raise ValueError(f"max_context: the model holds {target.max_context} tokens, not {asked}")
         return asked or target.max_context
-
-    def _num_blocks(self, sessions: list[DecoderSession]) -> int:
-        """Blocks that fit the cache's bytes, and no more than all rows together can use."""
-        block_bytes = sum(session.block_bytes for session in sessions)
-        limits = (self.config.max_step_tokens, self.config.max_sequences, MAX_SCORED_TOKENS)
-        spare = min(session.reserve(*limits) for session in sessions)
-        asked = self.config.cache.memory_gb
-        budget = spare if asked is None else int(asked * GIB)
-        useful = self.config.max_sequences * -(-self._max_context(sessions[-1]) // sessions[-1].block_tokens)
-        num_blocks = min(budget // block_bytes, useful)
-        if num_blocks < 1:
-            raise ValueError(
-                f"cache.memory_gb: one block takes {block_bytes} bytes, the cache may have {budget}"
-            )
-        return num_blocks
-
-    def _num_host_blocks(self, sessions: list[DecoderSession]) -> int:
-        """Blocks of host memory that preempted sequences may be moved to."""
-        swap_bytes = int(self.config.cache.swap_gb * GIB)
-        if swap_bytes and not all(session.can_swap for session in sessions):
-            raise ValueError(
-                "cache.swap_gb: this device's cache lies in host memory already; give memory_gb more instead"
-            )
-        return swap_bytes // sum(session.block_bytes for session in sessions)
-
-
-def end_token_ids(folder: Path, body: Body) -> frozenset[int]:
-    """The model's end tokens: what the settings beside the model, or one folder above it, name so.
-
-    `onnx/model.onnx` has its settings in the folder above.
-    """
-    paths = [getattr(line.config, name, None) for line in body.bindings for name in ("defaults", "path")]
-    named = [folder / path for path in paths if path]
-    places = {file.parent for file in named} | {file.parent.parent for file in named if file.parent != folder}
-    files = (place / name for place in places for name in END_TOKEN_FILES)
-    return frozenset(token_id for file in files if file.is_file() for token_id in _eos(file))
-
-
-def _eos(settings: Path) -> list[int]:
-    fields = json.loads(settings.read_text())
-    eos = (fields.get("model", fields) if settings.name == GENAI_CONFIG else fields).get("eos_token_id")
-    return eos if isinstance(eos, list) else [] if eos is None else [eos]

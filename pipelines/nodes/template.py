@@ -7,6 +7,7 @@ may use: `raise_exception`, `strftime_now`, `tojson` without HTML escapes, loop 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
@@ -24,6 +25,8 @@ from pipelines.nodes.messages import conform, text_of
 
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_PROMPT_CHARS = 64 << 20
+MAX_RENDER_S = 5.0
+"""How long a template may take from its first word to its last."""
 MAX_REPEATED = 1 << 20
 """How long a text or list may grow that a template repeats."""
 MAX_BITS = 4096
@@ -97,6 +100,7 @@ class Template:
         try:
             tree = env.parse(source)
             self._template = env.from_string(source)
+            self._template.globals = dict(self._template.globals)  # a plain one, as each rendering copies it
         except (jinja2.TemplateError, RecursionError, MemoryError) as error:
             raise ChatTemplateError(f"it does not compile: {error}") from error
         self.source = source
@@ -128,10 +132,12 @@ class Template:
 
     def _generate(self, variables: dict[str, Any]) -> str:
         try:
-            pieces, size = [], 0
+            pieces, size, end_s = [], 0, time.monotonic() + MAX_RENDER_S
             for piece in self._template.generate(variables):
                 pieces.append(piece)
                 size += len(piece)
+                if time.monotonic() > end_s:
+                    raise ChatTemplateError(f"it took longer than {MAX_RENDER_S:g} s")
                 if size > MAX_PROMPT_CHARS:
                     raise ChatTemplateError(f"the prompt grew beyond {MAX_PROMPT_CHARS} characters")
         except ChatTemplateError:

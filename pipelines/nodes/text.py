@@ -14,15 +14,17 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.template import ChatTemplateError, Template, compiled
-from pipelines.nodes.tokenizer import open_tokenizer
+from pipelines.nodes.tokenizer import longest_token, open_tokenizer
 from pipelines.tasks import Generation
 from pipelines.values import Prompt, Tokens
 
 if TYPE_CHECKING:
     from pipelines.build import Resources
-    from pipelines.pipeline import Call
+    from pipelines.call import Call
 
 
+SLACK = 4
+"""How many times the longest token a token may stand for: normalizers drop some characters."""
 PROMPT_TAIL_TOKENS = 64
 """Of a chat prompt in token ids so many are read as text: parsers ask only how a prompt ends."""
 
@@ -108,11 +110,14 @@ class Tokenize(Node):
         self.path = self.folder / self.config.tokenizer
         self.tokenizer = resources.shared(open_tokenizer, self.path)
         self.max_context = resources.max_context
+        self.max_chars = self.max_context * longest_token(self.tokenizer) * SLACK
 
     def run(self, call: Call, prompts: list[Prompt]) -> list[Tokens]:
         if not prompts:
             raise RequestError("this model takes raw prompts: its graph lacks a chat_template", "messages")
         request = call.request
+        if request.truncate_prompt_tokens is None:
+            self.check_length(prompts, "prompt" if request.messages is None else "messages")
         call.prompt_ids = [self.cut(self.ids(each) + request.completion_ids, request) for each in prompts]
         if request.parse_reasoning:
             call.prompt_text += self.read((prompts[0].ids or [])[-PROMPT_TAIL_TOKENS:])
@@ -120,11 +125,23 @@ class Tokenize(Node):
         bad_words = self.spellings(request.bad_words)
         return [Tokens(ids, bad_words) for ids in call.prompt_ids]
 
+    def check_length(self, prompts: list[Prompt], field: str) -> None:
+        """Raise RequestError for text that cannot fit, before it is read for seconds."""
+        longest = max(len(prompt.text or "") for prompt in prompts)
+        if longest > self.max_chars > 0:
+            raise RequestError(
+                f"You passed {longest} input characters. However, the model's context length is only "
+                f"{self.max_context} tokens (at most {self.max_chars} characters). "
+                "Please reduce the length of the input prompt.",
+                field,
+            )
+
     def ids(self, prompt: Prompt) -> list[int]:
         if prompt.ids is not None:
             return prompt.ids
-        ids: list[int] = self.tokenizer.encode(prompt.text, add_special_tokens=prompt.add_special_tokens).ids
-        return ids
+        special = prompt.add_special_tokens
+        ids: list[int] = self.tokenizer.encode_batch_fast([prompt.text], add_special_tokens=special)[0].ids
+        return ids  # as a batch of one, for then the GIL is released
 
     def cut(self, ids: list[int], request: Generation) -> list[int]:
         """At most the tokens that the request wants kept of a prompt."""

@@ -21,6 +21,11 @@ def open_tokenizer(path: Path) -> Tokenizer:
     return tokenizer
 
 
+def longest_token(tokenizer: Tokenizer) -> int:
+    """Characters of the longest token, at least; a byte counts as one."""
+    return max(map(len, tokenizer.get_vocab()), default=1)
+
+
 def special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
     """Tokens that a grammar must name by their ids, by what they are called.
 

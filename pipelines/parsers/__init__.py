@@ -24,6 +24,10 @@ class ReasoningParser(Protocol):
     def inside(self) -> bool:
         """Whether what was pushed so far ends in reasoning."""
 
+    @property
+    def over(self) -> bool:
+        """Whether no reasoning can follow."""
+
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         """(reasoning, content) that this piece settles; with `final`, nothing stays held back."""
 

@@ -25,7 +25,8 @@ MAX_STOPS = 16
 DEFAULT_TOP_K = 40
 
 
-def _unsigned(field: str, null: bool = False) -> list[Rule]:
+def uint32(field: str, null: bool = False) -> list[Rule]:
+    """The rules of a count."""
     return [
         Rule(field, unsigned, f"{field} is not an unsigned integer", null),
         Rule(field, below(UINT32), f"{field} value can't be greater than {UINT32 - 1}"),
@@ -45,7 +46,7 @@ def _strings(value: Any) -> bool:
 
 GENERATION: list[Rule] = [
     Rule("stream_options", instance(dict), "stream_options is not an object"),
-    *_unsigned("max_tokens", null=True),
+    *uint32("max_tokens", null=True),
     Rule("ignore_eos", boolean, "ignore_eos accepts values true or false"),
     Rule("stop", instance((str, list)), "stop is not a string or array of strings"),  # type: ignore[arg-type]
     Rule("stop", _strings, "stop array contains non string element"),
@@ -94,14 +95,22 @@ GENERATION_TOGETHER: list[Rule] = [
 ]
 """Of fields that must go together."""
 
+
+def _has_ids(body: Any) -> bool:
+    return body.get("prompt_token_ids") is not None
+
+
 COMPLETION: list[Rule] = [
-    Rule("prompt", lambda value: value != "", "prompt is missing", null=True),
     Rule("prompt", instance((str, list)), "prompt is not a string", null=True),  # type: ignore[arg-type]
     Rule("echo", boolean, "echo accepts values true or false"),
     Rule("logprobs", whole, "logprobs accepts integer values"),
 ]
 COMPLETION_TOGETHER: list[Rule] = [
-    Rule("prompt", lambda body: "prompt" in body, "prompt is missing"),
+    Rule(
+        "prompt",
+        lambda body: body.get("prompt") not in (None, "") or _has_ids(body),
+        "prompt is missing",
+    ),
     Rule(
         "max_tokens",
         lambda body: body.get("max_tokens") != 0 or body.get("echo") is True,
@@ -125,13 +134,12 @@ def _every(holds: Any) -> Any:
     return lambda items: all(holds(item) for item in items)
 
 
-CHAT: list[Rule] = [
-    Rule("messages", instance(list), "Messages are not an array", null=True),
-    Rule("messages", bool, "Messages array cannot be empty"),
-    Rule("messages", _every(instance(dict)), "Message is not a JSON object"),
-    Rule(
-        "messages", _every(lambda message: text(message.get("role"))), "Every message must have 'role' field"
-    ),
+def _every_message(holds: Any) -> Any:
+    """Of messages; a conversation as token ids has none."""
+    return lambda items: all(map(whole, items)) or all(map(holds, items))
+
+
+TOOLS: list[Rule] = [
     Rule("tools", instance(list), "Tools are not an array"),
     Rule("tools", _every(instance(dict)), "Tool is not a JSON object"),
     Rule("tools", _every(lambda tool: text(tool.get("type"))), "Tool type is missing or invalid"),
@@ -148,14 +156,30 @@ CHAT: list[Rule] = [
         lambda choice: isinstance(choice, dict) or choice in ("none", "auto", "required"),
         "tool_choice should be either 'none' or 'auto' or 'required'",
     ),
-    Rule("logprobs", boolean, "logprobs accepts values true or false"),
-    *_unsigned("max_completion_tokens"),
-    Rule("max_completion_tokens", bool, "max_tokens value should be greater than 0"),
-    Rule("response_format", instance(dict), "response_format is not an object"),
     Rule("chat_template_kwargs", instance(dict), "chat_template_kwargs must be an object"),
 ]
+
+CHAT: list[Rule] = [
+    Rule("messages", instance(list), "Messages are not an array", null=True),
+    Rule("messages", _every_message(instance(dict)), "Message is not a JSON object"),
+    Rule(
+        "messages",
+        _every_message(lambda message: text(message.get("role"))),
+        "Every message must have 'role' field",
+    ),
+    *TOOLS,
+    Rule("logprobs", boolean, "logprobs accepts values true or false"),
+    *uint32("max_completion_tokens"),
+    Rule("max_completion_tokens", bool, "max_tokens value should be greater than 0"),
+    Rule("response_format", instance(dict), "response_format is not an object"),
+]
 CHAT_TOGETHER: list[Rule] = [
-    Rule("messages", lambda body: "messages" in body, "Messages missing in request"),
+    Rule("messages", lambda body: "messages" in body or _has_ids(body), "Messages missing in request"),
+    Rule(
+        "messages",
+        lambda body: body.get("messages") != [] or _has_ids(body),
+        "Messages array cannot be empty",
+    ),
     Rule(
         "max_tokens",
         lambda body: body.get("max_tokens") != 0,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pipelines.errors import BraidError
 from pipelines.tasks import Generation
-from server.dialects import ovms
+from server.dialects import ovms, ovms_responses
 from server.dialects.dialect import Body, BodyRules, Dialect
 from server.generation.schema import PlainError, envelope
 from server.messages.errors import fault
@@ -45,6 +45,10 @@ OVMS = Dialect(
         "chat": BodyRules((*ovms.GENERATION, *ovms.CHAT), (*ovms.CHAT_TOGETHER, *ovms.GENERATION_TOGETHER)),
         "completion": BodyRules(
             (*ovms.GENERATION, *ovms.COMPLETION), (*ovms.COMPLETION_TOGETHER, *ovms.GENERATION_TOGETHER)
+        ),
+        "responses": BodyRules(
+            (*ovms.GENERATION, *ovms_responses.RESPONSES),
+            (*ovms_responses.RESPONSES_TOGETHER, *ovms.GENERATION_TOGETHER),
         ),
     },
     means=_means,

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import falcon
 import falcon.asgi
 
-from pipelines.pipeline import Call
+from pipelines.call import Call
+from pipelines.tasks import Generation
 from server.body import LONG_BODY_BYTES
+from server.dialects import Dialect, dialect_of
 from server.endpoints.chat import ChatCompletions
 from server.endpoints.generating import Answering, find_pipeline, open_call
 from server.exchange import ClientGone, Exchange
 from server.generation.batch_request import BatchRequest
+from server.generation.chat_request import ChatRequest
 from server.generation.counting import Tally
-from server.generation.replies import Gathered, chat_completion
+from server.generation.replies import Gathered, Head, chat_completion
 
 
 class BatchChat(ChatCompletions):
@@ -32,7 +36,8 @@ class BatchChat(ChatCompletions):
         for conversation in request.conversations():
             self.check(conversation, pipeline)
             is_long = len(raw) > LONG_BODY_BYTES
-            call = await open_call(self._services, pipeline, conversation.generation, is_long)
+            ask = partial(_asked, dialect_of(req.path), conversation)
+            call = await open_call(self._services, pipeline, ask, is_long)
             exchange.at_end(call.close)
             calls.append(call)
         exchange.when_gone(lambda: _close(calls))
@@ -46,12 +51,16 @@ class BatchChat(ChatCompletions):
         resp.data = chat_completion(head, choices, tally).to_json()
 
 
+def _asked(dialect: Dialect, conversation: ChatRequest, max_context: int) -> Generation:
+    return dialect.amend(conversation.generation(max_context))
+
+
 def _close(calls: list[Call]) -> None:
     for call in calls:
         call.close()
 
 
-async def _one(index: int, answering: Answering) -> Gathered:
+async def _one(index: int, answering: Answering[Head]) -> Gathered:
     gathered = Gathered()
     async for batch in answering.updates():
         for _, update in batch:

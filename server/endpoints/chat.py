@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pipelines.pipeline import Pipeline
 from server.endpoints.generating import Generating
 from server.generation.abilities import check_chat, check_template
@@ -13,9 +15,9 @@ from server.generation.replies import Gathered, Head, chat_completion
 from server.generation.schema import ChatCompletion
 
 
-class ChatCompletions(Generating[ChatRequest]):
+class ChatCompletions(Generating[ChatRequest, Head, Gathered]):
     kind = "chat"
-    body = ChatRequest
+    body: ClassVar[type[ChatRequest]] = ChatRequest
     id_prefix = "chatcmpl-"
 
     def check(self, request: ChatRequest, pipeline: Pipeline) -> None:
@@ -24,6 +26,9 @@ class ChatCompletions(Generating[ChatRequest]):
 
     def head(self, request: ChatRequest, reply_id: str, model: str) -> Head:
         return chat_head(request, reply_id, model)
+
+    def gathered(self, head: Head) -> Gathered:
+        return Gathered()
 
     def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> ChatCompletion:
         return chat_completion(head, choices, tally)

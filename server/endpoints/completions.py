@@ -14,7 +14,7 @@ from server.generation.replies import Gathered, Head
 from server.generation.schema import Completion
 
 
-class Completions(Generating[CompletionRequest]):
+class Completions(Generating[CompletionRequest, Head, Gathered]):
     kind = "completion"
     body = CompletionRequest
     id_prefix = "cmpl-"
@@ -38,6 +38,9 @@ class Completions(Generating[CompletionRequest]):
             echo=bool(request.echo),
             only_prompt=request.only_prompt,
         )
+
+    def gathered(self, head: Head) -> Gathered:
+        return Gathered()
 
     def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> Completion:
         return completion(head, choices, tally)

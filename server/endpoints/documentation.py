@@ -11,7 +11,6 @@ import falcon
 import falcon.asgi
 
 from server import openapi
-from server.openapi.document import document
 from server.services import Services
 
 PAGE = Path(openapi.__file__).with_name("page.html")
@@ -21,6 +20,7 @@ PAGE = Path(openapi.__file__).with_name("page.html")
 def written() -> bytes:
     """The document as JSON; made when it is first asked for."""
     from server.endpoints import PREFIXES  # the table of endpoints, which names this one
+    from server.openapi.document import document  # few ask for it, and a worker starts sooner without
 
     return json.dumps(document(PREFIXES), ensure_ascii=False).encode()
 

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import falcon
 import falcon.asgi
 
+from pipelines.call import Call
 from pipelines.errors import BraidError, RequestError
-from pipelines.pipeline import Call, Pipeline
+from pipelines.pipeline import Pipeline
 from pipelines.tasks import Generation
 from server.body import LONG_BODY_BYTES, parse_body, read_body
 from server.dialects import dialect_of
@@ -23,20 +24,22 @@ from server.errors import hidden
 from server.exchange import ClientGone, Exchange
 from server.generation.counting import Tally
 from server.generation.prompts_shown import prompts_shown
-from server.generation.replies import Gathered, Head
+from server.generation.replies import Head
 from server.generation.requests import GenerationRequest
 from server.generation.schema import Reply
 from server.generation.updates import Batch, Joiner, hide_reasoning
 from server.services import Services
+from server.streaming import as_stream, begun
 
 log = logging.getLogger("braid.server")
 
-FIRST_UPDATE_S = 5.0
-"""How long a stream's status waits for the first token, so that an early failure gets a status of its own."""
-
 NO_NAMES = (None, "", "default")
 
-Body = TypeVar("Body", bound=GenerationRequest)
+
+class Joins(Protocol):
+    """Joins the pieces of one choice."""
+
+    def add(self, update: Any) -> Any: ...
 
 
 class Chunks(Protocol):
@@ -52,13 +55,18 @@ class Chunks(Protocol):
         """The last words of a stream that cannot go on."""
 
 
+Body = TypeVar("Body", bound=GenerationRequest)
+AnyHead = TypeVar("AnyHead", bound=Head)
+Choice = TypeVar("Choice", bound=Joins)
+
+
 @dataclass(frozen=True, slots=True)
-class Answering:
+class Answering(Generic[AnyHead]):
     """One request that its pipeline works on: the call, who waits for it, and what was counted."""
 
     call: Call
     exchange: Exchange
-    head: Head
+    head: AnyHead
     tally: Tally
 
     async def updates(self) -> AsyncIterator[Batch]:
@@ -69,7 +77,7 @@ class Answering:
             yield batch
 
 
-class Generating(Generic[Body]):
+class Generating(Generic[Body, AnyHead, Choice]):
     """An endpoint that answers with generated text, at once or as a stream."""
 
     kind: ClassVar[str] = ""  # what dialects call its bodies
@@ -88,18 +96,18 @@ class Generating(Generic[Body]):
         """Raise RequestError when the pipeline's graph cannot do what is asked."""
         raise NotImplementedError
 
-    def head(self, request: Body, reply_id: str, model: str) -> Head:
+    def head(self, request: Body, reply_id: str, model: str) -> AnyHead:
         raise NotImplementedError
 
-    def gathered(self, head: Head) -> Any:
+    def gathered(self, head: AnyHead) -> Choice:
         """What joins the pieces of one choice."""
-        return Gathered()
+        raise NotImplementedError
 
-    def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> Reply:
+    def whole(self, head: AnyHead, choices: list[Choice], tally: Tally) -> Reply:
         """The reply in one piece."""
         raise NotImplementedError
 
-    def chunks(self, head: Head, tally: Tally) -> Chunks:
+    def chunks(self, head: AnyHead, tally: Tally) -> Chunks:
         """The reply as events."""
         raise NotImplementedError
 
@@ -119,7 +127,8 @@ class Generating(Generic[Body]):
         def generation(max_context: int) -> Generation:
             return dialect.amend(request.generation(max_context))
 
-        call = await open_call(services, pipeline, generation, is_long=len(raw) > LONG_BODY_BYTES)
+        is_long = len(raw) > LONG_BODY_BYTES or request.compiles
+        call = await open_call(services, pipeline, generation, is_long)
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
         head = self.head(request, self._reply_id(request, exchange), pipeline.name)
@@ -136,7 +145,7 @@ class Generating(Generic[Body]):
         """The header's id counts more than the body's, as in vLLM."""
         return self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
 
-    async def _gather(self, answering: Answering) -> bytes:
+    async def _gather(self, answering: Answering[AnyHead]) -> bytes:
         tally = answering.tally
         choices = [self.gathered(answering.head) for _ in range(tally.num_choices)]
         async for batch in answering.updates():
@@ -147,21 +156,17 @@ class Generating(Generic[Body]):
             raise ClientGone
         return self.whole(answering.head, choices, tally).to_json()
 
-    async def _stream(self, resp: falcon.asgi.Response, answering: Answering) -> None:
+    async def _stream(self, resp: falcon.asgi.Response, answering: Answering[AnyHead]) -> None:
         """Begin a stream once the first piece is there: what fails before it is an answer with a status."""
         updates = answering.updates()
-        first = asyncio.ensure_future(_next(updates))
-        answering.exchange.at_end(first.cancel)
-        await asyncio.wait({first}, timeout=FIRST_UPDATE_S)
-        if first.done() and first.result() is None:
-            raise ClientGone
-        resp.content_type = "text/event-stream; charset=utf-8"
-        resp.set_header("Cache-Control", "no-cache")
-        resp.set_header("X-Accel-Buffering", "no")
-        resp.stream = self._events(answering, first, updates)
+        first = await begun(updates, answering.exchange)
+        as_stream(resp, self._events(answering, first, updates))
 
     async def _events(
-        self, answering: Answering, first: asyncio.Future[Batch | None], updates: AsyncIterator[Batch]
+        self,
+        answering: Answering[AnyHead],
+        first: asyncio.Future[Batch | None],
+        updates: AsyncIterator[Batch],
     ) -> AsyncIterator[bytes]:
         """The bytes of a stream; all that piled up since the last write is one write."""
         exchange, chunks = answering.exchange, self.chunks(answering.head, answering.tally)
@@ -215,8 +220,3 @@ async def open_call(
     call = await asyncio.to_thread(prepare) if is_long else prepare()
     call.start()
     return call
-
-
-async def _next(updates: AsyncIterator[Batch]) -> Batch | None:
-    """What arrives next; None when nothing will."""
-    return await anext(updates, None)

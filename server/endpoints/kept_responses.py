@@ -10,12 +10,12 @@ import falcon.asgi
 import msgspec
 
 from pipelines.errors import RequestError
-from server.responses.answering import as_stream, kept_alive
 from server.responses.keeping import NoResponse, packed
 from server.responses.query import flag, includes, page, whole_number
 from server.responses.schema import RUNNING, Deleted, Response
 from server.responses.store import Store
 from server.services import Services
+from server.streaming import as_stream, kept_alive
 
 
 class CannotCancel(RequestError):

@@ -21,7 +21,7 @@ REQUEST_ID = "request-id"
 """The header by which Anthropic's clients know a request."""
 
 
-class Messages(Generating[MessageChat]):
+class Messages(Generating[MessageChat, MessageHead, Content]):
     body = MessageChat
     id_prefix = "msg_"
 

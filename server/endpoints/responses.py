@@ -6,19 +6,21 @@ Knows nothing of how a request is translated, told or stored.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import falcon
 import falcon.asgi
 
+from pipelines.call import Call
 from pipelines.errors import RequestError
-from pipelines.pipeline import Call, Pipeline
+from pipelines.pipeline import Pipeline
 from pipelines.tasks import Generation
 from server.body import parse_body, read_body
 from server.dialects import dialect_of
 from server.endpoints.generating import find_pipeline
 from server.exchange import Exchange
 from server.generation.abilities import check_chat
-from server.responses.answering import Answer, as_stream, kept_alive, taken
+from server.responses.answering import Answer, taken
 from server.responses.asking import Asked, ask
 from server.responses.events import Telling
 from server.responses.keeping import look, packed
@@ -27,10 +29,13 @@ from server.responses.request import CountInputRequest, ResponseRequest
 from server.responses.running import Run
 from server.responses.schema import InputTokens, Response
 from server.services import Services
+from server.streaming import as_stream, kept_alive
 
 
 class OfResponses:
     """What the endpoints share."""
+
+    kind: ClassVar[str] = ""  # what dialects call its bodies
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -42,7 +47,7 @@ class OfResponses:
         services = self._services
         req.scope["braid.exchange"].at_end(services.admission.enter())
         raw = await read_body(req, services.settings.max_body_mb << 20)
-        request = await parse_body(body, raw)
+        request = await parse_body(body, dialect_of(req.path).read(self.kind, raw))
         pipeline = find_pipeline(services, request.model)
         asked = await ask(services.keeper, request, len(raw))
         check_chat(pipeline, asked.translated.chat.calls_tools)
@@ -56,6 +61,8 @@ class OfResponses:
 
 class Responses(OfResponses):
     """POST responses."""
+
+    kind = "responses"
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange, keeper = req.scope["braid.exchange"], self._services.keeper

@@ -52,6 +52,7 @@ def nodes(pipeline: Pipeline) -> Iterator[Any]:
     """Every request node, those of graphs inside the graph too."""
     for line in pipeline.lines:
         if isinstance(line.node, GraphNode):
-            yield from nodes(line.node.find(line.node.config.graph))
+            find: Any = line.node.find
+            yield from nodes(find(line.node.config.graph))
         else:
             yield line.node

@@ -49,6 +49,11 @@ class ChatRequest(GenerationRequest):
     def num_tokens(self) -> int | None:
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
+    @property
+    def compiles(self) -> bool:
+        """Declared tools count: which of them must be called, or strictly, is not looked at here."""
+        return self.chat_template is not None or bool(self.tools) or super().compiles
+
     def alternatives(self) -> int | None:
         return (self.top_logprobs or 0) if self.logprobs or self.picks_best else None
 

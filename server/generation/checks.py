@@ -9,14 +9,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipelines.errors import RequestError
-from server.generation.fields import check_others, unknown_field
+from server.generation.fields import IGNORED, check_fields, unknown_field
 
 if TYPE_CHECKING:
     from server.generation.requests import GenerationRequest
 
 
 def fields_are_known(request: GenerationRequest, max_context: int) -> None:
-    check_others(request.model_extra or {}, request.refused, type(request).model_fields)
+    check_fields(request.model_extra or {}, type(request).model_fields, request.refused, IGNORED)
 
 
 def stream_options(request: GenerationRequest, max_context: int) -> None:

@@ -19,7 +19,7 @@ from pydantic import (
 
 from pipelines.errors import RequestError
 from server.generation.field_types import Also, fault
-from server.generation.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, shown, unknown_field
+from server.generation.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields, shown
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function", "custom"]
 
@@ -58,7 +58,8 @@ class Part(BaseModel):
                 f"{', '.join(TEXT_PARTS)}, refusal",
                 field=f"{where}.type",
             )
-        _check_extra(self, IGNORED_IN_PARTS, f"{where}.")
+        known = type(self).model_fields
+        check_fields(self.model_extra or {}, known, ignored=IGNORED_IN_PARTS, where=f"{where}.")
         name = "refusal" if self.type == "refusal" else "text"
         text = getattr(self, name)
         if text is None:
@@ -134,7 +135,8 @@ class Message(BaseModel):
         `content` is text, or a list of text parts where the client sent one.  Raises RequestError naming the
         place when content is missing or is not text.
         """
-        _check_extra(self, IGNORED_IN_MESSAGES, f"{where}.")
+        known = type(self).model_fields
+        check_fields(self.model_extra or {}, known, ignored=IGNORED_IN_MESSAGES, where=f"{where}.")
         if self.content is None and self.role != "assistant":
             raise RequestError(
                 f"`{where}.content` is required in a message of role `{self.role}`", field=f"{where}.content"
@@ -169,10 +171,3 @@ def _conversation(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
 Conversation = Annotated[
     list[Message], WrapValidator(_conversation), Also(type="array", items={"type": "integer"}, minItems=1)
 ]
-
-
-def _check_extra(model: BaseModel, ignored: dict[str, str], where: str) -> None:
-    """Refuse fields that nobody reads, unless they are null or ignored for a reason."""
-    for name, value in (model.model_extra or {}).items():
-        if value is not None and name not in ignored:
-            raise unknown_field(name, type(model).model_fields, where)

@@ -14,6 +14,7 @@ from graphs.errors import nearest
 from pipelines.errors import RequestError
 
 MAX_SHOWN_NAME = 64
+NONE: Mapping[str, Any] = {}
 
 
 class Refused(NamedTuple):
@@ -103,18 +104,28 @@ IGNORED_IN_PARTS: dict[str, str] = {
 }
 
 
-def check_others(others: Mapping[str, Any], refused: Mapping[str, Refused], known: Iterable[str]) -> None:
-    """Look at the fields that the request model does not declare.
+def check_fields(
+    others: Mapping[str, Any],
+    known: Iterable[str],
+    refused: Mapping[str, Refused] = NONE,
+    ignored: Mapping[str, str] = NONE,
+    where: str = "",
+) -> None:
+    """Look at the fields of an object that its model does not declare; `where` is the object's place.
 
-    Raises RequestError for a refused field with a value that is not neutral, and for an unknown field.
+    Raises RequestError for a refused field with a value that is not neutral, and for an unknown field.  Null
+    is neutral; inside an object of the request an unknown field may be null too, as clients send back what
+    replies held.
     """
     for name, value in others.items():
-        if name in IGNORED or (value is None and name in refused):
+        if name in ignored or (value is None and (where or name in refused)):
             continue
         if name not in refused:
-            raise unknown_field(name, [*known, *refused, *IGNORED])
+            raise unknown_field(name, [*known, *refused, *ignored], where)
         if not any(_same(value, neutral) for neutral in refused[name].neutral):
-            raise RequestError(f"`{name}`: {refused[name].reason} (got {shown(value)})", field=name)
+            raise RequestError(
+                f"`{where}{name}`: {refused[name].reason} (got {shown(value)})", field=where + name
+            )
 
 
 def unknown_field(name: str, known: Iterable[str], where: str = "") -> RequestError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipelines.values import Alternative, TextLogprob
@@ -33,7 +33,7 @@ class Shown(NamedTuple):
 AS_TEXT = Shown()
 
 
-def chat_logprobs(entries: list[TextLogprob], shown: Shown = AS_TEXT) -> ChatLogprobs:
+def chat_logprobs(entries: Sequence[TextLogprob], shown: Shown = AS_TEXT) -> ChatLogprobs:
     content = [
         ChosenLogprob(
             token=shown.token(entry.token, entry.token_id),

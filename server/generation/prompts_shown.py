@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.nodes.detokenize import Decoder
-from pipelines.pipeline import Call, Pipeline
+from pipelines.call import Call
+from pipelines.nodes.decoder import Decoder
+from pipelines.pipeline import Pipeline
 from server.generation.abilities import nodes
 
 

@@ -169,14 +169,17 @@ def _message(head: Head, choice: Gathered) -> ReplyMessage:
     calls = joined_calls(choice.calls, head.parallel_calls)
     silent = not content and not head.forced_call and (reasoning or calls)
     shown = reasoning if reasoning and head.reasoning else None
-    return ReplyMessage(
+    message = ReplyMessage(
         role=head.role,
         content=None if silent and not head.echoed else head.echoed + content,
         refusal=None,
         annotations=None,
         audio=None,
         function_call=None,
-        **({"tool_calls": calls} if calls else {}),
         reasoning=shown,
-        **({} if shown is None else {"reasoning_content": shown}),
     )
+    if calls:
+        message.tool_calls = calls
+    if shown is not None:
+        message.reasoning_content = shown
+    return message

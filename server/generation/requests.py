@@ -166,6 +166,11 @@ class GenerationRequest(BaseModel):
         penalty = 1.0 if self.length_penalty is None else self.length_penalty
         return Beams(self.beam_width, penalty, self.early_stopping or False)
 
+    @property
+    def compiles(self) -> bool:
+        """Whether it brings a grammar or a schema, which may take long to look at however short it is."""
+        return any(getattr(self, name) is not None for name in CONSTRAINTS)
+
     def alternatives(self) -> int | None:
         """How many likely tokens are wanted beside each chosen one; None: no log-probabilities at all."""
         raise NotImplementedError

@@ -6,24 +6,31 @@ Knows nothing of JSON, events or HTTP.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from itertools import zip_longest
+from typing import Any, TypeVar
 
 from pipelines.values import ReplyUpdate, TextUpdate
 
 Update = ReplyUpdate | TextUpdate
 Batch = list[tuple[int, Any]]
+Entry = TypeVar("Entry")
 
 
 def hide_reasoning(batch: Batch) -> None:
     """Take the reasoning's tokens out of what each piece tells about tokens; its text is hidden later."""
     for _, update in batch:
-        count = getattr(update, "num_reasoning", None) or 0
-        if count:
-            update.logprobs = update.logprobs[count:]
-            update.token_ids = update.token_ids[count:]
+        if isinstance(update, ReplyUpdate) and any(update.thought):
+            update.logprobs = outside(update.logprobs, update.thought)
+            update.token_ids = outside(update.token_ids, update.thought)
+            update.thought = []
 
 
-ADDED = ("text", "content", "reasoning", "tool_calls", "num_tokens", "logprobs", "token_ids")
+def outside(entries: list[Entry], thought: list[bool]) -> list[Entry]:
+    """Of one entry per token those that are no reasoning."""
+    return [entry for entry, inside in zip_longest(entries, thought[: len(entries)]) if not inside]
+
+
+ADDED = ("text", "content", "reasoning", "tool_calls", "num_tokens", "logprobs", "token_ids", "thought")
 FIRST = ("num_cached", "prompt_logprobs")
 """What of two pieces is added up, and what the first of them tells."""
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictS
 
 from pipelines.errors import RequestError
 from server.generation.field_types import fault
-from server.generation.fields import shown, unknown_field
+from server.generation.fields import check_fields, shown
 from server.messages.fields import IGNORED_IN_BLOCKS
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -82,9 +82,8 @@ class Block(BaseModel):
     def _check_fields(self, where: str) -> None:
         """Refuse fields of other kinds of blocks, and unknown ones, unless they are null."""
         known = ("type", *REQUIRED[self.type], *OPTIONAL.get(self.type, ()))
-        for name in self.model_fields_set:
-            if getattr(self, name) is not None and name not in known and name not in IGNORED_IN_BLOCKS:
-                raise unknown_field(name, known, f"{where}.")
+        others = {name: getattr(self, name) for name in self.model_fields_set if name not in known}
+        check_fields(others, known, ignored=IGNORED_IN_BLOCKS, where=f"{where}.")
 
 
 Content = Annotated[list[Block], BeforeValidator(_content)]
@@ -100,8 +99,7 @@ class InputMessage(BaseModel):
 
     def check(self, where: str) -> None:
         """Raise RequestError naming the place of what cannot be taken."""
-        for name in self.model_extra or {}:
-            raise unknown_field(name, type(self).model_fields, f"{where}.")
+        check_fields(self.model_extra or {}, type(self).model_fields, where=f"{where}.")
         for i, block in enumerate(self.content):
             block.check(BY_ROLE[self.role], f"{where}.content.{i}")
 

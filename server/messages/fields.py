@@ -7,13 +7,7 @@ Knows nothing of what the honoured fields do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from pydantic import BaseModel
-
-from pipelines.errors import RequestError
-from server.generation.fields import Refused, shown, unknown_field
+from server.generation.fields import Refused
 
 KEEPS_THINKING = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 
@@ -61,25 +55,3 @@ IGNORED_BLOCKS: dict[str, str] = {
     "redacted_thinking": "only its maker can read it; this server makes none",
 }
 """Kind of content block → why it may be accepted without effect."""
-
-
-def check_extra(
-    model: BaseModel, ignored: Mapping[str, str], refused: Mapping[str, Refused], where: str = ""
-) -> None:
-    """Look at the fields that `model` does not declare.
-
-    Raises RequestError for a refused field with a value that is not neutral, and for an unknown field.
-    """
-    for name, value in (model.model_extra or {}).items():
-        if name in ignored or value is None:
-            continue
-        if name not in refused:
-            raise unknown_field(name, [*type(model).model_fields, *refused, *ignored], where)
-        if not any(_same(value, neutral) for neutral in refused[name].neutral):
-            raise RequestError(
-                f"`{where}{name}`: {refused[name].reason} (got {shown(value)})", field=where + name
-            )
-
-
-def _same(value: Any, neutral: Any) -> bool:
-    return bool(value == neutral) and isinstance(value, bool) == isinstance(neutral, bool)

@@ -14,8 +14,9 @@ from pipelines.errors import RequestError
 from server.errors import from_validation
 from server.generation.chat_request import ChatRequest
 from server.generation.field_types import NumTokens, Stops, Temperature, TopK, TopP
+from server.generation.fields import check_fields
 from server.messages.blocks import BY_ROLE, Content, InputMessage, chat_messages, system_messages
-from server.messages.fields import IGNORED, REFUSED, check_extra
+from server.messages.fields import IGNORED, REFUSED
 from server.messages.gathering import MessageHead
 from server.messages.options import OutputConfig, OutputFormat, Thinking, chat_format, template_kwargs
 from server.messages.tools import ToolChoice, ToolDeclaration, chat_tools
@@ -46,7 +47,7 @@ class Conversation(BaseModel):
 
     def check(self) -> None:
         """Raise RequestError for what single fields cannot tell."""
-        check_extra(self, IGNORED, REFUSED)
+        check_fields(self.model_extra or {}, type(self).model_fields, REFUSED, IGNORED)
         if not self.messages:
             raise RequestError("`messages`: at least one message is required", field="messages")
         for i, message in enumerate(self.messages):

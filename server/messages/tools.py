@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.fields import shown
-from server.messages.fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS, check_extra
+from server.generation.fields import check_fields, shown
+from server.messages.fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
 
 
 class ToolDeclaration(BaseModel):
@@ -35,7 +35,8 @@ class ToolDeclaration(BaseModel):
             )
         if self.input_schema is None:
             raise RequestError(f"`{where}.input_schema` is required", field=f"{where}.input_schema")
-        check_extra(self, IGNORED_IN_TOOLS, REFUSED_IN_TOOLS, f"{where}.")
+        known = type(self).model_fields
+        check_fields(self.model_extra or {}, known, REFUSED_IN_TOOLS, IGNORED_IN_TOOLS, f"{where}.")
         function: dict[str, Any] = {"name": self.name}
         for name in ("description", "strict", "input_examples"):
             if getattr(self, name) is not None:

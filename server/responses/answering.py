@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 
 import falcon.asgi
 
+from pipelines.call import Call
 from pipelines.errors import RequestError, Unavailable
-from pipelines.pipeline import Call
 from server.errors import hidden
 from server.exchange import ClientGone, Exchange
 from server.responses.asking import Asked
@@ -21,9 +21,7 @@ from server.responses.output import Event
 from server.responses.sse import joined
 from server.responses.store import Store
 from server.responses.tables import Kept
-
-FIRST_UPDATE_S = 5.0
-"""How long a stream's status waits for the first token, so that an early failure gets a status of its own."""
+from server.streaming import as_stream, begun, following, kept_alive
 
 
 class Answer:
@@ -50,11 +48,7 @@ class Answer:
     async def stream(self, resp: falcon.asgi.Response) -> None:
         """Begin a stream once the first piece is there: what fails before it is an answer with a status."""
         opening, told = joined(self._telling.begin()), self._told()
-        first = asyncio.ensure_future(_next(told))
-        self._exchange.at_end(first.cancel)
-        await asyncio.wait({first}, timeout=FIRST_UPDATE_S)
-        if first.done() and first.result() is None:
-            raise ClientGone
+        first = await begun(told, self._exchange)
         as_stream(resp, kept_alive(self._exchange, self._events(opening, first, told)))
 
     async def _told(self) -> AsyncIterator[list[Event]]:
@@ -75,7 +69,7 @@ class Answer:
                     await self._keep()
                     events[-1]["response"]["store"] = self._telling.response.store
                 yield joined(events)
-                events = await _next(told)
+                events = await following(told)
         except Exception as error:
             events = self._telling.fail(hidden(error, self._exchange.request_id))
             await self._keep()
@@ -96,25 +90,5 @@ class Answer:
             response.store = False
 
 
-def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes]) -> None:
-    resp.content_type = "text/event-stream; charset=utf-8"
-    resp.set_header("Cache-Control", "no-cache")
-    resp.set_header("X-Accel-Buffering", "no")
-    resp.stream = data
-
-
-async def kept_alive(exchange: Exchange, data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    with exchange.kept_alive():
-        async for piece in data:
-            if piece:
-                exchange.said = True
-                yield piece
-
-
 def taken(response_id: str) -> RequestError:
     return RequestError(f"there is a response with id '{response_id}' already", field="request_id")
-
-
-async def _next(told: AsyncIterator[list[Event]]) -> list[Event] | None:
-    """What is told next; None when nothing will be."""
-    return await anext(told, None)

@@ -5,16 +5,16 @@ Knows nothing of HTTP or of how a reply is told.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
+from pipelines.call import Call
 from pipelines.errors import RequestError
-from pipelines.pipeline import Call, Pipeline
-from server.body import LONG_BODY_BYTES
+from pipelines.pipeline import Pipeline
+from server.body import LONG_BODY_BYTES, off_loop
 from server.responses.items import read_items, references
 from server.responses.keeping import Keeper
 from server.responses.request import ResponseRequest
@@ -43,7 +43,7 @@ class Asked:
             return make(pipeline, self.translated.generation(pipeline.max_context))
 
         with self.translated.named():
-            return await asyncio.to_thread(prepare) if self.is_long else prepare()
+            return await off_loop(prepare, self.is_long or self.translated.chat.compiles)
 
     def packed(self) -> bytes:
         return msgspec.json.encode(self.items)
@@ -66,14 +66,14 @@ async def ask(keeper: Keeper, request: ResponseRequest, num_bytes: int) -> Asked
         return Asked(Translated(request, context, items), [*context, *items], own_ids, is_long)
 
     is_long = num_bytes + num_before > LONG_BODY_BYTES
-    return await asyncio.to_thread(make) if is_long else make()
+    return await off_loop(make, is_long)
 
 
 async def _context(keeper: Keeper, previous_id: str | None) -> tuple[list[dict[str, Any]], int]:
     """What the model was told before and what it said, and how many bytes that is."""
     if previous_id is None:
         return [], 0
-    kept = await keeper.get(previous_id)
+    kept = await keeper.get(previous_id, "previous_response_id")
     if kept.status in RUNNING:
         raise RequestError(
             f"Response '{previous_id}' is still {kept.status}; it can be continued once it ended",

@@ -12,6 +12,7 @@ from typing import Any
 
 from pipelines.errors import BraidError, EngineError
 from pipelines.values import CallPiece, ReplyUpdate, TextLogprob
+from server.generation.updates import outside
 from server.responses.output import Event, FunctionCall, Message, OutputItem, Thought, event
 from server.responses.reply import error_of
 from server.responses.schema import IncompleteDetails, Response
@@ -60,7 +61,7 @@ class Telling:
         if not isinstance(update, ReplyUpdate):  # a chat graph always gives these
             raise TypeError(f"a chat graph gave {type(update).__name__}")
         self._counts.add(update)
-        self._logprobs += update.logprobs
+        self._logprobs += outside(update.logprobs, update.thought)
         return [self._numbered(told) for told in self._told(update)]
 
     def fail(self, error: BraidError) -> list[Event]:
@@ -96,14 +97,13 @@ class Telling:
             yield from self._finish(update.finish)
 
     def _think(self, text: str) -> Iterator[Event]:
-        logprobs = self._take_logprobs()
         if not self._shows_reasoning:
             return
         thought = self._open
         if not isinstance(thought, Thought):
             thought = Thought(self._next_index())
             yield from self._next(thought)
-        yield thought.say(text, logprobs)
+        yield thought.say(text)
 
     def _say(self, text: str) -> Iterator[Event]:
         """White space alone begins no message: models put some between reasoning, text and calls."""

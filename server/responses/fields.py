@@ -6,11 +6,7 @@ chat/completions; any other is unknown and refused with the nearest known name. 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from pipelines.errors import RequestError
-from server.generation.fields import Refused, shown, unknown_field
+from server.generation.fields import Refused
 
 PASSED = (
     "temperature",
@@ -138,22 +134,3 @@ IGNORED_INCLUDES: dict[str, str] = {
     "code_interpreter_call.outputs": "belongs to a tool that this server does not run",
 }
 """Value of `include` → why it adds nothing."""
-
-
-def check_fields(
-    others: Mapping[str, Any],
-    refused: Mapping[str, Refused],
-    ignored: Mapping[str, str],
-    known: Mapping[str, Any],
-    where: str = "",
-) -> None:
-    """Raise RequestError for a refused value or an unknown name among fields that no model declares."""
-    for name, value in others.items():
-        if name in ignored or (value is None and (where or name in refused)):
-            continue
-        if name not in refused:
-            raise unknown_field(name, [*known, *refused, *ignored], where)
-        if not any(value == neutral and type(value) is type(neutral) for neutral in refused[name].neutral):
-            raise RequestError(
-                f"`{where}{name}`: {refused[name].reason} (got {shown(value)})", field=where + name
-            )

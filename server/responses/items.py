@@ -11,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, Validati
 from pipelines.errors import RequestError
 from server.errors import from_validation
 from server.generation.field_types import fault
-from server.generation.fields import shown
-from server.responses.fields import IGNORED_IN_ITEMS, check_fields
+from server.generation.fields import check_fields, shown
+from server.responses.fields import IGNORED_IN_ITEMS
 
 PART_OF = {
     "user": "input_text",
@@ -137,7 +137,7 @@ def _read(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]) -> 
         read = model.model_validate({"type": kind, **item} if item.get("type") is None else item)
     except ValidationError as error:
         raise _fault(error, where) from None
-    check_fields(read.model_extra or {}, {}, IGNORED_IN_ITEMS, model.model_fields, f"{where}.")
+    check_fields(read.model_extra or {}, model.model_fields, ignored=IGNORED_IN_ITEMS, where=f"{where}.")
     return _stored(read)
 
 

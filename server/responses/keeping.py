@@ -33,8 +33,8 @@ class NoResponse(BraidError):
 
     status, kind = 404, "invalid_request_error"
 
-    def __init__(self, response_id: str) -> None:
-        super().__init__(f"Response with id '{response_id}' not found.", field="response_id")
+    def __init__(self, response_id: str, field: str = "response_id") -> None:
+        super().__init__(f"Response with id '{response_id}' not found.", field=field)
 
 
 class Keeper:
@@ -84,11 +84,11 @@ class Keeper:
             log.error("the store of responses failed", exc_info=error)
             raise Unavailable("the store of responses cannot be reached") from None
 
-    async def get(self, response_id: str) -> Kept:
-        """Raises NoResponse."""
+    async def get(self, response_id: str, field: str = "response_id") -> Kept:
+        """Raises NoResponse, which names the `field` that the id stood in."""
         kept = await self(look, response_id) if self.keeps else None
         if kept is None:
-            raise NoResponse(response_id)
+            raise NoResponse(response_id, field)
         return kept
 
 

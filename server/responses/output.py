@@ -6,7 +6,7 @@ requests, of the store or of how events become bytes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -60,14 +60,14 @@ class Spoken(OutputItem):
     def _part(self, text: str) -> dict[str, Any]:
         raise NotImplementedError
 
-    def _extra(self, logprobs: list[TextLogprob]) -> dict[str, Any]:
+    def _extra(self, logprobs: Sequence[TextLogprob]) -> dict[str, Any]:
         """What its events carry beside the text."""
         return {}
 
     def _all_extra(self) -> dict[str, Any]:
         return {}
 
-    def say(self, text: str, logprobs: list[TextLogprob]) -> Event:
+    def say(self, text: str, logprobs: Sequence[TextLogprob] = ()) -> Event:
         self._pieces.append(text)
         extra = self._extra(logprobs)
         return event(f"{self.name}.delta", **self._at(), content_index=0, delta=text, **extra)
@@ -91,7 +91,7 @@ class Message(Spoken):
     def _part(self, text: str) -> dict[str, Any]:
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": list(self._logprobs)}
 
-    def _extra(self, logprobs: list[TextLogprob]) -> dict[str, Any]:
+    def _extra(self, logprobs: Sequence[TextLogprob]) -> dict[str, Any]:
         said = chat_logprobs(logprobs).model_dump(exclude_unset=True)["content"] if logprobs else []
         self._logprobs += said
         return {"logprobs": said}

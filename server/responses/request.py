@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipelines.errors import RequestError
 from server.generation.field_types import NumLogprobs, NumTokens, RequestId, check, fault
-from server.generation.fields import shown
+from server.generation.fields import check_fields, shown
 from server.responses.fields import (
     IGNORED,
     IGNORED_INCLUDES,
@@ -18,7 +18,6 @@ from server.responses.fields import (
     REFUSED_REASONING,
     REFUSED_STREAM_OPTIONS,
     REFUSED_TEXT,
-    check_fields,
 )
 
 MAX_METADATA = 16
@@ -152,13 +151,12 @@ class ResponseRequest(BaseModel):
     def check(self) -> None:
         """Raise RequestError for what single fields cannot tell, and for fields that nobody reads."""
         extra = {name: value for name, value in (self.model_extra or {}).items() if name not in PASSED}
-        known = {**type(self).model_fields, **dict.fromkeys(PASSED)}
-        check_fields(extra, REFUSED, IGNORED, known)
+        check_fields(extra, [*type(self).model_fields, *PASSED], REFUSED, IGNORED)
         if self.text is not None:
-            check_fields(self.text.model_extra or {}, REFUSED_TEXT, {}, {"format": None}, "text.")
+            check_fields(self.text.model_extra or {}, ["format"], REFUSED_TEXT, where="text.")
         if self.reasoning is not None:
             found = self.reasoning.model_extra or {}
-            check_fields(found, REFUSED_REASONING, IGNORED_REASONING, {"effort": None}, "reasoning.")
+            check_fields(found, ["effort"], REFUSED_REASONING, IGNORED_REASONING, "reasoning.")
         self._check_stream_options()
         self._check_together()
 
@@ -169,7 +167,7 @@ class ResponseRequest(BaseModel):
             raise RequestError(
                 "Stream options can only be defined when `stream=True`.", field="stream_options"
             )
-        check_fields(self.stream_options, REFUSED_STREAM_OPTIONS, {}, {}, "stream_options.")
+        check_fields(self.stream_options, [], REFUSED_STREAM_OPTIONS, where="stream_options.")
 
     def _check_together(self) -> None:
         if self.input is None and self.needs_input:

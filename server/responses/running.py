@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from uuid import uuid4
 
+from pipelines.call import Call
 from pipelines.errors import Unavailable
-from pipelines.pipeline import Call
 from server.errors import hidden
 from server.exchange import Exchange
 from server.generation.sse import DONE

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.errors import RequestError
-from server.generation.fields import shown
-from server.responses.fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL, check_fields
+from server.generation.fields import check_fields, shown
+from server.responses.fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL
 
 OF_FUNCTION = ("name", "description", "parameters", "strict")
 NOT_HERE = ("allowed_callers", "async", "defer_loading", "output_schema")
@@ -27,7 +27,7 @@ def _function(tool: dict[str, Any], where: str) -> dict[str, Any]:
     nested = tool.get("function")
     found = nested if isinstance(nested, dict) else tool
     others = {name: value for name, value in found.items() if name not in (*OF_FUNCTION, "type")}
-    check_fields(others, REFUSED_TOOL, IGNORED_TOOL, dict.fromkeys(OF_FUNCTION), f"{where}.")
+    check_fields(others, OF_FUNCTION, REFUSED_TOOL, IGNORED_TOOL, f"{where}.")
     if not isinstance(found.get("name"), str):
         raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
     return {name: found[name] for name in OF_FUNCTION if found.get(name) is not None}

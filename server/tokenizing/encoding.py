@@ -60,8 +60,8 @@ def texts_ids(
 
 def _encoded(tokenizer: Tokenizer, text: str, add_special_tokens: bool, max_length: int | None) -> Encoding:
     if max_length is None:
-        return tokenizer.encode(text, add_special_tokens=add_special_tokens)
-    encoding = tokenizer.encode(text, add_special_tokens=False)
+        return tokenizer.encode_batch([text], add_special_tokens=add_special_tokens)[0]
+    encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]  # as a batch it drops the GIL
     num_special = tokenizer.num_special_tokens_to_add(False) if add_special_tokens else 0
     encoding.truncate(max(0, max_length - num_special))
     encoding = tokenizer.post_process(encoding, None, add_special_tokens)
@@ -82,9 +82,10 @@ def pad_id(pipeline: Pipeline) -> int:
     for name in ("pad_token", "eos_token"):
         token = config.get(name)
         text = token.get("content") if isinstance(token, dict) else token
-        found = tokenize_node(pipeline).tokenizer.token_to_id(text) if isinstance(text, str) else None
-        if found is not None:
-            return found
+        if isinstance(text, str):
+            found: int | None = tokenize_node(pipeline).tokenizer.token_to_id(text)
+            if found is not None:
+                return found
     return 0
 
 

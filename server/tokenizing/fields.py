@@ -5,10 +5,7 @@ A field that a request model declares is honoured; any other is in a table here,
 
 from __future__ import annotations
 
-from pydantic import BaseModel
-
-from pipelines.errors import RequestError
-from server.generation.fields import OPERATOR_SETS, Refused, shown, unknown_field
+from server.generation.fields import OPERATOR_SETS, Refused
 
 REFUSED_CHAT: dict[str, Refused] = {
     "mm_processor_kwargs": Refused(OPERATOR_SETS, ({},)),
@@ -18,12 +15,3 @@ REFUSED_CHAT: dict[str, Refused] = {
     ),
 }
 """Fields of the chat form that a request may carry only with a neutral value."""
-
-
-def check_extra(model: BaseModel, refused: dict[str, Refused]) -> None:
-    """Raise RequestError for a refused field with a value that is not neutral, and for an unknown field."""
-    for name, value in (model.model_extra or {}).items():
-        if name not in refused:
-            raise unknown_field(name, [*type(model).model_fields, *refused])
-        if value is not None and value not in refused[name].neutral:
-            raise RequestError(f"`{name}`: {refused[name].reason} (got {shown(value)})", field=name)

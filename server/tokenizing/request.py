@@ -19,10 +19,10 @@ from server.errors import from_validation
 from server.generation.chat_request import ChatRequest
 from server.generation.conversation import Message
 from server.generation.field_types import TokenIds
-from server.generation.fields import Refused
+from server.generation.fields import Refused, check_fields
 from server.generation.tools import Tools
 from server.tokenizing import encoding
-from server.tokenizing.fields import REFUSED_CHAT, check_extra
+from server.tokenizing.fields import REFUSED_CHAT
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts
 
 
@@ -40,7 +40,7 @@ class TokenizerRequest(BaseModel):
             request = cls.model_validate(body)
         except ValidationError as error:
             raise from_validation(error) from None
-        check_extra(request, cls.refused)
+        check_fields(request.model_extra or {}, cls.model_fields, cls.refused)
         return request
 
     def answer(self, pipeline: Pipeline) -> BaseModel:
@@ -66,8 +66,8 @@ class TokenizeChat(TokenizerRequest):
     refused: ClassVar[dict[str, Refused]] = REFUSED_CHAT
     messages: list[Message]
     tools: Tools | None = None
-    add_generation_prompt: StrictBool = True
-    continue_final_message: StrictBool = False
+    add_generation_prompt: StrictBool | None = None
+    continue_final_message: StrictBool | None = None
     add_special_tokens: StrictBool = False
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None

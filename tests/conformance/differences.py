@@ -305,7 +305,7 @@ ERRORS = (
     ),
     Difference(
         "an error names the field that the client wrote, not what it became",
-        ("chat__012*", "chat__037*", "gen__084*"),
+        ("resp__007*", "chat__012*", "chat__037*", "gen__084*"),
         ("error.param",),
         "value",
     ),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.masking import add_bias, allow_only, ban
+from ops.masking import add_bias, allow_only, apply_bitmask, ban
 from ops.penalties import penalise_presence_and_frequency, penalise_repetition
 
 
@@ -78,6 +78,21 @@ def test_presence_counts_once_and_frequency_every_time(case):
         expected[row, token] -= counts[i] * frequency[i]
         expected[row, token] -= presence[i] if counts[i] > 0 else np.float32(0)
     penalise_presence_and_frequency(logits, rows, ids, counts, presence, frequency)
+    np.testing.assert_array_equal(logits, expected)
+
+
+@pytest.mark.parametrize("vocab", [1, 31, 32, 33, 100])
+@pytest.mark.parametrize("spare_words", [0, 2])
+def test_a_mask_leaves_what_it_allows_and_nothing_else(vocab, spare_words):
+    rng = np.random.default_rng(vocab)
+    logits = rng.choice(np.array([np.nan, -np.nan, np.inf, -np.inf, -1.5, 0, 2], np.float32), (3, vocab))
+    bits = rng.integers(0, 2**32, (2, -(-vocab // 32) + spare_words), dtype=np.uint32)
+    expected = logits.copy()
+    for row, words in zip((2, 0), bits, strict=True):
+        for token in range(vocab):
+            if not words[token // 32] >> token % 32 & 1:
+                expected[row, token] = -np.inf
+    apply_bitmask(logits, np.array([2, 0]), bits)
     np.testing.assert_array_equal(logits, expected)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 from openapi_spec_validator import validate
@@ -10,6 +11,7 @@ from openapi_spec_validator import validate
 from server.auth import OPEN_PATHS
 from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES
 from server.openapi.document import document
+from server.openapi.fields import page
 from server.openapi.operations import OPERATIONS, ROOT_OPERATIONS
 
 TABLES = [
@@ -98,3 +100,8 @@ def test_the_page_needs_nothing_but_this_server(rig):
     page = rig.get("/docs").body.decode()
     assert re.findall(r"""(?:src|href|fetch|import)\W+["'(]?(?:https?:)?//""", page) == []
     assert re.findall(r"https?://\S+", page) == []
+
+
+def test_the_page_of_fields_is_up_to_date():
+    written = Path(__file__).parents[2] / "docs" / "fields.md"
+    assert written.read_text() == page(), "python -m server.openapi.fields > docs/fields.md"

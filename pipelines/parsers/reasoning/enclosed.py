@@ -25,6 +25,10 @@ class Enclosed:
     def inside(self) -> bool:
         return self._think.inside
 
+    @property
+    def over(self) -> bool:
+        return self._think.over
+
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = self._think.push(text, final=final)
         return reasoning, self._answer(content, final)

@@ -34,6 +34,11 @@ class Harmony:
     def inside(self) -> bool:
         return self._header is None and self._channel == "analysis"
 
+    @property
+    def over(self) -> bool:
+        """Never known: a message in any channel may follow."""
+        return False
+
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""
         for before, tag in self._scanner.push(text, final=final):

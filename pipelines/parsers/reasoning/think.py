@@ -65,6 +65,11 @@ class Think:
         """Whether what was pushed so far ends in reasoning."""
         return self._inside
 
+    @property
+    def over(self) -> bool:
+        """Whether no reasoning can follow."""
+        return self._spoke and not self._inside
+
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""
         for before, tag in self._scanner.push(text, final=final):

@@ -54,9 +54,7 @@ async def streams(model: object) -> None:
 
 
 async def gives_a_type(model: object) -> None:
-    agent = Agent(
-        name="Reader", model=model, output_type=Person, model_settings=ModelSettings(max_tokens=80)
-    )
+    agent = Agent(name="Reader", model=model, output_type=Person, model_settings=ModelSettings(max_tokens=80))
     result = await Runner.run(agent, "Ada is 36 years old.")
     assert isinstance(result.final_output, Person)
 

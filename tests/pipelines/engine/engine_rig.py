@@ -55,6 +55,7 @@ class Rig:
         settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens)
         self.before: Callable[[Step], None] = lambda step: None
         self.after: Callable[[Step], None] = lambda step: None
+        self.masked: Callable[[Logits], Logits] = lambda logits: logits
         self.steps: list[Step] = []
         self.texts: dict[tuple[Hashable, int], Text] = {}
         self.engine = Engine(
@@ -74,7 +75,7 @@ class Rig:
         self.before(step)
         logits = Logits(self.session.run(step), step)
         self.after(step)
-        return sample(logits)
+        return sample(self.masked(logits))
 
     def submit(
         self, key: Hashable, *prompts: list[int], n: int = 1, salt: str = "", **params: object

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 from beam_reference import log_softmax, search
+from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, Text, alone
 
 from pipelines.backends.fake import fake_logits
-from pipelines.engine.counts import Counts
 from pipelines.engine.invariants import snapshot, violations
 from pipelines.errors import RequestError
 from pipelines.sampling.params import (
@@ -46,24 +43,14 @@ def said(text: Text) -> tuple[list[int], str | None, int | None]:
     return text.token_ids, text.finish, text.stop_token_id
 
 
-@dataclass
-class Wanted:
-    prompts: list[list[int]]
-    params: SamplingParams
-    n: int
+class Schedule(Life):
+    """Searches among ordinary requests in a small engine."""
 
-
-@dataclass
-class Schedule:
-    """A random life of a small engine: searches among ordinary requests, aborts, preemptions, lost steps."""
-
-    seed: int
-    failing: bool = False
-    wanted: dict[int, Wanted] = field(default_factory=dict)
-    gone: set[tuple[int, int]] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.random = draw = random.Random(self.seed)
+    def __init__(self, seed: int, failing: bool = False) -> None:
+        super().__init__(seed)
+        self.failing = failing
+        self.wanted: dict[int, Wanted] = {}
+        draw = self.random
         self.block_tokens = draw.choice([1, 2, 4, 8])
         self.max_context = draw.randint(16, 40)
         max_sequences = draw.randint(4, 8)
@@ -80,10 +67,7 @@ class Schedule:
             num_host_blocks=draw.choice([0, longest // 2, 9 * longest]),
         )
         self.root = self.ids(draw.randint(4, self.max_context - 10))
-        self.chance = draw.choice([0.2, 0.9])
-
-    def ids(self, count: int) -> list[int]:
-        return [self.random.randrange(VOCAB_SIZE) for _ in range(count)]
+        self.chances = Chances(draw.choice([0.2, 0.9]), 0.02, 0.15, 0.05 if failing else 0.0)
 
     def params(self) -> SamplingParams:
         draw = self.random
@@ -101,7 +85,7 @@ class Schedule:
             priority=draw.choice([0, 0, 1, -1]),
         )
 
-    def arrive(self, key: int) -> None:
+    def request(self, key: int) -> None:
         draw, params = self.random, self.params()
         n = draw.randint(1, params.beams.width if params.beams else 3)
         prompts = [
@@ -109,47 +93,7 @@ class Schedule:
             for _ in range(draw.choice([1, 1, 2]))
         ]
         self.wanted[key] = Wanted(prompts, params, n)
-        self.rig.engine.submit(key, prompts, params, n)
-        for choice in range(len(prompts) * n):
-            self.rig.texts[key, choice] = Text()
-
-    def leave(self) -> None:
-        draw = self.random
-        key, choice = draw.choice(list(self.rig.texts))
-        whole = draw.random() < 0.5
-        self.rig.abort(key, None if whole else choice)
-        self.gone |= {one for one in self.rig.texts if one == (key, choice) or (whole and one[0] == key)}
-
-    def run(self, num_requests: int = 7) -> Counts:
-        draw, key = self.random, 0
-        while key < num_requests or self.rig.engine.has_work:
-            while key < num_requests and draw.random() < self.chance:
-                self.arrive(key)
-                key += 1
-            if self.rig.texts and draw.random() < 0.02:
-                self.leave()
-            if self.rig.engine.scheduler.running and draw.random() < 0.15:
-                self.rig.preempt()
-            self.step()
-            assert len(self.rig.steps) < 4000, "no progress"
-        self.rig.run()
-        return self.rig.engine.counts()
-
-    def step(self) -> None:
-        """One step; some are lost before or after the model ran, some are interrupted there."""
-        error: BaseException | None = None
-        if self.failing and self.random.random() < 0.05:
-            error = self.random.choice([RuntimeError("device lost"), KeyboardInterrupt()])
-
-        def lose(step: object) -> None:
-            if error is not None:
-                raise error
-
-        self.rig.after = lose
-        try:
-            self.rig.step()
-        except KeyboardInterrupt:
-            self.rig.check()
+        self.submit(key, self.wanted[key])
 
     def check(self) -> None:
         for key, request in self.wanted.items():
@@ -164,7 +108,7 @@ class Schedule:
             found = wanted(prompt, params, n, self.max_context)
         for k, want in enumerate(found):
             text = self.rig.texts[key, first + k]
-            if text.finish == "error" or (key, first + k) in self.gone:
+            if (self.failing and text.finish == "error") or (key, first + k) in self.gone:
                 if params.beams is not None and text.finish in ("error", None):
                     assert text.token_ids == []
             else:

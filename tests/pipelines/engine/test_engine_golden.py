@@ -2,46 +2,24 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
-from engine_rig import VOCAB_SIZE, Rig, Text, alone
+from engine_life import Chances, Life, Wanted
+from engine_rig import Rig, alone
 
-from pipelines.engine.counts import Counts
 from pipelines.sampling.params import SamplingParams
 
 EOS = frozenset({3, 5})
 NUM_SCHEDULES = 160
 
 
-@dataclass
-class Wanted:
-    """One request of a schedule."""
+class Schedule(Life):
+    """Ordinary requests, whose prompts often meet."""
 
-    prompts: list[list[int]]
-    params: SamplingParams
-    n: int
-    salt: str
-
-
-def quiet(step: object) -> None:
-    """Nothing happens."""
-
-
-@dataclass
-class Schedule:
-    """A random life of an engine: settings, arrivals and aborts, all drawn from one seed."""
-
-    seed: int
-    failing: bool = False
-    swapping: bool = False
-    wanted: dict[int, Wanted] = field(default_factory=dict)
-    gone: set[tuple[int, int]] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.random = random.Random(self.seed)
+    def __init__(self, seed: int, failing: bool = False, swapping: bool = False) -> None:
+        super().__init__(seed)
+        self.failing, self.swapping = failing, swapping
+        self.wanted: dict[int, Wanted] = {}
         draw = self.random
         block_tokens = draw.choice([1, 2, 4, 8])
         sizes = [(20, 30), (30, 40)] if self.swapping else [(12, 8), (40, 12), (60, 25)]
@@ -61,10 +39,11 @@ class Schedule:
             max_scored_tokens=draw.choice([1, 3, 10, 128]),
         )
         self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]
-        self.chance = draw.choice([0.4, 0.9] if self.swapping else [0.1, 0.4, 0.9])
-
-    def ids(self, count: int) -> list[int]:
-        return [self.random.randrange(VOCAB_SIZE) for _ in range(count)]
+        self.chances = Chances(
+            arrive=draw.choice([0.4, 0.9] if self.swapping else [0.1, 0.4, 0.9]),
+            preempt=0.05 if swapping else 0.0,
+            lose=0.07 if failing else 0.0,
+        )
 
     def prompt(self) -> list[int]:
         """Often the beginning of another prompt or of a whole earlier turn, so that prefixes meet."""
@@ -93,62 +72,19 @@ class Schedule:
             priority=draw.choice([0, 0, 0, 1, -1]),
         )
 
-    def arrive(self, key: int) -> None:
+    def request(self, key: int) -> None:
         draw = self.random
         n = draw.randint(1, min(3, self.rig.engine.scheduler.settings.max_sequences))
         prompts = [self.prompt() for _ in range(draw.choice([1, 1, 2]))]
-        self.wanted[key] = Wanted(prompts, self.params(), n, draw.choice(["", "", "tenant"]))
-        request = self.wanted[key]
-        self.rig.engine.submit(key, request.prompts, request.params, request.n, request.salt)
-        for choice in range(len(prompts) * n):
-            self.rig.texts[key, choice] = Text()
-
-    def leave(self) -> None:
-        draw = self.random
-        key, choice = draw.choice(list(self.rig.texts))
-        whole = draw.random() < 0.5
-        self.rig.abort(key, None if whole else choice)
-        self.gone |= {one for one in self.rig.texts if one == (key, choice) or (whole and one[0] == key)}
-
-    def run(self, num_requests: int = 8) -> Counts:
-        draw, key = self.random, 0
-        while key < num_requests or self.rig.engine.has_work:
-            while key < num_requests and draw.random() < self.chance:
-                self.arrive(key)
-                key += 1
-            if self.rig.texts and draw.random() < 0.03:
-                self.leave()
-            if self.swapping and self.rig.engine.scheduler.running and draw.random() < 0.05:
-                self.rig.preempt()
-            self.step()
-            assert len(self.rig.steps) < 5000, "no progress"
-        self.rig.run()
-        return self.rig.engine.counts()
-
-    def step(self) -> None:
-        """One step; some are lost before or after the model ran, some are interrupted there."""
-        error: BaseException | None = None
-        if self.failing and self.random.random() < 0.07:
-            error = self.random.choice([RuntimeError("device lost"), KeyboardInterrupt()])
-        late = error is not None and self.random.random() < 0.5
-
-        def lose(step: object) -> None:
-            if error is not None:
-                raise error
-
-        self.rig.before, self.rig.after = (quiet, lose) if late else (lose, quiet)
-        try:
-            outputs = self.rig.step()
-        except KeyboardInterrupt:
-            outputs = []
-            self.rig.check()
-        assert {output.finish == "error" for output in outputs} <= {isinstance(error, RuntimeError)}
+        salt = draw.choice(["", "", "tenant"])
+        self.wanted[key] = Wanted(prompts, self.params(), n)
+        self.submit(key, self.wanted[key], salt)
 
     def check(self) -> None:
         for (key, choice), text in self.rig.texts.items():
             request = self.wanted[key]
             want = alone(request.prompts[choice // request.n], request.params, choice, EOS, self.max_context)
-            if text.finish == "error" or (key, choice) in self.gone:
+            if (self.failing and text.finish == "error") or (key, choice) in self.gone:
                 assert text.token_ids == want.token_ids[: len(text.token_ids)]
                 assert text.prompt_logprobs in (None, want.prompt_logprobs)
             else:
@@ -180,7 +116,7 @@ def test_text_with_swapping_equals_text_alone(seed, failing):
 
 
 def test_the_schedules_meet_preemption_reuse_copies_and_eviction():
-    schedules = [Schedule(seed) for seed in range(20)]
+    schedules = [Schedule(seed) for seed in range(30)]
     counts = [schedule.run() for schedule in schedules]
     assert sum(one.preemptions for one in counts) > 20
     assert sum(one.prefix_hit_tokens for one in counts) > 100

@@ -112,6 +112,14 @@ def forget_to_update_the_last_token(state: Snapshot) -> None:
     set_(state.running[0], "last_token", state.running[0].last_token + 1)
 
 
+def forget_to_count_an_output(state: Snapshot) -> None:
+    set_(state.running[0], "num_outputs", state.running[0].num_outputs - 1)
+
+
+def follow_the_guide_of_another(state: Snapshot) -> None:
+    set_(state.running[0], "guided_as_it_is", False)
+
+
 def cache_beyond_the_blocks(state: Snapshot) -> None:
     room = len(state.running[0].blocks) * state.block_tokens
     state.running[0].token_ids.extend([0] * room)
@@ -239,6 +247,8 @@ def test_an_engine_that_swaps_breaks_nothing():
         (forget_to_update_the_table, "its row says"),
         (forget_to_update_the_past, "another past"),
         (forget_to_update_the_last_token, "another last token"),
+        (forget_to_count_an_output, "its row others"),
+        (follow_the_guide_of_another, "its row others"),
         (cache_beyond_the_blocks, "in blocks for"),
         (cache_every_token, "cached, of"),
         (run_beyond_the_context, "of 10"),

@@ -29,7 +29,7 @@ def tokens() -> TokenTable:
 
 
 def text_of(token_ids: list[int]) -> str:
-    return tokens().tokenizer.decode_bytes(token_ids).decode(errors="replace")
+    return b"".join(map(tokens().bytes_of, token_ids)).decode(errors="replace")
 
 
 @cache

@@ -2,7 +2,8 @@ from functools import partial
 
 import pytest
 
-from pipelines.nodes.detokenize import Decoder, Detokenizer, StopStrings
+from pipelines.nodes.decoder import Decoder
+from pipelines.nodes.detokenize import Detokenizer, StopStrings
 from pipelines.nodes.prompt_scores import PromptTexts
 from pipelines.values import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate

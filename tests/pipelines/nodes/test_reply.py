@@ -157,6 +157,7 @@ def test_tokens_of_one_update_are_counted_one_by_one():
     parts = ["a", "b", "</think>", "c"]
     update = pushes.push(TextUpdate("a" + "b</think>c", 4, [], token_ids=[1, 2, 3, 4], parts=parts))
     assert (update.num_reasoning, update.reasoning, update.content) == (2, "ab", "c")
+    assert update.thought == [True, True, True, False]
 
 
 def test_channels_are_counted_too():

@@ -122,6 +122,13 @@ def test_a_config_without_a_template_says_so(tmp_path):
         read_template(path)
 
 
+def test_a_template_that_does_not_end_is_ended(monkeypatch):
+    monkeypatch.setattr("pipelines.nodes.template.MAX_RENDER_S", 0.05)
+    endless = "{% for i in range(9999) %}{% for j in range(9999) %}x{% endfor %}{% endfor %}"
+    with pytest.raises(ChatTemplateError, match="longer than"):
+        render(endless)
+
+
 def test_special_tokens_may_be_text_or_records():
     assert special_tokens({"bos_token": "<s>", "eos_token": {"content": "</s>"}, "unk_token": None}) == {
         "bos_token": "<s>",

@@ -8,9 +8,9 @@ from fake_models import CHAT_TEMPLATE
 from pipelines.build import Resources
 from pipelines.errors import RequestError
 from pipelines.nodes.text import ChatTemplate, Tokenize
-from pipelines.pipeline import EngineAddress
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
+from pipelines.work import EngineAddress
 
 USER = [{"role": "user", "content": "Hello"}]
 MOODY = "{{ mood | default('calm') }} {{ messages[0].content }}"
@@ -78,6 +78,15 @@ def test_a_template_says_what_it_reads(tmp_path):
 def test_the_graph_may_say_how_content_is_read(tmp_path):
     node = template_node(tmp_path, "{{ messages[0].content }}", content_format="openai")
     assert node.text(Generation(messages=USER)) == "[{'type': 'text', 'text': 'Hello'}]"
+
+
+def test_text_that_cannot_fit_is_refused_before_it_is_read(tokenizer, tmp_path):
+    node = tokenize_node(tokenizer, tmp_path)
+    with pytest.raises(RequestError, match="input characters") as error:
+        run(node, [Prompt(text="a" * (node.max_chars + 1))])
+    assert error.value.field == "prompt"
+    _, (kept,) = run(node, [Prompt(text="a" * (node.max_chars + 1))], truncate_prompt_tokens=2)
+    assert len(kept) == 2
 
 
 @pytest.mark.parametrize(

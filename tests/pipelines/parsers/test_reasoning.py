@@ -120,6 +120,15 @@ def test_cut_at_every_character(name, prompt, text, reasoning, content):
 
 
 @pytest.mark.parametrize(("name", "prompt", "text", "reasoning", "content"), TRANSCRIPTS, ids=NAMES)
+def test_nothing_is_reasoning_once_it_is_over(name, prompt, text, reasoning, content):
+    parser = REASONING[name](prompt)
+    for char in text:
+        over = parser.over
+        thought, _ = parser.push(char)
+        assert not over or (parser.over and not parser.inside and not thought)
+
+
+@pytest.mark.parametrize(("name", "prompt", "text", "reasoning", "content"), TRANSCRIPTS, ids=NAMES)
 def test_reasoning_grows_only_where_the_parser_is_inside(name, prompt, text, reasoning, content):
     parser = REASONING[name](prompt)
     for char in text:

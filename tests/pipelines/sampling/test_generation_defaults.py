@@ -30,7 +30,7 @@ def test_a_model_file_as_published(read):
         top_p=0.95,
         transformers_version="4.51.0",
     )
-    assert found == {"temperature": 0.6, "top_k": 20, "top_p": 0.95, "eos_token_ids": [151645, 151643]}
+    assert found == {"temperature": 0.6, "top_k": 20, "top_p": 0.95}
 
 
 def test_every_number_that_is_read(read):
@@ -42,12 +42,8 @@ def test_max_new_tokens_becomes_max_tokens(read):
     assert read(max_new_tokens=256) == {"max_tokens": 256}
 
 
-def test_one_end_token_becomes_a_list(read):
-    assert read(eos_token_id=2) == {"eos_token_ids": [2]}
-
-
 def test_what_is_absent_or_null_is_left_out(read):
-    assert read(temperature=None, eos_token_id=None, top_k=None) == {}
+    assert read(temperature=None, top_k=None) == {}
 
 
 def test_no_sampling_without_a_temperature_is_greedy(read):
@@ -76,9 +72,6 @@ def test_top_k_of_minus_one_is_off(read):
         ("repetition_penalty", float("inf")),
         ("max_new_tokens", 0),
         ("do_sample", "no"),
-        ("eos_token_id", "</s>"),
-        ("eos_token_id", [1, None]),
-        ("eos_token_id", -1),
     ],
 )
 def test_a_wrong_value_is_refused_with_file_and_key(read, key, value):

@@ -80,13 +80,17 @@ def test_a_bad_value_is_refused_in_its_words(chat, complete, field, value, text)
         ("messages", "hi", "Messages are not an array"),
         ("messages", None, "Messages are not an array"),
         ("messages", [], "Messages array cannot be empty"),
-        ("messages", [1], "Message is not a JSON object"),
+        ("messages", ["hi"], "Message is not a JSON object"),
         ("messages", [{"content": "hi"}], "Every message must have 'role' field"),
         ("tools", {}, "Tools are not an array"),
         ("tools", [1], "Tool is not a JSON object"),
         ("tools", [{"function": {}}], "Tool type is missing or invalid"),
         ("tools", [{"type": "retrieval"}], "Only function tools are supported"),
-        ("tools", [{"type": "function", "function": {}}], "Function object does not contain a valid name field"),
+        (
+            "tools",
+            [{"type": "function", "function": {}}],
+            "Function object does not contain a valid name field",
+        ),
         (
             "tools",
             [{"type": "function", "function": {"name": "f", "parameters": []}}],
@@ -182,3 +186,62 @@ def test_flat_tools_are_taken(chat, rig):
 def test_a_good_reply_is_openais(chat):
     reply = json.loads(chat().body)
     assert (reply["object"], reply["choices"][0]["message"]["role"]) == ("chat.completion", "assistant")
+
+
+def test_a_conversation_may_be_token_ids(chat, complete, rig):
+    assert chat(messages=[1, 2]).status == 200
+    assert chat(messages=[], prompt_token_ids=[1, 2]).status == 200
+    assert complete(prompt="", prompt_token_ids=[1, 2]).status == 200
+    assert [call.generation.prompts[0].ids for call in rig.pipeline.calls] == [[1, 2]] * 3
+
+
+def message(**fields):
+    return [{"role": "user", "content": "hi", **fields}]
+
+
+def call(**fields):
+    made = {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}", **fields}
+    return [{name: value for name, value in made.items() if value is not None}]
+
+
+@pytest.mark.parametrize(
+    ("fields", "text"),
+    [
+        ({}, "input missing in request"),
+        ({"input": 3}, "input is not a string or array"),
+        ({"input": ""}, "input cannot be empty"),
+        ({"input": []}, "input array must not be empty"),
+        ({"input": ["a"]}, "input array items must be objects"),
+        ({"input": message(role=3)}, "input item role is missing or invalid"),
+        ({"input": [{"role": "user"}]}, "input item is missing required content field"),
+        ({"input": message(content=3)}, "input item content must be a string or array"),
+        ({"input": message(content=[])}, "input item content array must not be empty"),
+        ({"input": message(content=["a"])}, "input content items must be objects"),
+        ({"input": message(content=[{"text": "a"}])}, "input content item type is missing or invalid"),
+        ({"input": message(content=[{"type": "input_text"}])}, "input_text requires a valid text field"),
+        (
+            {"input": call(call_id=None)},
+            "function_call item is missing required call_id (or id) field",
+        ),
+        ({"input": call(name=None)}, "function_call item is missing required name field"),
+        ({"input": call(arguments=None)}, "function_call item is missing required arguments field"),
+        ({"input": "a", "max_output_tokens": 0}, "max_output_tokens value should be greater than 0"),
+        ({"input": "a", "reasoning": "high"}, "reasoning is not an object"),
+        ({"input": "a", "reasoning": {"effort": 3}}, "reasoning.effort is not a string"),
+        ({"input": "a", "tools": {}}, "Tools are not an array"),
+        ({"input": "a", "temperature": 3}, "temperature out of range(0.0, 2.0)"),
+    ],
+)
+def test_a_bad_value_of_a_response_is_refused_in_its_words(rig, fields, text):
+    answer = rig.post("/v3/responses", {"model": "tiny", **fields})
+    assert (answer.status, answer.json) == (400, {"error": text})
+
+
+@pytest.mark.parametrize("items", [message(), call(call_id=None, id="a"), "hi"])
+def test_good_inputs_of_a_response_pass(rig, items):
+    assert rig.post("/v3/responses", {"model": "tiny", "input": items}).status == 200
+
+
+def test_a_response_may_refer_to_an_item(rig):
+    answer = rig.post("/v3/responses", {"model": "tiny", "input": [{"id": "msg_1"}]})
+    assert answer.json == {"error": "Item with id 'msg_1' not found."}

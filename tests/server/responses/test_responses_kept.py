@@ -48,11 +48,11 @@ def test_every_prefix_has_the_whole_api(rig, prefix):
     assert rig.run(scenario) == [200] * 4
 
 
-def gone(answer, response_id):
+def gone(answer, response_id, param="response_id"):
     return answer.status == 404 and answer.error == {
         "message": f"Response with id '{response_id}' not found.",
         "type": "invalid_request_error",
-        "param": "response_id",
+        "param": param,
         "code": 404,
     }
 
@@ -82,7 +82,7 @@ def test_an_unknown_response_is_not_found(rig, method, rest):
 
 
 def test_an_unknown_previous_response_is_not_found(rig):
-    assert gone(rig.post(PATH, ask(previous_response_id="resp_x")), "resp_x")
+    assert gone(rig.post(PATH, ask(previous_response_id="resp_x")), "resp_x", "previous_response_id")
 
 
 def test_a_deleted_response_is_gone(rig):

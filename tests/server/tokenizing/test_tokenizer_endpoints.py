@@ -93,15 +93,17 @@ def test_a_conversation_asks_for_a_reply_unless_told_not_to(rig, ids):
     assert asked[len(told) :][:1] == ids("<|im_start|>")
 
 
-def test_a_conversation_may_go_on(rig, ids):
+@pytest.mark.parametrize("anew", [{}, {"add_generation_prompt": False}])
+def test_a_conversation_may_go_on(rig, ids, anew):
     messages = [USER, {"role": "assistant", "content": "It is"}]
-    fields = {"add_generation_prompt": False, "continue_final_message": True}
+    fields = {"continue_final_message": True, **anew}
     tokens = tokenize(rig, messages=messages, **fields).json["tokens"]
     assert tokens[-len(ids("It is")) :] == ids("It is")
 
 
 def test_going_on_and_beginning_anew_exclude_each_other(rig):
-    answer = tokenize(rig, messages=[USER], continue_final_message=True)
+    fields = {"continue_final_message": True, "add_generation_prompt": True}
+    answer = tokenize(rig, messages=[USER], **fields)
     assert (answer.status, answer.error["param"]) == (400, "continue_final_message")
 
 

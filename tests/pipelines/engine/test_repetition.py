@@ -8,7 +8,7 @@ from engine_rig import Rig
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.engine.stopping import RepetitionWatch
+from pipelines.engine.repetition import RepetitionWatch
 from pipelines.sampling.params import RepetitionDetection
 
 ALWAYS_7 = {7: 100.0}

@@ -1,0 +1,167 @@
+"""One request in flight: what it submits, what comes back, its end.  Knows nothing of HTTP or of graphs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from pipelines import metrics
+from pipelines.errors import BraidError, RequestError
+from pipelines.sampling.params import GuideSpec, SamplingParams
+from pipelines.values import Later, Stream, Tensors, TokenUpdate
+from pipelines.wire.client import EngineClient
+from pipelines.wire.mailbox import Mailbox, Slot
+from pipelines.work import EngineAddress, GrammarWriter, Submission, TensorWork
+
+
+class Call:
+    """One request in flight.  It owns what it started: `close` aborts whatever has not ended.
+
+    A choice is in `_open` until its last update was read; `close` may be called at any time, twice too.
+    """
+
+    def __init__(self, model: str, request: Any, client: EngineClient) -> None:
+        self.request = request
+        self.prompt_text = ""  # what the template rendered, for parsers that must know how it ended
+        self.reply_text = ""  # the reply's beginning, where the request brings it
+        self.prompt_ids: list[list[int]] = []  # each prompt as the tokenizer gave it
+        self.prompt_lengths: list[int] = []  # tokens of each prompt
+        self.result: Any = None
+        self._client = client
+        self._work: Submission | TensorWork | None = None
+        self._open: set[int] = set()
+        self._timing = metrics.RequestTiming(model)
+
+    def submit(
+        self,
+        address: EngineAddress,
+        prompts: list[list[int]],
+        params: SamplingParams,
+        write: GrammarWriter | None = None,
+    ) -> Stream[TokenUpdate]:
+        """Have prompts ready for an engine; `request.n` choices come back for each once the call started."""
+        num_choices = len(prompts) * self.request.n
+        work = self._work = Submission(address, prompts, params, Mailbox(), num_choices, write)
+        self.prompt_lengths = [len(ids) for ids in prompts]
+        return Stream(work)
+
+    @property
+    def guided(self) -> GuideSpec | None:
+        """What the submitted output must be, None for anything."""
+        return self._work.params.guide if isinstance(self._work, Submission) else None
+
+    @property
+    def can_guide(self) -> bool:
+        """Whether the engine can hold the output to anything."""
+        work = self._work
+        return isinstance(work, Submission) and work.write is not None and work.params.beams is None
+
+    def guide(self, field: str) -> GuideSpec:
+        """The same, to be filled in.  Raises RequestError, naming `field`, where nothing would keep to it."""
+        work = self._writing(field)[0]
+        if work.params.beams is not None:
+            raise RequestError("beam search cannot keep to this", field)
+        if work.params.guide is None:
+            work.params.guide = GuideSpec()
+        return work.params.guide
+
+    def grammar(self, format: dict[str, Any], field: str) -> str:
+        """A format as the grammar of a GuideSpec.  Raises RequestError, naming `field`, if it is none."""
+        return self._writing(field)[1](format, field)
+
+    def _writing(self, field: str) -> tuple[Submission, GrammarWriter]:
+        work = self._work
+        if not isinstance(work, Submission) or work.write is None:
+            raise RequestError("this model's graph has no grammar node, which this needs", field)
+        return work, work.write
+
+    def check(self) -> None:
+        """The graph was walked.  Raises RequestError for what no node of it took up."""
+        wanted, guide = self.request, self.guided
+        if getattr(wanted, "tool_choice", None) is not None and (guide is None or guide.grammar is None):
+            raise RequestError("this model's graph looks for no tool calls", "tool_choice")
+        if getattr(wanted, "thinking_budget", None) is not None and (guide is None or guide.thinking is None):
+            raise RequestError(
+                "this model's graph looks for no reasoning here, so that none can be bounded",
+                "thinking_token_budget",
+            )
+
+    def infer(self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None) -> Later[Tensors]:
+        """Have tensors ready for an engine; `answer` gives what comes back once the call started."""
+        work = self._work = TensorWork(address, inputs, outputs, Slot())
+        return Later(work)
+
+    def start(self) -> None:
+        """Send what was submitted to its engine.  Raises Unavailable without one; then nothing runs."""
+        work = self._work
+        if work is None:
+            raise ValueError("this call was closed, or its graph has no engine node")
+        work.request_id = work.send(self._client, self.request)
+        self._open = set(range(work.num_choices))
+        if isinstance(work, Submission):
+            self._timing.started(self.prompt_lengths, self.request.n, work.params.max_tokens)
+
+    async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
+        """What arrived since the last look: (choice, update) pairs in order, until every choice ended.
+
+        Raises the request's BraidError when a step failed or the engine went away.
+        """
+        submission = self.result.source
+        chains = [self.result.chain(choice) for choice in range(submission.num_choices)]
+        while self._open:
+            try:
+                batch = await submission.mailbox.get()
+            except BraidError:
+                self._forget_open("error")
+                raise
+            if not batch:
+                return  # closed from outside
+            yield [
+                (update.choice, self._push(chains[update.choice], update))
+                for update in batch
+                if update.choice in self._open
+            ]
+
+    async def answer(self) -> Tensors | None:
+        """The reply of a graph whose reply comes whole; None when the call was closed from outside.
+
+        Raises the request's BraidError when the models refused it, failed or went away.
+        """
+        try:
+            answer = await self.result.source.slot.get()
+        except BraidError:
+            self._forget_open("error")
+            raise
+        if answer is None:
+            return None
+        self._forget_open("stop")
+        return Tensors(answer)
+
+    def _push(self, chain: Callable[[Any], Any], update: TokenUpdate) -> Any:
+        out = chain(update)
+        self._timing.tokens(update.choice, out.num_tokens)
+        if out.finish is not None:
+            self._end(update, out.finish)
+        return out
+
+    def _end(self, update: TokenUpdate, finish: str) -> None:
+        """A choice ended.  When a machine ended it before the engine did, the engine is told to stop."""
+        self._open.discard(update.choice)
+        self._timing.ended(update.choice, finish)
+        work = self._work
+        if update.finish is None and work is not None and work.request_id is not None:
+            self._client.abort(work.request_id, update.choice)
+
+    def close(self) -> None:
+        """Abort what has not ended; its blocks are free within a step."""
+        work, self._work = self._work, None
+        if work is None or work.request_id is None or not self._open:
+            return
+        self._forget_open("abort")
+        self._client.abort(work.request_id)
+
+    def _forget_open(self, finish: str) -> None:
+        """Nothing more comes for the choices that have not ended."""
+        for choice in sorted(self._open):
+            self._timing.ended(choice, finish)
+        self._open.clear()

@@ -1,0 +1,232 @@
+"""All that the engine does at once, at random: each choice still gets what it gets alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from beam_reference import search
+from engine_life import Chances, Life, Wanted
+from engine_rig import VOCAB_SIZE, Rig, Text, lone_step, scores_alone
+from fake_guide import FakeGuide
+
+from pipelines.backends.fake import fake_logits
+from pipelines.engine.feed import Logits, Masks, Step
+from pipelines.nodes.grammar import Grammar
+from pipelines.sampling.guide import GuideError, GuideMaker
+from pipelines.sampling.params import Beams, RepetitionDetection, SamplingParams
+from pipelines.sampling.rows import SamplingRows
+from pipelines.sampling.stages import sample
+
+EOS = frozenset({3, 5, 20, 21})
+DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"
+STOP = [11, 12, 13, 14]
+
+
+@dataclass
+class Guided(Wanted):
+    """A request whose guides, if it has any, are all of one seed."""
+
+    guide_seed: int | None
+    guides: list[FakeGuide] = field(default_factory=list)
+
+    @property
+    def guide(self) -> GuideMaker | None:
+        return None if self.guide_seed is None or self.params.beams else self.make_guide
+
+    def make_guide(self) -> FakeGuide:
+        assert self.guide_seed is not None
+        self.guides.append(FakeGuide(self.guide_seed, VOCAB_SIZE))
+        return self.guides[-1]
+
+
+class Schedule(Life):
+    """Every kind of request in a small engine."""
+
+    def __init__(self, seed: int, grammar: Grammar, failing: bool = False) -> None:
+        super().__init__(seed)
+        draw = self.random
+        self.failing = failing
+        self.max_context = draw.randint(20, 60)
+        block_tokens, max_sequences = draw.choice([1, 2, 4, 8]), draw.randint(3, 8)
+        self.width = draw.randint(1, 3)
+        longest = self.width * -(-self.max_context // block_tokens)
+        self.rig = Rig(
+            max_sequences=max_sequences,
+            max_step_tokens=max_sequences + draw.choice([1, 3, 8, 40]),
+            num_blocks=draw.randint(longest, longest * draw.choice([1, 1, 1, 2])),
+            block_tokens=block_tokens,
+            max_context=self.max_context,
+            eos_token_ids=EOS,
+            reuse_prefixes=draw.random() < 0.5,
+            num_host_blocks=draw.choice([0, longest, 9 * longest]),
+            max_scored_tokens=draw.choice([1, 3, 128]),
+        )
+        self.grammar = grammar
+        self.rig.masked = grammar.run
+        self.chances = Chances(draw.choice([0.2, 0.9]), 0.03, 0.2, 0.05 if failing else 0.0)
+        self.root = self.ids(draw.randint(1, self.max_context - 8))
+        self.wanted: dict[int, Guided] = {}
+
+    def begin(self, step: Step) -> None:
+        self.grammar.begin(step)
+
+    def params(self) -> SamplingParams:
+        draw = self.random
+        common = SamplingParams(
+            max_tokens=draw.choice([1, 20, 60, 60]),
+            temperature=0.0,
+            stop_token_ids=draw.choice([[], STOP]),
+            ignore_eos=draw.random() < 0.3,
+            logprobs=draw.choice([None, None, 2]),
+            priority=draw.choice([0, 0, 1, -1]),
+        )
+        if draw.random() < 0.25:
+            return replace(common, beams=Beams(self.width, 1.0, draw.choice([False, True, "never"])))
+        return replace(
+            common,
+            max_tokens=draw.choice([0, common.max_tokens, common.max_tokens]),
+            min_tokens=draw.choice([0, 0, 4]),
+            temperature=draw.choice([0.0, 1.0]),
+            repetition_penalty=draw.choice([1.0, 1.0, 1.3]),
+            allowed_token_ids=draw.choice([None, None, [6, 7]]),
+            bad_words_ids=draw.choice([[], [[6, 6, 7], [40]]]),
+            seed=draw.getrandbits(64),
+            prompt_logprobs=draw.choice([None, None, 0, 3]),
+            repetition_detection=draw.choice([None, RepetitionDetection(3, 3)]),
+        )
+
+    def request(self, key: int) -> None:
+        draw, params = self.random, self.params()
+        n = draw.randint(1, self.width if params.beams else 3)
+        beginning = self.root[: draw.choice([0, len(self.root), draw.randrange(len(self.root))])]
+        prompts = [beginning + self.ids(draw.randint(1, 6)) for _ in range(draw.choice([1, 1, 2]))]
+        seed = draw.choice([None, draw.getrandbits(30)])
+        self.wanted[key] = wanted = Guided(prompts, params, n, seed)
+        self.submit(key, wanted, draw.choice(["", "", "tenant"]), wanted.guide)
+
+    def check(self) -> None:
+        for (key, choice), text in self.rig.texts.items():
+            want = self.alone(self.wanted[key], choice)
+            lost = (key, choice) in self.gone or (self.failing and text.finish == "error")
+            if lost and not self.wanted[key].params.beams:
+                assert text.token_ids == want.token_ids[: len(text.token_ids)], (key, choice)
+            elif not lost:
+                assert said(text) == said(want), (key, choice)
+            if text.outputs and text.finish != "error":
+                assert text.prompt_logprobs == want.prompt_logprobs, (key, choice)
+
+    def alone(self, wanted: Guided, choice: int) -> Text:
+        place, rank = divmod(choice, wanted.n)
+        prompt, params = wanted.prompts[place], wanted.params
+        if params.beams is not None:
+            return best(prompt, params, self.max_context)[rank]
+        return sampled(prompt, params, choice, wanted.guide, self.max_context)
+
+
+def said(text: Text) -> tuple[list[int], str | None, int | None]:
+    return text.token_ids, text.finish, text.stop_token_id
+
+
+def best(prompt: list[int], params: SamplingParams, max_context: int) -> list[Text]:
+    """What a search finds with no engine at all."""
+    assert params.beams is not None
+    eos = frozenset() if params.ignore_eos else EOS
+    room = min(params.max_tokens, max_context - len(prompt))
+    found = search(prompt, params.beams, room, eos | set(params.stop_token_ids), VOCAB_SIZE)
+    return [
+        Text(one.token_ids, "length" if one.end is None else "stop", None if one.end in eos else one.end)
+        for one in found
+    ]
+
+
+def sampled(
+    prompt: list[int], params: SamplingParams, choice: int, make: GuideMaker | None, max_context: int
+) -> Text:
+    """What is drawn with no engine at all: hash the whole context, mask, sample, append what is forced."""
+    guide = make() if make else None
+    text = Text(prompt_logprobs=scores_alone(prompt, params))
+    eos = frozenset() if params.ignore_eos else EOS
+    rows = SamplingRows(1, VOCAB_SIZE)
+    rows.set(0, replace(params, logprobs=None), prompt, [], choice, sorted(eos | set(params.stop_token_ids)))
+    if params.max_tokens == 0:
+        text.finish = "length"
+    while text.finish is None:
+        values = fake_logits([np.array(prompt + text.token_ids, np.int64)], VOCAB_SIZE)
+        masks = None
+        if guide is not None and guide.restricts():
+            bits = np.empty((1, -(-VOCAB_SIZE // 32)), np.int32)
+            guide.fill(bits[0])
+            masks = Masks(np.zeros(1, np.int64), bits.view(np.uint32))
+        token_id = int(sample(Logits(values, lone_step(rows), masks=masks)).token_ids[0])
+        try:
+            token_ids = [token_id, *(guide.append(token_id) if guide else [])]
+        except (GuideError, RuntimeError):
+            text.finish = "error"
+            break
+        for token_id in token_ids:
+            if text.finish is None:
+                grow(text, token_id, eos, params, min(params.max_tokens, max_context - len(prompt)))
+                rows.append(0, token_id)
+        if text.finish is None and guide is not None and guide.finished:
+            text.finish = "stop"
+    return text
+
+
+def grow(text: Text, token_id: int, eos: frozenset[int], params: SamplingParams, room: int) -> None:
+    if token_id in eos:
+        text.finish = "stop"
+    elif token_id in params.stop_token_ids:
+        text.finish, text.stop_token_id = "stop", token_id
+    else:
+        text.token_ids.append(token_id)
+        if len(text.token_ids) == room:
+            text.finish = "length"
+        elif repeats(text.token_ids, params):
+            text.finish = "repetition"
+
+
+def repeats(token_ids: list[int], params: SamplingParams) -> bool:
+    """Whether they end with a pattern as often as `repetition_detection` says."""
+    wanted = params.repetition_detection
+    if wanted is None or len(token_ids) < params.min_tokens:
+        return False
+    sizes = range(wanted.min_pattern_size, wanted.max_pattern_size + 1)
+    return any(
+        token_ids[-size * wanted.min_count :] == token_ids[-size:] * wanted.min_count for size in sizes
+    )
+
+
+@pytest.fixture(scope="module")
+def grammar():
+    """A grammar node for its threads; no request here has a grammar."""
+    node = Grammar(Grammar.Config(tokenizer="tokenizer.json"), DEMO)
+    node.start(2048, EOS)
+    yield node
+    node.close()
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("seed", range(100))
+def test_everything_at_once_gives_each_choice_what_it_gets_alone(grammar, seed, failing):
+    schedule = Schedule(seed, grammar, failing)
+    schedule.run()
+    schedule.check()
+
+
+def test_the_schedules_meet_everything(grammar):
+    schedules = [Schedule(seed, grammar) for seed in range(30)]
+    for schedule in schedules:
+        schedule.run()
+    counts = [schedule.rig.engine.counts() for schedule in schedules]
+    for name in ("preemptions", "swap_preemptions", "swapped_in_blocks", "prefix_hit_tokens"):
+        assert sum(getattr(one, name) for one in counts) > 10, name
+    endings = Counter(text.finish for schedule in schedules for text in schedule.rig.texts.values())
+    assert min(endings[finish] for finish in ("stop", "length", "repetition", "error", None)) > 5, endings
+    wanted = [one for schedule in schedules for one in schedule.wanted.values()]
+    assert sum(guide.num_forced for one in wanted for guide in one.guides) > 100
+    assert sum(one.params.beams is not None for one in wanted) > 20
+    assert sum(step.num_scored for schedule in schedules for step in schedule.rig.steps) > 300
