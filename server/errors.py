@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pipelines.errors import BraidError, EngineError, RequestError
 from server.dialects import dialect_of
 from server.exchange import ClientGone
-from server.generation.fields import shown
+from server.generation.requests.fields import shown
 
 log = logging.getLogger("braid.server")
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from server.generation.sse import KEEP_ALIVE
+from server.generation.replies.sse import KEEP_ALIVE
 from server.ids import clean_id
 
 Message = MutableMapping[str, Any]

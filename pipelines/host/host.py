@@ -199,12 +199,12 @@ class Host:
             call = Call(load, load.model.engines[message.node], choices)
             if message.params.guide is None:
                 _enter(call, key, message)
-            else:
-                self._preparing.submit(self._prepare, load.model, key, message)
         except Exception as error:
             self._gate.post([(peer, Frame([_error_update(message.request_id, error)]))])
             return
         self._begin(key, call)
+        if message.params.guide is not None:
+            self._preparing.submit(self._prepare, load.model, key, message)
 
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
         """In a thread of its own: a grammar may take long to compile."""

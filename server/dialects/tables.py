@@ -9,7 +9,7 @@ from pipelines.errors import BraidError
 from pipelines.tasks import Generation
 from server.dialects import ovms, ovms_responses
 from server.dialects.dialect import Body, BodyRules, Dialect
-from server.generation.schema import PlainError, envelope
+from server.generation.replies.schema import PlainError, envelope
 from server.messages.errors import fault
 
 

@@ -16,10 +16,10 @@ from server.dialects import Dialect, dialect_of
 from server.endpoints.chat import ChatCompletions
 from server.endpoints.generating import Answering, find_pipeline, open_call
 from server.exchange import ClientGone, Exchange
-from server.generation.batch_request import BatchRequest
-from server.generation.chat_request import ChatRequest
-from server.generation.counting import Tally
-from server.generation.replies import Gathered, Head, chat_completion
+from server.generation.replies.chat import Gathered, Head, chat_completion
+from server.generation.replies.counting import Tally
+from server.generation.requests.batch import BatchRequest
+from server.generation.requests.chat import ChatRequest
 
 
 class BatchChat(ChatCompletions):

@@ -6,13 +6,13 @@ from typing import ClassVar
 
 from pipelines.pipeline import Pipeline
 from server.endpoints.generating import Generating
-from server.generation.abilities import check_chat, check_template
-from server.generation.chat_chunks import ChatChunks
-from server.generation.chat_request import ChatRequest
-from server.generation.counting import Tally
-from server.generation.logprobs import Shown
-from server.generation.replies import Gathered, Head, chat_completion
-from server.generation.schema import ChatCompletion
+from server.generation.replies.chat import Gathered, Head, chat_completion
+from server.generation.replies.chat_chunks import ChatChunks
+from server.generation.replies.counting import Tally
+from server.generation.replies.logprobs import Shown
+from server.generation.replies.schema import ChatCompletion
+from server.generation.requests.abilities import check_chat, check_template
+from server.generation.requests.chat import ChatRequest
 
 
 class ChatCompletions(Generating[ChatRequest, Head, Gathered]):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pipelines.pipeline import Pipeline
 from server.endpoints.generating import Generating
-from server.generation.abilities import check_completion
-from server.generation.completion_chunks import CompletionChunks
-from server.generation.completion_replies import completion
-from server.generation.completion_request import CompletionRequest
-from server.generation.counting import Tally
-from server.generation.logprobs import Shown
-from server.generation.replies import Gathered, Head
-from server.generation.schema import Completion
+from server.generation.replies.chat import Gathered, Head
+from server.generation.replies.completion import completion
+from server.generation.replies.completion_chunks import CompletionChunks
+from server.generation.replies.counting import Tally
+from server.generation.replies.logprobs import Shown
+from server.generation.replies.schema import Completion
+from server.generation.requests.abilities import check_completion
+from server.generation.requests.completion import CompletionRequest
 
 
 class Completions(Generating[CompletionRequest, Head, Gathered]):

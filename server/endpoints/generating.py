@@ -22,12 +22,12 @@ from server.body import LONG_BODY_BYTES, parse_body, read_body
 from server.dialects import dialect_of
 from server.errors import hidden
 from server.exchange import ClientGone, Exchange
-from server.generation.counting import Tally
-from server.generation.prompts_shown import prompts_shown
-from server.generation.replies import Head
-from server.generation.requests import GenerationRequest
-from server.generation.schema import Reply
-from server.generation.updates import Batch, Joiner, hide_reasoning
+from server.generation.replies.chat import Head
+from server.generation.replies.counting import Tally
+from server.generation.replies.prompts_shown import prompts_shown
+from server.generation.replies.schema import Reply
+from server.generation.replies.updates import Batch, Joiner, hide_reasoning
+from server.generation.requests.generation import GenerationRequest
 from server.services import Services
 from server.streaming import as_stream, begun
 

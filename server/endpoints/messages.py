@@ -8,8 +8,8 @@ import falcon.asgi
 from pipelines.pipeline import Pipeline
 from server.body import LONG_BODY_BYTES, off_loop, parse_body, read_body
 from server.endpoints.generating import Generating, find_pipeline
-from server.generation.abilities import check_chat
-from server.generation.counting import Tally
+from server.generation.replies.counting import Tally
+from server.generation.requests.abilities import check_chat
 from server.messages.events import MessageEvents
 from server.messages.gathering import Content, MessageHead, message
 from server.messages.reply import ContextManagement, MessageReply, TokenCount

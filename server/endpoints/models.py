@@ -8,7 +8,7 @@ import falcon.asgi
 from graphs.errors import hint
 from pipelines.catalogue import ModelCard
 from pipelines.errors import NotFound, Unavailable
-from server.generation.schema import Model, ModelList, Permission
+from server.generation.replies.schema import Model, ModelList, Permission
 from server.services import Services
 
 FAILED_RETRY_S = 30

@@ -19,7 +19,7 @@ from server.body import parse_body, read_body
 from server.dialects import dialect_of
 from server.endpoints.generating import find_pipeline
 from server.exchange import Exchange
-from server.generation.abilities import check_chat
+from server.generation.requests.abilities import check_chat
 from server.responses.answering import Answer, taken
 from server.responses.asking import Asked, ask
 from server.responses.events import Telling

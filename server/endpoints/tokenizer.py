@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from pipelines.pipeline import Pipeline
 from server.body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body, read_body
 from server.endpoints.generating import find_pipeline
-from server.generation.abilities import check_template
+from server.generation.requests.abilities import check_template
 from server.services import Services
 from server.tokenizing import encoding
 from server.tokenizing.reply import TokenizerDescription

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.field_types import fault
-from server.generation.fields import check_fields, shown
+from server.generation.requests.field_types import fault
+from server.generation.requests.fields import check_fields, shown
 from server.messages.fields import IGNORED_IN_BLOCKS
 
 REQUIRED: dict[str, tuple[str, ...]] = {

@@ -13,7 +13,7 @@ import msgspec
 
 from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate
-from server.generation.counting import Tally
+from server.generation.replies.counting import Tally
 from server.messages.errors import fault
 from server.messages.gathering import Content, MessageHead, OpenBlock, usage
 from server.messages.reply import (

@@ -7,7 +7,7 @@ Knows nothing of what the honoured fields do.
 
 from __future__ import annotations
 
-from server.generation.fields import Refused
+from server.generation.requests.fields import Refused
 
 KEEPS_THINKING = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
 

@@ -9,8 +9,8 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from pipelines.values import CallPiece, ReplyUpdate
-from server.generation.counting import Tally
-from server.generation.replies import Head
+from server.generation.replies.chat import Head
+from server.generation.replies.counting import Tally
 from server.messages.reply import (
     ContentBlock,
     MessageReply,

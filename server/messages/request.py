@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictBool, StrictStr, 
 
 from pipelines.errors import RequestError
 from server.errors import from_validation
-from server.generation.chat_request import ChatRequest
-from server.generation.field_types import NumTokens, Stops, Temperature, TopK, TopP
-from server.generation.fields import check_fields
+from server.generation.requests.chat import ChatRequest
+from server.generation.requests.field_types import NumTokens, Stops, Temperature, TopK, TopP
+from server.generation.requests.fields import check_fields
 from server.messages.blocks import BY_ROLE, Content, InputMessage, chat_messages, system_messages
 from server.messages.fields import IGNORED, REFUSED
 from server.messages.gathering import MessageHead

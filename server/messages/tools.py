@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.fields import check_fields, shown
+from server.generation.requests.fields import check_fields, shown
 from server.messages.fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
 
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from server.generation import fields as generation
-from server.generation.batch_request import ONE_ONLY
-from server.generation.fields import NONE, Refused
+from server.generation.requests import fields as generation
+from server.generation.requests.batch import ONE_ONLY
+from server.generation.requests.fields import NONE, Refused
 from server.messages import fields as messages
 from server.openapi.operations import CHAT, COMPLETION, COUNT, MESSAGES, RESPONSE, TOKENIZE
 from server.openapi.schemas import Body

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from server.generation import fields as generation
-from server.generation.batch_request import BatchRequest
-from server.generation.chat_request import ChatRequest
-from server.generation.completion_request import CompletionRequest
-from server.generation.schema import ChatChunk, ChatCompletion, Completion, Model, ModelList
+from server.generation.replies.schema import ChatChunk, ChatCompletion, Completion, Model, ModelList
+from server.generation.requests import fields as generation
+from server.generation.requests.batch import BatchRequest
+from server.generation.requests.chat import ChatRequest
+from server.generation.requests.completion import CompletionRequest
 from server.messages import fields as messages
 from server.messages.reply import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest

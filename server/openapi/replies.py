@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from server.generation.schema import Reply
+from server.generation.replies.schema import Reply
 
 
 class Version(Reply):

@@ -6,7 +6,7 @@ chat/completions; any other is unknown and refused with the nearest known name. 
 
 from __future__ import annotations
 
-from server.generation.fields import Refused
+from server.generation.requests.fields import Refused
 
 PASSED = (
     "temperature",

@@ -10,8 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, Validati
 
 from pipelines.errors import RequestError
 from server.errors import from_validation
-from server.generation.field_types import fault
-from server.generation.fields import check_fields, shown
+from server.generation.requests.field_types import fault
+from server.generation.requests.fields import check_fields, shown
 from server.responses.fields import IGNORED_IN_ITEMS
 
 PART_OF = {

@@ -11,7 +11,7 @@ from typing import Any
 from uuid import uuid4
 
 from pipelines.values import TextLogprob
-from server.generation.logprobs import chat_logprobs
+from server.generation.replies.logprobs import chat_logprobs
 
 Event = dict[str, Any]
 

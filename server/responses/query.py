@@ -7,7 +7,7 @@ from typing import Any
 import falcon.asgi
 
 from pipelines.errors import RequestError
-from server.generation.fields import shown
+from server.generation.requests.fields import shown
 from server.responses.fields import IGNORED_INCLUDES
 from server.responses.request import LOGPROBS
 from server.responses.schema import ItemList

@@ -7,8 +7,8 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.field_types import NumLogprobs, NumTokens, RequestId, check, fault
-from server.generation.fields import check_fields, shown
+from server.generation.requests.field_types import NumLogprobs, NumTokens, RequestId, check, fault
+from server.generation.requests.fields import check_fields, shown
 from server.responses.fields import (
     IGNORED,
     IGNORED_INCLUDES,

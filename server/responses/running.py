@@ -16,7 +16,7 @@ from pipelines.call import Call
 from pipelines.errors import Unavailable
 from server.errors import hidden
 from server.exchange import Exchange
-from server.generation.sse import DONE
+from server.generation.replies.sse import DONE
 from server.responses.events import Telling
 from server.responses.keeping import Keeper, look, packed
 from server.responses.output import Event

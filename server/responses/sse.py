@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from server.generation.sse import DONE
+from server.generation.replies.sse import DONE
 from server.responses.output import Event
 
 LAST = ("response.completed", "response.incomplete", "response.failed")

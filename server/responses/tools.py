@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.errors import RequestError
-from server.generation.fields import check_fields, shown
+from server.generation.requests.fields import check_fields, shown
 from server.responses.fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL
 
 OF_FUNCTION = ("name", "description", "parameters", "strict")

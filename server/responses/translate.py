@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pipelines.errors import RequestError
 from pipelines.tasks import Generation
 from server.errors import from_validation
-from server.generation.chat_request import ChatRequest
+from server.generation.requests.chat import ChatRequest
 from server.responses.conversation import Conversation
 from server.responses.request import ResponseRequest
 from server.responses.tools import choose, functions

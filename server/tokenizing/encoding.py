@@ -15,7 +15,7 @@ from pipelines.nodes.text import ChatTemplate, Tokenize
 from pipelines.pipeline import Pipeline
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
-from server.generation.abilities import nodes
+from server.generation.requests.abilities import nodes
 
 Kind = TypeVar("Kind")
 

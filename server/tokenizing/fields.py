@@ -5,7 +5,7 @@ A field that a request model declares is honoured; any other is in a table here,
 
 from __future__ import annotations
 
-from server.generation.fields import OPERATOR_SETS, Refused
+from server.generation.requests.fields import OPERATOR_SETS, Refused
 
 REFUSED_CHAT: dict[str, Refused] = {
     "mm_processor_kwargs": Refused(OPERATOR_SETS, ({},)),

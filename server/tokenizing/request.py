@@ -16,11 +16,11 @@ from pipelines.pipeline import Pipeline
 from server.body import JsonObject
 from server.dialects.rules import Rule, boolean, check, unsigned
 from server.errors import from_validation
-from server.generation.chat_request import ChatRequest
-from server.generation.conversation import Message
-from server.generation.field_types import TokenIds
-from server.generation.fields import Refused, check_fields
-from server.generation.tools import Tools
+from server.generation.requests.chat import ChatRequest
+from server.generation.requests.conversation import Message
+from server.generation.requests.field_types import TokenIds
+from server.generation.requests.fields import Refused, check_fields
+from server.generation.requests.tools import Tools
 from server.tokenizing import encoding
 from server.tokenizing.fields import REFUSED_CHAT
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts

@@ -9,7 +9,7 @@ import pytest
 from scripted import logprob, said
 
 from pipelines.values import CallPiece
-from server.generation.schema import ChatCompletion
+from server.generation.replies.schema import ChatCompletion
 
 CALL = CallPiece(0, '{"city": "Rome"}', "chatcmpl-tool-1", "get_weather")
 SECOND = CallPiece(1, '{"city": "Oslo"}', "chatcmpl-tool-2", "get_weather")

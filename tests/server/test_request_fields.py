@@ -9,9 +9,9 @@ from openai.resources.chat.completions import Completions as OpenAIChat
 from openai.resources.completions import Completions as OpenAICompletions
 from scripted import ScriptedPipeline
 
-from server.generation.chat_request import ChatRequest
-from server.generation.completion_request import CompletionRequest
-from server.generation.fields import IGNORED, REFUSED_COMPLETION
+from server.generation.requests.chat import ChatRequest
+from server.generation.requests.completion import CompletionRequest
+from server.generation.requests.fields import IGNORED, REFUSED_COMPLETION
 
 VLLM = """
 temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty n seed stop stop_token_ids

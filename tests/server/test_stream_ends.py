@@ -9,7 +9,7 @@ from scripted import HI, said
 
 from pipelines.errors import EngineError, RequestError, Unavailable
 from server import exchange
-from server.generation.sse import KEEP_ALIVE
+from server.generation.replies.sse import KEEP_ALIVE
 
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "hi"}], "stream": True}

@@ -8,7 +8,7 @@ from pathlib import Path
 from scripted import ScriptedPipeline, logprob, said, text
 
 from pipelines.values import CallPiece
-from server.generation.schema import ChatChunk, Completion
+from server.generation.replies.schema import ChatChunk, Completion
 
 CHAT = "/v1/chat/completions"
 RECORDED = Path(__file__).parent / "recorded"

@@ -15,7 +15,7 @@ from pipelines.new_graph import new_graph, recognise
 from pipelines.nodes import VOCABULARY
 from pipelines.repository import scan
 from pipelines.tasks import TASKS
-from server.generation.abilities import check_chat, check_completion
+from server.generation.requests.abilities import check_chat, check_completion
 
 
 def built(folder):

@@ -8,7 +8,7 @@ from scripted import said as piece
 from telling import PATH, TOOL, ask, called, thought
 
 from pipelines.values import CallPiece
-from server.generation.fields import IGNORED as IGNORED_IN_CHAT
+from server.generation.requests.fields import IGNORED as IGNORED_IN_CHAT
 from server.responses import fields
 from server.responses.request import ResponseRequest
 from server.responses.translate import Translated, response_format

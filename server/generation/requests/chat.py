@@ -9,12 +9,12 @@ from pydantic import StrictBool, StrictStr
 
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
-from server.generation.conversation import Conversation
-from server.generation.field_types import Budget, NumLogprobs, NumTokens, TokenIds
-from server.generation.fields import REFUSED, REFUSED_CHAT, Refused
-from server.generation.prompts import read_ids
-from server.generation.requests import GenerationRequest
-from server.generation.tools import Choice, Tools, read_choice
+from server.generation.requests.conversation import Conversation
+from server.generation.requests.field_types import Budget, NumLogprobs, NumTokens, TokenIds
+from server.generation.requests.fields import REFUSED, REFUSED_CHAT, Refused
+from server.generation.requests.generation import GenerationRequest
+from server.generation.requests.prompts import read_ids
+from server.generation.requests.tools import Choice, Tools, read_choice
 
 OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
 """What `chat_template_kwargs` may not hold: these are fields of their own."""

@@ -12,8 +12,8 @@ from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
 
 from pipelines.sampling.params import Beams
 from pipelines.tasks import Constraint, Generation
-from server.generation import checks
-from server.generation.field_types import (
+from server.generation.requests import checks
+from server.generation.requests.field_types import (
     AllowedIds,
     BadWords,
     CacheSalt,
@@ -38,11 +38,11 @@ from server.generation.field_types import (
     TopK,
     TopP,
 )
-from server.generation.fields import REFUSED, Refused
-from server.generation.processors import Processors, read_processors
-from server.generation.repetition import Repetition
-from server.generation.sampling import sampling
-from server.generation.structured import read_constraint
+from server.generation.requests.fields import REFUSED, Refused
+from server.generation.requests.processors import Processors, read_processors
+from server.generation.requests.repetition import Repetition
+from server.generation.requests.sampling import sampling
+from server.generation.requests.structured import read_constraint
 
 
 class StreamOptions(BaseModel):

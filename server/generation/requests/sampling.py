@@ -9,7 +9,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from server.generation.requests import GenerationRequest
+    from server.generation.requests.generation import GenerationRequest
 
 LOWEST_TEMPERATURE = 0.01
 """A temperature between 0 and this is raised to it, as in vLLM: below it logits overflow."""

@@ -5,10 +5,10 @@ Knows nothing of HTTP or of streams.
 
 from __future__ import annotations
 
-from server.generation.counting import Tally
-from server.generation.logprobs import completion_logprobs, with_prompt
-from server.generation.replies import Gathered, Head, picked, scores
-from server.generation.schema import Completion, CompletionChoice, CompletionLogprobs
+from server.generation.replies.chat import Gathered, Head, picked, scores
+from server.generation.replies.counting import Tally
+from server.generation.replies.logprobs import completion_logprobs, with_prompt
+from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
 from server.version import FINGERPRINT
 
 

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipelines.errors import RequestError
-from server.generation.fields import IGNORED, check_fields, unknown_field
+from server.generation.requests.fields import IGNORED, check_fields, unknown_field
 
 if TYPE_CHECKING:
-    from server.generation.requests import GenerationRequest
+    from server.generation.requests.generation import GenerationRequest
 
 
 def fields_are_known(request: GenerationRequest, max_context: int) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from pipelines.sampling.params import RepetitionDetection
-from server.generation.field_types import MAX_PATTERN, Whole, fault
+from server.generation.requests.field_types import MAX_PATTERN, Whole, fault
 
 
 class Detection(BaseModel):

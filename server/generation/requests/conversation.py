@@ -18,8 +18,8 @@ from pydantic import (
 )
 
 from pipelines.errors import RequestError
-from server.generation.field_types import Also, fault
-from server.generation.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields, shown
+from server.generation.requests.field_types import Also, fault
+from server.generation.requests.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields, shown
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function", "custom"]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pipelines.values import Alternative, TextLogprob
-from server.generation.schema import (
+from server.generation.replies.schema import (
     ChatLogprobs,
     ChosenLogprob,
     CompletionLogprobs,

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.field_types import said
-from server.generation.fields import shown
+from server.generation.requests.field_types import said
+from server.generation.requests.fields import shown
 
 
 class Function(BaseModel):

@@ -8,7 +8,7 @@ from typing import Any
 from pipelines.call import Call
 from pipelines.nodes.decoder import Decoder
 from pipelines.pipeline import Pipeline
-from server.generation.abilities import nodes
+from server.generation.requests.abilities import nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictStr, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from server.generation.fields import shown
+from server.generation.requests.fields import shown
 from server.ids import MAX_ID_CHARS, clean_id
 
 MAX_TOKEN_ID = 2**31 - 1

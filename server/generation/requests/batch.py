@@ -10,8 +10,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from pipelines.errors import RequestError
-from server.generation.chat_request import ChatRequest
-from server.generation.conversation import Conversation
+from server.generation.requests.chat import ChatRequest
+from server.generation.requests.conversation import Conversation
 
 MAX_CONVERSATIONS = 128
 ONE_ONLY = (

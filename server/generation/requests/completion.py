@@ -9,10 +9,10 @@ from pydantic import StrictBool
 
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
-from server.generation.field_types import NumLogprobs, NumTokensOrNone
-from server.generation.fields import REFUSED, REFUSED_COMPLETION, Refused
-from server.generation.prompts import read_ids, read_prompts
-from server.generation.requests import GenerationRequest
+from server.generation.requests.field_types import NumLogprobs, NumTokensOrNone
+from server.generation.requests.fields import REFUSED, REFUSED_COMPLETION, Refused
+from server.generation.requests.generation import GenerationRequest
+from server.generation.requests.prompts import read_ids, read_prompts
 
 DEFAULT_MAX_TOKENS = 16
 MAX_TOTAL_CHOICES = 1024

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pipelines.errors import BraidError
-from server.generation.schema import Reply, envelope
+from server.generation.replies.schema import Reply, envelope
 
 DONE = b"data: [DONE]\n\n"
 KEEP_ALIVE = b": keep-alive\n\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.values import ReplyUpdate, TextUpdate
-from server.generation.schema import CachedTokens, ReasoningTokens, Usage
+from server.generation.replies.schema import CachedTokens, ReasoningTokens, Usage
 
 
 class Tally:

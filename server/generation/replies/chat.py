@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pipelines.values import CallPiece, ReplyUpdate, TextLogprob, TextUpdate
-from server.generation.counting import Tally
-from server.generation.logprobs import AS_TEXT, Shown, chat_logprobs, prompt_logprobs
-from server.generation.prompts_shown import PromptShown
-from server.generation.schema import (
+from server.generation.replies.counting import Tally
+from server.generation.replies.logprobs import AS_TEXT, Shown, chat_logprobs, prompt_logprobs
+from server.generation.replies.prompts_shown import PromptShown
+from server.generation.replies.schema import (
     CalledFunction,
     ChatChoice,
     ChatCompletion,

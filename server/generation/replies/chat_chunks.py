@@ -11,10 +11,10 @@ from uuid import uuid4
 
 from pipelines.errors import BraidError
 from pipelines.values import CallPiece, ReplyUpdate
-from server.generation.counting import Tally
-from server.generation.logprobs import chat_logprobs
-from server.generation.replies import Head
-from server.generation.schema import (
+from server.generation.replies.chat import Head
+from server.generation.replies.counting import Tally
+from server.generation.replies.logprobs import chat_logprobs
+from server.generation.replies.schema import (
     ChatChunk,
     ChatChunkChoice,
     Delta,
@@ -22,7 +22,7 @@ from server.generation.schema import (
     ToolCallDelta,
     Usage,
 )
-from server.generation.sse import DONE, cut, encode_text, error_events, event
+from server.generation.replies.sse import DONE, cut, encode_text, error_events, event
 from server.version import FINGERPRINT
 
 

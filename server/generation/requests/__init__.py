@@ -1,0 +1,1 @@
+"""What may be asked for text, and what it becomes for a pipeline."""
