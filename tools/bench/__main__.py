@@ -1,101 +1,100 @@
-"""`python -m tools.bench`: Braid beside openvino_genai on the same export, alternating within one run.
+"""`python -m tools.bench`: Braid beside its peers, alternating within one run.
 
-Machines drift by half within minutes, so only figures of one run compare.  Prints a table and writes
+Machines drift by half within minutes, so only figures of one run compare.  Prints tables and writes
 `build/bench.json`.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import signal
+import statistics
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 import psutil
 from rich.console import Console
 
-from tools.bench.contenders import Child, Contender, Meter, Server
-from tools.bench.load import Load, Settings, figures, random_load
-from tools.bench.model import MODEL_NAME, bench_model
-from tools.bench.report import Row, Taken, rows, table
+from tools.bench.lineup import DEFAULT, NAMES, Lineup, start
+from tools.bench.load import Settings
+from tools.bench.measuring import Measuring
+from tools.bench.model import NAMES as MODELS
+from tools.bench.model import Model
+from tools.bench.report import COLUMNS, FEATURES, Row, features, table
+from tools.bench.workloads import QUICK, WORKLOADS
 
 BUILD = Path("build")
-CONCURRENCY = (1, 8, 32)
-PROMPT_TOKENS, OUTPUT_TOKENS = 128, 48
-BRAID, ENGINE, PEER = "braid", "braid, engine alone", "openvino_genai"
+WIDTH = 150
 
 
 @click.command()
+@click.option("--contender", "names", multiple=True, type=click.Choice(NAMES), default=DEFAULT)
+@click.option("--workload", "chosen", multiple=True, type=click.Choice(list(WORKLOADS)), default=WORKLOADS)
+@click.option("--rounds", default=3, show_default=True, help="How often each load is repeated.")
 @click.option("--workers", default=1, show_default=True, help="HTTP processes of Braid.")
 @click.option("--step-tokens", default=512, show_default=True, help="Tokens in one step, for everyone.")
-@click.option("--rounds", default=3, show_default=True, help="How often each load is repeated.")
-@click.option("--engine", is_flag=True, help="Measure Braid's engine without HTTP too.")
-def main(workers: int, step_tokens: int, rounds: int, engine: bool) -> None:
-    """Output tokens/s, time to the first token, time between tokens, processor time and memory.
+@click.option("--model", "name", type=click.Choice(MODELS), default=MODELS[0], show_default=True)
+def main(
+    names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, workers: int, step_tokens: int, name: str
+) -> None:
+    """Output and prompt tokens/s, time to the first token and between tokens, processor time and memory.
 
-    QUICK=1 in the environment measures each load once.
+    QUICK=1 in the environment measures fewer and smaller loads, once.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are stopped too
-    console = Console()
-    models = bench_model(BUILD / "bench", lambda stage: console.print(f"[dim]{stage} …"))
-    settings = Settings(max_step_tokens=step_tokens)
-    contenders = start(models, settings, workers, engine, console)
+    quick = os.environ.get("QUICK") == "1"
+    console = Console(width=max(WIDTH, Console().width))
+
+    def note(text: str) -> None:
+        console.print(f"[dim]{text}", highlight=False)
+
+    model = Model(BUILD / "bench" / name, name, note)
+    settings = Settings(
+        max_step_tokens=step_tokens,
+        max_context=min(Settings.max_context, model.config["max_position_embeddings"]),
+        threads=psutil.cpu_count() or 1,
+    )
+    workloads = {
+        title: one
+        for title, one in (QUICK if quick else WORKLOADS).items()
+        if title in chosen and one.context <= settings.max_context
+    }
+    lineup = Lineup()
     try:
-        measured = measure(contenders, 1 if os.environ.get("QUICK") == "1" else rounds, console)
+        start(lineup, names, model, BUILD / "bench" / "venvs", settings, workers)
+        measuring = Measuring(lineup, model.config["vocab_size"], note)
+        measured = measuring.run(workloads, 1 if quick else rounds)
     finally:
-        for contender in contenders.values():
-            contender.stop()
-    title = f"Qwen3-0.6B shape, int8: {PROMPT_TOKENS} prompt tokens, {OUTPUT_TOKENS} output tokens"
-    facts = {**asdict(settings), "workers": workers, "cores": psutil.cpu_count()}
-    console.print(table(measured, title, ", ".join(f"{name} {value}" for name, value in facts.items())))
-    (BUILD / "bench.json").write_text(json.dumps({"settings": facts, "rows": measured}, indent=2) + "\n")
+        lineup.stop()
+    beside = {title: one.beside for title, one in workloads.items()}
+    facts = {
+        "model": name,
+        **asdict(settings),
+        "workers": workers,
+        "cores": psutil.cpu_count(),
+        "read_gb_per_s": round(statistics.median(measuring.gb_per_s), 1),
+        "weights": {name: one.weights for name, one in lineup.entrants.items()},
+        "left_out": lineup.left_out,
+    }
+    write(console, facts, measured, features(measured, beside), lineup)
 
 
-def start(
-    models: Path, settings: Settings, workers: int, engine: bool, console: Console
-) -> dict[str, Contender]:
-    """Every contender with its model loaded; the peer only where it is installed."""
-    model = models / MODEL_NAME / "model"
-    contenders: dict[str, Contender] = {BRAID: Server(models, settings, workers)}
-    if engine:
-        contenders[ENGINE] = Child("engine", model, settings)
-    if importlib.util.find_spec("openvino_genai"):
-        contenders[PEER] = Child("genai", model, settings)
-    else:
-        console.print("Braid is measured alone. For its peer: pip install -e '.\\[bench]'")
-    return contenders
-
-
-def measure(contenders: Mapping[str, Contender], rounds: int, console: Console) -> list[Row]:
-    """A row per concurrency and contender.  Within a round every contender gets its turn."""
-    meters = {name: Meter(contender.process) for name, contender in contenders.items()}
-    measured: list[Row] = []
-    for contender in contenders.values():
-        contender.run(random_load(2, 2, PROMPT_TOKENS, 4, seed=0))  # the first steps of an engine are slow
-    for concurrency in CONCURRENCY:
-        taken: dict[str, list[Taken]] = {name: [] for name in contenders}
-        for number in range(rounds):
-            seed = 100 * concurrency + number
-            load = random_load(concurrency, max(concurrency, 2), PROMPT_TOKENS, OUTPUT_TOKENS, seed)
-            for name, contender in contenders.items():
-                taken[name].append(take(contender, load, meters[name]))
-                speed = taken[name][-1].figures.tokens_per_s
-                console.print(f"[dim]streams {concurrency}, round {number + 1}, {name}: {speed:.1f} tokens/s")
-        measured += rows(concurrency, taken, {name: meters[name].peak_bytes for name in meters}, PEER)
-    for meter in meters.values():
-        meter.stop()
-    return measured
-
-
-def take(contender: Contender, load: Load, meter: Meter) -> Taken:
-    before_s = meter.cpu_s()
-    timings = contender.run(load)
-    return Taken(figures(timings), (meter.cpu_s() - before_s) * 1000 / timings.output_tokens)
+def write(
+    console: Console, facts: dict[str, Any], measured: Sequence[Row], compared: Sequence[Row], lineup: Lineup
+) -> None:
+    caption = ", ".join(f"{name} {value}" for name, value in facts.items() if not isinstance(value, dict))
+    console.print(table(measured, COLUMNS, "Braid and its peers", caption))
+    if compared:
+        console.print(table(compared, FEATURES, "A workload's figures through those of the one beside it"))
+    for name, reason in lineup.left_out.items():
+        console.print(f"left out: {name}: {reason}", highlight=False, markup=False)
+    file = {"facts": facts, "rows": measured, "features": compared}
+    (BUILD / "bench.json").write_text(json.dumps(file, indent=2) + "\n")
 
 
 if __name__ == "__main__":

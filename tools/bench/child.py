@@ -1,129 +1,79 @@
-"""An engine without HTTP, in a process of its own: reads a load from stdin, writes its timings to stdout.
+"""An engine without HTTP, in a process of its own: reads loads from stdin, writes their timings to stdout.
 
-`python -m tools.bench.child genai|engine MODEL_FOLDER SETTINGS`.  The first line out says that the model is
-loaded; then a JSON line in (`Load`) is answered by a JSON line out (`Timings`).  Knows nothing of HTTP.
+`python -m tools.bench.child MODULE MODEL SETTINGS`.  Every line is JSON: the first out says that the model is
+loaded (`{"ready": …}`); then a `Load` in is answered by `{"timings": …}` or `{"error": …}`.  What the engine
+prints itself goes to stderr.  Runs in the engine's own environment, so it imports the standard library and
+`tools.bench.load` alone.  Knows nothing of HTTP, and no engine by name.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import sys
 import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TextIO
 
-import numpy as np
-
-from tools.bench.load import Load, Settings, Timings
-
-Submit = Callable[[int, list[int], int], None]
-Turn = Callable[[], list[tuple[int, int]]]
-"""`submit(number, prompt, num_tokens)`; a turn gives (number, how many tokens came) pairs."""
+from tools.bench.load import Load, Queue, Request, Settings, Timings
 
 
-def genai(folder: Path, settings: Settings) -> tuple[Submit, Turn]:
-    """openvino_genai's C++ continuous batching, stepped from Python."""
-    import openvino as ov
-    import openvino_genai
+class Engine(Protocol):
+    """What MODULE has as its class `Engine`, made of a model's path and `Settings`."""
 
-    config = openvino_genai.SchedulerConfig()
-    config.num_kv_blocks = settings.num_blocks
-    config.max_num_batched_tokens = settings.max_step_tokens
-    config.max_num_seqs = settings.max_sequences
-    config.dynamic_split_fuse = True
-    config.enable_prefix_caching = False
-    properties = {"KV_CACHE_PRECISION": settings.kv_cache}
-    pipe = openvino_genai.ContinuousBatchingPipeline(str(folder), config, "CPU", properties, {})
-    live: dict[int, Any] = {}
+    def submit(self, number: int, request: Request, load: Load) -> None: ...
 
-    def submit(number: int, prompt: list[int], num_tokens: int) -> None:
-        sampling = openvino_genai.GenerationConfig(
-            max_new_tokens=num_tokens, ignore_eos=True, do_sample=False
-        )
-        ids = ov.Tensor(np.array([prompt], np.int64))
-        live[number] = pipe.add_request(number, ids, sampling)
-
-    def turn() -> list[tuple[int, int]]:
-        pipe.step()
-        came = []
-        for number, handle in list(live.items()):
-            if handle.can_read():
-                came.append((number, sum(len(one.generated_ids) for one in handle.read().values())))
-            if handle.get_status() != openvino_genai.GenerationStatus.RUNNING and not handle.can_read():
-                del live[number]
-        return came
-
-    return submit, turn
+    def turn(self) -> list[tuple[int, int]]:
+        """One step: (number of the request, how many tokens came for it) pairs."""
+        ...
 
 
-def engine(folder: Path, settings: Settings) -> tuple[Submit, Turn]:
-    """Braid's engine without the wire and the server: scheduler, OpenVINO session, sampler."""
-    from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
-    from pipelines.engine.feed import Logits, Sampled, Step
-    from pipelines.engine.loop import Engine, EngineSettings
-    from pipelines.sampling.params import SamplingParams
-    from pipelines.sampling.stages import sample
-
-    session = OpenVINOSession(folder / "openvino_model.xml", OpenVINOSettings(kv_cache=settings.kv_cache))
-    session.allocate(settings.num_blocks)
-
-    def body(step: Step) -> Sampled:
-        return sample(Logits(session.run(step), step))
-
-    made = Engine(
-        body,
-        EngineSettings(
-            max_sequences=settings.max_sequences,
-            max_step_tokens=settings.max_step_tokens,
-            reuse_prefixes=False,
-        ),
-        settings.num_blocks,
-        session.block_tokens,
-        session.vocab_size,
-        session.max_context,
-        frozenset(),
-    )
-
-    def submit(number: int, prompt: list[int], num_tokens: int) -> None:
-        made.submit(number, [prompt], SamplingParams(max_tokens=num_tokens, temperature=0.0, ignore_eos=True))
-
-    def turn() -> list[tuple[int, int]]:
-        return [(output.key, len(output.token_ids)) for output in made.step()]
-
-    return submit, turn
-
-
-ENGINES = {"genai": genai, "engine": engine}
-
-
-def run(load: Load, submit: Submit, turn: Turn) -> Timings:
-    """Keep `load.concurrency` requests in flight until all are done."""
-    waiting = list(enumerate(load.prompts))
+def run(load: Load, engine: Engine) -> Timings:
+    """Answer every request of `load`, each sent when the load says so."""
+    queue = Queue(load)
     left: dict[int, int] = {}
-    started: dict[int, float] = {}
-    times: dict[int, list[float]] = {number: [] for number, _ in waiting}
+    sent_s = [0.0] * len(load.requests)
+    token_s: list[list[float]] = [[] for _ in load.requests]
     begin = time.perf_counter()
-    while waiting or left:
-        while waiting and len(left) < load.concurrency:
-            number, prompt = waiting.pop(0)
-            left[number], started[number] = load.output_tokens, time.perf_counter()
-            submit(number, prompt, load.output_tokens)
-        for number, count in turn():
-            times[number].append(time.perf_counter() - started[number])
+    while not queue.empty:
+        for number in queue.take(time.perf_counter() - begin):
+            left[number], sent_s[number] = load.requests[number].output_tokens, time.perf_counter() - begin
+            engine.submit(number, load.requests[number], load)
+        if not left:
+            time.sleep(max(0.0, (queue.next_s() or 0.0) - (time.perf_counter() - begin)))
+            continue
+        for number, count in engine.turn():
+            token_s[number].append(time.perf_counter() - begin - sent_s[number])
             left[number] -= count
             if left[number] <= 0:
                 del left[number]
-    wall_s = time.perf_counter() - begin
-    return Timings(wall_s, load.output_tokens * len(load.prompts), list(times.values()))
+                queue.done(number)
+    return Timings(time.perf_counter() - begin, sent_s, token_s)
+
+
+def own_stdout() -> TextIO:
+    """The real stdout for the protocol; whatever else is printed goes to stderr from here on."""
+    out = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    return out
 
 
 def main() -> None:
-    kind, folder, settings = sys.argv[1:]
-    submit, turn = ENGINES[kind](Path(folder), Settings(**json.loads(settings)))
-    print("ready", flush=True)
+    module, model, settings = sys.argv[1:]
+    out = own_stdout()
+    make = partial(importlib.import_module(module).Engine, Path(model), Settings(**json.loads(settings)))
+    engine = make()
+    print(json.dumps({"ready": True}), file=out)
     for line in sys.stdin:
-        print(run(Load.read(line), submit, turn).write(), flush=True)
+        try:
+            answer: dict[str, Any] = {"timings": run(Load.read(line), engine)}
+        except Exception as error:  # an engine that cannot do one load may do the next, made anew
+            answer = {"error": f"{type(error).__name__}: {error}"}
+            del engine
+            engine = make()
+        print(json.dumps(answer), file=out)
 
 
 if __name__ == "__main__":

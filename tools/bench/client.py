@@ -9,47 +9,74 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from typing import Any
 
-from tools.bench.load import Load, Timings
+from tools.bench.load import Load, Queue, Timings
 
 EVENT, END, USAGE = b"data: {", b"data: [DONE]", b'"usage":{'
+LINE_BYTES = 1 << 20
 
 
 class RequestFailed(Exception):
     """The server answered something else than the tokens that were asked for."""
 
 
-def request_over_http(port: int, model: str, load: Load) -> Timings:
-    """Keep `load.concurrency` streams open until all prompts were answered.  Raises `RequestFailed`."""
-    return asyncio.run(_run(port, model, load))
+def request_over_http(port: int, model: str, load: Load, timeout_s: float = 600.0) -> Timings:
+    """Send every request when its load says so, until all were answered.
+
+    Raises RequestFailed, OSError or TimeoutError.
+    """
+    return asyncio.run(asyncio.wait_for(_run(port, model, load), timeout_s))
 
 
 async def _run(port: int, model: str, load: Load) -> Timings:
-    waiting = list(reversed(load.prompts))
-    times: list[list[float]] = []
-
-    async def one_after_another() -> None:
-        while waiting:
-            prompt = waiting.pop()
-            times.append(await _stream(port, _request(model, prompt, load.output_tokens), load.output_tokens))
-
+    queue = Queue(load)
+    streams: dict[asyncio.Task[list[float]], int] = {}
+    sent_s = [0.0] * len(load.requests)
+    token_s: list[list[float]] = [[] for _ in load.requests]
+    bodies = [_request(model, load, number) for number in range(len(load.requests))]
     begin = time.perf_counter()
-    await asyncio.gather(*(one_after_another() for _ in range(load.concurrency)))
-    return Timings(time.perf_counter() - begin, load.output_tokens * len(load.prompts), times)
+    try:
+        while not queue.empty:
+            now = time.perf_counter() - begin
+            for number in queue.take(now):
+                sent_s[number] = time.perf_counter() - begin
+                stream = _stream(port, bodies[number], load.requests[number].output_tokens)
+                streams[asyncio.create_task(stream)] = number
+            for task in await _some(streams, queue.next_s(), now):
+                token_s[streams[task]] = task.result()
+                queue.done(streams.pop(task))
+    finally:
+        for task in streams:
+            task.cancel()
+    return Timings(time.perf_counter() - begin, sent_s, token_s)
 
 
-def _request(model: str, prompt: list[int], output_tokens: int) -> bytes:
-    body = json.dumps(
-        {
-            "model": model,
-            "prompt": prompt,
-            "max_tokens": output_tokens,
-            "temperature": 0,
-            "ignore_eos": True,
-            "stream": True,
-            "stream_options": {"include_usage": True},
-        }
-    ).encode()
+async def _some(streams: dict[asyncio.Task[list[float]], int], next_s: float | None, now_s: float) -> set:
+    """Streams that have ended, at latest when the next request arrives."""
+    pause_s = None if next_s is None else max(0.0, next_s - now_s)
+    if not streams:
+        await asyncio.sleep(pause_s or 0.0)
+        return set()
+    done, _ = await asyncio.wait(streams, timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
+    return done
+
+
+def _request(model: str, load: Load, number: int) -> bytes:
+    request = load.requests[number]
+    fields: dict[str, Any] = {
+        "model": model,
+        "prompt": request.prompt,
+        "max_tokens": request.output_tokens,
+        "temperature": 0,
+        "ignore_eos": True,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        **load.sampling,
+    }
+    if load.schema is not None:
+        fields["structured_outputs"] = {"json": load.schema}
+    body = json.dumps(fields).encode()
     head = "POST /v1/completions HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -57,7 +84,7 @@ def _request(model: str, prompt: list[int], output_tokens: int) -> bytes:
 async def _stream(port: int, request: bytes, output_tokens: int) -> list[float]:
     """Seconds from sending to each event; an event is one line, whole within one chunk of the reply."""
     begin = time.perf_counter()
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LINE_BYTES)
     try:
         writer.write(request)
         status = await reader.readline()

@@ -1,83 +1,105 @@
 """What every contender is asked, and what came when: the same work for all, so that ratios mean something.
 
-Pure: knows nothing of engines, servers or processes.
+Pure, and of the standard library alone, since peers read it in environments of their own.  Knows nothing of
+engines, servers or processes.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
-from itertools import pairwise
-from typing import NamedTuple
-
-import numpy as np
+from dataclasses import asdict, dataclass, field
+from typing import Any, NamedTuple
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Scheduling that all contenders share."""
+    """Scheduling that all contenders share, where they can be told."""
 
-    num_blocks: int = 256
+    num_blocks: int = 640
     max_sequences: int = 64
     max_step_tokens: int = 512
+    max_context: int = 4096
     kv_cache: str = "u8"
+    threads: int = 2
+
+
+@dataclass(frozen=True)
+class Request:
+    """`at_s`: sent no sooner after the beginning; `after`: sent when that request was answered."""
+
+    prompt: list[int]
+    output_tokens: int
+    at_s: float = 0.0
+    after: int | None = None
 
 
 @dataclass(frozen=True)
 class Load:
-    """`concurrency` requests in flight until all `prompts` were answered by `output_tokens` tokens each."""
+    """Requests in their order, at most `streams` of them in flight.
 
-    concurrency: int
-    output_tokens: int
-    prompts: list[list[int]]
+    `sampling` has vLLM's names and is empty for greedy; `schema` is the JSON Schema that every answer obeys.
+    """
+
+    streams: int
+    requests: list[Request]
+    sampling: dict[str, float] = field(default_factory=dict)
+    schema: dict[str, Any] | None = None
+
+    @property
+    def output_tokens(self) -> int:
+        return sum(request.output_tokens for request in self.requests)
 
     def write(self) -> str:
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, line: str) -> Load:
-        return cls(**json.loads(line))
+        fields = json.loads(line)
+        return cls(**fields | {"requests": [Request(**one) for one in fields["requests"]]})
 
 
 class Timings(NamedTuple):
-    """`token_s[r]`: seconds from sending request `r` to each arrival of tokens for it."""
+    """Seconds: `sent_s[r]` from the beginning, `token_s[r]` from then to each arrival of tokens for `r`."""
 
     wall_s: float
-    output_tokens: int
+    sent_s: list[float]
     token_s: list[list[float]]
 
-    def write(self) -> str:
-        return json.dumps(self)
 
-    @classmethod
-    def read(cls, line: str) -> Timings:
-        return cls(*json.loads(line))
+class Queue:
+    """Which requests of a load are sent next.  0 ≤ requests in flight ≤ `load.streams`."""
 
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._waiting = list(range(len(load.requests)))
+        self._done: set[int] = set()
+        self._in_flight = 0
 
-class Figures(NamedTuple):
-    """One row of the table."""
+    def take(self, now_s: float) -> list[int]:
+        """The requests to be sent now; they count as in flight from here on."""
+        taken = [number for number in self._waiting if self._may_go(number, now_s)]
+        taken = taken[: self._load.streams - self._in_flight]
+        self._waiting = [number for number in self._waiting if number not in taken]
+        self._in_flight += len(taken)
+        return taken
 
-    tokens_per_s: float
-    first_p50_ms: float
-    first_p99_ms: float
-    gap_p50_ms: float
-    gap_p99_ms: float
+    def done(self, number: int) -> None:
+        self._done.add(number)
+        self._in_flight -= 1
 
+    @property
+    def empty(self) -> bool:
+        return not self._waiting and not self._in_flight
 
-def figures(timings: Timings) -> Figures:
-    """Output tokens per second, and percentiles of the time to the first token and between tokens."""
-    firsts = [times[0] for times in timings.token_s]
-    gaps = [later - earlier for times in timings.token_s for earlier, later in pairwise(times)]
-    milliseconds = [
-        float(np.percentile(values, percent)) * 1000 for values in (firsts, gaps) for percent in (50, 99)
-    ]
-    return Figures(timings.output_tokens / timings.wall_s, *milliseconds)
+    def next_s(self) -> float | None:
+        """When the next request arrives that waits for its time alone."""
+        times = [
+            self._load.requests[number].at_s
+            for number in self._waiting
+            if self._load.requests[number].after in (None, *self._done)
+        ]
+        return min(times) if times and self._in_flight < self._load.streams else None
 
-
-def random_load(
-    concurrency: int, num_requests: int, prompt_tokens: int, output_tokens: int, seed: int
-) -> Load:
-    """Prompts of random ids, different for every seed, so that no prefix is shared."""
-    rng = np.random.default_rng(seed)
-    prompts = rng.integers(300, 150_000, size=(num_requests, prompt_tokens)).tolist()
-    return Load(concurrency, output_tokens, prompts)
+    def _may_go(self, number: int, now_s: float) -> bool:
+        request = self._load.requests[number]
+        return request.at_s <= now_s and (request.after is None or request.after in self._done)

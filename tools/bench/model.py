@@ -1,15 +1,23 @@
-"""The benchmark's model: the shape of Qwen3-0.6B with random weights, exported once to int8.
+"""The benchmark's model, a Qwen3 with random weights or the demo, in every form that a contender reads.
 
-Knows shapes and files; knows nothing of servers or of what is measured.
+Each form is made once.  Knows shapes and files; knows nothing of servers or of what is measured.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
+import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-SHAPE = {
+from tools.bench.contenders import ROOT, without_settings
+from tools.bench.peers.table import Peer
+from tools.bench.weights import write_from_onnx, write_random
+
+QWEN3_06B = {
     "vocab_size": 151_936,
     "hidden_size": 1024,
     "num_hidden_layers": 28,
@@ -22,67 +30,88 @@ SHAPE = {
     "bos_token_id": None,
     "eos_token_id": 151_935,
 }
-MODEL_NAME = "qwen3-0.6b"
-END = "<|end|>"
-PEER_TOKENIZER = "openvino_tokenizer.xml"
+TINY = QWEN3_06B | {
+    "vocab_size": 2048,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "intermediate_size": 128,
+    "eos_token_id": 2047,
+}
+SHAPES = {"qwen3-0.6b": QWEN3_06B, "tiny": TINY}
+"""Models with random weights; `tiny` tries the benchmark itself, and its figures mean nothing."""
+DEMO = ROOT / "model_repo" / "braid-demo" / "model"
+NAMES = (*SHAPES, "braid-demo")
 
 
-def bench_model(folder: Path, stage: Callable[[str], None]) -> Path:
-    """The model repository under `folder`, its one model exported when it is not there yet.
-
-    That takes a few minutes, 6 GB of memory and 2 GB of disk, of which 0.6 GB stay.
-    """
-    models = folder / "models"
-    exported = models / MODEL_NAME / "model"
-    if (exported / PEER_TOKENIZER).exists():
-        return models
-    from tools.export.decoder import export_decoder
-
-    stage("making random weights")
-    source = folder / "weights"
-    _write_weights(source)
-    _write_tokenizer(source)
-    export_decoder(str(source), exported, "int8", stage)
-    stage("converting the tokenizer for openvino_genai")
-    _write_peer_tokenizer(exported)
-    shutil.rmtree(source)
-    return models
+class NotMade(Exception):
+    """A form of the model could not be made; the message says why."""
 
 
-def _write_weights(folder: Path) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM, Qwen3Config
+@dataclass(frozen=True)
+class Model:
+    """The forms of one model, in one folder."""
 
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(Qwen3Config(**SHAPE), dtype=torch.bfloat16)
-    model.save_pretrained(folder)
+    folder: Path
+    name: str
+    stage: Callable[[str], None]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return SHAPES.get(self.name) or json.loads((DEMO / "config.json").read_text())
+
+    def huggingface(self) -> Path:
+        """Weights in bfloat16 and a tokenizer, as transformers saves them."""
+        made, unfinished = self.folder / "huggingface", self.folder / "huggingface.unfinished"
+        if not made.exists():
+            self.stage("making weights in bfloat16")
+            shutil.rmtree(unfinished, ignore_errors=True)
+            if self.name in SHAPES:
+                write_random(self.config, unfinished)
+            else:
+                write_from_onnx(DEMO, unfinished)
+            unfinished.rename(made)
+        return made
+
+    @property
+    def embedding_values(self) -> int:
+        return self.config["vocab_size"] * self.config["hidden_size"]
+
+    def repository(self, weights: str) -> Path:
+        """A model repository of this model alone, as OpenVINO IR with int8 or fp16 weights.
+
+        Takes a few minutes and 6 GB of memory for qwen3-0.6b.
+        """
+        made = self.folder / f"models-{weights}"
+        if not (made / self.name / "model" / "openvino_model.xml").exists():
+            from tools.export.decoder import export_decoder
+
+            export_decoder(str(self.huggingface()), made / self.name / "model", weights, self.stage)
+        return made
+
+    def of(self, peer: Peer, python: Path) -> Path:
+        """The form that `peer` reads, converted by its own environment.  Raises NotMade."""
+        source, target = self.huggingface(), self.folder / peer.form.format(name=self.name)
+        if (target / peer.made).exists():
+            return target
+        self.stage(f"making {target.name}/{peer.made}")
+        target.mkdir(parents=True, exist_ok=True)
+        arguments = [part.format(source=source, target=target) for part in peer.convert]
+        done = subprocess.run(
+            [str(python), "-m", *arguments],
+            cwd=ROOT,
+            env=without_settings(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if done.returncode or not (target / peer.made).exists():
+            raise NotMade(done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "no reason given")
+        return target
 
 
-def _write_tokenizer(folder: Path) -> None:
-    """A byte-level tokenizer in which every id of the vocabulary has a text, as a trained one's has.
-
-    The 256 bytes stand first, the one merge and the one special token are what openvino_tokenizers wants at
-    least; so text becomes nearly its bytes, and any id becomes text.
-    """
-    from tokenizers import Tokenizer, decoders, pre_tokenizers
-    from tokenizers.models import BPE
-    from transformers import PreTrainedTokenizerFast
-
-    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = ["th", *(f"w{number}" for number in range(len(symbols) + 1, SHAPE["vocab_size"] - 1))]
-    vocabulary = {text: number for number, text in enumerate(symbols + words)}
-    tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=[("t", "h")]))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([END])
-    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END).save_pretrained(folder)
-
-
-def _write_peer_tokenizer(folder: Path) -> None:
-    import openvino as ov
-    from openvino_tokenizers import convert_tokenizer
-    from transformers import AutoTokenizer
-
-    encode, decode = convert_tokenizer(AutoTokenizer.from_pretrained(folder), with_detokenizer=True)
-    ov.save_model(decode, folder / "openvino_detokenizer.xml")
-    ov.save_model(encode, folder / PEER_TOKENIZER)
+def weight_bytes(folder: Path) -> int:
+    """The weights of a form are its largest file."""
+    return max(path.stat().st_size for path in folder.rglob("*") if path.is_file())

@@ -1,4 +1,4 @@
-"""Measurements → rows, a table for people, a file for programs.  Knows nothing of what was measured how."""
+"""Measurements → rows, tables for people, a file for programs.  Knows nothing of what was measured how."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ from typing import NamedTuple
 
 from rich.table import Table
 
-from tools.bench.load import Figures
+from tools.bench.figures import Figures
 
 Row = dict[str, float | int | str]
 
 COLUMNS = {
+    "workload": ("workload", "{}"),
     "contender": ("", "{}"),
-    "concurrency": ("streams", "{}"),
     "tokens_per_s": ("tokens/s", "{:.1f}"),
-    "ratio": ("ratio", "{:.2f}"),
+    "tokens_ratio": ("braid\n/ it", "{:.2f}"),
+    "prompt_tokens_per_s": ("prompt\ntokens/s", "{:.0f}"),
+    "prompt_ratio": ("braid\n/ it", "{:.2f}"),
+    "bound_ratio": ("of memory\nbound", "{:.2f}"),
     "first_p50_ms": ("first ms\np50", "{:.0f}"),
     "first_p99_ms": ("\np99", "{:.0f}"),
     "gap_p50_ms": ("between ms\np50", "{:.1f}"),
@@ -25,41 +28,85 @@ COLUMNS = {
     "peak_mb": ("peak MB", "{:.0f}"),
 }
 """Field of a row → what stands above it, and how it is written."""
+FEATURES = {
+    "workload": ("workload", "{}"),
+    "beside": ("beside", "{}"),
+    "contender": ("", "{}"),
+    "tokens_ratio": ("tokens/s", "{:.2f}"),
+    "first_ratio": ("first ms", "{:.2f}"),
+}
+TEXT = ("workload", "contender", "beside")
 
 
 class Taken(NamedTuple):
-    """One load on one contender: figures, and processor milliseconds per output token of its processes."""
+    """One load on one contender, and processor milliseconds per output token and memory of its processes."""
 
     figures: Figures
     cpu_ms_per_token: float
+    peak_bytes: int
 
 
 def rows(
-    concurrency: int, taken: Mapping[str, Sequence[Taken]], peak_bytes: Mapping[str, int], peer: str
+    workload: str, taken: Mapping[str, Sequence[Taken]], bound: Mapping[str, float], own: str
 ) -> list[Row]:
-    """A row per contender: medians over its rounds; `ratio` is the median of its rounds against `peer`'s."""
+    """A row per contender: medians over its rounds.
+
+    `tokens_ratio` and `prompt_ratio` are the medians of the rounds' ratios of `own` to it; `bound_ratio` is
+    how much of `bound[contender]`, the tokens/s that memory allows one stream, a stream reached.
+    """
     made: list[Row] = []
-    for name, own in taken.items():
-        row: Row = {"contender": name, "concurrency": concurrency}
+    for name, rounds in taken.items():
+        row: Row = {"workload": workload, "contender": name}
         for field in Figures._fields:
-            row[field] = statistics.median(getattr(one.figures, field) for one in own)
-        row["cpu_ms_per_token"] = statistics.median(one.cpu_ms_per_token for one in own)
-        row["peak_mb"] = peak_bytes[name] / 1e6
-        if peer in taken:
-            row["ratio"] = statistics.median(
-                one.figures.tokens_per_s / other.figures.tokens_per_s
-                for one, other in zip(own, taken[peer], strict=True)
-            )
+            row[field] = statistics.median(getattr(one.figures, field) for one in rounds)
+        row["cpu_ms_per_token"] = statistics.median(one.cpu_ms_per_token for one in rounds)
+        row["peak_mb"] = max(one.peak_bytes for one in rounds) / 1e6
+        row["bound_ratio"] = float(row["decode_tokens_per_s"]) / bound[name]
+        if own in taken and name != own:
+            pairs = [(ours.figures, its.figures) for ours, its in zip(taken[own], rounds, strict=True)]
+            row["tokens_ratio"] = _ratio("tokens_per_s", pairs)
+            row["prompt_ratio"] = _ratio("prompt_tokens_per_s", pairs)
         made.append(row)
     return made
 
 
-def table(rows: Sequence[Row], title: str, caption: str) -> Table:
-    made = Table(title=title, caption=caption)
-    for field, (head, _) in COLUMNS.items():
-        made.add_column(head, justify="left" if field == "contender" else "right", no_wrap=True)
-    for row in rows:
-        made.add_row(
-            *(form.format(row[field]) if field in row else "" for field, (_, form) in COLUMNS.items())
-        )
+def _ratio(field: str, pairs: Sequence[tuple[Figures, Figures]]) -> float:
+    return statistics.median(getattr(ours, field) / getattr(its, field) for ours, its in pairs)
+
+
+def features(rows: Sequence[Row], beside: Mapping[str, str]) -> list[Row]:
+    """What a workload's feature costs or brings: its figures through those of the workload beside it."""
+    known = {(row["workload"], row["contender"]): row for row in rows}
+    made: list[Row] = []
+    for (workload, contender), row in known.items():
+        other = known.get((beside.get(str(workload), ""), contender))
+        if other is not None:
+            made.append(
+                {
+                    "workload": workload,
+                    "beside": other["workload"],
+                    "contender": contender,
+                    "tokens_ratio": float(row["tokens_per_s"]) / float(other["tokens_per_s"]),
+                    "first_ratio": float(row["first_p50_ms"]) / float(other["first_p50_ms"]),
+                }
+            )
     return made
+
+
+def table(
+    rows: Sequence[Row], columns: Mapping[str, tuple[str, str]], title: str, caption: str = ""
+) -> Table:
+    made = Table(title=title, caption=caption)
+    for field, (head, _) in columns.items():
+        made.add_column(head, justify="left" if field in TEXT else "right", no_wrap=True)
+    for row, above in zip(rows, [None, *rows[:-1]], strict=True):
+        first = above is None or above["workload"] != row["workload"]
+        if first and above is not None:
+            made.add_section()
+        made.add_row(*(_cell(row, field, form, first) for field, (_, form) in columns.items()))
+    return made
+
+
+def _cell(row: Row, field: str, form: str, first: bool) -> str:
+    repeated = field in ("workload", "beside") and not first
+    return "" if repeated or field not in row else form.format(row[field])

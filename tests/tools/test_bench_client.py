@@ -1,16 +1,16 @@
-"""The arithmetic of the benchmark, and its HTTP client against a server that misbehaves."""
+"""The benchmark's HTTP client, against a server that misbehaves."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import threading
 
 import pytest
 
 from tools.bench.client import RequestFailed, request_over_http
-from tools.bench.load import Figures, Load, Timings, figures, random_load
-from tools.bench.report import Taken, rows
+from tools.bench.load import Load, Request, Timings
 
 TOKENS = 2
 GOOD = [b'{"choices":[{"text":"a"}]}', b'{"choices":[{"text":"b"}]}']
@@ -60,14 +60,14 @@ def serve():
     loop.close()
 
 
-def ask(port: int, num_requests: int = 1, concurrency: int = 1) -> Timings:
-    return request_over_http(port, "m", Load(concurrency, TOKENS, [[1, 2, 3]] * num_requests))
+def ask(port: int, num_requests: int = 1, streams: int = 1, **asked) -> Timings:
+    requests = [Request([1, 2, 3], TOKENS)] * num_requests
+    return request_over_http(port, "m", Load(streams, requests, **asked))
 
 
 def test_every_event_with_text_is_an_arrival(serve):
-    timings = ask(serve(reply([*GOOD, usage(2), b"[DONE]"])), num_requests=3, concurrency=2)
+    timings = ask(serve(reply([*GOOD, usage(2), b"[DONE]"])), num_requests=3, streams=2)
     assert [len(times) for times in timings.token_s] == [2, 2, 2]
-    assert timings.output_tokens == 6
 
 
 def test_prompts_are_sent_as_token_ids_that_run_to_their_end(serve):
@@ -94,25 +94,20 @@ def test_a_refusal_is_shown(serve):
         ask(port)
 
 
-def test_figures_are_rates_and_percentiles():
-    timings = Timings(2.0, 6, [[0.1, 0.2, 0.4], [0.3, 0.4, 0.5]])
-    got = figures(timings)
-    assert got.tokens_per_s == 3.0
-    assert got.first_p50_ms == pytest.approx(200)
-    assert got.gap_p50_ms == pytest.approx(100)
-    assert got.gap_p99_ms == pytest.approx(197)
+def test_sampling_and_schemas_are_sent(serve):
+    ask(serve(reply([*GOOD, usage(2), b"[DONE]"])), sampling={"temperature": 0.8}, schema={"type": "array"})
+    sent = serve.bodies[0]
+    assert (sent["temperature"], sent["structured_outputs"]) == (0.8, {"json": {"type": "array"}})
 
 
-def test_the_ratio_is_the_median_of_neighbours():
-    """A machine that is twice as fast in the second round changes the speeds, not the ratio."""
-    own = [Taken(Figures(speed, 0, 0, 0, 0), 1.0) for speed in (9.0, 18.0, 27.0)]
-    peer = [Taken(Figures(speed, 0, 0, 0, 0), 1.0) for speed in (10.0, 20.0, 30.0)]
-    made = rows(8, {"own": own, "peer": peer}, {"own": 5_000_000, "peer": 0}, "peer")
-    assert made[0]["ratio"] == pytest.approx(0.9)
-    assert (made[0]["tokens_per_s"], made[0]["peak_mb"], made[1]["ratio"]) == (18.0, 5.0, 1.0)
+def test_a_request_waits_for_the_one_it_follows_and_for_its_time(serve):
+    load = Load(8, [Request([1], TOKENS, at_s=0.2), Request([2], TOKENS), Request([3], TOKENS, after=0)])
+    timings = request_over_http(serve(reply([*GOOD, usage(2), b"[DONE]"])), "m", load)
+    assert [body["prompt"] for body in serve.bodies] == [[2], [1], [3]]
+    assert timings.sent_s[0] >= 0.2
+    assert timings.sent_s[2] >= timings.sent_s[0] + timings.token_s[0][-1]
 
 
-def test_prompts_of_different_rounds_share_nothing():
-    first, second = (random_load(2, 4, 16, 8, seed) for seed in (1, 2))
-    assert not {prompt[0] for prompt in first.prompts} & {prompt[0] for prompt in second.prompts}
-    assert Load.read(first.write()) == first
+def test_a_server_that_hangs_is_an_error():
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError):
+        request_over_http(silent.getsockname()[1], "m", Load(1, [Request([1], 1)]), timeout_s=0.1)

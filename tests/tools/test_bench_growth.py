@@ -1,0 +1,35 @@
+"""The curves of the benchmark: which rows make which, and that they are drawn."""
+
+import pytest
+
+from tools.bench.growth import PANELS, PROMPTS, STREAMS, draw, points
+from tools.bench.report import Row
+
+
+def row(workload, contender="braid", **figures) -> Row:
+    return {"workload": workload, "contender": contender, **figures}
+
+
+ROWS = [
+    row("streams 1", tokens_per_s=10.0, first_p50_ms=1.0, gap_p50_ms=2.0),
+    row("streams 8", tokens_per_s=40.0, first_p50_ms=1.0, gap_p50_ms=2.0),
+    row("prompt 128", tokens_per_s=9.0, first_p50_ms=100.0, gap_p50_ms=20.0),
+    row("prompt 128", "peer", tokens_per_s=9.0, first_p50_ms=110.0, gap_p50_ms=21.0),
+]
+
+
+def test_a_curve_is_of_one_sweep_and_one_contender():
+    assert points(ROWS, "streams", "tokens_per_s") == {"braid": [(1, 10.0), (8, 40.0)]}
+    assert points(ROWS, "prompt", "first_p50_ms") == {"braid": [(128, 100.0)], "peer": [(128, 110.0)]}
+
+
+def test_every_sweep_that_is_drawn_is_measured():
+    assert {sweep for sweep, *_ in PANELS} == {"streams", "prompt"}
+    assert max(STREAMS) == 128
+    assert (min(PROMPTS), max(PROMPTS)) == (128, 8192)
+
+
+def test_the_drawing_names_its_axes(tmp_path):
+    pytest.importorskip("matplotlib")
+    draw(ROWS, tmp_path / "one.svg")
+    assert "first token, ms" in (tmp_path / "one.svg").read_text()

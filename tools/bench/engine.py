@@ -1,0 +1,44 @@
+"""Braid's engine without the wire and the server, for `tools/bench/child.py`: scheduler, session, sampler.
+
+Knows nothing of text, so it answers no constrained load.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
+from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.loop import Engine as Loop
+from pipelines.engine.loop import EngineSettings
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.stages import sample
+from tools.bench.load import Load, Request, Settings
+
+
+class Engine:
+    def __init__(self, folder: Path, settings: Settings) -> None:
+        options = OpenVINOSettings(kv_cache=settings.kv_cache)
+        session = OpenVINOSession(folder / "openvino_model.xml", options)
+        session.allocate(settings.num_blocks)
+
+        def body(step: Step) -> Sampled:
+            return sample(Logits(session.run(step), step))
+
+        self._loop = Loop(
+            body,
+            EngineSettings(max_sequences=settings.max_sequences, max_step_tokens=settings.max_step_tokens),
+            settings.num_blocks,
+            session.block_tokens,
+            session.vocab_size,
+            session.max_context,
+            frozenset(),
+        )
+
+    def submit(self, number: int, request: Request, load: Load) -> None:
+        asked = {"temperature": 0.0, **load.sampling}
+        params = SamplingParams(max_tokens=request.output_tokens, ignore_eos=True, **asked)
+        self._loop.submit(number, [request.prompt], params)
+
+    def turn(self) -> list[tuple[int, int]]:
+        return [(output.key, len(output.token_ids)) for output in self._loop.step()]

@@ -1,0 +1,100 @@
+"""A virtual environment for each peer, made once: nothing of a peer is imported into Braid's environment.
+
+What could not be installed is remembered with its reason, and tried again when its folder is removed or its
+recipe changes.  Knows pip; nothing of what the packages do.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+
+class NotInstalled(Exception):
+    """The environment cannot be made here; the message says why."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Requirements for pip.
+
+    `bare` is installed without its dependencies, which are then installed by name but for those in `without`.
+    `alias` is a name and version under which `bare` is found too, for a program that asks for itself so.
+    """
+
+    packages: tuple[str, ...]
+    bare: str = ""
+    without: tuple[str, ...] = ()
+    alias: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()
+
+
+NEEDED = """
+import re, sys
+from importlib.metadata import requires
+for line in requires(sys.argv[1]) or ():
+    if "extra ==" not in line and re.match(r"[\\w.-]+", line).group() not in sys.argv[2:]:
+        print(line)
+"""
+"""Prints what a distribution depends on, but for some names."""
+
+ALIASED = """
+import sys
+from importlib.metadata import distribution
+from pathlib import Path
+own, (name, version) = sys.argv[1], sys.argv[2].split("==")
+folder = Path(distribution(own).locate_file("")) / f"{name}-{version}.dist-info"
+folder.mkdir(exist_ok=True)
+(folder / "METADATA").write_text(f"Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+"""
+"""Gives a distribution a second name and version."""
+
+
+def environment(folder: Path, recipe: Recipe, stage: Callable[[str], None]) -> Path:
+    """The Python of the environment in `folder`, made when it is not there yet.  Raises NotInstalled."""
+    made, failed = folder / ".made", folder / ".failed"
+    if made.exists() and made.read_text() == recipe.fingerprint:
+        return folder / "bin" / "python"
+    if failed.exists() and failed.read_text().startswith(recipe.fingerprint):
+        raise NotInstalled(failed.read_text().partition("\n")[2])
+    stage(f"installing {folder.name}")
+    try:
+        python = _install(folder, recipe)
+    except subprocess.CalledProcessError as error:
+        failed.write_text(f"{recipe.fingerprint}\n{_reason(error)}")
+        raise NotInstalled(_reason(error)) from None
+    made.write_text(recipe.fingerprint)
+    return python
+
+
+def _install(folder: Path, recipe: Recipe) -> Path:
+    _run(sys.executable, "-m", "venv", str(folder))
+    python = folder / "bin" / "python"
+    pip = (str(python), "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    _run(*pip, *recipe.packages)
+    if recipe.bare:
+        name = recipe.bare.partition("==")[0]
+        _run(*pip, "--no-deps", recipe.bare)
+        needed = _run(str(python), "-c", NEEDED, name, *recipe.without)
+        _run(*pip, *needed.splitlines())
+        if recipe.alias:
+            _run(str(python), "-c", ALIASED, name, recipe.alias)
+    return python
+
+
+def _run(*command: str) -> str:
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def _reason(error: subprocess.CalledProcessError) -> str:
+    """The last error that pip printed, or its last line."""
+    lines = [line.strip() for line in error.stderr.splitlines() if line.strip()] or ["no reason given"]
+    return next((line for line in reversed(lines) if line.startswith("ERROR:")), lines[-1])

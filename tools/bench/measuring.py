@@ -1,0 +1,91 @@
+"""Every workload, round by round, each contender in its turn.  Knows nothing of how they are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from tools.bench.bandwidth import read_gb_per_s
+from tools.bench.contenders import ContenderFailed
+from tools.bench.figures import figures
+from tools.bench.lineup import BRAID, Lineup
+from tools.bench.load import Load, Timings
+from tools.bench.meter import Meter
+from tools.bench.report import Row, Taken, rows
+from tools.bench.workloads import PEOPLE, SAMPLED, Workload, make_load
+
+WARM_UP = (
+    Workload(2, 2, output_tokens=4),
+    Workload(1, 1, output_tokens=4, sampling=SAMPLED),
+    Workload(1, 1, output_tokens=4, schema=PEOPLE),
+)
+"""The first steps of an engine are slow, and so is the first use of a sampler or a grammar."""
+WARM_UP_SEED = 1
+
+
+class Measuring:
+    """`gb_per_s`: how fast memory was read before each workload."""
+
+    def __init__(self, lineup: Lineup, vocab_size: int, note: Callable[[str], None]) -> None:
+        self._lineup, self._vocab_size, self._note = lineup, vocab_size, note
+        self._meters = {name: Meter(one.contender.process) for name, one in lineup.entrants.items()}
+        self.gb_per_s: list[float] = []
+
+    def run(self, workloads: Mapping[str, Workload], rounds: int) -> list[Row]:
+        """A row for each workload and contender that can do it."""
+        for workload in WARM_UP:
+            for name in self._able(workload):
+                self._try(name, make_load(workload, WARM_UP_SEED, self._vocab_size), "warming up")
+        measured = [
+            row
+            for number, (name, workload) in enumerate(workloads.items())
+            for row in self._workload(name, workload, 100 * (number + 1), rounds)
+        ]
+        for meter in self._meters.values():
+            meter.stop()
+        return measured
+
+    def _workload(self, title: str, workload: Workload, seed: int, rounds: int) -> list[Row]:
+        self.gb_per_s.append(read_gb_per_s())
+        taken: dict[str, list[Taken]] = {name: [] for name in self._able(workload)}
+        for number in range(rounds):
+            load = make_load(workload, seed + number, self._vocab_size)
+            for name in list(taken):
+                one = self._take(name, load, title)
+                if one is None:
+                    del taken[name]
+                    continue
+                taken[name].append(one)
+                self._note(f"{title}, round {number + 1}, {name}: {one.figures.tokens_per_s:.1f} tokens/s")
+        entrants = self._lineup.entrants
+        bound = {
+            name: self.gb_per_s[-1] * 1e9 / entrants[name].weight_bytes for name in taken if name in entrants
+        }
+        return rows(title, {name: taken[name] for name in bound}, bound, BRAID)
+
+    def _able(self, workload: Workload) -> list[str]:
+        return [name for name, one in self._lineup.entrants.items() if workload.needs <= one.can]
+
+    def _take(self, name: str, load: Load, title: str) -> Taken | None:
+        meter = self._meters[name]
+        meter.peak_bytes()
+        before_s = meter.cpu_s()
+        timings = self._try(name, load, title)
+        if timings is None:
+            return None
+        cpu_ms = (meter.cpu_s() - before_s) * 1000 / load.output_tokens
+        return Taken(figures(load, timings), cpu_ms, meter.peak_bytes())
+
+    def _try(self, name: str, load: Load, title: str) -> Timings | None:
+        """What a contender made of a load; one that fails is left out, of this workload or, dead, of all."""
+        if name not in self._lineup.entrants:
+            return None
+        contender = self._lineup.entrants[name].contender
+        try:
+            return contender.run(load)
+        except ContenderFailed as error:
+            self._note(f"{title}, {name}: {error}")
+            if contender.process.poll() is None:
+                self._lineup.left_out[f"{name}, {title}"] = str(error)
+            else:
+                self._lineup.leave_out(name, str(error))
+            return None

