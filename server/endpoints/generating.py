@@ -33,6 +33,7 @@ from server.streaming import as_stream, begun
 
 log = logging.getLogger("braid.server")
 
+PRIORITY = "X-Vllm-Priority"
 NO_NAMES = (None, "", "default")
 
 
@@ -121,6 +122,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
         services, exchange = self._services, req.scope["braid.exchange"]
         dialect = dialect_of(req.path)
         request = await self.read(dialect.read(self.kind, raw))
+        request.priority = _priority(req, request.priority)
         pipeline = find_pipeline(services, request.model)
         self.check(request, pipeline)
 
@@ -192,6 +194,14 @@ class Generating(Generic[Body, AnyHead, Choice]):
             yield waiting + chunks.failure(told)
         finally:
             answering.call.close()
+
+
+def _priority(req: falcon.asgi.Request, said: int | None) -> int | None:
+    """The header's priority counts more than the body's, as in vLLM.  Raises RequestError."""
+    given = req.get_header_as_int(PRIORITY)
+    if given is not None and not -(2**63) <= given < 2**63:
+        raise RequestError(f"{PRIORITY} must fit a signed 64-bit integer", field=PRIORITY)
+    return said if given is None else given
 
 
 def find_pipeline(services: Services, model: str | None) -> Pipeline:

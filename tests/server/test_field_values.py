@@ -362,3 +362,16 @@ def test_the_shapes_of_a_prompt(rig, prompt, expected):
 def test_special_tokens_are_added_to_text_unless_told_not_to(rig, value, expected):
     rig.complete(add_special_tokens=value)
     assert rig.pipeline.asked.prompts[0].add_special_tokens is expected
+
+
+def test_the_header_s_priority_counts_more_than_the_body_s(rig):
+    body = {"model": "tiny", "prompt": "hi", "priority": 5}
+    assert rig.post("/v1/completions", body, x_vllm_priority="-3").status == 200
+    assert rig.pipeline.asked.sampling["priority"] == -3
+
+
+@pytest.mark.parametrize("value", ["soon", "1e3", str(2**63)])
+def test_a_header_that_is_no_priority_is_refused(rig, value):
+    answer = rig.post("/v1/completions", {"model": "tiny", "prompt": "hi"}, x_vllm_priority=value)
+    assert answer.status == 400
+    assert "riority" in answer.error["message"]
