@@ -48,8 +48,8 @@ def logprobs_of(logits: Values, rows: Index, ids: Index) -> Values:
         return np.asarray(np.nan_to_num(logits[rows, ids] - scales[at], nan=-np.inf, neginf=-np.inf))
 
 
-def narrow(values: Values, temperature: Values, top_p: Values) -> None:
-    """Divide rows by their temperature and put what top_p leaves out at the lowest number, in place.
+def as_drawn(values: Values, temperature: Values, top_p: Values) -> None:
+    """Make rows what tokens are drawn from: divide by the temperature, put what top_p leaves out at the lowest number, in place.
 
     values: float32[n, vocab]; temperature: float32[n], > 0; top_p: float32[n] in [0, 1], 1 is off.  What is
     left of a row has, renormalised, the log-probability that `gather_logprobs` finds.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ops import host
 from ops.contract import Index, SamplingOps
-from ops.logprobs import narrow
+from ops.logprobs import as_drawn
 from pipelines.engine.feed import Step, TokenLogprobs
 from pipelines.sampling.rows import SamplingRows
 
@@ -32,7 +32,7 @@ def report(
     reports: list[TokenLogprobs | None] = [None] * len(token_ids)
     if changed.any():
         values = ops.fetch(raw, raw_rows[changed])
-        narrow(values, heat[changed], share[changed])
+        as_drawn(values, heat[changed], share[changed])
         _tell(host, values, np.arange(len(values)), asking[changed], at[changed], token_ids, rows, reports)
         same = ~changed
         raw_rows, asking, at = raw_rows[same], asking[same], at[same]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.logprobs import gather_logprobs, logprobs_of, narrow
+from ops.logprobs import gather_logprobs, logprobs_of, as_drawn
 from ops.sampling import LOWEST
 
 
@@ -96,7 +96,7 @@ def test_narrow_leaves_the_shortest_run_of_likeliest_ids(vocab, top_p, temperatu
     values = (np.random.default_rng(seed).standard_normal((2, vocab)) * 3).astype(np.float32)
     heated = values / np.float32(temperature)
     narrowed = values.copy()
-    narrow(narrowed, np.full(2, temperature, np.float32), np.array([top_p, 1], np.float32))
+    as_drawn(narrowed, np.full(2, temperature, np.float32), np.array([top_p, 1], np.float32))
     np.testing.assert_array_equal(narrowed[1], heated[1])
     order = np.argsort(-heated[0], kind="stable")
     weights = np.exp(heated[0][order].astype(np.float64) - heated[0].max())
