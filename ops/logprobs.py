@@ -49,8 +49,9 @@ def logprobs_of(logits: Values, rows: Index, ids: Index) -> Values:
 
 
 def as_drawn(values: Values, temperature: Values, top_p: Values) -> None:
-    """Make rows what tokens are drawn from: divide by the temperature, put what top_p leaves out at the lowest number, in place.
+    """Make rows, in place, what tokens are drawn from.
 
+    They are divided by their temperature; what top_p leaves out gets the lowest number.
     values: float32[n, vocab]; temperature: float32[n], > 0; top_p: float32[n] in [0, 1], 1 is off.  What is
     left of a row has, renormalised, the log-probability that `gather_logprobs` finds.
     """

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.logprobs import gather_logprobs, logprobs_of, as_drawn
+from ops.logprobs import as_drawn, gather_logprobs, logprobs_of
 from ops.sampling import LOWEST
 
 
