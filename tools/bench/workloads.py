@@ -92,11 +92,11 @@ WORKLOADS = {
     "no copying": Workload(1, 2, prompt_tokens=256, output_tokens=64),
     "copying": Workload(1, 2, prompt_tokens=256, output_tokens=64, passage_tokens=64, beside="no copying"),
 }
-SMALL = {"streams": 8, "requests": 8, "prompt_tokens": 64, "output_tokens": 16}
+SMALL = {"streams": 8, "requests": 8, "prompt_tokens": 64, "output_tokens": 12}
 QUICK = {
     "1 stream": replace(WORKLOADS["1 stream"], requests=1, output_tokens=24),
     "8 streams": replace(WORKLOADS["8 streams"], **SMALL),
-    "long prompt": replace(WORKLOADS["long prompt"], prompt_tokens=768, output_tokens=8),
+    "long prompt": replace(WORKLOADS["long prompt"], prompt_tokens=512, output_tokens=8),
     "own prefix": replace(WORKLOADS["own prefix"], requests=3, prompt_tokens=256 + 16, output_tokens=4),
     "shared prefix": replace(
         WORKLOADS["shared prefix"], requests=3, prompt_tokens=16, output_tokens=4, shared_tokens=256

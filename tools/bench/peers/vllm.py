@@ -21,6 +21,7 @@ def vllm(python: Path, folder: Path, settings: Settings, log: Path) -> Served:
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": str(settings.threads),
         "VLLM_NO_USAGE_STATS": "1",
+        "VLLM_USE_AOT_COMPILE": "0",  # what it keeps, this version cannot load again
     }
     options = {
         "--host": "127.0.0.1",
