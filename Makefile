@@ -53,10 +53,10 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
 	@touch $@ $(VENV)/.serve-cpu
 
-.venv-clients/.ready: tests/clients/requirements.txt
+.venv-clients/.ready: tests/clients/requirements.txt tests/clients/constraints.txt
 	@echo "Installing other people's clients for the tests (about a minute) …"
 	@$(PYTHON) -m venv .venv-clients
-	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --requirement $<
+	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/clients/constraints.txt --requirement $<
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test
