@@ -25,12 +25,17 @@ def names_tool(request: Generation) -> bool:
     return must_call(request) and request.tool_choice != REQUIRED
 
 
+def looks_for_calls(family: str | None, request: Generation) -> bool:
+    """Whether `parser` gives one; makes none."""
+    return must_call(request) or bool(family and request.tools and request.parse_tools)
+
+
 def parser(family: str | None, request: Generation) -> ToolParser | None:
     """Who reads the calls of one choice; None where nobody looks for calls."""
     if must_call(request) and family not in forms.FORMS:
         named = names_tool(request) and request.tool_choice
         return forced.ArgumentsOf(named) if named else CallFinder(forced.PLAIN)
-    if family is None or not request.tools or not request.parse_tools:
+    if family is None or not looks_for_calls(family, request):
         return None
     return TOOLS[family](request.tools)
 

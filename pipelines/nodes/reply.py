@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from graphs.node import Node, NodeConfig
 from pipelines.errors import RequestError
-from pipelines.nodes.calling import must_call, names_tool, parser, reply_format
+from pipelines.nodes.calling import looks_for_calls, must_call, names_tool, parser, reply_format
 from pipelines.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS, TOOLS, ReasoningParser, ToolParser
 from pipelines.sampling.params import Thinking
 from pipelines.tasks import Generation
@@ -57,7 +57,7 @@ class ParseReply(Node):
     def _reads_special_tokens(self, call: Call) -> bool:
         """Whether the marks looked for may be special tokens; text is made when the first token comes."""
         in_reasoning = self._reasons(call) and self.config.reasoning in IN_SPECIAL_TOKENS
-        return in_reasoning or self.tool_parser(call) is not None
+        return in_reasoning or looks_for_calls(self.config.tools, call.request)
 
     def _guide_calls(self, call: Call) -> None:
         """Hold the reply to the calls that the request demands, or allows only in one form.

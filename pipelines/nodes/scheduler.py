@@ -114,7 +114,7 @@ class Scheduler(Node):
         if request.default_max_tokens is not None:
             chosen["max_tokens"] = request.default_max_tokens
         chosen |= request.sampling
-        chosen["max_tokens"] = min(chosen["max_tokens"], room)
+        chosen["max_tokens"] = min(chosen["max_tokens"], most, room)
         chosen["bad_words_ids"] = [*chosen.get("bad_words_ids", []), *bad_words]
         return SamplingParams(**chosen)
 
