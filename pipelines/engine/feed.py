@@ -15,7 +15,11 @@ from ops import host
 from ops.contract import SamplingOps
 
 if TYPE_CHECKING:
+    from pipelines.engine.guessing import GuessRows
     from pipelines.sampling.rows import SamplingRows
+
+NO_GUESS = -1
+"""In `Step.guesses`: nothing is guessed to follow."""
 
 
 def no_pairs() -> NDArray[np.int32]:
@@ -26,6 +30,11 @@ def no_pairs() -> NDArray[np.int32]:
 def no_ids() -> NDArray[np.int64]:
     """int64[0]: nothing to score."""
     return np.empty(0, np.int64)
+
+
+def no_room() -> NDArray[np.int32]:
+    """int32[0]: nothing may be guessed."""
+    return np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,11 @@ class Step:
     Whole blocks move before the model runs: all of `swaps_out`, then all of `swaps_in`, then all of `copies`.
     That order counts: what is swapped out makes room for the other moves and for the new tokens.  Apart from
     that, a target stands in no other pair; host blocks that are filled are not read.
+
+    Where `guessing` is there, up to `room[i]` tokens may be guessed to follow those of sequence `i`; their
+    blocks are lent already.  `with_guesses` adds them: then the sampled rows of a sequence are a run, one for
+    its last own token and one for each guess; row `j` has `ahead[j]` guesses before it, and `guesses[j]` is
+    the one that the token of row `j` must equal for row `j + 1` to count, NO_GUESS at the end of a run.
     """
 
     token_ids: NDArray[np.int64]  # [num_tokens]
@@ -60,6 +74,11 @@ class Step:
     swaps_in: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (host block, block)
     scored_ids: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored]
     scored_tops: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored], at most the vocabulary
+    guessing: GuessRows | None = None  # None: nothing may be guessed in this step
+    room: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `guessing`, else empty
+    guesses: NDArray[np.int64] | None = None  # [num_sampled]; None: nothing is guessed
+    ahead: NDArray[np.int64] | None = None  # [num_sampled]
+    guess_logprobs: list[TokenLogprobs | None] | None = None  # [num_sampled]: the draft's own, of guesses[j]
 
     @property
     def num_seqs(self) -> int:
@@ -114,11 +133,16 @@ class TokenLogprobs(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sampled:
-    """The chosen tokens, one per sampled row, and log-probabilities for the rows that asked (else None).
+    """The chosen tokens of each sampled row, and log-probabilities for the rows that asked (else None).
 
-    `scores` are those of the scored rows.
+    Where the step had guesses, a run of rows counts as one: it gives `num_tokens[k] >= 1` tokens, the guesses
+    that came true and the token after them, of `num_guessed[k]` guesses.  `token_ids` holds the tokens of all
+    runs one after another; `logprobs` and `guess_logprobs` go with them.  `scores` are of the scored rows.
     """
 
-    token_ids: NDArray[np.int64]  # [num_sampled]
-    logprobs: list[TokenLogprobs | None]  # [num_sampled], or empty when no row asked
+    token_ids: NDArray[np.int64]  # [num_sampled] of the step without guesses, or [sum(num_tokens)]
+    logprobs: list[TokenLogprobs | None]  # one for each of token_ids, or empty when no row asked
     scores: list[TokenLogprobs] = field(default_factory=list)  # [num_scored]
+    num_tokens: NDArray[np.int64] | None = None  # [num_runs]; None: nothing was guessed, one token a row
+    num_guessed: NDArray[np.int64] | None = None  # [num_runs]
+    guess_logprobs: list[TokenLogprobs | None] = field(default_factory=list)  # as logprobs, or empty

@@ -83,6 +83,10 @@ class SamplingParams:
     repetition_detection: RepetitionDetection | None = None
     beams: Beams | None = None
     guide: GuideSpec | None = None
+    num_guesses: int | None = None  # most tokens guessed ahead in a step; None: as the graph says; 0: none
+    guess_threshold: float = 0.0  # a draft stops where its own token is less probable than this
+    max_ngram: int | None = None  # longest run of tokens that is looked up; None: as the graph says
+    guess_logprobs: bool = False  # tell the draft model's log-probabilities of the guesses that came true
     priority: int = 0  # the smaller, the sooner it is admitted; equal ones in the order of arrival
 
 
