@@ -28,6 +28,8 @@ ABORT_S = 2.0
 STEADY_S = 60.0
 """A host that lived so long did not die of its start: the back-off begins anew."""
 LONGEST_DELAY_S = 30.0
+HUGE_PAGES = "glibc.malloc.hugetlb=1"
+"""GLIBC_TUNABLES of a host, unless it is set already: weights in huge pages are read 2 to 5 % faster."""
 MAX_SOCKET_PATH_BYTES = 100
 """A unix socket's path may have 107 bytes on Linux and 103 elsewhere."""
 
@@ -100,6 +102,7 @@ class EngineSupervisor:
     def _spawn(self) -> None:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
+        environment.setdefault("GLIBC_TUNABLES", HUGE_PAGES)
         self._heartbeat.touch()
         self._beat_ns = self._heartbeat.stat().st_mtime_ns
         self._beat_at_s = self._aborted_at_s = None

@@ -35,6 +35,7 @@ class DecoderSession(Protocol):
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         """Make the cache: `num_blocks * block_bytes` bytes, and as many host blocks for swapping.
 
+        A hard bound: it never grows.  There may be one block more, which belongs to no sequence.
         Called once, before `run`.  ValueError for host blocks where not `can_swap`.
         """
 
@@ -47,7 +48,11 @@ class DecoderSession(Protocol):
         """
 
     def warm(self) -> bool:
-        """Prepare something that later steps will want, while none runs; whether there is more of it."""
+        """Prepare something that later steps will want, while none runs; whether there is more of it.
+
+        Called between steps, by the thread that runs them, which should soon look for requests again.  What
+        the cache holds does not change.
+        """
 
     def describe(self) -> Mapping[str, str]:
         """Facts for logs and `/metrics`: device, precision, cache element type."""

@@ -12,7 +12,7 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from pipelines.backends.errors import ModelError
-from pipelines.backends.host_memory import aligned_zeros
+from pipelines.backends.host_memory import Unmapped, aligned_zeros
 from pipelines.backends.openvino.paged import CACHE_INPUT
 
 TOKENS_AXIS = 1  # of a block
@@ -53,7 +53,7 @@ class CacheLayout:
 class CacheMemory:
     """`num_blocks` blocks in every cache input, in host memory that this object owns.
 
-    Pages that no token was written to cost nothing: the memory is mapped when it is first touched.
+    The memory is mapped when it is first written to, or ahead of that.
     """
 
     def __init__(self, layout: CacheLayout, num_blocks: int) -> None:
@@ -65,6 +65,15 @@ class CacheMemory:
             name: ov.Tensor(self.bytes[name].reshape(-1), layout.shape(name, num_blocks), layout.types[name])
             for name in self.bytes
         }
+        self._unmapped = Unmapped(list(self.bytes.values()))
+
+    def map_first(self) -> None:
+        """Map a first piece of every input: room for the first blocks."""
+        self._unmapped.map_some(len(self.bytes))
+
+    def map_some(self) -> bool:
+        """Map a little more than was written to; whether there is more to map."""
+        return self._unmapped.map_some()
 
     def copy(self, pairs: NDArray[np.int32]) -> None:
         """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer; reads go before writes."""

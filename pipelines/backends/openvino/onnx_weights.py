@@ -6,7 +6,6 @@ float32 of a float16 table.  Knows nothing of attention or of steps.
 
 from __future__ import annotations
 
-import mmap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 import openvino as ov
-from numpy.typing import NDArray
 from openvino import opset13 as ops
 
 from pipelines.backends.onnx.form import DOMAIN
+from pipelines.backends.openvino.mapped import MappedFile
 
 BLOCK_MATMUL = "BlockMatMul"
 """A MatMulNBits whose weight is typed [outer, blocks, block]; it exists between here and OpenVINO."""
@@ -39,12 +38,12 @@ SMALL_BYTES = 1024
 class Weights:
     """Weights that were taken out of a graph, by name, and the data files they lie in, mapped.
 
-    Whatever is compiled from a model reads the maps in place: keep this object as long.
+    Whatever is compiled from a model reads the maps in place: keep `files` as long.
     """
 
     tensors: dict[str, ir.ExternalTensor]
     folder: Path
-    files: dict[str, NDArray[np.uint8]]
+    files: dict[str, MappedFile]
 
     def lay(self, model: ov.Model) -> None:
         """Put the weights in the place of the parameters that stand for them."""
@@ -55,15 +54,13 @@ class Weights:
                 model.remove_parameter(parameter)
 
     def _constant(self, tensor: ir.ExternalTensor) -> ov.Node:
-        data, begin = self._map(str(tensor.location)), tensor.offset or 0
+        data, begin = self._map(str(tensor.location)).bytes, tensor.offset or 0
         view = ov.Tensor(data[begin : begin + tensor.nbytes], list(tensor.shape), TYPES[tensor.dtype])
         return ov.op.Constant(view, shared_memory=True)
 
-    def _map(self, name: str) -> NDArray[np.uint8]:
+    def _map(self, name: str) -> MappedFile:
         if name not in self.files:
-            with (self.folder / name).open("rb") as file:
-                pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)  # OpenVINO wants it writable
-            self.files[name] = np.frombuffer(pages, np.uint8)
+            self.files[name] = MappedFile(self.folder / name)
         return self.files[name]
 
 

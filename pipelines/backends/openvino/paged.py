@@ -12,6 +12,7 @@ from pathlib import Path
 import openvino as ov
 
 from pipelines.backends.errors import EXPORT_ADVICE, ModelError
+from pipelines.backends.openvino.mapped import MappedFile
 
 STEP_INPUTS = frozenset(
     {
@@ -30,14 +31,14 @@ CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
 """Inputs of a paged decoder that are its cache, two for each layer of attention."""
 
 
-def read_paged(path: Path) -> ov.Model:
-    """Read `path` and page its attention.
+def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
+    """Read `path` and page its attention; `weights` are its .bin, where OpenVINO is not to map it itself.
 
     The model gains the inputs STEP_INPUTS (int64 ids and positions, int32 otherwise; all of rank 1 but the
     scalar `max_context_len`) and loses `attention_mask`, `beam_idx` and its state; tokens are the first
     axis of every activation.  Raises `ModelError`.
     """
-    model = _read(path)
+    model = _read(path, weights)
     if not model.get_variables():
         raise ModelError(f"{path} keeps no state, so its attention cannot be paged. {EXPORT_ADVICE}")
     _page(model, path)
@@ -47,11 +48,13 @@ def read_paged(path: Path) -> ov.Model:
     return model
 
 
-def _read(path: Path) -> ov.Model:
+def _read(path: Path, weights: MappedFile | None) -> ov.Model:
     if not path.exists():
         raise ModelError(f"{path} does not exist.")
     try:
-        return ov.Core().read_model(path)
+        if weights is None:
+            return ov.Core().read_model(path)
+        return ov.Core().read_model(path.read_text(), ov.Tensor(weights.bytes, shared_memory=True))
     except RuntimeError as error:
         raise ModelError(f"OpenVINO cannot read {path}: {last_line(error)}") from error
 

@@ -16,12 +16,12 @@ from ops.contract import SamplingOps
 from pipelines.backends.config import read_max_context
 from pipelines.backends.errors import ModelError
 from pipelines.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
-from pipelines.backends.openvino.head import LOGITS_INPUT, gather_logits
+from pipelines.backends.openvino.feeds import Feed, common_shapes, feed_of, idle_feed
+from pipelines.backends.openvino.head import gather_logits
+from pipelines.backends.openvino.mapped import MappedFile, read_once
 from pipelines.backends.openvino.memory import CacheLayout, CacheMemory
 from pipelines.backends.openvino.paged import last_line, read_paged
 from pipelines.engine.feed import Step
-
-NO_LOGITS_AT = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class OpenVINOSession:
 
     `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation export it, or a model.onnx,
     with its weights and config.json beside it.  Raises `ModelError`.
+
+    OpenVINO packs weights into a form of its own when it first computes.  That is done here, so that no
+    client waits for it and the cache is sized beside it; of the file only what is looked up (embeddings)
+    stays mapped.  The cache has one block more than was asked for, which no sequence owns: it is written
+    only to warm up.
     """
 
     ops: SamplingOps = host
@@ -57,46 +62,68 @@ class OpenVINOSession:
     def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
         settings = settings or OpenVINOSettings()
         properties = checked_properties(settings)
-        model, self.max_context, self._weights = _read(path)
-        self._compiled: ov.CompiledModel | None = _compile(model, settings.device, properties)
-        self._layout = CacheLayout(self._compiled)
-        self.block_tokens = self._layout.block_tokens
-        self.block_bytes = self._layout.block_bytes
-        self.vocab_size = self._compiled.output(0).get_partial_shape()[-1].get_length()
-        self._facts = self._read_facts(settings.device)
-        self._request: ov.InferRequest | None = self._compiled.create_infer_request()
-        self._memory: CacheMemory | None = None
-        self._inputs = {port.any_name for port in self._compiled.inputs}
+        model, self.max_context, self._files = _read(path)
+        with read_once(self._files):
+            self._compiled: ov.CompiledModel | None = _compile(model, settings.device, properties)
+            self._layout = CacheLayout(self._compiled)
+            self.block_tokens = self._layout.block_tokens
+            self.block_bytes = self._layout.block_bytes
+            self.vocab_size = self._compiled.output(0).get_partial_shape()[-1].get_length()
+            self._inputs = {port.any_name: index for index, port in enumerate(self._compiled.inputs)}
+            self._facts = self._read_facts(settings.device)
+            self._request: ov.InferRequest | None = self._compiled.create_infer_request()
+            self._place(0)
+            self._idle(1, 1)
+        self._cold_shapes: list[tuple[int, int]] = []
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
+        self._cold_shapes = common_shapes(max_tokens, max_sequences)
         return spare_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         if num_host_blocks:
             raise ValueError(NOWHERE_TO_SWAP)
-        self._memory = CacheMemory(self._layout, num_blocks)
+        self._place(num_blocks)
+        self._memory.map_first()
+
+    def _place(self, num_blocks: int) -> None:
+        """Let the model's cache be new memory of `num_blocks` and the spare block."""
+        self._spare_block = num_blocks
+        self._memory: CacheMemory | None = CacheMemory(self._layout, num_blocks + 1)
         for name, tensor in self._memory.tensors.items():
             self._request.set_tensor(name, tensor)
-        self._infer(_first_step())
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
-        return self._infer(_feed(step))[: step.num_logits]
+        return self._infer(feed_of(step))[: step.num_logits]
 
-    def _infer(self, feed: dict[str, NDArray[Any]]) -> NDArray[np.float32]:
+    def _infer(self, feed: Feed) -> NDArray[np.float32]:
         """float32[rows gathered, vocab].  The request reads `feed` in place, so it must outlive the call."""
         assert self._request is not None
         for name, array in feed.items():
             if name in self._inputs:
-                self._request.set_tensor(name, ov.Tensor(array, shared_memory=True))
+                self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
         self._request.infer(share_outputs=True, decode_strings=False)
         logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
         return logits.reshape(-1, self.vocab_size)
 
     def warm(self) -> bool:
-        return False
+        """Map more of the cache's memory, or try one more shape of steps; whether there is more to do.
+
+        A step in new memory takes a tenth longer, and one of a new shape some milliseconds.
+        """
+        assert self._memory is not None, "warm comes between allocate and close"
+        if self._memory.map_some():
+            return True
+        if self._cold_shapes:
+            self._idle(*self._cold_shapes.pop(0))
+        return bool(self._cold_shapes)
+
+    def _idle(self, num_seqs: int, num_tokens: int) -> None:
+        """A step that nobody asked for, in the spare block."""
+        self._infer(idle_feed(num_seqs, num_tokens, self._spare_block, self.block_tokens))
 
     def describe(self) -> Mapping[str, str]:
         return self._facts
@@ -114,59 +141,26 @@ class OpenVINOSession:
     def close(self) -> None:
         """Free the model and the cache; only the numbers stay.  A second call, by a sharer, does nothing."""
         self._request = self._compiled = self._memory = None
-        self._weights = None  # which the compiled model was reading
+        self._files = []  # which the compiled model was reading
 
 
-def _read(path: Path) -> tuple[ov.Model, int, object]:
-    """The paged model with rows gathered before its head, the tokens of its context, what it leans on."""
+def _read(path: Path) -> tuple[ov.Model, int, list[MappedFile]]:
+    """The paged model with rows gathered before its head, the tokens of its context, the files it reads."""
     if path.suffix == ".onnx":
         from pipelines.backends.openvino.from_onnx import read_onnx
 
         read = read_onnx(path)
-        return read.model, read.max_context, read.weights
-    model = read_paged(path)
+        return read.model, read.max_context, list(read.weights.files.values())
+    weights = _weights_beside(path)
+    model = read_paged(path, weights)
     gather_logits(model)
-    return model, read_max_context(path.parent / "config.json"), None
+    return model, read_max_context(path.parent / "config.json"), [weights] if weights else []
 
 
-def _feed(step: Step) -> dict[str, NDArray[Any]]:
-    """The step as a paged model reads it: input name → contiguous array."""
-    blocks, begins = flat_blocks(step.block_table, step.num_blocks)
-    return {
-        "input_ids": step.token_ids,
-        "position_ids": step.positions,
-        "past_lens": step.num_past,
-        "subsequence_begins": step.starts,
-        "block_indices": blocks,
-        "block_indices_begins": begins,
-        "max_context_len": np.array(step.max_context, np.int32),
-        LOGITS_INPUT: step.logits_at if step.num_logits else NO_LOGITS_AT,
-    }
-
-
-def _first_step() -> dict[str, NDArray[Any]]:
-    """One token into block 0: OpenVINO packs its weights when it first computes; no client waits for that."""
-    nothing, one = np.zeros(1, np.int32), np.array([0, 1], np.int32)
-    return {
-        "input_ids": nothing.astype(np.int64),
-        "position_ids": nothing.astype(np.int64),
-        "past_lens": nothing,
-        "subsequence_begins": one,
-        "block_indices": nothing,
-        "block_indices_begins": one,
-        "max_context_len": np.array(1, np.int32),
-        LOGITS_INPUT: NO_LOGITS_AT,
-    }
-
-
-def flat_blocks(
-    table: NDArray[np.int32], num_blocks: NDArray[np.int32]
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Rows of blocks → all blocks in one row [sum(num_blocks)] and each sequence's begin [num_seqs + 1]."""
-    begins = np.zeros(len(num_blocks) + 1, np.int32)
-    np.cumsum(num_blocks, out=begins[1:])
-    used = np.arange(table.shape[1]) < num_blocks[:, None]
-    return table[used], begins
+def _weights_beside(path: Path) -> MappedFile | None:
+    """The weights of an openvino_model.xml; None where they are not there, which OpenVINO can tell best."""
+    weights = path.with_suffix(".bin")
+    return MappedFile(weights) if weights.is_file() and weights.stat().st_size else None
 
 
 def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from lone_steps import step, together
 
 from pipelines.backends.config import read_max_context
 from pipelines.backends.errors import ModelError
+from pipelines.backends.openvino.feeds import flat_blocks
 from pipelines.backends.openvino.session import (
     OpenVINOSession,
     OpenVINOSettings,
     checked_properties,
-    flat_blocks,
 )
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")

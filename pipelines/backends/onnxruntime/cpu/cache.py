@@ -13,7 +13,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from ops.blocks import copy_blocks
-from pipelines.backends.host_memory import aligned_zeros
+from pipelines.backends.host_memory import Unmapped, aligned_zeros
 from pipelines.backends.onnx.form import SIDES, AttentionLayer
 from pipelines.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
 
@@ -44,6 +44,11 @@ class HostCache:
             part: aligned_zeros(num_blocks * size).reshape(num_blocks, size)
             for part, size in layout.bytes_of.items()
         }
+        self._unmapped = Unmapped(list(self._blocks.values()))
+
+    def map_some(self) -> bool:
+        """Map a little more than was written to; whether there is more to map."""
+        return self._unmapped.map_some()
 
     def bind(self, binding: ort.IOBinding) -> None:
         """Let the graph read and write here: each input and its output are one memory."""

@@ -118,7 +118,9 @@ class OnnxCpuSession:
             self._logits[rows] = into
 
     def warm(self) -> bool:
-        return False
+        """Map more of the cache's memory; whether there is more to map."""
+        assert self._cache is not None, "warm comes between allocate and close"
+        return self._cache.map_some()
 
     def describe(self) -> Mapping[str, str]:
         return self._facts

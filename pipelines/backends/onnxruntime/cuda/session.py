@@ -109,7 +109,7 @@ class OnnxCudaSession:
             for step in largest_steps(*sizes, self.max_context, self._columns):
                 for part in split(step, self._limits):
                     self._compute(part)
-            self.ops.reserve(rows, self.vocab_size)
+            self.ops.reserve(rows + max_scored, self.vocab_size)
             self._device.synchronize()
             free, _ = self._device.free_bytes()
         return int(free * CACHE_SHARE)

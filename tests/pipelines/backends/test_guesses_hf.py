@@ -1,0 +1,76 @@
+"""With guesses, right or wrong, a real model says what transformers says without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from greedy_batches import generate_together
+from tiny_decoders import prompts, write_decoder
+
+from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
+from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.loop import Engine, EngineSettings
+from pipelines.nodes.draft import Draft
+from pipelines.nodes.lookup import Lookup
+from pipelines.sampling.stages import sample
+
+pytestmark = pytest.mark.slow
+
+EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
+NUM_BLOCKS = 64
+
+
+def guessing_engine(session: OpenVINOSession, guess: Callable[[Step], Step]) -> Engine:
+    def body(step: Step) -> Sampled:
+        step = guess(step)
+        return sample(Logits(session.run(step), step))
+
+    session.allocate(NUM_BLOCKS)
+    settings = EngineSettings(max_sequences=8, max_step_tokens=64, reuse_prefixes=True, num_guesses=4)
+    limits = session.block_tokens, session.vocab_size, session.max_context
+    return Engine(body, settings, NUM_BLOCKS, *limits, frozenset())
+
+
+def draft(folder: Path) -> Draft:
+    settings = {"path": "openvino_model.xml", "kv_cache": "f32", "precision": "f32", "adaptive": False}
+    node = Draft(Draft.Config(**settings), folder)
+    node.begin_with(OpenVINOSession(folder / "openvino_model.xml", EXACT))
+    node.session.allocate(NUM_BLOCKS)
+    return node
+
+
+@pytest.fixture(scope="module")
+def shallow(tmp_path_factory) -> Path:
+    """A decoder of one layer, which agrees with nobody."""
+    from tools.export.decoder import export_decoder
+
+    folder = tmp_path_factory.mktemp("shallow")
+    write_decoder("llama", folder / "hf", num_hidden_layers=1)
+    export_decoder(str(folder / "hf"), folder / "openvino", "fp32", lambda stage: None)
+    return folder / "openvino"
+
+
+def test_a_draft_that_is_its_target_is_always_right(exported, generated):
+    folder = exported("llama")[1]
+    engine = guessing_engine(OpenVINOSession(folder / "openvino_model.xml", EXACT), draft(folder).run)
+    assert generate_together(engine, prompts())[0] == generated("llama")
+    counts = engine.counts()
+    assert counts.accepted_tokens >= 0.95 * counts.draft_tokens > 50
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_draft_that_is_wrong_changes_nothing(exported, generated, shallow):
+    session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+    engine = guessing_engine(session, draft(shallow).run)
+    assert generate_together(engine, prompts())[0] == generated("llama")
+    counts = engine.counts()
+    assert counts.accepted_tokens < 0.5 * counts.draft_tokens
+
+
+def test_a_lookup_changes_nothing(exported, generated):
+    session = OpenVINOSession(exported("qwen3")[1] / "openvino_model.xml", EXACT)
+    engine = guessing_engine(session, Lookup(Lookup.Config(adaptive=False), Path()).run)
+    assert generate_together(engine, prompts())[0] == generated("qwen3")
+    assert engine.counts().draft_tokens > 10

@@ -1,0 +1,74 @@
+"""Memory that is mapped before it is needed: what it holds, how much of it is there."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.backends import host_memory
+from pipelines.backends.host_memory import PIECE_BYTES, Unmapped, aligned_zeros
+
+on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+MIB = 1 << 20
+
+
+def resident_bytes(array: np.ndarray) -> int:
+    """Of all maps that hold a part of the array, in whole pages."""
+    begin, end = array.ctypes.data, array.ctypes.data + array.nbytes
+    total, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+            inside = int(found[1], 16) < end and begin < int(found[2], 16)
+        elif inside and line.startswith("Rss:"):
+            total += int(line.split()[1]) * 1024
+    return total
+
+
+def test_memory_begins_on_a_page_with_zeros():
+    array = aligned_zeros(3 * PIECE_BYTES + 5)
+    assert array.shape == (3 * PIECE_BYTES + 5,)
+    assert array.ctypes.data % 4096 == 0
+    assert not array.any()
+
+
+@on_linux
+def test_pieces_are_mapped_turn_by_turn_and_what_is_written_stays():
+    arrays = [aligned_zeros(3 * PIECE_BYTES).reshape(3, -1), aligned_zeros(PIECE_BYTES + 9)]
+    arrays[0][1, 7] = 200
+    unmapped = Unmapped(arrays)
+    assert unmapped.map_some(2)  # the first pieces of both
+    if resident_bytes(arrays[1]) == 0:
+        pytest.skip("this kernel maps nothing ahead")
+    assert resident_bytes(arrays[1]) >= PIECE_BYTES
+    assert unmapped.map_some(2)
+    assert not unmapped.map_some(2)  # the last one
+    assert not unmapped.map_some(2)
+    assert resident_bytes(arrays[0]) >= 3 * PIECE_BYTES
+    assert (arrays[0].sum(), arrays[0][1, 7]) == (200, 200)
+
+
+@on_linux
+def test_no_more_is_mapped_than_the_bound(monkeypatch):
+    monkeypatch.setattr(host_memory, "MOST_AHEAD_BYTES", 4 * PIECE_BYTES)
+    array = aligned_zeros(64 * MIB)
+    unmapped = Unmapped([array])
+    while unmapped.map_some(3):
+        pass
+    assert resident_bytes(array) <= 6 * PIECE_BYTES  # a huge page may reach beyond either end
+
+
+def test_a_kernel_that_cannot_is_asked_once(monkeypatch):
+    asked = []
+    monkeypatch.setattr(host_memory, "_populate", lambda piece: asked.append(piece) is not None)
+    unmapped = Unmapped([aligned_zeros(8 * PIECE_BYTES)])
+    assert not unmapped.map_some()
+    assert not unmapped.map_some()
+    assert len(asked) == 1
+
+
+def test_nothing_is_left_of_nothing():
+    assert not Unmapped([]).map_some()

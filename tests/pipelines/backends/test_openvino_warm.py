@@ -1,0 +1,100 @@
+"""What a session does between requests, and that its cache is a hard bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from lone_steps import step
+
+from pipelines.backends.openvino.feeds import common_shapes
+from pipelines.backends.openvino.session import OpenVINOSession
+from pipelines.engine.feed import Logits
+from pipelines.engine.loop import Engine, EngineSettings
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.stages import sample
+
+DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model" / "model.onnx"
+NUM_BLOCKS = 6
+PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
+
+
+@pytest.fixture
+def session():
+    opened = OpenVINOSession(DEMO)
+    opened.reserve(64, 4)
+    opened.allocate(NUM_BLOCKS)
+    yield opened
+    opened.close()
+
+
+def test_the_cache_is_of_bytes_when_nobody_says_otherwise(session):
+    assert session.describe()["kv_cache"] == "u8"
+
+
+def test_warming_ends_and_leaves_the_cache_as_it_was(session):
+    session.run(step(PROMPT[:40], 0, [3, 4], []))
+    expected = session.run(step(PROMPT[40:], 40, [3, 4], [9])).copy()
+    before = {name: blocks[:NUM_BLOCKS].copy() for name, blocks in session._memory.bytes.items()}
+    turns = 0
+    while session.warm():
+        turns += 1
+        assert turns < 100
+    for name, blocks in session._memory.bytes.items():
+        np.testing.assert_array_equal(blocks[:NUM_BLOCKS], before[name])
+    np.testing.assert_array_equal(session.run(step(PROMPT[40:], 40, [3, 4], [9])), expected)
+    assert not session.warm()
+
+
+def test_a_session_that_was_told_no_sizes_warms_nothing_but_memory():
+    opened = OpenVINOSession(DEMO)
+    opened.allocate(2)
+    while opened.warm():
+        pass
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ((512, 64), [(1, 1), (2, 1), (4, 1), (6, 1), (8, 1), (16, 1), (32, 1), (64, 1), (1, 128)]),
+        ((16, 5), [(1, 1), (2, 1), (4, 1), (5, 1), (1, 16)]),
+        ((8, 1), [(1, 1), (1, 8)]),
+    ],
+)
+def test_shapes_that_are_tried_are_within_the_largest_step(sizes, expected):
+    assert common_shapes(*sizes) == expected
+
+
+def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
+    """More sequences than the pool can hold, so that they preempt each other."""
+    memory = {name: (blocks.ctypes.data, blocks.nbytes) for name, blocks in session._memory.bytes.items()}
+    assert sum(size for _, size in memory.values()) == (NUM_BLOCKS + 1) * session.block_bytes
+    spare = {name: blocks[NUM_BLOCKS].copy() for name, blocks in session._memory.bytes.items()}
+    named: list[int] = []
+
+    def body(packed):
+        used = np.arange(packed.block_table.shape[1]) < packed.num_blocks[:, None]
+        named.extend(packed.block_table[used].tolist())
+        return sample(Logits(session.run(packed), packed))
+
+    engine = Engine(
+        body=body,
+        settings=EngineSettings(max_sequences=8, max_step_tokens=64),
+        num_blocks=NUM_BLOCKS,
+        block_tokens=session.block_tokens,
+        vocab_size=session.vocab_size,
+        max_context=session.max_context,
+        eos_token_ids=frozenset(),
+    )
+    for number in range(8):
+        engine.submit(number, [PROMPT.tolist()], SamplingParams(max_tokens=40, ignore_eos=True))
+    while engine.has_work:
+        engine.step()
+    assert engine.counts().preemptions > 0
+    assert set(named) == set(range(NUM_BLOCKS))
+    after = {name: (blocks.ctypes.data, blocks.nbytes) for name, blocks in session._memory.bytes.items()}
+    assert after == memory
+    for name, blocks in session._memory.bytes.items():
+        np.testing.assert_array_equal(blocks[NUM_BLOCKS], spare[name])

@@ -1,0 +1,141 @@
+"""What a smaller key-value cache does to logits: `python -m tools.kv_precision MODEL [--text FILE]`.
+
+The same tokens go through one decoder with a float32 cache and activations, and through the same decoder
+with other types; every position's logits are compared.  Knows sessions and arrays; knows nothing of requests.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
+from pipelines.engine.feed import Step
+
+README = Path(__file__).parents[1] / "README.md"
+EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
+CHUNK_TOKENS = 32
+"""Positions whose logits are held at once."""
+OWN_CHOICE = "the device's own"
+
+
+class Distance(NamedTuple):
+    """How far some logits are from the exact ones, over all positions.
+
+    `mean_abs` and `max_abs` are of logits less their mean, which no choice of a token sees.  `kl` is the
+    mean and `kl_max` the largest Kullback-Leibler divergence of the exact distribution from the other,
+    in nats; `same` is the part of the positions whose likeliest token is the same.
+    """
+
+    mean_abs: float
+    max_abs: float
+    kl: float
+    kl_max: float
+    same: float
+
+
+def distance(exact: NDArray[np.float32], other: NDArray[np.float32]) -> Distance:
+    """Of two float32[positions, vocab]."""
+    apart = np.abs(_centred(exact) - _centred(other))
+    exact_log, other_log = _log_softmax(exact), _log_softmax(other)
+    divergence = (np.exp(exact_log) * (exact_log - other_log)).sum(axis=1)
+    same = exact.argmax(axis=1) == other.argmax(axis=1)
+    return Distance(
+        float(apart.mean()),
+        float(apart.max()),
+        float(divergence.mean()),
+        float(divergence.max()),
+        float(same.mean()),
+    )
+
+
+def over_all(parts: Sequence[tuple[int, Distance]]) -> Distance:
+    """Of parts with so many positions each, the whole."""
+    weights = [positions for positions, _ in parts]
+    mean = {
+        name: float(np.average([getattr(part, name) for _, part in parts], weights=weights))
+        for name in ("mean_abs", "kl", "same")
+    }
+    most = {name: max(getattr(part, name) for _, part in parts) for name in ("max_abs", "kl_max")}
+    return Distance(**mean, **most)
+
+
+def _centred(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    wide = logits.astype(np.float64)
+    return np.asarray(wide - wide.mean(axis=1, keepdims=True))
+
+
+def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+    return np.asarray(wide - np.log(np.exp(wide).sum(axis=1, keepdims=True)))
+
+
+def compare(model: Path, ids: Sequence[int], kv_cache: str | None) -> tuple[str, Distance]:
+    """The cache type that was used and how far its logits are; None: cache and activations of the device."""
+    other = OpenVINOSettings(kv_cache=kv_cache, precision=None if kv_cache is None else "f32")
+    sessions = [OpenVINOSession(model, settings) for settings in (EXACT, other)]
+    for session in sessions:
+        session.allocate(-(-len(ids) // session.block_tokens))
+    parts = []
+    for begin in range(0, len(ids), CHUNK_TOKENS):
+        chunk = np.array(ids[begin : begin + CHUNK_TOKENS], np.int64)
+        exact, near = (session.run(_scored(chunk, begin, session.block_tokens)) for session in sessions)
+        parts.append((len(chunk), distance(exact, near)))
+    facts = sessions[1].describe()
+    for session in sessions:
+        session.close()
+    return f"{facts['kv_cache']} cache, {facts['precision']} activations", over_all(parts)
+
+
+def _scored(ids: NDArray[np.int64], past: int, block_tokens: int) -> Step:
+    """One sequence's next tokens, its blocks in order; logits of all of them."""
+    count, context = len(ids), past + len(ids)
+    blocks = np.arange(-(-context // block_tokens), dtype=np.int32)
+    nothing: Any = None  # no session reads how tokens are drawn
+    return Step(
+        token_ids=ids,
+        positions=np.arange(past, context),
+        starts=np.array([0, count], np.int32),
+        num_past=np.array([past], np.int32),
+        block_table=blocks[None],
+        num_blocks=np.array([len(blocks)], np.int32),
+        max_context=context,
+        logits_at=np.arange(count),
+        logits_rows=np.arange(count, dtype=np.int32),
+        copies=np.empty((0, 2), np.int32),
+        sampling=nothing,
+    )
+
+
+def table(rows: Sequence[tuple[str, Distance]]) -> Iterator[str]:
+    yield "| | mean difference | largest | KL divergence, nats | its largest | same likeliest token |"
+    yield "|---|---|---|---|---|---|"
+    for name, found in rows:
+        numbers = f"{found.mean_abs:.4f} | {found.max_abs:.3f} | {found.kl:.2e} | {found.kl_max:.2e}"
+        yield f"| {name} | {numbers} | {found.same:.1%} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.kv_precision", description=__doc__)
+    parser.add_argument("model", type=Path, help="openvino_model.xml or model.onnx, tokenizer.json beside it")
+    parser.add_argument("--text", type=Path, default=README, help="what to read; default: README.md")
+    parser.add_argument("--tokens", type=int, default=384)
+    parser.add_argument("--types", nargs="*", default=["u8", "u4"], help="of the cache")
+    asked = parser.parse_args()
+    tokenizer = Tokenizer.from_file(str(asked.model.parent / "tokenizer.json"))
+    ids = tokenizer.encode(asked.text.read_text(), add_special_tokens=False).ids[: asked.tokens]
+    rows = [compare(asked.model, ids, kv_cache) for kv_cache in [*asked.types, None]]
+    rows[-1] = (f"{OWN_CHOICE}: {rows[-1][0]}", rows[-1][1])
+    print(f"{len(ids)} positions, against an f32 cache with f32 activations\n")
+    print("\n".join(table(rows)))
+
+
+if __name__ == "__main__":
+    main()
