@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.contract import Floats, Index
+from ops.contract import Floats, Index, Words
 from ops.logprobs import gather_logprobs, logprobs_of
 from ops.masking import add_bias, allow_only, apply_bitmask, ban
 from ops.penalties import penalise_presence_and_frequency, penalise_repetition
-from ops.sampling import choose
+from ops.sampling import choose as choose_tokens
+from ops.verifying import verify
 
 __all__ = [
     "add_bias",
@@ -36,3 +37,17 @@ def take(logits: Floats, rows: Index) -> Floats:
 
 def fetch(logits: Floats, rows: Index) -> Floats:
     return logits[rows]
+
+
+def choose(
+    logits: Floats,
+    temperature: Floats,
+    min_p: Floats,
+    top_k: Index,
+    top_p: Floats,
+    keys: Words,
+    counters: Words,
+    guesses: Index | None = None,
+) -> Index:
+    token_ids = choose_tokens(logits, temperature, min_p, top_k, top_p, keys, counters)
+    return token_ids if guesses is None else verify(token_ids, guesses)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.candidates import Values, at_least, floors, parts
+from ops.candidates import Values, at_least, maxima, num_columns
 from ops.contract import Index, Logprobs
-from ops.sampling import LOWEST, nucleus
+from ops.nucleus import SMALLEST
+from ops.shortlist import LOWEST
+from ops.weights import sum_blocks
+from ops.whole_rows import share_of
 
 
 def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logprobs:
@@ -16,22 +19,17 @@ def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logpr
     An impossible id has -inf; in a row whose largest logit is not finite every id has -inf.
     The rank counts ids that are likelier, or as likely and lower: the token's place in a full sorted list.
     """
-    found = Logprobs(
-        np.empty(len(rows), np.float32),
-        np.empty(len(rows), np.int64),
-        np.empty((len(rows), k), np.int64),
-        np.empty((len(rows), k), np.float32),
-    )
-    for part in parts(len(rows), logits.shape[1]):
-        values, picked = logits[rows[part]], tokens[part]
-        chosen = np.take_along_axis(values, picked[:, None], axis=1)
-        found.ranks[part] = [_rank(row, token) for row, token in zip(values, picked, strict=True)]
-        found.top_ids[part], best = _best(values, k)
-        scale = log_sum_exp(values)[:, None]
-        with np.errstate(invalid="ignore"):
-            found.chosen[part] = np.nan_to_num(chosen - scale, nan=-np.inf, neginf=-np.inf)[:, 0]
-            found.top[part] = np.nan_to_num(best - scale, nan=-np.inf, neginf=-np.inf)
-    return found
+    if not len(rows):
+        return _nothing(k)
+    top_ids = np.zeros((len(rows), k), np.int64)
+    top = np.zeros((len(rows), k), np.float32)
+    ranks = np.empty(len(rows), np.int64)
+    scales = _scales(logits, rows)
+    for i, at in enumerate(rows):
+        top_ids[i], top[i] = _best(logits[at], k)
+        ranks[i] = _rank(logits[at], int(tokens[i]), top_ids[i])
+    chosen = _logprobs(logits[rows, tokens], scales)
+    return Logprobs(chosen, ranks, top_ids, _logprobs(top, scales[:, None]))
 
 
 def logprobs_of(logits: Values, rows: Index, ids: Index) -> Values:
@@ -41,11 +39,8 @@ def logprobs_of(logits: Values, rows: Index, ids: Index) -> Values:
     impossible has -inf.
     """
     named, at = np.unique(rows, return_inverse=True)
-    scales = np.empty(len(named), np.float32)
-    for part in parts(len(named), logits.shape[1]):
-        scales[part] = log_sum_exp(logits[named[part]])
-    with np.errstate(invalid="ignore"):
-        return np.asarray(np.nan_to_num(logits[rows, ids] - scales[at], nan=-np.inf, neginf=-np.inf))
+    scales = _scales(logits, named)
+    return _logprobs(logits[rows, ids], scales[at])
 
 
 def as_drawn(values: Values, temperature: Values, top_p: Values) -> None:
@@ -58,34 +53,57 @@ def as_drawn(values: Values, temperature: Values, top_p: Values) -> None:
     with np.errstate(over="ignore", invalid="ignore"):
         values /= temperature[:, None]
     for row in np.flatnonzero(top_p < 1):
-        kept = nucleus(values[row], top_p[row])
+        kept = _nucleus_ids(values[row], top_p[row])
         left = values[row, kept]
         values[row] = LOWEST
         values[row, kept] = left
 
 
 def log_sum_exp(values: Values) -> Values:
-    """log(sum(exp(row))): float32[n, vocab] → float32[n]; not finite where the largest value is not.
-
-    `values` is used up: it is overwritten.
-    """
-    peaks = values.max(axis=1)
-    with np.errstate(invalid="ignore", under="ignore"):
-        values -= peaks[:, None]
-        np.exp(values, out=values)
-        return np.asarray(peaks + np.log(values.sum(axis=1)), np.float32)
+    """log(sum(exp(row))): float32[n, vocab] → float32[n]; not finite where the largest value is not."""
+    return _scales(values, np.arange(len(values)))
 
 
-def _rank(row: Values, token: int) -> int:
-    value = row[token]
-    return 1 + int(np.count_nonzero(row > value)) + int(np.count_nonzero(row[:token] == value))
+def _scales(logits: Values, rows: Index) -> Values:
+    peaks, sums = sum_blocks(logits, rows, np.ones(len(rows), np.float32))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(peaks + np.log(sums.sum(axis=1, dtype=np.float64)), np.float32)
 
 
-def _best(values: Values, k: int) -> tuple[Index, Values]:
-    """The k largest values of each row in order, and their ids."""
+def _logprobs(values: Values, scales: Values) -> Values:
+    """What is impossible, or lies in a row without a finite largest value, has -inf."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.nan_to_num(values - scales, nan=-np.inf, neginf=-np.inf), np.float32)
+
+
+def _nothing(k: int) -> Logprobs:
+    floats, ids = np.empty(0, np.float32), np.empty(0, np.int64)
+    return Logprobs(floats, ids, ids.reshape(0, k), floats.reshape(0, k))
+
+
+def _nucleus_ids(row: Values, top_p: np.float32) -> Index:
+    """The first ids of float32[vocab] whose weight reaches the share top_p of all: ascending."""
+    share = max(float(top_p), SMALLEST)  # so that no id is never enough
+    peaks, blocks = sum_blocks(row[None], np.zeros(1, np.int64), np.ones(1, np.float32))
+    some = share_of(row, peaks[0], blocks[0], np.float32(1), share)
+    return some[0] if isinstance(some, tuple) else np.flatnonzero(some)
+
+
+def _best(row: Values, k: int) -> tuple[Index, Values]:
+    """The k largest values of one row in order, and their ids, both [k]."""
     if k == 0:
-        return np.empty((len(values), 0), np.int64), np.empty((len(values), 0), np.float32)
-    ids, found = at_least(values, floors(values, np.full(len(values), k)), -np.inf)
-    # A stable sort of the negatives: ids are ascending, so ties stay lowest first, and padding stays last.
-    order = np.argsort(-found, axis=1, kind="stable")[:, :k]
-    return np.take_along_axis(ids, order, axis=1), np.take_along_axis(found, order, axis=1)
+        return np.empty(0, np.int64), np.empty(0, np.float32)
+    columns = maxima(row, num_columns(len(row), k))
+    ids, found = at_least(row, columns, np.sort(columns)[-k])
+    # A stable sort of the negatives: ids are ascending, so ties stay lowest first.
+    order = np.argsort(-found, kind="stable")[:k]
+    return ids[order], found[order]
+
+
+def _rank(row: Values, token: int, top_ids: Index) -> int:
+    """The token's place in the full sorted list, of which `top_ids` is the beginning; NaN has the first."""
+    value = row[token]
+    places = np.flatnonzero(top_ids == token)
+    if len(places) and not np.isnan(value):
+        return int(places[0]) + 1
+    return 1 + int(np.count_nonzero(row > value)) + int(np.count_nonzero(row[:token] == value))

@@ -16,20 +16,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.candidates import Values, at_least, floors, parts
+from ops.candidates import Values, padded
 from ops.contract import Index
+from ops.nucleus import FEW, keep_likeliest
 from ops.random import uniforms
-
-HALF_STEP = 2.0**-25
-"""A uniform of 24 bits means the middle of its step: 0 does not draw the first id, however light it is."""
-BLOCK = 256
-"""Weights added in float32 (pairwise); the sums of blocks are added in float64."""
-NUCLEUS_GUESS = 256
-"""How many of the likeliest ids are tried first when only top_p limits them."""
-NUCLEUS_LADDER = (64.0, 8.0, 1.0)
-"""Then ids that weigh at least this many times the sure bound; fewer ids, but not always enough."""
-LOWEST = np.finfo(np.float32).min
-SMALLEST = np.finfo(np.float32).smallest_subnormal
+from ops.shortlist import Listed, alike, shortlist
+from ops.weights import BLOCK, find_blocks, find_places, pick_kept, sum_blocks, weigh
+from ops.whole_rows import draw_limited, draw_share
 
 
 def choose(
@@ -47,13 +40,16 @@ def choose(
     (`ops.random.uniforms`).
     """
     random = temperature > 0
+    if not random.any():
+        return np.asarray(logits.argmax(axis=1), np.int64)
     filtered = random & ((min_p > 0) | (top_k < logits.shape[1]) | (top_p < 1))
     tokens = np.zeros(len(logits), np.int64)
     likeliest, free, some = (np.flatnonzero(which) for which in (~random, random & ~filtered, filtered))
     if len(likeliest):
         tokens[likeliest] = greedy(logits, likeliest)
     if len(free):
-        tokens[free] = draw(logits, free, temperature[free], uniforms(keys[free], counters[free]))
+        chances = uniforms(keys[free], counters[free])
+        tokens[free] = draw(logits, free, temperature[free], chances)
     if len(some):
         chances = uniforms(keys[some], counters[some])
         tokens[some] = draw_filtered(
@@ -64,19 +60,19 @@ def choose(
 
 def greedy(logits: Values, rows: Index) -> Index:
     """The likeliest id of each row; ties go to the lowest id."""
-    if len(rows) == len(logits):
-        return np.asarray(logits.argmax(axis=1), np.int64)[rows]
     return np.array([logits[row].argmax() for row in rows], np.int64)
 
 
 def draw(logits: Values, rows: Index, temperature: Values, chances: Values) -> Index:
     """One id per row, drawn from the whole vocabulary."""
-    tokens = np.empty(len(rows), np.int64)
-    for part in parts(len(rows), logits.shape[1]):
-        weights = logits[rows[part]]
-        weigh(weights, weights.max(axis=1), temperature[part])
-        tokens[part] = _pick(weights, chances[part])
-    return tokens
+    vocab = logits.shape[1]
+    peaks, sums = sum_blocks(logits, rows, temperature)
+    blocks, targets = find_blocks(np.cumsum(sums, axis=1, dtype=np.float64), chances)
+    columns = blocks[:, None] * BLOCK + np.arange(BLOCK)
+    inside = logits[rows[:, None], np.minimum(columns, vocab - 1)]
+    weigh(inside, peaks, temperature, inside)
+    inside[columns >= vocab] = 0
+    return blocks * BLOCK + find_places(inside, targets)
 
 
 def draw_filtered(
@@ -97,151 +93,50 @@ def draw_filtered(
     leaves one id.
     """
     vocab = logits.shape[1]
-    nucleus = (top_k >= vocab) & (min_p <= 0)
+    shared = (top_p < 1) & (min_p <= 0) & (top_k >= vocab) & (vocab > FEW)
     tokens = np.empty(len(rows), np.int64)
-    for which in (np.flatnonzero(~nucleus), np.flatnonzero(nucleus)):
-        for part in parts(len(which), vocab):
-            at = which[part]
-            values, heat, share = logits[rows[at]], temperature[at], top_p[at]
-            if nucleus[at[0]]:
-                tokens[at] = _draw_nucleus(values, heat, share, chances[at])
-            else:
-                tokens[at] = _draw_narrow(values, heat, min_p[at], top_k[at], share, chances[at])
+    at = np.flatnonzero(shared)
+    if len(at):
+        tokens[at] = _draw_shares(logits, rows[at], temperature[at], top_p[at], chances[at])
+    at = np.flatnonzero(~shared)
+    if len(at):
+        limits = min_p[at], top_k[at], top_p[at]
+        tokens[at] = _draw_limited(logits, rows[at], temperature[at], *limits, chances[at])
     return tokens
 
 
-def weigh(values: Values, peaks: Values, temperature: Values) -> None:
-    """Turn logits (float32[n, k]) into weights in place; peaks: float32[n], each row's largest logit."""
-    odd = np.flatnonzero(~np.isfinite(peaks))
-    maxima = (values[odd] == peaks[odd, None]) | np.isnan(values[odd]) if len(odd) else None
-    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-        values -= peaks[:, None]
-        if (temperature != 1).any():
-            values /= temperature[:, None]
-        np.exp(values, out=values)
-    if maxima is not None:
-        values[odd] = maxima
+def _draw_shares(
+    logits: Values, rows: Index, temperature: Values, top_p: Values, chances: Values
+) -> list[int]:
+    """Rows that only top_p limits."""
+    peaks, sums = sum_blocks(logits, rows, temperature)
+    each = zip(rows, peaks, sums, temperature, top_p.tolist(), chances, strict=True)
+    return [draw_share(logits[row], *of_row) for row, *of_row in each]
 
 
-def keep_likeliest(
-    weights: Values, min_p: Values, top_k: Index, top_p: Values, total: NDArray[np.float64] | None
-) -> NDArray[np.bool_]:
-    """Which of the weights (float32[n, k], in the order of ids) min_p, top_k and top_p leave: bool[n, k].
-
-    total: float64[n], the weight of which top_p is a share; None for what min_p and top_k leave.
-    Only values are sorted: what stays is above the last kept value, or among the first equal to it.
-    """
-    ordered = np.sort(weights, axis=1)[:, ::-1]
-    sums = np.cumsum(ordered, axis=1, dtype=np.float64)
-    kept = np.minimum(top_k, np.count_nonzero(weights >= min_p[:, None], axis=1))
-    if total is None:
-        total = np.take_along_axis(sums, kept[:, None] - 1, axis=1)[:, 0]
-    short = np.count_nonzero(sums < (top_p * total)[:, None], axis=1)
-    kept = np.minimum(kept, short + 1)
-    last = np.take_along_axis(ordered, kept[:, None] - 1, axis=1)
-    above, equal = weights > last, weights == last
-    spare = kept - np.count_nonzero(above, axis=1)
-    kept_ties: NDArray[np.bool_] = equal & (np.cumsum(equal, axis=1) <= spare[:, None])
-    return above | kept_ties
-
-
-def nucleus(values: Values, top_p: np.float32) -> Index:
-    """The first ids of one row, float32[vocab], whose weight reaches the share top_p of all: ascending."""
-    weights = values[None].copy()
-    share = np.maximum(np.array([top_p], np.float32), SMALLEST)  # so that no id is never enough
-    weigh(weights, weights.max(axis=1), np.ones_like(share))
-    totals = _block_sums(weights)[:, -1]
-    ids, heavy = _climb_down(weights, share, totals)
-    unlimited = np.full(1, ids.shape[1])
-    return ids[keep_likeliest(heavy, np.zeros_like(share), unlimited, share, totals)]
-
-
-def _draw_narrow(
-    values: Values, temperature: Values, min_p: Values, top_k: Index, top_p: Values, chances: Values
+def _draw_limited(
+    logits: Values,
+    rows: Index,
+    temperature: Values,
+    min_p: Values,
+    top_k: Index,
+    top_p: Values,
+    chances: Values,
 ) -> Index:
-    """Where min_p or top_k limits a row, only ids that they may leave are weighed at all."""
-    peaks = values.max(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        floor = np.maximum(floors(values, top_k), peaks + temperature * np.log(min_p))
-        # Rounding in `weigh` may tie a slightly smaller logit with the last kept one.
-        floor = floor - (temperature * np.float32(1e-4) + np.abs(floor) * np.float32(1e-6))
-        floor = np.minimum(np.maximum(floor, LOWEST), peaks)
-    ids, weights = at_least(values, floor, -np.inf)
-    weigh(weights, peaks, temperature)
-    return _pick_kept(ids, weights, keep_likeliest(weights, min_p, top_k, top_p, None), chances)
-
-
-def _draw_nucleus(values: Values, temperature: Values, top_p: Values, chances: Values) -> Index:
-    """Where only top_p limits a row: try the few likeliest ids first, all rows at once."""
-    num_rows, vocab = values.shape
-    weigh(values, values.max(axis=1), temperature)
-    totals = _block_sums(values)[:, -1]
-    guess = floors(values, np.full(num_rows, min(NUCLEUS_GUESS, vocab)))
-    tokens = np.empty(num_rows, np.int64)
-    ids, weights = at_least(values, np.maximum(guess, SMALLEST), 0.0)
-    enough = np.cumsum(weights, axis=1, dtype=np.float64)[:, -1] >= top_p * totals
-    tokens[enough] = _pick_nucleus(
-        ids[enough], weights[enough], top_p[enough], totals[enough], chances[enough]
-    )
-    for row in np.flatnonzero(~enough):
-        one = slice(row, row + 1)
-        ids, weights = _climb_down(values[one], top_p[one], totals[one])
-        tokens[one] = _pick_nucleus(ids, weights, top_p[one], totals[one], chances[one])
+    """Rows that min_p or top_k limits: first those of which many ids may stay, then the others together."""
+    tokens = np.empty(len(rows), np.int64)
+    listed: dict[int, Listed] = {}
+    for i, at in enumerate(rows.tolist()):
+        peak, some = shortlist(logits[at], float(temperature[i]), float(min_p[i]), int(top_k[i]))
+        if some is not None:
+            listed[i] = peak, some
+        else:
+            limits = min_p[i], int(top_k[i]), float(top_p[i])
+            tokens[i] = draw_limited(logits[at], peak, temperature[i], *limits, chances[i])
+    for at in alike(listed):
+        peaks, lists = zip(*(listed[i] for i in at.tolist()), strict=True)
+        ids, weights = padded(lists, -np.inf)
+        weigh(weights, np.array(peaks), temperature[at], weights)
+        weights *= keep_likeliest(weights, min_p[at], top_k[at], top_p[at])
+        tokens[at] = pick_kept(ids, weights, chances[at])
     return tokens
-
-
-def _climb_down(weights: Values, top_p: Values, totals: NDArray[np.float64]) -> tuple[Index, Values]:
-    """The heaviest ids of one row, enough for its nucleus.
-
-    Ids lighter than (1 - top_p) * total / vocab weigh, all together, less than what top_p leaves out.
-    """
-    sure = (1.0 - top_p.astype(np.float64)) * totals / weights.shape[1] * 0.999
-    for times in NUCLEUS_LADDER:
-        floor = np.maximum((sure * times).astype(np.float32), SMALLEST)
-        ids, heavy = at_least(weights, floor, 0.0)
-        if np.cumsum(heavy, axis=1, dtype=np.float64)[0, -1] >= top_p[0] * totals[0]:
-            break
-    return ids, heavy
-
-
-def _pick_nucleus(
-    ids: Index, weights: Values, top_p: Values, totals: NDArray[np.float64], chances: Values
-) -> Index:
-    unlimited = np.full(len(ids), ids.shape[1])
-    kept = keep_likeliest(weights, np.zeros_like(top_p), unlimited, top_p, totals)
-    return _pick_kept(ids, weights, kept, chances)
-
-
-def _pick_kept(ids: Index, weights: Values, kept: NDArray[np.bool_], chances: Values) -> Index:
-    """The drawn id.  Added one by one in float64: ids that were not kept between others change no sum."""
-    sums = np.cumsum(np.where(kept, weights, np.float32(0)), axis=1, dtype=np.float64)
-    at = np.count_nonzero(sums <= _targets(chances, sums)[:, None], axis=1)
-    return np.take_along_axis(ids, at[:, None], axis=1)[:, 0]
-
-
-def _targets(chances: Values, sums: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The cumulative weight that the drawn id exceeds; exact in float64 but for the product."""
-    return (chances.astype(np.float64) + HALF_STEP) * sums[:, -1]
-
-
-def _block_sums(weights: Values) -> NDArray[np.float64]:
-    """Weight of the first 1, 2, … blocks of each row: float64[n, ceil(vocab / BLOCK)]."""
-    starts = np.arange(0, weights.shape[1], BLOCK)
-    return np.cumsum(np.add.reduceat(weights, starts, axis=1), axis=1, dtype=np.float64)
-
-
-def _pick(weights: Values, chances: Values) -> Index:
-    """The drawn column: first its block, then the place in the block."""
-    sums = _block_sums(weights)
-    targets = _targets(chances, sums)
-    blocks = np.count_nonzero(sums <= targets[:, None], axis=1)
-    previous = np.take_along_axis(sums, np.maximum(blocks - 1, 0)[:, None], axis=1)[:, 0]
-    before = np.where(blocks > 0, previous, 0)
-    columns = blocks[:, None] * BLOCK + np.arange(BLOCK)
-    inside = np.take_along_axis(weights, np.minimum(columns, weights.shape[1] - 1), axis=1)
-    inside[columns >= weights.shape[1]] = 0
-    within = np.cumsum(inside, axis=1, dtype=np.float64)
-    at = np.count_nonzero(within <= (targets - before)[:, None], axis=1)
-    # The float32 sum of a block may exceed its float64 sum by a rounding: stay on an id that has weight.
-    last = BLOCK - 1 - np.argmax(inside[:, ::-1] > 0, axis=1)
-    return np.asarray(blocks * BLOCK + np.minimum(at, last), np.int64)

@@ -14,6 +14,7 @@ from graphs.compose import Graphs, GraphSource
 from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
 from graphs.node import Node
+from pipelines.engine.profile import StepProfile
 from pipelines.errors import RequestError
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.grammar import Grammar
@@ -214,15 +215,28 @@ class Body:
         self.lines = lines
         self._root = engine.type.body.root  # type: ignore[union-attr]  # the checker saw that it has one
         self._early = [line.node for line in lines if hasattr(line.node, "begin")]
+        self._guessing = sum(hasattr(line.node, "num_guesses") for line in lines)  # lines that come first
+        self.profile = StepProfile({_phase(line.name): line.type_name for line in engine.body})
 
     def __call__(self, root: Any) -> Any:
         """The last line's value for what the engine gives: a step, or a batch."""
-        values = {self._root: root}
+        values, mark = {self._root: root}, self.profile.mark
+        for line in self.lines[: self._guessing]:
+            values[line.name] = root = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
+            mark(_phase(line.name))
         for node in self._early:
             node.begin(root)  # type: ignore[attr-defined]  # what its threads may do while others compute
-        for line in self.lines:
+        if self._early:
+            mark("begin")
+        for line in self.lines[self._guessing :]:
             values[line.name] = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
+            mark(_phase(line.name))
         return values[self.lines[-1].name]
+
+    @property
+    def num_guesses(self) -> int:
+        """Tokens that its guess nodes may put behind each sequence of a step; 0 where there are none."""
+        return sum(line.node.num_guesses for line in self.lines[: self._guessing])  # type: ignore[attr-defined]
 
     @property
     def sessions(self) -> list[DecoderSession]:
@@ -237,6 +251,11 @@ class Body:
     def close(self) -> None:
         for line in self.lines:
             line.node.close()
+
+
+def _phase(line: str) -> str:
+    """What a line of a body is called in profiles: the engine's own phases are plain words."""
+    return f"body.{line}"
 
 
 def _checked(model: ModelFolder, graphs: Graphs | None) -> Graph:

@@ -14,6 +14,8 @@ MODEL_FILES = {"openvino_model.xml": "openvino", "model.onnx": "onnx", "onnx/mod
 """Model file → kind of export, in the order of preference.  Exports for browsers keep their graphs apart."""
 TENSOR_FILES = {"openvino_model.xml": "openvino", "model.xml": "openvino", "model.onnx": "onnx"}
 """Model file → kind of export, for models of tensors, which have no tokenizer."""
+DRAFT_FILES = ("draft/openvino_model.xml", "draft/model.onnx")
+"""A smaller export of the same tokenizer beside the model, in the order of preference."""
 TOKENIZER = "tokenizer.json"
 CONFIGS = ("config.json", "genai_config.json")
 """What describes the model: transformers' file, or onnxruntime-genai's where that is missing."""
@@ -131,7 +133,7 @@ def new_graph(folder: Path) -> str:
         lines.append(f"  prompt: {{type: chat_template, template: {template_file}}}")
     source = "prompt" if template_file else "request.prompts"
     lines.append(f"  tokens: {{type: tokenize, from: {source}, tokenizer: {tokenizer}}}")
-    lines += _generation(export)
+    lines += _generation(export, next((file for file in DRAFT_FILES if (folder / file).is_file()), None))
     lines.append(f"  text: {{type: detokenize, from: generated, tokenizer: {tokenizer}}}")
     if template_file:
         lines.append(f"  reply: {{type: parse_reply, from: text{_parsers(template)}}}")
@@ -152,9 +154,10 @@ def _inference(model: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _generation(export: Export) -> list[str]:
+def _generation(export: Export, draft: str | None) -> list[str]:
     model = export.prefix + export.model
     defaults = export.names("generation_config.json")
+    guesses = [f"      guessed: {{type: draft, from: step, path: {draft}, device: cpu}}"] if draft else []
     return [
         "  generated:",
         "    type: scheduler",
@@ -163,7 +166,8 @@ def _generation(export: Export) -> list[str]:
         "    max_step_tokens: 512  # prompt chunks and decode tokens share one step",
         "    cache: {reuse_prefixes: true}  # add memory_gb to bound it; else part of the free memory",
         "    body:",
-        f"      logits: {{type: model, from: step, path: {model}, device: cpu}}",
+        *guesses,
+        f"      logits: {{type: model, from: {'guessed' if draft else 'step'}, path: {model}, device: cpu}}",
         f"      allowed: {{type: grammar, from: logits, tokenizer: {export.prefix}{TOKENIZER}}}",
         f"      next: {{type: sampler, from: allowed{f', defaults: {defaults}' if defaults else ''}}}",
     ]

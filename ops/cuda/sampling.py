@@ -1,7 +1,8 @@
 """`SamplingOps` on a device: one copy goes up per call, and only ids and log-probabilities come back.
 
 Knows rows of logits; knows nothing of requests or the model.  References: `ops.sampling`, `ops.logprobs`,
-`ops.masking`, `ops.penalties`; the kernels are in editing.cu, choosing.cu and logprobs.cu.
+`ops.masking`, `ops.penalties`, `ops.verifying`; the kernels are in editing.cu, choosing.cu, verifying.cu and
+logprobs.cu.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ class CudaOps:
             ("bin_masses", num_rows * MAX_BINS, np.uint64),
             ("taken", num_rows * vocab, np.float32),
             ("tokens", num_rows, np.int64),
+            ("verified", num_rows, np.int64),
             ("sent", num_rows * 64 + 256, np.uint8),
         ):
             self._buffer(name, count, dtype)
@@ -106,8 +108,9 @@ class CudaOps:
         top_p: Floats,
         keys: Words,
         counters: Words,
+        guesses: Index | None = None,
     ) -> Index:
-        """See the contract.  Where all rows are greedy nothing goes up.
+        """See the contract.  Where all rows are greedy nothing goes up but guesses.
 
         The same as `ops.sampling.choose` but for rounding: a GPU's exponential, and sums that are exact to
         1e-7.  A row's id does not depend on its batch.
@@ -123,7 +126,7 @@ class CudaOps:
         else:
             sizes = np.int32(_num_chunks(vocab)), np.int32(num_rows)
             self._device.launch("take_peaks", _blocks(num_rows), THREADS, *peaks, *sizes, tokens)
-        return self._device.download(tokens)
+        return self._device.download(tokens if guesses is None else self._verify(tokens, guesses))
 
     def gather_logprobs(self, logits: Array, rows: Index, tokens: Index, k: int) -> Logprobs:
         """See the contract; k above MAX_TOP copies the rows to the host."""
@@ -196,6 +199,13 @@ class CudaOps:
         self._device.launch(
             "pick_tokens", num_rows, ROW_THREADS, logits, *sizes, *parameters, *peaks, masses, *bins, tokens
         )
+
+    def _verify(self, tokens: Array, guesses: Index) -> Array:
+        """Verified before they come back, so that one copy brings the ids and which of them count."""
+        (sent,) = self._send([np.ascontiguousarray(guesses, np.int64)])
+        verified = self._buffer("verified", len(tokens), np.int64)
+        self._over_entries("verify", len(tokens), tokens, sent, verified)
+        return verified
 
     def _clear_bins(self, num_slots: int) -> tuple[Array, Array]:
         size = num_slots * MAX_BINS

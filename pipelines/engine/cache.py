@@ -145,6 +145,12 @@ class Cache:
                 self.pool.register(sequence.blocks[index], sequence.digests[index])
             sequence.num_remembered = full
 
+    def trim(self, sequence: Sequence) -> None:
+        """Take back the blocks that were lent for guesses and hold nothing that came true."""
+        while len(sequence.blocks) > blocks_for(sequence.num_cached, self.block_tokens):
+            self.pool.release(sequence.blocks.pop())
+            self.rows.drop_block(sequence.row)
+
     def set_aside(self, sequence: Sequence) -> bool:
         """Take its blocks from a sequence that must wait; whether the host keeps what it has computed.
 
@@ -196,7 +202,8 @@ class Cache:
             column = self._shared_column(slice)
             if column is not None:
                 copies.append(self._replace(slice.sequence, column, loans))
-            for _ in range(blocks_for(slice.end, self.block_tokens) - len(slice.sequence.blocks)):
+            num_blocks = blocks_for(slice.end + slice.room, self.block_tokens)
+            for _ in range(num_blocks - len(slice.sequence.blocks)):
                 self._grow(slice.sequence, loans)
         return copies
 

@@ -5,13 +5,126 @@ Knows seconds and numbers of tokens; knows nothing of steps, models or guesses.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
+from math import log2
+
+import numpy as np
+from numpy.typing import NDArray
+
+EXACT = 8
+"""Up to here each number of tokens is learnt by itself; beyond, four sizes share a doubling."""
+KEPT = 8
+"""Steps of a size that are remembered."""
+TRUSTED = 3
+"""Fewer of them say nothing."""
+RETRIED = 64
+"""Steps of other sizes after which the size next to the one in use is tried again,"""
+STALE = 128
+"""after which the one in use itself should be seen again,"""
+FORGOTTEN = 1024
+"""and after which it counts as never seen, so that nothing is believed for ever."""
+
+
+@dataclass(slots=True)
+class Size:
+    """Steps of about one size, the latest last: at most KEPT."""
+
+    seen: int = 0  # when, in steps
+    num_tokens: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def add(self, num_tokens: int, seconds: float, now: int) -> None:
+        self.seen = now
+        self.num_tokens = [*self.num_tokens[1 - KEPT :], num_tokens]
+        self.seconds = [*self.seconds[1 - KEPT :], seconds]
+
+    @property
+    def typical(self) -> tuple[float, float]:
+        """Tokens and seconds; one of the shortest, for what disturbs a step only makes it longer."""
+        ordered = sorted(self.seconds)
+        return sum(self.num_tokens) / len(self.num_tokens), ordered[(len(ordered) - 1) // 4]
+
 
 class StepCost:
-    """Seconds of a step by its number of tokens, as steps are seen."""
+    """Seconds of a step by its number of tokens, as steps are seen.
+
+    Between two known sizes it is a straight line, beyond the largest the last of these goes on.  A size next
+    to the one in use is to be tried where it is not known: what a few more tokens take can only be measured.
+
+    The first step of each number of tokens is not looked at: a new shape takes many times longer.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, Size] = {}
+        self._shapes: set[int] = set()
+        self._now = 0
+        self._aside_s = 0.0
+        self._known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def learn(self, num_tokens: int, seconds: float) -> None:
-        """A step that computed `num_tokens` took so long."""
+        """A step that computed `num_tokens` took so long, what was put aside included."""
+        self._now += 1
+        own_s, self._aside_s = max(0.0, seconds - self._aside_s), 0.0
+        if num_tokens not in self._shapes:
+            self._shapes.add(num_tokens)
+            return
+        size = self._sizes.setdefault(_bucket(num_tokens), Size())
+        if self._now - size.seen > FORGOTTEN:
+            size.num_tokens, size.seconds = [], []
+        size.add(num_tokens, own_s, self._now)
+        self._known = None
+
+    def put_aside(self, seconds: float) -> None:
+        """So much of the step that runs is spent on guessing, and would not be without guesses."""
+        self._aside_s += seconds
 
     def seconds(self, num_tokens: int) -> float | None:
         """What a step of `num_tokens` would take; None while nothing is known."""
-        return None
+        found = self.curve(np.array([num_tokens]))
+        return None if found is None else float(found[0])
+
+    def curve(self, nums_tokens: NDArray[np.int64]) -> NDArray[np.float64] | None:
+        """The same for many numbers: float64 of their shape, never falling where they rise."""
+        self._known = self._known or self._fit()
+        tokens, seconds = self._known
+        if not len(tokens):
+            return None
+        within = np.interp(nums_tokens, tokens, seconds)
+        slope = (seconds[-1] - seconds[-2]) / (tokens[-1] - tokens[-2]) if len(tokens) > 1 else 0.0
+        return np.asarray(within + slope * np.maximum(nums_tokens - tokens[-1], 0))
+
+    def is_stale(self, num_tokens: int) -> bool:
+        """Whether steps of about `num_tokens` should be seen again before others are compared with them."""
+        size = self._sizes.get(_bucket(num_tokens))
+        return size is None or len(size.seconds) < TRUSTED or self._now - size.seen > STALE
+
+    def untried(self, num_tokens: int) -> int:
+        """Tokens that make a step a quarter larger, which is the next size; 0 where that was seen lately."""
+        more = max(1, num_tokens // 4)
+        size = self._sizes.get(_bucket(num_tokens + more))
+        known = size is not None and self._is_known(size) and self._now - size.seen <= RETRIED
+        return 0 if known else more
+
+    @property
+    def largest(self) -> int:
+        """The largest known size, in tokens; 0 while none is known."""
+        self._known = self._known or self._fit()
+        return int(self._known[0].max(initial=0))
+
+    def _is_known(self, size: Size) -> bool:
+        return len(size.seconds) >= TRUSTED and self._now - size.seen <= FORGOTTEN
+
+    def _fit(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Tokens, ascending, and seconds that neither fall nor grow faster than the tokens do.
+
+        Where they fell, they are halfway between the two nearest lines that do not.
+        """
+        known = sorted(size.typical for size in self._sizes.values() if self._is_known(size))
+        tokens, seconds = np.array(known, np.float64).reshape(-1, 2).T
+        rising = np.maximum.accumulate(seconds)
+        falling = np.minimum.accumulate(seconds[::-1])[::-1]
+        return tokens, tokens * np.minimum.accumulate((rising + falling) / 2 / tokens)
+
+
+def _bucket(num_tokens: int) -> int:
+    return num_tokens if num_tokens <= EXACT else EXACT + round(4 * log2(num_tokens / EXACT))

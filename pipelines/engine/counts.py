@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
 class Counts:
-    """Up to `host_blocks_total` it is now; the rest are totals since the engine began."""
+    """Up to `reuses_prefixes` it is now; the rest are totals since the engine began."""
 
     running: int = 0  # choices
     waiting: int = 0
@@ -16,6 +16,8 @@ class Counts:
     blocks_total: int = 0
     host_blocks_used: int = 0
     host_blocks_total: int = 0
+    block_tokens: int = 0
+    reuses_prefixes: bool = False
     steps: int = 0
     failed_steps: int = 0
     step_tokens: int = 0  # computed by all steps, prompts and recomputation included
@@ -27,3 +29,17 @@ class Counts:
     output_tokens: int = 0
     prefix_query_tokens: int = 0  # prompt tokens looked up in the prefix cache
     prefix_hit_tokens: int = 0
+    drafts: int = 0  # runs of guesses that were verified
+    draft_tokens: int = 0
+    accepted_tokens: int = 0
+    accepted_per_position: list[int] = field(default_factory=list)  # sums to accepted_tokens
+
+    def count_run(self, num_guessed: int, num_accepted: int) -> None:
+        """Of a run of guesses the first came true."""
+        self.drafts += 1
+        self.draft_tokens += num_guessed
+        self.accepted_tokens += num_accepted
+        places = self.accepted_per_position
+        places += [0] * (num_accepted - len(places))
+        for place in range(num_accepted):
+            places[place] += 1

@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from pipelines.engine.guessing import GuessRows
     from pipelines.sampling.rows import SamplingRows
 
-NO_GUESS = -1
-"""In `Step.guesses`: nothing is guessed to follow."""
-
 
 def no_pairs() -> NDArray[np.int32]:
     """int32[0, 2]: nothing to move."""
@@ -53,10 +50,11 @@ class Step:
     That order counts: what is swapped out makes room for the other moves and for the new tokens.  Apart from
     that, a target stands in no other pair; host blocks that are filled are not read.
 
-    Where `guessing` is there, up to `room[i]` tokens may be guessed to follow those of sequence `i`; their
-    blocks are lent already.  `with_guesses` adds them: then the sampled rows of a sequence are a run, one for
-    its last own token and one for each guess; row `j` has `ahead[j]` guesses before it, and `guesses[j]` is
-    the one that the token of row `j` must equal for row `j + 1` to count, NO_GUESS at the end of a run.
+    Where the body has a guess node (`guessing` is there), up to `room[i]` tokens may be guessed to follow
+    those of sequence `i`; their blocks are lent already.  `with_guesses` adds them: then the sampled rows of
+    a sequence are a run, one for its last own token and one for each guess; row `j` has `ahead[j]` guesses
+    before it, and `guesses[j]` is the one that the token of row `j` must equal for row `j + 1` to count,
+    NO_GUESS at the end of a run.
     """
 
     token_ids: NDArray[np.int64]  # [num_tokens]
@@ -74,8 +72,9 @@ class Step:
     swaps_in: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (host block, block)
     scored_ids: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored]
     scored_tops: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored], at most the vocabulary
-    guessing: GuessRows | None = None  # None: nothing may be guessed in this step
-    room: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `guessing`, else empty
+    guessing: GuessRows | None = None  # None: nobody guesses
+    rows: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `guessing`: persistent rows
+    room: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `guessing`
     guesses: NDArray[np.int64] | None = None  # [num_sampled]; None: nothing is guessed
     ahead: NDArray[np.int64] | None = None  # [num_sampled]
     guess_logprobs: list[TokenLogprobs | None] | None = None  # [num_sampled]: the draft's own, of guesses[j]

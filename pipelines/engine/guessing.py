@@ -1,4 +1,4 @@
-"""What guess nodes need of each running sequence, kept in rows from step to step, and guesses put into a step.
+"""What guess nodes need of each running sequence, kept in rows; and guesses put into a step.
 
 Knows rows, token ids and steps; knows nothing of how guesses are made, or of models.
 """
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from ops.verifying import NO_GUESS
 from pipelines.engine.cost import StepCost
-from pipelines.engine.feed import NO_GUESS, Step, TokenLogprobs
+from pipelines.engine.feed import Step, TokenLogprobs
 
 if TYPE_CHECKING:
     from pipelines.engine.sequence import Sequence
@@ -86,7 +87,9 @@ def with_guesses(
         positions=positions,
         starts=starts,
         max_context=int((step.num_past + own + counts).max()),
-        logits_at=np.concatenate([np.repeat(sampled_at, runs) + ahead, moved[step.logits_at[step.num_sampled :]]]),
+        logits_at=np.concatenate(
+            [np.repeat(sampled_at, runs) + ahead, moved[step.logits_at[step.num_sampled :]]]
+        ),
         logits_rows=np.repeat(step.logits_rows, runs),
         guesses=guesses,
         ahead=ahead,

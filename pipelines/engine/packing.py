@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.engine.cache import Moves
-from pipelines.engine.feed import Step, no_ids, no_pairs
+from pipelines.engine.feed import Step, no_ids, no_pairs, no_room
+from pipelines.engine.guessing import GuessRows
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan
 from pipelines.engine.sequence import Slice
@@ -30,7 +31,9 @@ class Scored(NamedTuple):
 NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 
 
-def pack(plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows) -> Step:
+def pack(
+    plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows, guessing: GuessRows | None = None
+) -> Step:
     """The step of `plan`, whose blocks are reserved.  Its arrays are its own: rows may change."""
     row_of = plan.rows()
     prompts = plan.slices[plan.num_decoding :]
@@ -58,6 +61,9 @@ def pack(plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows) -> Step:
         swaps_in=_pairs(moves.swaps_in),
         scored_ids=scored.ids,
         scored_tops=scored.tops,
+        guessing=guessing,
+        rows=no_room() if guessing is None else row_of,
+        room=no_room() if guessing is None else np.array([slice.room for slice in plan.slices], np.int32),
     )
 
 

@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_SCORED_TOKENS = 128
-"""A row for each takes 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
+"""A row of logits for each takes 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Limits of one engine: 1 <= max_sequences < max_step_tokens, 1 <= max_scored_tokens.
+    """Limits of one engine: 1 <= max_sequences < max_step_tokens, 1 <= max_scored_tokens, 0 <= num_guesses.
 
     `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
-    at most `max_scored_tokens` of prompts, for each of which it has a row of logits.  Raises ValueError for
+    at most `max_scored_tokens` of prompts and of guesses, for each of which it has a row of logits.  Of a
+    sequence that decodes `num_guesses` tokens may be guessed ahead, unless its request says otherwise; 0:
+    nobody guesses.  Raises ValueError for
     limits under which a prompt could wait for ever.
     """
 
@@ -22,6 +24,7 @@ class EngineSettings:
     max_step_tokens: int = 1024
     reuse_prefixes: bool = True
     max_scored_tokens: int = MAX_SCORED_TOKENS
+    num_guesses: int = 0
 
     def __post_init__(self) -> None:
         if self.max_sequences < 1:
@@ -61,6 +64,27 @@ def split_budget(pending: Sequence[int], budget: int) -> list[int]:
         spare -= 0 if wanted == 1 else count
         counts.append(count)
     return counts
+
+
+def share_room(
+    wanted: Sequence[int], ends: Sequence[int], block_tokens: int, tokens: int, blocks: int
+) -> list[int]:
+    """Tokens that may be guessed behind each decoding sequence, first come first.
+
+    Sequence i wants `wanted[i]` behind its `ends[i]` computed tokens.  All together take at most `tokens`
+    of the step and `blocks` free blocks; who gets no block may still fill its last one.
+    """
+    rooms = []
+    for most, end in zip(wanted, ends, strict=True):
+        most = min(most, tokens)
+        owned = blocks_for(end, block_tokens)
+        needed = blocks_for(end + most, block_tokens) - owned
+        if needed > blocks:
+            most, needed = min(most, (owned + blocks) * block_tokens - end), blocks
+        tokens -= most
+        blocks -= needed
+        rooms.append(most)
+    return rooms
 
 
 def may_admit(needed: int, promised: int, num_running: int, free: int) -> bool:

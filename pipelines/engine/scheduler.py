@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from bisect import insort
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.engine.cache import Cache
 from pipelines.engine.counts import Counts
-from pipelines.engine.policy import EngineSettings, may_admit, split_budget
+from pipelines.engine.guessing import GuessRows
+from pipelines.engine.policy import EngineSettings, may_admit, share_room, split_budget
 from pipelines.engine.rows import Rows
 from pipelines.engine.sequence import NO_ROW, Sequence, Slice
 from pipelines.sampling.rows import SamplingRows
@@ -24,8 +26,8 @@ class Plan:
     """The slices of one step, and the sequences that could not be given a row.
 
     The first `num_decoding` slices decode; the last `num_scoring` belong to prompts that are scored, and give
-    no token.  `sum(num_tokens) <= max_step_tokens` and `sum(len(scored)) <= max_scored_tokens`; the blocks
-    that the slices will write to are free.
+    no token.  `sum(num_tokens + room) <= max_step_tokens` and `sum(len(scored) + room) <= max_scored_tokens`;
+    the blocks that the slices will write to are free.
     """
 
     slices: list[Slice]
@@ -70,6 +72,7 @@ class Scheduler:
     rows: Rows
     sampling: SamplingRows
     counts: Counts
+    guessing: GuessRows | None = None
     waiting: list[Sequence] = field(default_factory=list)
     running: list[Sequence] = field(default_factory=list)
 
@@ -92,6 +95,8 @@ class Scheduler:
         prompts = [slice for slice in slices if not slice.decodes]
         prompts.sort(key=lambda slice: slice.sequence.scoring)
         num_scoring = sum(slice.sequence.scoring for slice in prompts)
+        if self.guessing is not None:
+            decoding = self._with_room(decoding, prompts)
         return Plan(decoding + prompts, len(decoding), num_scoring, refused)
 
     def fork(self, leader: Sequence) -> None:
@@ -119,6 +124,18 @@ class Scheduler:
             for sequence, count in zip(self.running, counts, strict=True)
             if count
         ]
+
+    def _with_room(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
+        """Room for guesses, of what the others leave of the step and of the free blocks."""
+        spare = self.settings.max_step_tokens - len(decoding) - sum(slice.num_tokens for slice in prompts)
+        rooms = share_room(
+            [slice.sequence.num_guessable(self.settings.num_guesses) for slice in decoding],
+            [slice.end for slice in decoding],
+            self.cache.block_tokens,
+            min(spare, self._num_rows_to_score(prompts)),
+            -self.cache.shortage(decoding + prompts),
+        )
+        return [slice._replace(room=room) for slice, room in zip(decoding, rooms, strict=True)]
 
     def _limit_scoring(self, pending: list[int]) -> None:
         """Lower what is pending of scored prompts to what the step has rows for, the first in turn first."""
@@ -188,9 +205,11 @@ class Scheduler:
             end_token_ids,
             sequence.guide,
         )
+        if self.guessing is not None:
+            self.guessing.set(sequence.row, sequence)
 
     def _count_prompt(self, sequence: Sequence) -> None:
-        sequence.num_reused = sequence.num_cached
+        sequence.num_reused, sequence.admitted_s = sequence.num_cached, perf_counter()
         self.counts.prompt_tokens += sequence.num_prompt
         if self.settings.reuse_prefixes:
             self.counts.prefix_query_tokens += sequence.num_prompt
@@ -213,6 +232,7 @@ class Scheduler:
             other.leader = heir
         if leader.row == NO_ROW:
             heir.leader, heir.num_reused, heir.num_cached = None, leader.num_reused, leader.num_cached
+            heir.admitted_s = leader.admitted_s
             self.add(heir)
         else:
             self._inherit(leader, heir)
@@ -220,7 +240,7 @@ class Scheduler:
 
     def _inherit(self, leader: Sequence, follower: Sequence) -> None:
         follower.leader = None
-        follower.num_reused = leader.num_reused
+        follower.num_reused, follower.admitted_s = leader.num_reused, leader.admitted_s
         self.cache.fork(leader, follower)
         insort(self.running, follower, key=by_turn)
 
@@ -233,5 +253,7 @@ class Scheduler:
     def _give_row(self, sequence: Sequence) -> None:
         if sequence.row != NO_ROW:
             self.sampling.clear(sequence.row)
+            if self.guessing is not None:
+                self.guessing.clear(sequence.row)
             self.rows.give(sequence.row)
             sequence.row = NO_ROW

@@ -55,6 +55,7 @@ class Sequence:
     num_cached: int = 0
     num_remembered: int = 0  # blocks whose digests the pool was told
     num_reused: int | None = None  # prompt tokens found in the cache at the first admission
+    admitted_s: float | None = None  # when that was, until its first token was told
     row: int = NO_ROW
     blocks: list[int] = field(default_factory=list)
     host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
@@ -65,6 +66,8 @@ class Sequence:
     repetition: RepetitionWatch | None = None
     search: BeamSearch | None = None
     guide: Guide | None = None
+    num_guessed: int = 0  # tokens that were guessed ahead, and of those the ones that came true
+    num_accepted: int = 0
 
     @property
     def num_pending(self) -> int:
@@ -90,6 +93,13 @@ class Sequence:
         assert self.scores is not None
         return self.scores.computable(self.num_cached, num_rows)
 
+    def num_guessable(self, most: int) -> int:
+        """How many tokens may be guessed ahead: as many as its request wants, else `most`, up to its end."""
+        if self.search is not None:
+            return 0
+        wanted = self.params.num_guesses
+        return max(0, min(most if wanted is None else wanted, self.max_length - len(self.token_ids) - 1))
+
     @property
     def num_output(self) -> int:
         return len(self.token_ids) - self.num_prompt
@@ -101,11 +111,15 @@ class Sequence:
 
 
 class Slice(NamedTuple):
-    """The share of one sequence in one step: tokens [start, start + num_tokens), >= 1."""
+    """The share of one sequence in one step: tokens [start, start + num_tokens), >= 1.
+
+    `room` more may be guessed behind them; who has room decodes.
+    """
 
     sequence: Sequence
     start: int
     num_tokens: int
+    room: int = 0
 
     @property
     def end(self) -> int:

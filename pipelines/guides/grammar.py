@@ -33,6 +33,10 @@ class GrammarGuide:
             if others.any():
                 bits[:] = others
 
+    def copy(self) -> GrammarGuide:
+        """Quick: what is learnt of the grammar is shared, only the place in it is copied."""
+        return GrammarGuide(self.matcher.deep_copy(), self.tokens, self.forces, self.ignores_end)
+
     def allows(self, token_id: int) -> bool:
         return bool(self.matcher.validate_tokens([token_id]))
 

@@ -5,6 +5,7 @@ Knows the marks of reasoning; knows nothing of chat templates or engines.
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,11 @@ class ThinkingGuide:
             _allow(bits, self._closing[0])
         else:
             bits[:] = ~self.tokens.end_bits
+
+    def copy(self) -> ThinkingGuide:
+        other = copy(self)
+        other.answer = None if self.answer is None else self.answer.copy()
+        return other
 
     def append(self, token_id: int) -> list[int]:
         if self._phase == "inside":

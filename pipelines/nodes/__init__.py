@@ -15,6 +15,8 @@ NODE_TYPES = {
     "graph": "compose:GraphNode",
     "scheduler": "scheduler:Scheduler",
     "model": "model:Model",
+    "lookup": "lookup:Lookup",
+    "draft": "draft:Draft",
     "grammar": "grammar:Grammar",
     "sampler": "sampler:Sampler",
     "infer": "infer:Infer",

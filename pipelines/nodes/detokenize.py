@@ -13,7 +13,16 @@ from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.decoder import Decoder
 from pipelines.nodes.prompt_scores import PromptTexts, TellPrompt
 from pipelines.nodes.tokenizer import open_tokenizer
-from pipelines.values import Alternative, Stream, TextLogprob, TextUpdate, TokenLogprobs, TokenUpdate
+from pipelines.values import (
+    Alternative,
+    Guesses,
+    Stream,
+    TextGuesses,
+    TextLogprob,
+    TextUpdate,
+    TokenLogprobs,
+    TokenUpdate,
+)
 
 if TYPE_CHECKING:
     from pipelines.build import Resources
@@ -115,6 +124,8 @@ class Detokenizer:
             token_ids=token_ids,
             parts=parts,
         )
+        if update.guesses is not None:
+            out.guesses = self._guesses(update.guesses, token_ids)
         if self._tell_prompt is not None:
             out.prompt_logprobs = self._tell_prompt(update.prompt_logprobs, self._logprob)
             self._tell_prompt = None
@@ -139,6 +150,13 @@ class Detokenizer:
             out.stop_reason = REPETITION
         if update.finish == "stop":
             out.num_tokens += 1  # the end token was computed too, as vLLM counts it
+
+    def _guesses(self, guesses: Guesses, token_ids: list[int]) -> TextGuesses:
+        told = [
+            None if logprobs is None else self._logprob(token_id, logprobs)
+            for token_id, logprobs in zip(token_ids, guesses.logprobs, strict=False)
+        ]
+        return TextGuesses(guesses.num_guessed, guesses.num_accepted, told)
 
     def _logprob(self, token_id: int, logprobs: TokenLogprobs) -> TextLogprob:
         text, raw = self.decoder.token_text(token_id)

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from graphs.node import FilePath, Node, NodeConfig, Place
+from ops.verifying import NO_GUESS
 from pipelines.engine.feed import Logits, Masks, Step
 from pipelines.errors import RequestError
-from pipelines.sampling.guide import Guide, GuideMaker
+from pipelines.guides.runs import Run, fill_runs
+from pipelines.sampling.guide import GuideMaker
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from pipelines.guides.makers import GuideMakers
     from pipelines.sampling.params import SamplingParams
 
@@ -56,7 +56,7 @@ class Grammar(Node):
             log.warning("%s: %s", self.config.tokenizer, error)
         self._num_threads = max(1, min(MAX_THREADS, (os.cpu_count() or 2) - 1))
         self._threads = ThreadPoolExecutor(self._num_threads, "masks")
-        self._filling: list[Future[None]] = []
+        self._filling: list[Future[list[bool]]] = []
         self._masks: Masks | None = None
 
     def maker(self, params: SamplingParams) -> GuideMaker | None:
@@ -69,34 +69,45 @@ class Grammar(Node):
         return self._makers.maker(spec, params)
 
     def begin(self, step: Step) -> None:
-        """Start to fill the masks of the rows that are restricted."""
+        """Start to fill the masks of the rows that are restricted; `step` is the one that the model gets."""
         wait(self._filling)  # a step that failed may have left some
         self._filling, self._masks = [], None
-        guides = step.sampling.guides
-        rows = np.flatnonzero(step.sampling.guided[step.logits_rows])
-        found = [(j, guide) for j in rows.tolist() if (guide := guides[step.logits_rows[j]]).restricts()]
-        if not found:
+        runs = _runs(step)
+        if not runs:
             return
-        bits = np.empty((len(found), -(-step.sampling.vocab_size // 32)), np.int32)
-        self._masks = Masks(np.array([j for j, _ in found], np.int64), bits.view(np.uint32))
-        asked = [guide for _, guide in found]
-        share = -(-len(asked) // self._num_threads)
-        self._filling = [
-            self._threads.submit(_fill, asked[first : first + share], bits[first : first + share])
-            for first in range(0, len(asked), share)
-        ]
+        rows = [row for run in runs for row in run.rows]
+        bits = np.empty((len(rows), -(-step.sampling.vocab_size // 32)), np.int32)
+        self._masks = Masks(np.array(rows, np.int64), bits.view(np.uint32))
+        share, first = -(-len(runs) // self._num_threads), 0
+        for asked in (runs[at : at + share] for at in range(0, len(runs), share)):
+            end = first + sum(len(run.rows) for run in asked)
+            self._filling.append(self._threads.submit(fill_runs, asked, bits[first:end]))
+            first = end
 
     def run(self, logits: Logits) -> Logits:
-        for filling in self._filling:
-            filling.result()
+        filled = [row for filling in self._filling for row in filling.result()]
         self._filling, masks = [], self._masks
-        return logits if masks is None else replace(logits, masks=masks)
+        if masks is None or not any(filled):
+            return logits
+        if not all(filled):
+            masks = Masks(masks.rows[filled], masks.bits[filled])
+        return replace(logits, masks=masks)
 
     def close(self) -> None:
         if hasattr(self, "_threads"):
             self._threads.shutdown()
 
 
-def _fill(guides: list[Guide], bits: NDArray[np.int32]) -> None:
-    for guide, row in zip(guides, bits, strict=True):
-        guide.fill(row)
+def _runs(step: Step) -> list[Run]:
+    """Those with guides, ascending; without guesses only where something is restricted."""
+    guides, at = step.sampling.guides, step.logits_rows
+    rows = np.flatnonzero(step.sampling.guided[at])
+    guesses: list[list[int]] = [[]] * len(rows)
+    if step.guesses is not None and step.ahead is not None:
+        rows = rows[step.ahead[rows] == 0]
+        ends = np.flatnonzero(step.guesses == NO_GUESS)
+        lasts = ends[np.searchsorted(ends, rows)].tolist()
+        guesses = [step.guesses[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)]
+    found = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), guesses, strict=True)]
+    runs = [Run(guide, j, ids) for guide, j, ids in found if guide is not None]
+    return [run for run in runs if run.guesses or run.guide.restricts()]

@@ -43,7 +43,8 @@ class Infer(Node):
         Raises ValueError when two lines ask the request for different tensors of one name.
         """
         last = body.lines[-1].node
-        return TensorEngine(body, requested(body.lines), last.outputs, self.config.max_waiting)  # type: ignore[attr-defined]
+        inputs = requested(body.lines)
+        return TensorEngine(body, inputs, last.outputs, self.config.max_waiting, body.profile)  # type: ignore[attr-defined]
 
 
 def requested(lines: list[Line]) -> dict[str, TensorPort]:

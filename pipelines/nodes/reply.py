@@ -120,6 +120,7 @@ class ReplyParser:
             num_cached=update.num_cached,
             token_ids=update.token_ids,
             prompt_logprobs=update.prompt_logprobs,
+            guesses=update.guesses,
         )
         final = update.finish is not None
         if self.reasoning is not None:

@@ -17,6 +17,7 @@ from pipelines.guides.formats import format_of
 from pipelines.nodes.cache_size import CacheConfig, blocks_for_device, blocks_for_host
 from pipelines.nodes.defaults import read_defaults
 from pipelines.nodes.end_tokens import end_token_ids
+from pipelines.nodes.guess_fields import check_guesses
 from pipelines.nodes.tokenizer import open_tokenizer, special_tokens
 from pipelines.sampling.params import SamplingParams
 from pipelines.values import Stream, Tokens, TokenUpdate
@@ -56,6 +57,7 @@ class Scheduler(Node):
         body = resources.binding.body if resources.binding else ()
         self.defaults = self._defaults(body)
         self.write = self._grammar_writer(body, resources)
+        self._body_types = {line.type_name for line in body}
 
     def _defaults(self, body: tuple[Binding, ...]) -> dict[str, Any]:
         """Sampling defaults that a line of the body names (the sampler's `defaults`)."""
@@ -109,6 +111,7 @@ class Scheduler(Node):
                 field="max_tokens",
             )
         self._check_limits(request)
+        check_guesses(request.sampling, self._body_types)
         most = self.config.max_tokens_limit or room
         chosen: dict[str, Any] = {"max_tokens": most} | self._defaults_of(request)
         if request.default_max_tokens is not None:
@@ -139,17 +142,21 @@ class Scheduler(Node):
     def start(self, body: Body) -> Engine:
         """The engine around a loaded body, its cache allocated.  Called once, in the engine host.
 
-        Raises ValueError when the cache cannot hold a single block.
+        Raises ValueError when the cache cannot hold a single block, or a draft does not fit its model.
         """
         from pipelines.engine.loop import Engine, EngineSettings
+        from pipelines.nodes.draft import check_draft
 
         sessions, cache = body.sessions, self.config.cache
         target = sessions[-1]  # a draft model stands above the model it guesses for
+        for draft in sessions[:-1]:
+            check_draft(draft, target)
         max_context = self._max_context(target)
         settings = EngineSettings(
             max_sequences=self.config.max_sequences,
             max_step_tokens=self.config.max_step_tokens,
             reuse_prefixes=cache.reuse_prefixes,
+            num_guesses=body.num_guesses,
         )
         num_blocks = blocks_for_device(cache, settings, sessions, max_context)
         num_host_blocks = blocks_for_host(cache, sessions)
@@ -167,6 +174,7 @@ class Scheduler(Node):
             vocab_size=target.vocab_size,
             max_context=max_context,
             eos_token_ids=ends,
+            profile=body.profile,
         )
 
     def _max_context(self, target: DecoderSession) -> int:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from graphs.errors import hint
 from pipelines.backends.tensors import TensorPort, check_inputs
 from pipelines.engine.counts import Counts
+from pipelines.engine.profile import TENSORS, StepProfile
 from pipelines.errors import Overloaded, RequestError
 from pipelines.values import Tensors
 
@@ -61,9 +62,11 @@ class TensorEngine:
         inputs: Mapping[str, TensorPort],
         outputs: Mapping[str, TensorPort],
         max_waiting: int,
+        profile: StepProfile | None = None,
     ) -> None:
         self.inputs = inputs
         self.outputs = outputs
+        self.profile = profile or StepProfile()  # the body marks its lines in it, where it has it too
         self._body = body
         self._max_waiting = max_waiting
         self._waiting: dict[Hashable, _Work] = {}
@@ -144,8 +147,11 @@ class TensorEngine:
             return key, self._waiting.pop(key)
 
     def _run(self, work: _Work) -> Answer:
+        self.profile.begin()
         try:
             given = self._body(work.inputs)
+            self.profile.mark("body")
+            self.profile.end(TENSORS, 0, 0, 0)
             return {name: given[name] for name in work.outputs}
         except Exception as error:  # whatever it is, it is this request's alone
             return error

@@ -18,7 +18,7 @@ class GuideError(Exception):
 class Guide(Protocol):
     """Follows one sequence from its first output token on.  It outlives a preemption.
 
-    Belongs to the engine's thread, but `fill` may run in another one between two steps.
+    Belongs to the engine's thread, but another one may ask for masks and take copies between two steps.
     """
 
     def restricts(self) -> bool:
@@ -32,6 +32,9 @@ class Guide(Protocol):
 
         The engine appends those without asking (this guide has taken them already).  Raises GuideError.
         """
+
+    def copy(self) -> Guide:
+        """Another one at the same place, which goes its own way: it takes tokens that are only guessed."""
 
     @property
     def finished(self) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.engine.feed import Masks
-from pipelines.sampling.rows import RowEdits
+from pipelines.sampling.edits import RowEdits
 
 Words = NDArray[np.uint32]
 

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
+from ops.verifying import NO_TOKEN
 from pipelines.engine.feed import Logits, Sampled
+from pipelines.sampling.edits import RowEdits
 from pipelines.sampling.narrowing import narrow
 from pipelines.sampling.reporting import report, score
-from pipelines.sampling.rows import RowEdits
-
-Edited = list[tuple[int, RowEdits]]
-"""Logit rows and the edits of the persistent rows they belong to."""
+from pipelines.sampling.runs import Edited, counters_of, edits_of, gather_runs
 
 
 class Stage(NamedTuple):
@@ -84,6 +83,7 @@ def sample(logits: Logits) -> Sampled:
 
     Log-probabilities are those of the model's own logits, before any stage and, unless the request wants it
     so, without temperature (vLLM's `raw_logprobs`).  Changes the sampled rows of `logits.values` in place.
+    Rows behind guesses choose as if these had been appended; where they do not come true, rows do not count.
     """
     step, ops = logits.step, logits.ops
     rows, at = step.sampling, step.logits_rows
@@ -92,7 +92,7 @@ def sample(logits: Logits) -> Sampled:
     if step.num_scored:
         values = values[: step.num_sampled]
     asking = np.flatnonzero(rows.num_logprobs[at] >= 0)
-    edited = [(j, edits) for j, row in enumerate(at.tolist()) if (edits := rows.edits[row]) is not None]
+    edited = edits_of(step)
     raw, raw_rows, masks = values, asking, logits.masks
     if rows.edited[at[asking]].any() or (masks is not None and np.isin(asking, masks.rows).any()):
         raw, raw_rows = ops.take(values, asking), np.arange(len(asking))
@@ -106,9 +106,14 @@ def sample(logits: Logits) -> Sampled:
         rows.top_k[at],
         rows.top_p[at],
         rows.keys[at],
-        rows.num_outputs[at].astype(np.uint64),
+        counters_of(step),
+        step.guesses,
     )
-    return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, step), scores)
+    if step.guesses is None:
+        return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, step), scores)
+    told = token_ids[asking] != NO_TOKEN
+    reports = report(ops, raw, raw_rows[told], token_ids, asking[told], step)
+    return gather_runs(step, token_ids, reports, scores)
 
 
 def _edit(ops: SamplingOps, values: Any, edited: Edited, masked: frozenset[int]) -> None:

@@ -1,43 +1,57 @@
-"""Bounds and short lists against full sorts."""
+"""Columns and short lists against full sorts."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ops.candidates import PART_VALUES, at_least, floors, parts
+from ops.candidates import PART_VALUES, at_least, maxima, num_columns, padded, parts, rows_at
+
+F = np.float32
 
 
-@given(st.integers(1, 4), st.integers(1, 3000), st.integers(1, 400), st.integers(0, 2**32 - 1), st.booleans())
-def test_a_floor_never_exceeds_the_wanted_value(num_rows, vocab, wanted, seed, coarse):
-    values = np.random.default_rng(seed).standard_normal((num_rows, vocab), dtype=np.float32)
-    if coarse:
-        values = np.round(values)
-    wanted = np.minimum(wanted + np.arange(num_rows), vocab)
-    exact = [np.sort(row)[::-1][k - 1] for row, k in zip(values, wanted, strict=True)]
-    assert (floors(values, wanted) <= exact).all()
+@given(st.integers(1, 3000), st.integers(1, 400), st.integers(0, 2**32 - 1), st.sampled_from([0, 0.1, 1]))
+def test_columns_bound_what_is_wanted_and_lists_hold_all_of_it(vocab, wanted, seed, odd):
+    random = np.random.default_rng(seed)
+    row = np.round(random.standard_normal(vocab) * 4).astype(F)
+    row[random.random(vocab) < odd] = random.choice(np.array([np.inf, -np.inf, np.nan], F))
+    columns = maxima(row, num_columns(vocab, wanted))
+    np.testing.assert_array_equal(columns.max(), row.max())
+    wanted = min(wanted, len(columns))
+    floor = np.sort(columns)[-wanted]
+    ids, values = at_least(row, columns, floor)
+    expected = [token for token, value in enumerate(row) if not value < floor]
+    assert ids.tolist() == expected
+    assert len(ids) >= wanted
+    np.testing.assert_array_equal(values, row[expected])
 
 
-def test_a_floor_is_close_when_few_are_wanted_of_many():
-    values = np.random.default_rng(0).standard_normal((3, 150_000), dtype=np.float32)
-    found = floors(values, np.array([1, 50, 256]))
-    counts = (values >= found[:, None]).sum(axis=1)
-    assert counts.tolist() <= [1, 60, 400]
-    assert counts[0] == 1
+def test_each_column_has_its_largest_value_the_incomplete_ones_too():
+    row = np.array([3, 1, 2, 0, 5, 9, 8], F)
+    assert maxima(row, 3).tolist() == [8, 5, 9]
+    assert maxima(row[:6], 3).tolist() == [3, 5, 9]
 
 
-def test_one_row_that_wants_everything_does_not_loosen_the_others():
-    values = np.random.default_rng(0).standard_normal((2, 50_000), dtype=np.float32)
-    found = floors(values, np.array([20, 50_000]))
-    assert (values[0] >= found[0]).sum() < 40
-    assert found[1] == -np.inf
+def test_lists_are_short_when_few_are_wanted_of_many():
+    row = np.random.default_rng(0).standard_normal(150_000, dtype=F)
+    for wanted, most in [(1, 1), (50, 60), (256, 400)]:
+        columns = maxima(row, num_columns(len(row), wanted))
+        assert wanted <= len(at_least(row, columns, np.sort(columns)[-wanted])[0]) <= most
 
 
-def test_at_least_lists_ids_in_order_and_pads():
-    values = np.array([[3, 1, 2, np.nan], [0, 0, 5, 0]], np.float32)
-    ids, found = at_least(values, np.array([2, 4], np.float32), -1)
-    assert ids.tolist() == [[0, 2, 3], [2, 0, 0]]
-    np.testing.assert_array_equal(found, np.array([[3, 2, np.nan], [5, -1, -1]], np.float32))
+def test_rows_of_any_length_are_padded_to_one():
+    rows = [(np.array([4, 7]), np.array([1, 2], F)), (np.array([], np.int64), np.array([], F))]
+    ids, values = padded(rows, -1)
+    assert ids.tolist() == [[4, 7], [0, 0]]
+    assert values.tolist() == [[1, 2], [-1, -1]]
+
+
+@pytest.mark.parametrize("rows", [[2], [1, 2, 3], [0, 2], [2, 1], [1, 1, 1], [0, 2, 2, 3], [3, 0]])
+def test_rows_that_lie_side_by_side_are_not_copied(rows):
+    values = np.arange(20, dtype=F).reshape(4, 5)
+    found = rows_at(values, np.array(rows))
+    np.testing.assert_array_equal(found, values[rows])
+    assert np.shares_memory(found, values) == (rows in ([2], [1, 2, 3]))
 
 
 @pytest.mark.parametrize(

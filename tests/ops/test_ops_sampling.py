@@ -261,17 +261,19 @@ def test_the_largest_number_draws_an_id_that_has_weight():
 
 @pytest.mark.parametrize("vocab", [1, 31, 257, 4096, 40_001])
 def test_a_row_draws_bit_by_bit_the_same_alone_and_in_any_batch(vocab, monkeypatch):
-    """Weights, sums and tokens: the row alone, in a batch, at another place, and in parts of another size."""
+    """Sums and tokens: the row alone, in a batch, at another place, and in other parts."""
     num = 24
     random = np.random.default_rng(vocab)
     logits = (random.standard_normal((num, vocab)) * random.uniform(0, 5, (num, 1))).astype(F)
     heat = random.choice(column([0.3, 1.0, 1.4]), num)
-    min_p, top_p = random.choice(column([0, 0, 0.01]), num), random.choice(column([0.5, 0.95, 0.999]), num)
-    top_k = random.choice(np.array([3, 40, 300, vocab]), num).clip(1, vocab)
+    min_p, top_p = random.choice(column([0, 0, 0.01]), num), random.choice(column([0.5, 0.95, 0.999, 1]), num)
+    top_k = random.choice(np.array([3, 40, 300, vocab // 2, vocab, vocab]), num).clip(1, vocab)
     uniform = random.random(num, dtype=F)
     sums = []
-    pick = sampling._block_sums
-    monkeypatch.setattr(sampling, "_block_sums", lambda weights: sums.append(pick(weights)) or sums[-1])
+    find = sampling.find_blocks
+    monkeypatch.setattr(
+        sampling, "find_blocks", lambda found, chances: sums.append(found) or find(found, chances)
+    )
 
     def tokens(order, part_values):
         monkeypatch.setattr("ops.candidates.PART_VALUES", part_values)
@@ -289,3 +291,66 @@ def test_a_row_draws_bit_by_bit_the_same_alone_and_in_any_batch(vocab, monkeypat
     for i, values in enumerate(together):
         np.testing.assert_array_equal(values, backwards[i][::-1])
         np.testing.assert_array_equal(values, [one[i][0] for one in alone])
+
+
+SHAPES = ["flat", "peaked", "coarse", "equal", "mostly impossible", "impossible", "infinite", "nan"]
+
+
+def shaped(shape, vocab):
+    random = np.random.default_rng(vocab)
+    row = random.standard_normal(vocab).astype(F)
+    some = random.integers(0, vocab, 9)
+    if shape == "peaked":
+        row[some] += 12
+    if shape == "coarse":  # as a model in bfloat16 gives them
+        row = (row.view(np.uint32) & 0xFFFF0000).view(F)
+    if shape == "equal":
+        row[:] = 2
+    if "impossible" in shape:
+        row[random.random(vocab) < (0.99 if shape.startswith("mostly") else 2)] = -np.inf
+    if shape in ("infinite", "nan"):
+        row[some] = F(shape[:3])
+    return row
+
+
+def expect_drawn(row, token, temperature, min_p, top_k, top_p, uniform):
+    """The token stays, and the uniform number falls on it; both but for the rounding of float32 sums."""
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(row.max())
+        weights = np.exp((row - row.max()) / F(temperature)) if finite else (row == row.max()) | np.isnan(row)
+    weights = np.asarray(weights, F)
+    order = np.argsort(-weights, kind="stable")
+    order = order[weights[order] >= F(min_p)][:top_k]
+    sums = np.cumsum(weights[order], dtype=np.float64)
+    places = [
+        np.count_nonzero(sums < float(F(top_p)) * sums[-1] * (1 + slack)) + 1 for slack in (-3e-7, 3e-7)
+    ]
+    kept = order if top_p == 1 else order[: places[1]]
+    assert token in kept
+    running = np.zeros(len(row))
+    running[kept] = weights[kept]
+    before = running[:token].sum()
+    target = (float(uniform) + 2**-25) * running.sum()
+    slack = running.sum() * 3e-7 + (sums[min(places[1], len(sums)) - 1] - sums[min(places[0], len(sums)) - 1])
+    assert before - slack <= target <= before + running[token] + slack
+    assert running[token] > 0
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("vocab", [7, 255, 5000, 33_333, 151_936])
+def test_every_mix_of_parameters_on_every_shape_of_row(shape, vocab):
+    row = shaped(shape, vocab)
+    limits = itertools.product([0, 0.001, 0.2], [vocab, vocab // 2 + 1, 40, 1], [1, 0.95, 0.3])
+    cases = list(limits) if vocab < 150_000 else list(limits)[::4]
+    num = len(cases)
+    min_p, top_k, top_p = (np.array(some) for some in zip(*cases, strict=True))
+    top_k = top_k.clip(1, vocab)
+    random = np.random.default_rng(0)
+    heat, uniform = random.choice(column([0.7, 1, 1.3]), num), random.random(num, dtype=F)
+    batch = np.broadcast_to(row, (num, vocab))
+    found = draw_filtered(batch, np.arange(num), heat, min_p.astype(F), top_k, top_p.astype(F), uniform)
+    for i, token in enumerate(found.tolist()):
+        expect_drawn(row, token, heat[i], min_p[i], top_k[i], top_p[i], uniform[i])
+    free = draw(batch, np.arange(num), heat, uniform)
+    for i, token in enumerate(free.tolist()):
+        expect_drawn(row, token, heat[i], 0, vocab, 1, uniform[i])

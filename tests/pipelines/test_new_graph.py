@@ -211,3 +211,14 @@ def test_the_graph_has_no_problems(kind, place, template, tmp_path):
         (tmp_path / place / "chat_template.jinja").write_text(template)
     graph = check(new_graph(tmp_path), VOCABULARY, TASKS, tmp_path)
     assert graph.task == ("chat" if template else "completion")
+
+
+@pytest.mark.parametrize("file", ["openvino_model.xml", "model.onnx"])
+def test_a_draft_beside_the_model_guesses(tmp_path, file):
+    exported(tmp_path / "model")
+    assert "from: step" in lines(tmp_path)["logits"]
+    (tmp_path / "draft").mkdir()
+    (tmp_path / "draft" / file).touch()
+    assert lines(tmp_path)["guessed"] == f"{{type: draft, from: step, path: draft/{file}, device: cpu}}"
+    assert "from: guessed" in lines(tmp_path)["logits"]
+    check(new_graph(tmp_path), VOCABULARY, TASKS, tmp_path)

@@ -76,6 +76,17 @@ def test_tokens_are_numpys_but_for_a_rounding_in_thousands(gpu, vocab, num):
     np.testing.assert_array_equal(gpu.download(on_gpu), logits)
 
 
+def test_guesses_are_verified_where_tokens_are_chosen(gpu):
+    random = np.random.default_rng(4)
+    logits = random.standard_normal((700, 32_003)).astype(F)
+    none, off, words = np.zeros(700, F), np.full(700, 32_003), np.zeros(700, np.uint64)
+    batch = none, none, off, none + 1, words, words
+    guesses = np.where(random.random(700) < 0.3, -1, host.choose(logits, *batch) + (random.random(700) < 0.2))
+    guesses[-1] = -1
+    found = CudaOps(gpu).choose(gpu.upload(logits), *batch, guesses)
+    assert found.tolist() == host.choose(logits, *batch, guesses).tolist()
+
+
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, -np.inf])
 def test_rows_of_one_value(gpu, value):
     num, vocab = 6, 151_936

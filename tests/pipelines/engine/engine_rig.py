@@ -49,10 +49,14 @@ class Rig:
         poison: int | None = None,
         num_host_blocks: int = 0,
         max_scored_tokens: int = 128,
+        num_guesses: int = 0,
     ) -> None:
         self.session = FakeSession(VOCAB_SIZE, block_tokens, max_context, poison=poison)
         self.session.allocate(num_blocks, num_host_blocks)
-        settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens)
+        settings = EngineSettings(
+            max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens, num_guesses
+        )
+        self.guess: Callable[[Step], Step] = lambda step: step
         self.before: Callable[[Step], None] = lambda step: None
         self.after: Callable[[Step], None] = lambda step: None
         self.masked: Callable[[Logits], Logits] = lambda logits: logits
@@ -71,6 +75,7 @@ class Rig:
 
     def _body(self, step: Step) -> Sampled:
         check_step(step, self.engine.scheduler.settings, self.session)
+        step = self.guess(step)
         self.steps.append(step)
         self.before(step)
         logits = Logits(self.session.run(step), step)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from random import Random
 from typing import Any
 
@@ -38,6 +39,9 @@ class FakeGuide:
         flags = np.zeros(len(bits) * 32, np.uint8)
         flags[self._allowed] = 1
         bits[:] = np.packbits(flags, bitorder="little").view(np.int32)
+
+    def copy(self) -> FakeGuide:
+        return copy(self)  # what it draws is drawn anew for each token
 
     def append(self, token_id: int) -> list[int]:
         assert not self.finished, "it had said that nothing may follow"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from beam_reference import search
 from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, Text, lone_step, scores_alone
 from fake_guide import FakeGuide
+from seer import Seer
 
 from pipelines.backends.fake import fake_logits
 from pipelines.engine.feed import Logits, Masks, Step
@@ -46,7 +48,7 @@ class Guided(Wanted):
 class Schedule(Life):
     """Every kind of request in a small engine."""
 
-    def __init__(self, seed: int, grammar: Grammar, failing: bool = False) -> None:
+    def __init__(self, seed: int, grammar: Grammar, failing: bool = False, guessing: bool = False) -> None:
         super().__init__(seed)
         draw = self.random
         self.failing = failing
@@ -64,12 +66,16 @@ class Schedule(Life):
             reuse_prefixes=draw.random() < 0.5,
             num_host_blocks=draw.choice([0, longest, 9 * longest]),
             max_scored_tokens=draw.choice([1, 3, 128]),
+            num_guesses=draw.choice([1, 3, 8]) if guessing else 0,
         )
+        if guessing:
+            Seer(self.rig, self.foresight, draw, draw.choice([0.0, 0.2, 0.8]))
         self.grammar = grammar
         self.rig.masked = grammar.run
         self.chances = Chances(draw.choice([0.2, 0.9]), 0.03, 0.2, 0.05 if failing else 0.0)
         self.root = self.ids(draw.randint(1, self.max_context - 8))
         self.wanted: dict[int, Guided] = {}
+        self.foreseen: dict[tuple[int, int], list[int]] = {}
 
     def begin(self, step: Step) -> None:
         self.grammar.begin(step)
@@ -97,6 +103,7 @@ class Schedule(Life):
             seed=draw.getrandbits(64),
             prompt_logprobs=draw.choice([None, None, 0, 3]),
             repetition_detection=draw.choice([None, RepetitionDetection(3, 3)]),
+            num_guesses=draw.choice([None, None, 0, 2, 12]),
         )
 
     def request(self, key: int) -> None:
@@ -118,6 +125,12 @@ class Schedule(Life):
                 assert said(text) == said(want), (key, choice)
             if text.outputs and text.finish != "error":
                 assert text.prompt_logprobs == want.prompt_logprobs, (key, choice)
+
+    def foresight(self, key: Hashable, choice: int) -> list[int]:
+        assert isinstance(key, int)
+        if (key, choice) not in self.foreseen:
+            self.foreseen[key, choice] = self.alone(self.wanted[key], choice).token_ids
+        return self.foreseen[key, choice]
 
     def alone(self, wanted: Guided, choice: int) -> Text:
         place, rank = divmod(choice, wanted.n)
@@ -209,16 +222,17 @@ def grammar():
     node.close()
 
 
+@pytest.mark.parametrize("guessing", [False, True])
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", range(100))
-def test_everything_at_once_gives_each_choice_what_it_gets_alone(grammar, seed, failing):
-    schedule = Schedule(seed, grammar, failing)
+@pytest.mark.parametrize("seed", range(60))
+def test_everything_at_once_gives_each_choice_what_it_gets_alone(grammar, seed, failing, guessing):
+    schedule = Schedule(seed, grammar, failing, guessing)
     schedule.run()
     schedule.check()
 
 
 def test_the_schedules_meet_everything(grammar):
-    schedules = [Schedule(seed, grammar) for seed in range(30)]
+    schedules = [Schedule(seed, grammar, guessing=seed % 2 == 1) for seed in range(60)]
     for schedule in schedules:
         schedule.run()
     counts = [schedule.rig.engine.counts() for schedule in schedules]
@@ -229,4 +243,6 @@ def test_the_schedules_meet_everything(grammar):
     wanted = [one for schedule in schedules for one in schedule.wanted.values()]
     assert sum(guide.num_forced for one in wanted for guide in one.guides) > 100
     assert sum(one.params.beams is not None for one in wanted) > 20
+    assert sum(one.accepted_tokens for one in counts) > 150
+    assert sum(one.draft_tokens - one.accepted_tokens for one in counts) > 300
     assert sum(step.num_scored for schedule in schedules for step in schedule.rig.steps) > 300

@@ -106,7 +106,7 @@ def interrupt(rig: Rig, when: str) -> None:
 
 
 def find(rig: Rig, key: str, choice: int = 0) -> Sequence:
-    return rig.engine._live[key][choice]
+    return rig.engine._live._requests[key][choice]
 
 
 def check_texts(rig: Rig, *keys: str, **params: object) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import numpy as np
+
 from pipelines.backends.fake import FakeSession
 from pipelines.engine.feed import Logits, Sampled, Step
+from pipelines.engine.guessing import with_guesses
 from pipelines.engine.loop import Engine, Output
 from pipelines.engine.policy import EngineSettings
 from pipelines.guides.grammars import grammar_of_format
@@ -52,14 +55,19 @@ def grammar_node() -> Grammar:
 
 
 class GuidedRig:
-    """`outputs[key, choice]` is what came so far, `endings` what it ended with; `steps` counts steps."""
+    """`outputs[key, choice]` is what came so far, `endings` what it ended with; `steps` counts steps.
+
+    Where `foreseen[key, choice]` is known, that is guessed, and every fifth token wrong.
+    """
 
     def __init__(self, node: Grammar, session=None, max_sequences=4, max_step_tokens=64, **more):
         self.node = node
         self.session = session or FakeSession(VOCAB_SIZE, block_tokens=8, max_context=400)
         num_blocks = more.pop("num_blocks", 400)
         self.session.allocate(num_blocks, more.get("num_host_blocks", 0))
-        settings = EngineSettings(max_sequences, max_step_tokens, reuse_prefixes=True)
+        settings = EngineSettings(
+            max_sequences, max_step_tokens, reuse_prefixes=True, num_guesses=more.pop("num_guesses", 0)
+        )
         self.engine = Engine(
             self._body,
             settings,
@@ -73,11 +81,24 @@ class GuidedRig:
         self.outputs: dict = {}
         self.endings: dict[tuple, Output] = {}
         self.steps = 0
+        self.foreseen: dict[tuple, list[int]] = {}
 
     def _body(self, step: Step) -> Sampled:
         self.steps += 1
+        if step.guessing is not None:
+            guessed = [self._guesses(*of) for of in zip(step.rows.tolist(), step.room.tolist(), strict=True)]
+            counts = np.array([len(ids) for ids in guessed], np.int64)
+            step = with_guesses(step, counts, np.array([one for ids in guessed for one in ids], np.int64))
         self.node.begin(step)
         return sample(self.node.run(Logits(self.session.run(step), step, self.session.ops)))
+
+    def _guesses(self, row: int, room: int) -> list[int]:
+        if not room:
+            return []
+        sequence = next(one for one in self.engine.scheduler.running if one.row == row)
+        begin = sequence.num_output
+        coming = self.foreseen.get((sequence.key, sequence.choice), [])[begin : begin + room]
+        return [one if (begin + k) % 5 else one + 1 for k, one in enumerate(coming)]
 
     def submit(self, key, spec: GuideSpec | None, prompt=(1, 2, 3), n=1, **params) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, "max_tokens": 60, "guide": spec, **params})

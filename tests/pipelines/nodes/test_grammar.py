@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +72,44 @@ def step_of(*guides, **params) -> Step:
     )
 
 
+class Counting:
+    """Allows the next number alone, from `first` on; before it all."""
+
+    finished = False
+
+    def __init__(self, number: int, first: int = 0) -> None:
+        self.number, self.first = number, first
+
+    def restricts(self):
+        return self.number >= self.first
+
+    def fill(self, bits):
+        bits[:] = 0
+        bits.view(np.uint32)[self.number // 32] = 1 << self.number % 32
+
+    def append(self, token_id):
+        self.number += 1
+        return []
+
+    def copy(self):
+        return copy.copy(self)
+
+
+def with_runs(step: Step, *runs: list[int]) -> Step:
+    """One run for each row, of these guesses."""
+    return replace(
+        step,
+        logits_rows=np.repeat(step.logits_rows, [len(run) + 1 for run in runs]),
+        guesses=np.array([guess for run in runs for guess in [*run, -1]]),
+        ahead=np.array([i for run in runs for i in range(len(run) + 1)]),
+    )
+
+
+def ids_of(masks) -> list[int]:
+    """The one id that each mask allows."""
+    return [int(np.flatnonzero(np.unpackbits(b.view(np.uint8), bitorder="little"))[0]) for b in masks.bits]
+
+
 def values(count: int) -> np.ndarray:
     return np.random.default_rng(count).standard_normal((count, VOCAB_SIZE)).astype(np.float32)
 
@@ -98,6 +138,44 @@ def test_rows_that_are_free_are_not_touched(node):
 
 def test_a_step_without_guides_passes_as_it_is(node):
     step = step_of(None, Watched(8, restricting=False))
+    node.begin(step)
+    logits = Logits(values(2), step)
+    assert node.run(logits) is logits
+
+
+def test_rows_behind_guesses_have_the_masks_that_come_after_these(node):
+    guides = [Counting(5), None, Counting(20), Counting(30), Counting(40), Counting(50)]
+    runs = [[5, 6], [8], [], [30, 9, 32], [40], [51]]
+    step = with_runs(step_of(*guides), *runs)
+    node.begin(step)
+    logits = node.run(Logits(values(len(step.logits_rows)), step))
+    assert logits.masks.rows.tolist() == [0, 1, 2, 5, 6, 7, 10, 11, 12]
+    assert ids_of(logits.masks) == [5, 6, 7, 20, 30, 31, 40, 41, 50]
+    sampled = sample(logits)
+    assert sampled.num_tokens[[0, 2, 3, 4, 5]].tolist() == [3, 1, 2, 2, 1]
+    assert [guide.number for guide in guides if guide] == [5, 20, 30, 40, 50]
+
+
+@pytest.mark.parametrize("num_threads", [1, 2, 3, 8])
+def test_runs_are_shared_between_threads(node, num_threads):
+    node._num_threads = num_threads
+    step = with_runs(step_of(*(Counting(40 * i) for i in range(7))), *([40 * i] * (i % 3) for i in range(7)))
+    node.begin(step)
+    masks = node.run(Logits(values(len(step.logits_rows)), step)).masks
+    assert ids_of(masks) == [0, 40, 41, 80, 81, 120, 160, 161, 200, 201, 240]
+    assert masks.rows.tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12]
+
+
+def test_what_becomes_restricted_within_a_run_is_masked_from_there(node):
+    step = with_runs(step_of(Counting(5, first=7), Counting(5, first=9)), [1, 2, 7], [1])
+    node.begin(step)
+    logits = node.run(Logits(values(6), step))
+    assert logits.masks.rows.tolist() == [2, 3]
+    assert ids_of(logits.masks) == [7, 8]
+
+
+def test_a_run_that_nothing_restricts_passes_as_it_is(node):
+    step = with_runs(step_of(Counting(5, first=9)), [1])
     node.begin(step)
     logits = Logits(values(2), step)
     assert node.run(logits) is logits

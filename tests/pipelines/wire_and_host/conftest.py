@@ -8,8 +8,8 @@ from wire_scene import House, Repository
 
 from pipelines.host.host import Host
 from pipelines.host.loads import Loads
-from pipelines.wire.gate import SocketGate
 from pipelines.wire.messages import Status
+from pipelines.wire.socket_gate import SocketGate
 
 
 @pytest.fixture

@@ -3,17 +3,21 @@ from __future__ import annotations
 import pytest
 
 from pipelines.engine.feed import TokenLogprobs
+from pipelines.engine.profile import Phase, Steps
 from pipelines.sampling.params import SamplingParams
 from pipelines.wire.messages import (
     MAX_FRAME_BYTES,
     Abort,
     Frame,
     Framer,
+    Guesses,
     Hello,
     Infer,
     Inferred,
     MalformedFrame,
     ModelStatus,
+    Profile,
+    Profiled,
     Status,
     Submit,
     Tensor,
@@ -30,15 +34,22 @@ TO_HOST = [
     Hello(12),
     Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
     Infer(2, "demo", 9, "result", [TENSOR], ["y"]),
+    Profile(3, "demo", 9, 1.5),
     Abort(1),
     Abort(1, 3),
 ]
+STEPS = Steps(
+    "decoding", 2, 6, 6, 6, 1, Phase("step", "", 0.5), [Phase("model", "model", 0.5, 0.2, 0.3, 0.3)]
+)
 LOGPROBS = [TokenLogprobs(-0.5, 1, [4, 5], [-0.5, -1.0])]
 TO_WORKER = [
     Frame([TokenUpdate(1, 0, [4], LOGPROBS, None, None, None, 16), TokenUpdate(2, 1, [], [], "stop", 7)]),
     Frame([TokenUpdate(3, 0, [], finish="error", error="no", error_status=400)]),
+    Frame([TokenUpdate(4, 0, [4, 5], guesses=Guesses(3, 1, [None, LOGPROBS[0]]), prefill_s=0.25)]),
     Status(5, "ready", [ModelStatus("demo", 2, 9, "/models/demo", "ready", [], 64, 128)]),
     Status(5, "ready", [ModelStatus("t", 1, 3, "/t", "ready", inputs=[TensorSpec("x", "bool", [None, 2])])]),
+    Profiled(3, {"generated": [STEPS]}, {"idle": 1.5}),
+    Profiled(3, {}, {}, "no such model", 404, "model"),
     Inferred(2, [TENSOR]),
     Inferred(2, [], "no such input", 400, "z"),
 ]
@@ -47,6 +58,13 @@ TO_WORKER = [
 @pytest.mark.parametrize(("kind", "messages"), [(ToHost, TO_HOST), (ToWorker, TO_WORKER)])
 def test_messages_come_back_equal(kind, messages):
     assert Framer(kind).feed(b"".join(map(encode, messages))) == messages
+
+
+def test_who_is_not_guessed_ahead_sends_a_byte_more_for_it():
+    plain, told = TokenUpdate(1, 0, [4]), TokenUpdate(1, 0, [4], guesses=Guesses(0, 0))
+    assert (
+        len(encode(Frame([told]))) - len(encode(Frame([plain]))) == 3
+    )  # nil is a byte, three zeros are four
 
 
 def test_messages_come_in_any_pieces():

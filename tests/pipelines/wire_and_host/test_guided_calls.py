@@ -138,7 +138,7 @@ def test_a_choice_that_was_aborted_meanwhile_gives_nothing(house, slow):
         request_id, mailbox = ask(client, n=3)
         await until(model.asked.is_set)
         client.abort(request_id, 1)
-        await until(lambda: any(call.open == {0, 2} for call in house.host._calls.values()))
+        await until(lambda: any(call.open == {0, 2} for call in house.host._calls))
         model.ready.set()
         tokens = {}
         while len(tokens) < 2 or any(len(ids) < 3 for ids in tokens.values()):

@@ -21,8 +21,8 @@ from pipelines.repository import scan
 from pipelines.tasks import Inference
 from pipelines.values import Tensors
 from pipelines.wire.client import over_socket
-from pipelines.wire.gate import SocketGate
 from pipelines.wire.messages import TensorSpec
+from pipelines.wire.socket_gate import SocketGate
 
 IMAGE = np.arange(8, dtype=np.float32).reshape(2, 4)
 LONG = 400_000

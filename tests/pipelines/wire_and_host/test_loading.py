@@ -12,7 +12,7 @@ from pipelines.errors import NotFound, Unavailable
 from pipelines.host.host import Host
 from pipelines.host.loads import Loads
 from pipelines.wire.client import over_socket
-from pipelines.wire.gate import SocketGate
+from pipelines.wire.socket_gate import SocketGate
 
 
 def entry(client):

@@ -7,7 +7,7 @@ import pytest
 from pipelines.engine.feed import TokenLogprobs
 from pipelines.errors import Unavailable
 from pipelines.wire.mailbox import Mailbox
-from pipelines.wire.messages import TokenUpdate
+from pipelines.wire.messages import Guesses, TokenUpdate
 
 
 def mailbox(num_choices: int = 1) -> Mailbox:
@@ -137,3 +137,16 @@ def test_scores_of_a_prompt_survive_what_is_joined_to_them():
     box.put(TokenUpdate(1, 0, [6]))
     (joined,) = got(box)
     assert (joined.token_ids, joined.prompt_logprobs) == ([5, 6], scores)
+
+
+def test_guesses_that_are_joined_stay_with_their_tokens():
+    box = mailbox()
+    said = [TokenLogprobs(-float(i), 1, [], []) for i in range(3)]
+    box.put(TokenUpdate(1, 0, [5], prefill_s=0.5))
+    box.put(TokenUpdate(1, 0, [6, 7, 8], guesses=Guesses(2, 2, [said[0], said[1]])))
+    box.put(TokenUpdate(1, 0, [9], guesses=Guesses(4, 2)))
+    box.put(TokenUpdate(1, 0, [10, 11], guesses=Guesses(6, 3, [said[2]])))
+    (joined,) = got(box)
+    assert joined.token_ids == [5, 6, 7, 8, 9, 10, 11]
+    assert joined.guesses == Guesses(6, 3, [None, said[0], said[1], None, None, said[2]])
+    assert joined.prefill_s == 0.5

@@ -130,3 +130,99 @@ import os; print(os.getpid())
     text = in_another_process(tmp_path, f"metrics.mark_dead({pids[0]})\n{read}")
     assert sample(text, 'vllm:generation_tokens_total{model_name="m"}') == 10
     assert sample(text, 'vllm:num_requests_running{model_name="m"}') == 2
+
+
+def test_each_process_says_what_it_holds_until_it_dies(tmp_path):
+    write = "metrics.process_memory({!r}); import os; print(os.getpid())"
+    host, worker = (int(in_another_process(tmp_path, write.format(one))) for one in ("host", "worker"))
+    read = "import sys; sys.stdout.buffer.write(metrics.render())"
+    text = in_another_process(tmp_path, read)
+    for process, pid in (("host", host), ("worker", worker)):
+        line = f'braid:process_resident_bytes{{pid="{pid}",process="{process}"}}'
+        assert 1e6 < sample(text, line) < 1e9
+    text = in_another_process(tmp_path, f"metrics.mark_dead({host})\n{read}").decode()
+    assert f'pid="{host}"' not in text
+    assert f'pid="{worker}"' in text
+
+
+def test_a_process_that_is_both_says_it_of_both():
+    """As `braid serve --in-process` is."""
+    for process in ("host", "worker"):
+        metrics.process_memory(process)
+        assert sample(metrics.render(), f'braid:process_resident_bytes{{process="{process}"}}') > 1e6
+
+
+def test_a_process_measures_itself_once_a_second(monkeypatch):
+    metrics.process_memory("test")
+    monkeypatch.setattr(metrics, "_this_process", None)  # whoever measures again fails
+    metrics.process_memory("test")
+
+
+def test_guesses_are_counted_once_there_are_any(model):
+    labels = f'{{model_name="{model}"}}'
+    metrics.engine_progress(model, Counts(output_tokens=5), None)
+    assert f"vllm:spec_decode_num_drafts_total{labels}" not in metrics.render().decode()
+    first = Counts(drafts=1, draft_tokens=4, accepted_tokens=1, accepted_per_position=[1])
+    second = Counts(drafts=3, draft_tokens=11, accepted_tokens=4, accepted_per_position=[2, 1, 1])
+    metrics.engine_progress(model, first, None)
+    metrics.engine_progress(model, second, first)
+    text = metrics.render()
+    assert sample(text, f"vllm:spec_decode_num_drafts_total{labels}") == 3
+    assert sample(text, f"vllm:spec_decode_num_draft_tokens_total{labels}") == 11
+    assert sample(text, f"vllm:spec_decode_num_accepted_tokens_total{labels}") == 4
+    name = "vllm:spec_decode_num_accepted_tokens_per_pos_total"
+    found = [sample(text, f'{name}{{model_name="{model}",position="{place}"}}') for place in range(4)]
+    assert found == [2, 1, 1, 0]
+
+
+def test_the_phases_of_a_choice_are_its_time(model, monkeypatch):
+    now_s = iter([10.0, 11.0, 16.0, 18.5, 18.5])  # made, sent, first token, last token, end
+    monkeypatch.setattr(metrics, "process_memory", lambda process: None)
+    monkeypatch.setattr(metrics.time, "monotonic", lambda: next(now_s))
+    timing = metrics.RequestTiming(model)
+    timing.started([3], n=1, max_tokens=50)
+    timing.prefilled(0, 1.5)
+    timing.tokens(0, 1)
+    timing.tokens(0, 4)
+    timing.ended(0, "stop")
+    monkeypatch.undo()
+    text = metrics.render()
+    sums = {
+        phase: sample(text, f'vllm:request_{phase}_time_seconds_sum{{model_name="{model}"}}')
+        for phase in ("queue", "prefill", "decode", "inference")
+    }
+    assert sums == {"queue": 3.5, "prefill": 1.5, "decode": 2.5, "inference": 4.0}
+
+
+def test_a_choice_without_a_token_has_no_phases(model):
+    timing = metrics.RequestTiming(model)
+    timing.started([3], n=1, max_tokens=50)
+    timing.ended(0, "abort")
+    line = f'vllm:request_queue_time_seconds_count{{model_name="{model}"}}'
+    assert sample(metrics.render(), line) == 0
+
+
+def test_steps_are_counted_by_their_tokens_in_vllms_buckets(model):
+    for num_tokens in (1, 8, 9, 20000):
+        metrics.step(model, num_tokens)
+    text = metrics.render()
+    name, labels = "vllm:iteration_tokens_total", f'model_name="{model}"'
+    below = [
+        sample(text, f'{name}_bucket{{le="{bound}",{labels}}}') for bound in ("1.0", "8.0", "16.0", "16384.0")
+    ]
+    assert below == [1, 2, 3, 3]
+    assert sample(text, f"{name}_sum{{{labels}}}") == 20018
+
+
+def test_a_cache_is_told_until_it_is_gone(model):
+    shape = metrics.CacheShape(16, 100, 5, True)
+    line = "vllm:cache_config_info{" + ",".join(
+        [
+            *('block_size="16"', 'enable_prefix_caching="True"', f'model_name="{model}"'),
+            *('num_cpu_blocks="5"', 'num_gpu_blocks="100"'),
+        ]
+    )
+    metrics.cache_shape(model, shape, True)
+    assert sample(metrics.render(), line) == 1
+    metrics.cache_shape(model, shape, False)
+    assert sample(metrics.render(), line) == 0

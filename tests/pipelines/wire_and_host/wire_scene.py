@@ -13,6 +13,7 @@ from typing import Any
 from pipelines.backends.tensors import TensorPort
 from pipelines.engine.counts import Counts
 from pipelines.engine.outputs import Output
+from pipelines.engine.profile import DECODING, StepProfile
 from pipelines.errors import RequestError
 from pipelines.host.host import Host
 from pipelines.host.inprocess import InProcessClient
@@ -32,6 +33,8 @@ class ScriptedEngine:
         self.raises: BaseException | None = None
         self.step_s = step_s
         self.num_steps = 0
+        self.step_tokens = 0
+        self.profile = StepProfile()
 
     def submit(self, key, prompts, params, n=1, cache_salt=""):
         if not prompts[0]:
@@ -52,12 +55,16 @@ class ScriptedEngine:
         return bool(self.live)
 
     def step(self):
+        self.profile.begin()
         if self.step_s:
             threading.Event().wait(self.step_s)
         self.num_steps += 1
         if self.raises is not None:
             error, self.raises = self.raises, None
             raise error
+        self.step_tokens += sum(map(len, self.live.values()))
+        self.profile.mark("made up")
+        self.profile.end(DECODING, len(self.live), len(self.live), len(self.live))
         return [self._advance(key, choice) for key in list(self.live) for choice in list(self.live[key])]
 
     def _advance(self, key, choice):

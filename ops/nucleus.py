@@ -1,0 +1,124 @@
+"""Which weights stay: min_p, then top_k, then top_p, of a few ids by sorting, of a whole row without.
+
+Knows weights; knows nothing of logits, temperatures or random numbers.
+Ids order by weight, largest first, and ties by id, lowest first.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.candidates import Values
+from ops.contract import Index
+from ops.scratch import scratch
+from ops.weights import running_sums
+
+HEAD_BLOCKS = 8
+"""A nucleus is first looked for in one block of so many: the heaviest."""
+FEW = 4096
+"""So many weights are sooner sorted than passed over again and again."""
+SAMPLED = 64
+"""One weight of so many is sorted to guess where a nucleus ends."""
+MARGIN, SLACK = 4, 1.5
+"""How much further than guessed its end is looked for: sampled weights, and times the guessed distance."""
+SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
+
+
+def keep_likeliest(weights: Values, min_p: Values, top_k: Index, top_p: Values) -> NDArray[np.bool_]:
+    """Which of the weights (float32[n, k], in the order of ids) min_p, top_k and top_p leave: bool[n, k].
+
+    Only values are sorted: what stays is above the last kept value, or among the first equal to it.
+    """
+    ordered = np.sort(weights, axis=1)[:, ::-1]
+    sums = np.cumsum(ordered, axis=1, dtype=np.float64)
+    kept = np.minimum(top_k, np.count_nonzero(weights >= min_p[:, None], axis=1))
+    total = np.take_along_axis(sums, kept[:, None] - 1, axis=1)[:, 0]
+    short = np.count_nonzero(sums < (top_p * total)[:, None], axis=1)
+    kept = np.minimum(kept, short + 1)
+    last = np.take_along_axis(ordered, kept[:, None] - 1, axis=1)
+    above, equal = weights > last, weights == last
+    spare = kept - np.count_nonzero(above, axis=1)
+    kept_ties: NDArray[np.bool_] = equal & (np.cumsum(equal, axis=1) <= spare[:, None])
+    return above | kept_ties
+
+
+def first_ids(weights: Values, top_k: int) -> Values:
+    """A whole row of weights, float32[width], without what comes after its `top_k` first ids."""
+    last = np.partition(weights, -top_k)[-top_k]
+    return np.asarray(weights * _first(weights, last, top_k), np.float32)
+
+
+def heaviest_blocks(blocks: Values) -> tuple[Index, float] | None:
+    """Some of a row's heaviest blocks, ascending, and what each of them weighs at least; blocks: sums of all.
+
+    An id that weighs as much lies in one of these.  None where no id does: the largest weighs 1.
+    """
+    count = -(-len(blocks) // HEAD_BLOCKS)
+    floor = max(float(np.partition(blocks, -count)[-count]), SMALLEST)
+    return (np.flatnonzero(blocks >= floor), floor) if floor <= 1 else None
+
+
+def nucleus(
+    weights: Values, wanted: float, total: float, floor: float = np.inf, heavy: float = 0.0
+) -> Values:
+    """A whole row, float32[width], without what comes after its first ids that weigh `wanted` together.
+
+    heavy: the sum of all weights that are not below the floor; less than wanted.
+    A sorted sample of the others guesses the last weight that stays; what is above the guess is added up,
+    which tells how far off it was.  Then only ids between are sorted; should the end not lie there, all are.
+    """
+    ordered = np.sort(weights[::SAMPLED])[::-1]
+    ordered = ordered[np.count_nonzero(ordered >= floor) :]
+    if not ordered.any():
+        return _nucleus_by_sorting(weights, wanted)
+    sums = np.cumsum(ordered, dtype=np.float64)
+    scale = sums[-1] / (total - heavy)
+    place = min(int(np.searchsorted(sums, (wanted - heavy) * scale)), len(sums) - 1)
+    above = np.greater(weights, ordered[place], out=scratch("above", weights.shape, np.bool_))
+    kept: Values = np.multiply(weights, above, out=scratch("kept", weights.shape, np.float32))
+    missing = wanted - float(running_sums(kept)[-1])
+    moved = int(np.searchsorted(sums, sums[place] + SLACK * missing * scale))
+    bound = _next_below(ordered, moved) if missing > 0 else _next_above(ordered, place, moved)
+    further = np.greater(weights, bound, out=scratch("further", weights.shape, np.bool_))
+    ids = np.flatnonzero(np.not_equal(further, above, out=further))
+    between = weights[ids]
+    inside = float(between.sum(dtype=np.float64))
+    missing += inside if missing <= 0 else 0
+    if not 0 < missing <= inside:
+        return _nucleus_by_sorting(weights, wanted)
+    kept[ids] = between * heaviest(between, missing)
+    return kept
+
+
+def _nucleus_by_sorting(weights: Values, wanted: float) -> Values:
+    ids = np.flatnonzero(weights)
+    kept = np.zeros_like(weights)
+    kept[ids] = weights[ids] * heaviest(weights[ids], wanted)
+    return kept
+
+
+def heaviest(weights: Values, wanted: float) -> NDArray[np.bool_]:
+    """The shortest run of first ids that weigh `wanted` together, at least one, of float32[k]: bool[k]."""
+    ordered = np.sort(weights)[::-1]
+    size = min(int(np.searchsorted(np.cumsum(ordered, dtype=np.float64), wanted)) + 1, len(weights))
+    return _first(weights, ordered[size - 1], size)
+
+
+def _first(weights: Values, last: np.float32, size: int) -> NDArray[np.bool_]:
+    """Which are above the last of `size` weights that stay, or the first equal to it."""
+    kept: NDArray[np.bool_] = weights > last
+    kept[np.flatnonzero(weights == last)[: size - np.count_nonzero(kept)]] = True
+    return kept
+
+
+def _next_below(ordered: Values, moved: int) -> np.float32:
+    """Above it lie the sampled weight somewhat behind `moved` and its ties, and all that is larger."""
+    at = moved + MARGIN
+    return np.nextafter(ordered[at], np.float32(0)) if at < len(ordered) else np.float32(0)
+
+
+def _next_above(ordered: Values, place: int, moved: int) -> np.float32:
+    """The sampled weight somewhat before `moved`, or the next that is larger than that at `place`."""
+    at = min(moved - MARGIN, int(np.count_nonzero(ordered > ordered[place])) - 1)
+    return np.float32(ordered[at] if at >= 0 else np.inf)

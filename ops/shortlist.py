@@ -1,0 +1,60 @@
+"""Which ids of a row of logits min_p and top_k may leave, when these are few: found without weighing the row.
+
+Knows bounds; knows nothing of random numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from ops.candidates import COLUMNS_PER_WANTED, Values, at_least, maxima, num_columns
+from ops.contract import Index
+from ops.nucleus import FEW
+
+Found = tuple[Index, Values]
+"""Ids of one row, ascending, and a number of each: both [k]."""
+Listed = tuple[np.float32, Found]
+"""The largest logit of a row, and the logits of ids that may stay."""
+
+FEW_COLUMNS = 256
+"""With more of a row's columns above min_p it is weighed as a whole."""
+LOWEST = float(np.finfo(np.float32).min)
+
+
+def shortlist(row: Values, temperature: float, min_p: float, top_k: int) -> tuple[np.float32, Found | None]:
+    """The largest logit of float32[vocab], and the ids that min_p and top_k may leave with their logits.
+
+    None instead of these when they may be many.
+    """
+    peak = row.max()
+    if len(row) <= FEW:
+        return peak, (np.arange(len(row)), row)
+    bounded = top_k * COLUMNS_PER_WANTED <= len(row)
+    if not bounded and min_p <= 0:
+        return peak, None
+    columns = maxima(row, num_columns(len(row), top_k if bounded else 1))
+    bound = float(np.sort(columns)[-top_k]) if bounded else LOWEST
+    floor = _least_logit(float(peak), bound, temperature, min_p)
+    if not bounded and np.count_nonzero(columns >= floor) > FEW_COLUMNS:
+        return peak, None
+    return peak, at_least(row, columns, floor)
+
+
+def _least_logit(peak: float, bound: float, temperature: float, min_p: float) -> float:
+    """The logit below which no id stays, by min_p and a bound of the last one that top_k leaves."""
+    if not math.isfinite(peak):
+        return math.nan
+    floor = max(bound, peak + temperature * math.log(min_p)) if min_p > 0 else bound
+    # Rounding in `weigh` may tie a slightly smaller logit with the last kept one.
+    floor -= temperature * 1e-4 + abs(floor) * 1e-6
+    return min(max(floor, LOWEST), peak)
+
+
+def alike(listed: Mapping[int, Listed]) -> list[Index]:
+    """Rows with few ids together, any other alone: padding costs little."""
+    small = [i for i, (_, (ids, _)) in listed.items() if len(ids) <= FEW]
+    large = [[i] for i, (_, (ids, _)) in listed.items() if len(ids) > FEW]
+    return [np.array(rows) for rows in ([small] if small else []) + large]

@@ -1,0 +1,128 @@
+"""Weights of ids, their sums by block, and the id that a number draws.
+
+Knows rows of numbers; knows nothing of what limits a choice.  `ops.sampling` says what a weight is.
+
+Whole rows of weights are float32[..., width]: `width` is the vocabulary and zeros up to whole blocks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.candidates import Values, parts, rows_at
+from ops.contract import Index
+from ops.scratch import scratch
+
+Sums = NDArray[np.float64]
+
+HALF_STEP = 2.0**-25
+"""A uniform of 24 bits means the middle of its step: 0 does not draw the first id, however light it is."""
+BLOCK = 128
+"""Weights added in float32; the sums of blocks are added in float64."""
+
+
+def sum_blocks(logits: Values, rows: Index, temperature: Values) -> tuple[Values, Values]:
+    """The largest logit of some rows, float32[m], and the weight of each of their blocks, float32[m, blocks].
+
+    logits: float32[n, vocab]; temperature: float32[m].
+    """
+    peaks = np.empty(len(rows), np.float32)
+    sums = np.empty((len(rows), num_blocks(logits.shape[1])), np.float32)
+    for part in parts(len(rows), logits.shape[1]):
+        values = rows_at(logits, rows[part])
+        peaks[part] = values.max(axis=1)
+        sums[part] = block_sums(weights_of(values, peaks[part], temperature[part]))
+    return peaks, sums
+
+
+def weights_of(values: Values, peaks: Values, temperature: Values) -> Values:
+    """Whole rows of weights of logits, float32[n, vocab]; peaks and temperature as in `weigh`.
+
+    They are the caller's until its thread calls this again.
+    """
+    num_rows, vocab = values.shape
+    weights = scratch("weights", (num_rows, num_blocks(vocab) * BLOCK), np.float32)
+    weights[:, vocab:] = 0
+    weigh(values, peaks, temperature, weights[:, :vocab])
+    return weights
+
+
+def weigh(values: Values, peaks: Values, temperature: Values, out: Values) -> None:
+    """Logits → weights, both float32[n, k], and may be the same; peaks: float32[n], each row's largest."""
+    finite = np.isfinite(peaks)
+    odd = None if finite.all() else ~finite
+    maxima = None if odd is None else (values[odd] == peaks[odd, None]) | np.isnan(values[odd])
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        np.subtract(values, peaks[:, None], out=out)
+        if (temperature != 1).any():
+            out /= temperature[:, None]
+        np.exp(out, out=out)
+    if odd is not None:
+        out[odd] = maxima
+
+
+def num_blocks(vocab: int) -> int:
+    return -(-vocab // BLOCK)
+
+
+def block_sums(weights: Values) -> Values:
+    """Weight of each block of whole rows: float32[..., width / BLOCK]."""
+    sums: Values = np.einsum("bi->b", weights.reshape(-1, BLOCK))
+    return sums.reshape(*weights.shape[:-1], -1)
+
+
+def running_sums(weights: Values) -> Sums:
+    """Weight of the first 1, 2, … blocks of whole rows: float64[..., width / BLOCK]."""
+    return np.cumsum(block_sums(weights), axis=-1, dtype=np.float64)
+
+
+def blocks_of(row: Values, blocks: Index) -> tuple[Index, Values]:
+    """Ids and values of some blocks of float32[vocab], both [k]; of the last, incomplete one in any case."""
+    whole = len(row) // BLOCK
+    some = blocks[blocks < whole]
+    ids = (some[:, None] * BLOCK + np.arange(BLOCK)).reshape(-1)
+    values = row[: whole * BLOCK].reshape(-1, BLOCK)[some].reshape(-1)
+    if whole * BLOCK == len(row):
+        return ids, values
+    last = np.arange(whole * BLOCK, len(row))
+    return np.concatenate([ids, last]), np.concatenate([values, row[last]])
+
+
+def find_blocks(sums: Sums, chances: Values) -> tuple[Index, Sums]:
+    """The block of each row's drawn id, and the weight in there that it exceeds; sums: `running_sums`."""
+    targets = _targets(chances, sums)
+    blocks = np.count_nonzero(sums <= targets[:, None], axis=1)
+    previous = np.take_along_axis(sums, np.maximum(blocks - 1, 0)[:, None], axis=1)[:, 0]
+    return blocks, targets - np.where(blocks > 0, previous, 0)
+
+
+def find_places(inside: Values, targets: Sums) -> Index:
+    """The place in its block of each row's drawn id, from the block's weights float32[n, BLOCK]."""
+    within = np.cumsum(inside, axis=1, dtype=np.float64)
+    at = np.count_nonzero(within <= targets[:, None], axis=1)
+    # The float32 sum of a block may exceed its float64 sum by a rounding: stay on an id that has weight.
+    last = BLOCK - 1 - np.argmax(inside[:, ::-1] > 0, axis=1)
+    return np.asarray(np.minimum(at, last), np.int64)
+
+
+def pick(weights: Values, sums: Sums, chance: np.float32) -> int:
+    """The drawn id of one whole row; sums: `running_sums`."""
+    blocks, targets = find_blocks(sums[None], np.array([chance]))
+    inside = weights.reshape(-1, BLOCK)[blocks]
+    return int(blocks[0] * BLOCK + find_places(inside, targets)[0])
+
+
+def pick_kept(ids: Index, weights: Values, chances: Values) -> Index:
+    """The drawn id of short rows, ids and weights [n, k], where what is not kept weighs 0.
+
+    Added one by one in float64: ids that were not kept between others change no sum.
+    """
+    sums = np.cumsum(weights, axis=1, dtype=np.float64)
+    at = np.count_nonzero(sums <= _targets(chances, sums)[:, None], axis=1)
+    return np.take_along_axis(ids, at[:, None], axis=1)[:, 0]
+
+
+def _targets(chances: Values, sums: Sums) -> Sums:
+    """The cumulative weight that the drawn id exceeds; exact in float64 but for the product."""
+    return np.asarray((chances.astype(np.float64) + HALF_STEP) * sums[:, -1], np.float64)

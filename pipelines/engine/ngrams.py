@@ -1,0 +1,139 @@
+"""What a sequence seems to repeat: the latest earlier place where its last tokens stood.
+
+Knows token ids; knows nothing of steps, rows or how likely a repetition is.
+"""
+
+from __future__ import annotations
+
+from array import array
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+MULTIPLIER = 0x9E3779B97F4A7C15
+STEP = 0x2545F4914F6CDD1D
+WORD = (1 << 64) - 1
+EMPTY = -1
+FEW_TOKENS = 16
+"""More new tokens than these are worth array operations."""
+LEAST_BITS = 10
+
+
+class Ngrams:
+    """Runs of 1 to `longest` tokens → where each ended last, for one list of tokens that only grows.
+
+    One table for all lengths, at most half full: an entry is the tag of a run above its position, and a
+    later run takes the place of one before it.  Two runs of one tag are taken for the same (1 in 2**31).
+    8 to 16 bytes for each token and length; a token costs the same few operations at any length of text.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self.longest = longest
+        self._num_indexed = 0
+        self._shift = 64 - LEAST_BITS
+        self._table = array("q", [EMPTY]) * (1 << LEAST_BITS)
+
+    def find(self, token_ids: array[int]) -> tuple[int, int]:
+        """Index what is new; the latest earlier end of the longest run that ends the list, and its length.
+
+        (EMPTY, 0) where even the last token is new.  Call it once for each list that has grown.
+        """
+        end, first = len(token_ids), self._num_indexed
+        if end * self.longest * 2 > len(self._table):
+            first = self._grow(end)
+        if end - 1 - first > FEW_TOKENS:
+            self._put_many(token_ids, first, end - 1)
+            first = end - 1
+        found = EMPTY, 0
+        for at in range(first, end):
+            found = self._put(token_ids, at)
+        self._num_indexed = end
+        return found
+
+    def _grow(self, num_tokens: int) -> int:
+        """Room for twice as many tokens as there are; all are to be put in again."""
+        bits = max(LEAST_BITS, (num_tokens * self.longest * 4 - 1).bit_length())
+        self._shift = 64 - bits
+        self._table = array("q", [EMPTY]) * (1 << bits)
+        return 0
+
+    def _put(self, token_ids: array[int], at: int) -> tuple[int, int]:
+        """Enter the runs that end at `at`; where the longest of them that is there already ended."""
+        table, shift, run = self._table, self._shift, 0
+        found = EMPTY, 0
+        for length in range(1, min(self.longest, at + 1) + 1):
+            run = (run * STEP + token_ids[at - length + 1] + 1) & WORD
+            word = run * MULTIPLIER & WORD
+            slot, tag = word >> shift, word & 0x7FFFFFFF
+            entry = table[slot]
+            if entry >> 32 == tag:
+                found = entry & 0xFFFFFFFF, length
+            table[slot] = tag << 32 | at
+        return found
+
+    def _put_many(self, token_ids: array[int], first: int, end: int) -> None:
+        """Enter the runs that end in [first, end), all of one length at a time."""
+        begin = max(0, first - self.longest + 1)
+        tokens = np.array(token_ids[begin:end], np.int64).astype(np.uint64)
+        table = np.frombuffer(self._table, np.int64)  # no one makes the array longer while this is here
+        runs = np.zeros(len(tokens), np.uint64)
+        for length in range(1, min(self.longest, len(tokens)) + 1):
+            older = tokens[: len(tokens) - length + 1]
+            runs = runs[len(runs) - len(older) :] * np.uint64(STEP) + older + np.uint64(1)
+            at = np.arange(begin + length - 1, end)
+            fresh = max(0, first - int(at[0]))
+            _enter(table, runs[fresh:] * np.uint64(MULTIPLIER), at[fresh:], self._shift)
+
+
+def _enter(table: NDArray[np.int64], words: NDArray[np.uint64], at: NDArray[np.int64], shift: int) -> None:
+    """Of those that share a slot the last one stays."""
+    tags = (words & np.uint64(0x7FFFFFFF)).astype(np.int64)
+    table[(words >> np.uint64(shift)).astype(np.int64)] = tags << 32 | at
+
+
+class Followed(NamedTuple):
+    """Of the tokens that came, how many the trail had foretold, and whether another came then."""
+
+    matched: int  # how many tokens had matched before
+    hits: int
+    missed: bool
+
+
+class Trail:
+    """Where a sequence seems to copy from: `back` tokens before its end, 0 for nowhere.
+
+    Its last `matched` tokens equal those before that place.  A trail is followed as long as it foretells what
+    comes; then the index finds another.
+    """
+
+    def __init__(self, longest: int) -> None:
+        self._ngrams = Ngrams(longest)
+        self._end = 0
+        self.back = 0
+        self.matched = 0
+
+    def follow(self, token_ids: array[int]) -> Followed | None:
+        """Go on to the end of the list, which has grown; None where nothing had been foretold."""
+        before, end, back = self._end, len(token_ids), self.back
+        if end == before:
+            return None
+        self._end = end
+        at = before
+        while back and at < end and token_ids[at] == token_ids[at - back]:
+            at += 1
+        followed = Followed(self.matched, at - before, at < end) if back else None
+        place, length = self._ngrams.find(token_ids)
+        if back and at == end:
+            self.matched += end - before
+        else:
+            self.back, self.matched = (end - 1 - place, length) if length else (0, 0)
+        return followed
+
+    def next_ids(self, token_ids: array[int], count: int) -> list[int]:
+        """The `count` tokens that would come next, from `back > 0`; what is repeated may be short."""
+        begin = len(token_ids) - self.back
+        ids = token_ids[begin : begin + count].tolist()
+        while len(ids) < count:
+            ids += ids[-self.back :][: count - len(ids)]
+        return ids

@@ -1,0 +1,160 @@
+"""Where the time of an engine's steps goes, phase by phase: always on, a few clock readings a step.
+
+Knows names of phases and seconds; knows nothing of what is done in a phase, nor who asks.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from math import ceil, inf
+from time import perf_counter
+
+DECODING, PROMPTS, TENSORS = "decoding", "with_prompts", "tensors"
+"""Kinds of steps: every sequence grows by a token; some compute a prompt; the body ran over tensors."""
+
+NUM_RECENT = 512
+"""Steps of an engine whose single phases are kept, for percentiles."""
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """One phase of all steps of a kind; `node` is the type of a line of the body, "" for the engine's own.
+
+    `seconds` is a total; percentiles and maximum are of the recent steps that had this phase.
+    """
+
+    name: str
+    node: str
+    seconds: float
+    p50_s: float = 0.0
+    p99_s: float = 0.0
+    max_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """All steps of one kind that did not fail; `whole` is a step with all its phases.
+
+    `tokens` were computed, `output_tokens` chosen, `sequences` took part, each summed over the `steps`.
+    Percentiles are of the `recent` last of them.
+    """
+
+    kind: str
+    steps: int
+    tokens: int
+    sequences: int
+    output_tokens: int
+    recent: int
+    whole: Phase
+    phases: list[Phase]
+
+
+@dataclass(slots=True)
+class Totals:
+    """What the steps of one kind add up to; `seconds` by the name of the phase."""
+
+    steps: int = 0
+    tokens: int = 0
+    sequences: int = 0
+    output_tokens: int = 0
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+
+
+Laps = list[tuple[str, float]]
+"""Names of phases and when each ended, by the clock; the first has no name and is when the step began."""
+
+
+class StepProfile:
+    """The recorder of one engine: `begin`, `mark` after each phase, `end`; then `after` for what follows.
+
+    A step that never ends, because it failed, leaves nothing.  Belongs to the thread that steps; `told` may
+    be asked from another between two steps.
+    """
+
+    def __init__(self, nodes: Mapping[str, str] | None = None) -> None:
+        """`nodes` are phases that are lines of a body, with the types of their nodes."""
+        self.totals: dict[str, Totals] = {}
+        self._nodes = nodes or {}
+        self._laps: Laps = [("", 0.0)]
+        self._kind: str | None = None
+        self._recent: deque[tuple[str, Laps]] = deque(maxlen=NUM_RECENT)
+
+    def begin(self) -> None:
+        """A step begins now."""
+        self._kind = None
+        self._laps = [("", perf_counter())]
+
+    def mark(self, phase: str) -> None:
+        """What the step did since its last mark was `phase`."""
+        self._laps.append((phase, perf_counter()))
+
+    def end(self, kind: str, num_tokens: int, num_sequences: int, num_output_tokens: int) -> None:
+        """The step ended with its last mark."""
+        laps, self._kind = self._laps, kind
+        totals = self.totals.setdefault(kind, Totals())
+        totals.steps += 1
+        totals.tokens += num_tokens
+        totals.sequences += num_sequences
+        totals.output_tokens += num_output_tokens
+        seconds, (_, at_s) = totals.seconds, laps[0]
+        for phase, then_s in laps[1:]:
+            seconds[phase] += then_s - at_s
+            at_s = then_s
+        self._recent.append((kind, laps))
+
+    def after(self, phase: str) -> None:
+        """What was done for the step since it ended; nothing when it failed."""
+        if self._kind is not None:
+            self.mark(phase)
+            (_, from_s), (_, to_s) = self._laps[-2:]
+            self.totals[self._kind].seconds[phase] += to_s - from_s
+
+    def told(self, recent_s: float = inf) -> list[Steps]:
+        """All of it, a kind of steps after another; percentiles of what ended in the last `recent_s` seconds.
+
+        Costs a few milliseconds.
+        """
+        since_s = perf_counter() - recent_s
+        recent = [(kind, laps) for kind, laps in list(self._recent) if laps[-1][1] > since_s]
+        return [
+            self._steps(kind, totals, [laps for other, laps in recent if other == kind])
+            for kind, totals in list(self.totals.items())
+        ]
+
+    def _steps(self, kind: str, totals: Totals, recent: list[Laps]) -> Steps:
+        seconds = dict(totals.seconds)
+        laps = _by_phase(recent, seconds)
+        return Steps(
+            kind,
+            totals.steps,
+            totals.tokens,
+            totals.sequences,
+            totals.output_tokens,
+            len(recent),
+            _phase("step", "", sum(seconds.values()), [step[-1][1] - step[0][1] for step in recent]),
+            [_phase(name, self._nodes.get(name, ""), seconds[name], laps[name]) for name in seconds],
+        )
+
+
+def _by_phase(steps: list[Laps], names: Iterable[str]) -> dict[str, list[float]]:
+    """Seconds of each phase in each step that had it."""
+    laps: dict[str, list[float]] = {name: [] for name in names}
+    for step in steps:
+        for (_, from_s), (name, to_s) in pairwise(step):
+            laps[name].append(to_s - from_s)
+    return laps
+
+
+def _phase(name: str, node: str, seconds: float, laps: list[float]) -> Phase:
+    if not laps:
+        return Phase(name, node, seconds)
+    laps.sort()
+    return Phase(name, node, seconds, _rank(laps, 0.5), _rank(laps, 0.99), laps[-1])
+
+
+def _rank(ordered: list[float], part: float) -> float:
+    """The smallest value that is no less than `part` of all."""
+    return ordered[ceil(part * len(ordered)) - 1]

@@ -1,0 +1,89 @@
+"""A guess node for tests: it knows what each choice will say, and errs as often as it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from random import Random
+
+import numpy as np
+from engine_rig import VOCAB_SIZE, Rig
+
+from ops.verifying import NO_GUESS
+from pipelines.engine.feed import Step
+from pipelines.engine.guessing import with_guesses
+
+Foresight = Callable[[Hashable, int], list[int]]
+"""All tokens that a choice of a request will give."""
+
+
+class Seer:
+    """Guesses up to the room of every sequence; a token is wrong with the probability `errs`."""
+
+    def __init__(self, rig: Rig, foresight: Foresight, random: Random, errs: float) -> None:
+        self.rig, self.foresight, self.random, self.errs = rig, foresight, random, errs
+        rig.guess = self.guess
+
+    def guess(self, step: Step) -> Step:
+        check_room(step, self.rig)
+        guessed = [
+            self._of(row, room) for row, room in zip(step.rows.tolist(), step.room.tolist(), strict=True)
+        ]
+        counts = np.array([len(ids) for ids in guessed], np.int64)
+        with_runs = with_guesses(step, counts, np.array([one for ids in guessed for one in ids], np.int64))
+        check_runs(step, with_runs, guessed)
+        return with_runs
+
+    def _of(self, row: int, room: int) -> list[int]:
+        if not room:
+            return []
+        running = self.rig.engine.scheduler.running
+        sequence = next(one for one in running if one.row == row)
+        coming = self.foresight(sequence.key, sequence.choice)[sequence.num_output :]
+        count = self.random.randint(0, room)
+        return [self._perhaps(coming[k]) if k < len(coming) else self._any() for k in range(count)]
+
+    def _perhaps(self, token_id: int) -> int:
+        return self._any() if self.random.random() < self.errs else token_id
+
+    def _any(self) -> int:
+        return self.random.randrange(VOCAB_SIZE)
+
+
+def check_room(step: Step, rig: Rig) -> None:
+    """What `Step` promises of room."""
+    limits, counts = rig.engine.scheduler.settings, np.diff(step.starts)
+    assert step.guessing is not None
+    assert step.room.shape == step.rows.shape == (step.num_seqs,)
+    assert (step.room >= 0).all()
+    assert (counts[step.room > 0] == 1).all()
+    reach = step.num_past + counts + step.room
+    assert (reach <= step.num_blocks * rig.session.block_tokens).all()
+    assert (reach < rig.engine.limits.max_context + 1).all()
+    assert step.num_tokens + step.room.sum() <= limits.max_step_tokens
+    assert step.num_scored + step.room.sum() <= limits.max_scored_tokens
+
+
+def check_runs(step: Step, with_runs: Step, guessed: list[list[int]]) -> None:
+    """Every sequence has its own tokens, then its guesses; every sampled row became a run."""
+    counts = np.diff(step.starts)
+    tokens = [
+        step.token_ids[begin : begin + count].tolist() + ids
+        for begin, count, ids in zip(step.starts[:-1].tolist(), counts.tolist(), guessed, strict=True)
+    ]
+    assert with_runs.token_ids.tolist() == [one for some in tokens for one in some]
+    assert np.diff(with_runs.starts).tolist() == [len(some) for some in tokens]
+    places = [
+        past + k for past, some in zip(step.num_past.tolist(), tokens, strict=True) for k in range(len(some))
+    ]
+    assert with_runs.positions.tolist() == places
+    assert with_runs.max_context == max(places) + 1
+    if with_runs.guesses is None or with_runs.ahead is None:
+        assert not any(guessed)
+        return
+    runs = np.split(with_runs.guesses, np.flatnonzero(with_runs.guesses == NO_GUESS) + 1)[:-1]
+    assert [run[:-1].tolist() for run in runs] == guessed[: len(runs)] + [[]] * (len(runs) - len(guessed))
+    assert with_runs.ahead.tolist() == [k for run in runs for k in range(len(run))]
+    assert with_runs.logits_rows.tolist() == np.repeat(step.logits_rows, [len(run) for run in runs]).tolist()
+    at = with_runs.logits_at[: with_runs.num_sampled]
+    assert (np.diff(at)[with_runs.ahead[1:] > 0] == 1).all()
+    assert with_runs.token_ids[at[with_runs.ahead > 0]].tolist() == [one for ids in guessed for one in ids]

@@ -1,0 +1,121 @@
+"""Room for guesses, guesses put into steps, and runs taken out of what was sampled."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from engine_rig import Rig, alone
+from seer import Seer
+
+from pipelines.engine.counts import Counts
+from pipelines.engine.feed import Sampled, TokenLogprobs
+from pipelines.engine.policy import blocks_for, share_room
+from pipelines.engine.runs import Chosen, Run, first_ids, runs_of
+from pipelines.sampling.params import SamplingParams
+
+
+def test_everyone_gets_what_there_is_first_come_first():
+    assert share_room([4, 4, 4], [10, 10, 10], 16, tokens=9, blocks=0) == [4, 4, 1]
+
+
+def test_who_gets_no_block_fills_its_last_one():
+    assert share_room([5, 5, 5], [16, 15, 14], 16, tokens=99, blocks=1) == [5, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_room_is_bounded(seed):
+    draw = random.Random(seed)
+    block_tokens, tokens, blocks = draw.randint(1, 9), draw.randint(0, 20), draw.randint(0, 4)
+    ends = [draw.randint(1, 40) for _ in range(draw.randint(1, 6))]
+    wanted = [draw.randint(0, 12) for _ in ends]
+    rooms = share_room(wanted, ends, block_tokens, tokens, blocks)
+    assert all(0 <= room <= most for room, most in zip(rooms, wanted, strict=True))
+    taken = sum(
+        blocks_for(end + room, block_tokens) - blocks_for(end, block_tokens)
+        for end, room in zip(ends, rooms, strict=True)
+    )
+    assert sum(rooms) <= tokens
+    assert taken <= blocks
+    if sum(wanted) <= tokens and blocks >= 12 * len(ends):
+        assert rooms == wanted
+
+
+def test_without_guesses_each_token_is_chosen_for_a_row():
+    sampled = Sampled(np.array([7, 9]), [])
+    assert first_ids(sampled).tolist() == [7, 9]
+    assert list(runs_of(sampled)) == [Chosen(7, None, None), Chosen(9, None, None)]
+
+
+def test_runs_are_taken_apart():
+    told = [TokenLogprobs(-float(k), 1, [], []) for k in range(4)]
+    drafted = TokenLogprobs(-0.5, 1, [], [])
+    sampled = Sampled(
+        np.array([7, 8, 9, 5]),
+        [*told],
+        num_tokens=np.array([1, 2, 1]),
+        num_guessed=np.array([3, 1, 0]),
+        guess_logprobs=[None, drafted, None, None],
+    )
+    assert first_ids(sampled).tolist() == [7, 8, 5]
+    assert list(runs_of(sampled)) == [
+        Chosen(7, told[0], Run(3, [], [])),
+        Chosen(8, told[1], Run(1, [(9, told[2])], [drafted])),
+        Chosen(5, told[3], None),
+    ]
+
+
+def test_runs_are_counted_by_place():
+    counts = Counts()
+    for num_guessed, num_accepted in ((3, 0), (3, 2), (1, 1)):
+        counts.count_run(num_guessed, num_accepted)
+    assert (counts.drafts, counts.draft_tokens, counts.accepted_tokens) == (3, 7, 3)
+    assert counts.accepted_per_position == [2, 1]
+
+
+def foreseen(rig: Rig, prompt: list[int], errs: float = 0.0, **params: object) -> list[int]:
+    wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
+    text = alone(prompt, wanted).token_ids
+    Seer(rig, lambda key, choice: text, random.Random(1), errs)
+    return text
+
+
+def test_guesses_that_come_true_save_steps():
+    rig = Rig(num_guesses=8)
+    text = foreseen(rig, [1, 2, 3], max_tokens=60)
+    rig.submit("a", [1, 2, 3], max_tokens=60)
+    rig.run()
+    last = rig.texts["a", 0].outputs[-1]
+    assert rig.texts["a", 0].token_ids == text
+    assert len(rig.steps) < 30
+    assert 0 < last.num_accepted == rig.engine.counts().accepted_tokens < 60
+
+
+def test_a_request_may_want_no_guesses():
+    rig = Rig(num_guesses=8)
+    text = foreseen(rig, [1, 2, 3], max_tokens=20)
+    rig.submit("a", [1, 2, 3], max_tokens=20, num_guesses=0)
+    rig.run()
+    assert rig.texts["a", 0].token_ids == text
+    assert len(rig.steps) == 20
+    assert rig.engine.counts().drafts == 0
+
+
+def test_the_last_tokens_have_no_room_behind_them():
+    rig = Rig(num_guesses=8)
+    foreseen(rig, [1, 2, 3], max_tokens=2)
+    rig.submit("a", [1, 2, 3], max_tokens=2)
+    rig.run()
+    assert [step.room.tolist() for step in rig.steps] == [[0], [0]]
+
+
+def test_what_guesses_fill_is_found_by_the_next_request():
+    rig = Rig(num_guesses=8, block_tokens=4)
+    text = foreseen(rig, [1, 2, 3], max_tokens=20)
+    rig.submit("a", [1, 2, 3], max_tokens=20)
+    rig.run()
+    rig.guess = lambda step: step
+    rig.submit("b", [1, 2, 3, *text, 9], max_tokens=1)
+    rig.run()
+    assert rig.texts["b", 0].num_cached >= 16

@@ -1,0 +1,72 @@
+"""Where the last tokens of a text stood before."""
+
+from __future__ import annotations
+
+from array import array
+from random import Random
+
+import pytest
+
+from pipelines.engine.ngrams import EMPTY, Ngrams, Trail
+
+
+def slow(ids: list[int], longest: int) -> tuple[int, int]:
+    """The same by looking everywhere."""
+    for length in range(min(longest, len(ids) - 1), 0, -1):
+        for end in range(len(ids) - 2, length - 2, -1):
+            if ids[end - length + 1 : end + 1] == ids[-length:]:
+                return end, length
+    return EMPTY, 0
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_it_finds_what_looking_everywhere_finds(seed):
+    """But for runs whose slot another one took, which is rare while few share the table."""
+    draw = Random(seed)
+    longest, vocab = draw.randint(1, 8), draw.choice([2, 5, 40])
+    ngrams, ids = Ngrams(longest), array("q", [draw.randrange(vocab) for _ in range(draw.randint(1, 60))])
+    same = 0
+    for _ in range(40):
+        found = ngrams.find(ids)
+        assert found[1] <= longest
+        end, length = found
+        assert ids[end - length + 1 : end + 1] == ids[len(ids) - length :]
+        same += found == slow(ids.tolist(), longest)
+        ids.extend(draw.randrange(vocab) for _ in range(draw.choice([1, 1, 1, 3, 40])))
+    assert same >= 30
+
+
+def test_many_tokens_at_once_are_those_one_by_one():
+    draw = Random(1)
+    ids = array("q", [draw.randrange(300) for _ in range(3000)])
+    whole, parts = Ngrams(3), Ngrams(3)
+    for end in range(2990, 3001):
+        found = parts.find(ids[:end])
+    assert whole.find(ids) == found
+
+
+def test_large_ids_are_told_apart():
+    ids = array("q", [262143, 1, 2, 262142, 3, 4, 262143])
+    assert Ngrams(2).find(ids) == (0, 1)
+
+
+def test_a_trail_is_followed_while_it_foretells():
+    ids = array("q", [1, 2, 3, 4, 5, 6, 9, 9, 2, 3])
+    trail = Trail(3)
+    assert trail.follow(ids) is None
+    assert trail.next_ids(ids, 3) == [4, 5, 6]
+    assert trail.matched == 2
+    ids.extend([4, 5])
+    assert trail.follow(ids) == (2, 2, False)
+    assert trail.matched == 4
+    ids.extend([6, 7])
+    assert trail.follow(ids) == (4, 1, True)
+    assert trail.back == 0
+
+
+def test_nothing_new_changes_nothing():
+    ids, trail = array("q", [1, 2, 1]), Trail(3)
+    trail.follow(ids)
+    before = trail.back, trail.matched
+    assert trail.follow(ids) is None
+    assert (trail.back, trail.matched) == before == (2, 1)

@@ -1,0 +1,122 @@
+"""Graphs with a line that guesses: checked, drawn, loaded, and served with the same texts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from fake_models import FAKE_GRAPH, write_fake_model
+from test_pipeline import HELLO, ask
+
+from pipelines.build import BuildError, HostModel, load_for_host
+from pipelines.inspection import inspect
+from pipelines.repository import scan
+from pipelines.sampling.params import SamplingParams
+from pipelines.tasks import Generation
+
+LOOKUP = "lookup, from: step, max_ngram: 3, num_guesses: 5"
+DRAFT = "draft, from: step, path: draft.json, device: fake, num_guesses: 4"
+
+
+def guessing(line: str) -> str:
+    return FAKE_GRAPH.replace(
+        "      logits: {type: model, from: step,",
+        f"      guessed: {{type: {line}}}\n      logits: {{type: model, from: guessed,",
+    )
+
+
+def write(folder: Path, line: str, **draft: object) -> Path:
+    write_fake_model(folder, guessing(line))
+    (folder / "draft.json").write_text(json.dumps({"vocab_size": 259, **draft}))
+    return folder
+
+
+def load(folder: Path) -> HostModel:
+    (model,) = scan(folder)
+    return load_for_host(model)
+
+
+@pytest.mark.parametrize("line", [LOOKUP, DRAFT])
+def test_the_graph_is_checked_and_drawn(tmp_path, line):
+    (finding,) = inspect(write(tmp_path / "tiny", line))
+    assert finding.problems == ()
+    kind = line.partition(",")[0]
+    drawn = finding.text()
+    assert f"● guessed  {kind}" in drawn
+    assert "← guessed" in drawn
+    assert "guessed" in finding.mermaid()
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        (LOOKUP.replace("max_ngram: 3", "max_ngrams: 3"), "max_ngram"),
+        (LOOKUP.replace("num_guesses: 5", "num_guesses: 0"), "num_guesses"),
+        (DRAFT.replace("draft.json", "missing.json"), "missing.json"),
+        ("draft, from: step", "path"),
+    ],
+)
+def test_what_is_wrong_is_told(tmp_path, line, word):
+    (finding,) = inspect(write(tmp_path / "tiny", line))
+    assert any(word in problem for problem in finding.problems)
+
+
+@pytest.mark.parametrize("line", [LOOKUP, DRAFT, LOOKUP + ", adaptive: false", DRAFT + ", adaptive: false"])
+def test_the_texts_are_those_without_guesses(tmp_path, line):
+    write_fake_model(tmp_path / "plain" / "tiny")
+    write(tmp_path / "guessing" / "tiny", line, dissent=0.3)
+    said = []
+    for models in ("plain", "guessing"):
+        host_model = load(tmp_path / models)
+        engine = host_model.engines["generated"]
+        for key, temperature in (("greedy", 0.0), ("drawn", 1.0)):
+            params = SamplingParams(max_tokens=60, temperature=temperature, seed=3)
+            engine.submit(key, [[1, 2, 3, 1, 2, 3]], params)
+        tokens = {"greedy": [], "drawn": []}
+        while engine.has_work:
+            for output in engine.step():
+                tokens[output.key] += output.token_ids
+        said.append(tokens)
+        host_model.close()
+    assert said[0] == said[1]
+    assert len(said[0]["drawn"]) == 60
+
+
+def test_guesses_of_a_draft_come_true(tmp_path):
+    host_model = load(write(tmp_path / "models" / "tiny", DRAFT + ", adaptive: false").parent)
+    engine = host_model.engines["generated"]
+    engine.submit("call", [[1, 2, 3]], SamplingParams(max_tokens=41, temperature=0))
+    while engine.has_work:
+        engine.step()
+    counts = engine.counts()
+    assert (counts.accepted_tokens, counts.draft_tokens, counts.steps) == (32, 32, 9)
+    assert (
+        host_model.cache_bytes
+        == 2 * counts.blocks_total * host_model.bodies["generated"].sessions[0].block_bytes
+    )
+    host_model.close()
+
+
+@pytest.mark.parametrize(
+    ("fake", "message"),
+    [
+        ({"block_tokens": 8}, "draft's blocks hold 8 tokens, the model's 4"),
+        ({"vocab_size": 5000}, "draft knows 5000 tokens, the model 259"),
+    ],
+)
+def test_a_draft_that_does_not_fit_is_refused(tmp_path, fake, message):
+    write(tmp_path / "tiny", DRAFT, **fake)
+    with pytest.raises(BuildError, match=message):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("line", [LOOKUP, DRAFT])
+def test_a_whole_request_is_answered(tmp_path, line):
+    write(tmp_path / "tiny", line)
+    write_fake_model(tmp_path / "plain")
+    request = Generation(messages=HELLO, sampling={"max_tokens": 40, "temperature": 0.0, "ignore_eos": True})
+    texts = [
+        "".join(piece.content for piece in ask(tmp_path, request, name)[0]) for name in ("tiny", "plain")
+    ]
+    assert texts[0] == texts[1]

@@ -1,0 +1,150 @@
+"""Texts that are known beforehand, given token by token to a guess node, on a machine made of numbers."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+
+import numpy as np
+
+from pipelines.engine.feed import Step, no_pairs
+from pipelines.engine.guessing import GuessRows
+from pipelines.sampling.rows import SamplingRows
+
+VOCAB_SIZE = 5000
+BLOCK_TOKENS = 4
+
+
+def step_of(
+    guessing: GuessRows, sampling: SamplingRows, rows: list[int], room: int, extra: int = 0, columns: int = 64
+) -> Step:
+    """One token each of `rows`, which may be followed by `room`; and `extra` tokens of a prompt in a last row."""
+    lengths = [len(guessing.token_ids[row]) for row in rows]
+    num_past = np.array([length - 1 for length in lengths] + [0] * bool(extra), np.int32)
+    new = np.array([1] * len(rows) + [extra] * bool(extra), np.int32)
+    starts = np.concatenate([[0], np.cumsum(new)]).astype(np.int32)
+    num_seqs = len(num_past)
+    prompt = guessing.token_ids[len(guessing.token_ids) - 1][:extra].tolist() if extra else []
+    of = [*rows, *([len(guessing.token_ids) - 1] if extra else [])]
+    return Step(
+        token_ids=np.array([guessing.token_ids[row][-1] for row in rows] + prompt, np.int64),
+        positions=np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], new),
+        starts=starts,
+        num_past=num_past,
+        block_table=np.array([np.arange(columns) + row * columns for row in of], np.int32),
+        num_blocks=np.full(num_seqs, columns, np.int32),
+        max_context=int((num_past + new).max()),
+        logits_at=np.arange(len(rows)),
+        logits_rows=np.array(rows, np.int32),
+        copies=no_pairs(),
+        sampling=sampling,
+        guessing=guessing,
+        rows=np.array(of, np.int32),
+        room=np.array([room] * len(rows) + [0] * bool(extra), np.int32),
+    )
+
+
+def rows_of(token_ids: list[list[int]]) -> GuessRows:
+    """A row for each list, with an owner of its own."""
+    guessing = GuessRows(len(token_ids))
+    for row, ids in enumerate(token_ids):
+        guessing.token_ids[row] = array("q", ids)
+        guessing.owner[row] = row + 1
+    return guessing
+
+
+def cpu_s(num_tokens: int) -> float:
+    """Seconds of a step of a model of 0.6 billion weights on two cores."""
+    sizes, took_ms = [1, 2, 4, 6, 8, 16, 32, 64, 512], [19.4, 19.6, 20.8, 22.3, 24, 41, 72, 126, 1000]
+    return float(np.interp(num_tokens, sizes, took_ms)) / 1000
+
+
+@dataclass
+class Played:
+    seconds: float = 0.0
+    plain_s: float = 0.0  # had there been no guesses
+    num_guessed: int = 0
+    num_accepted: int = 0
+
+    @property
+    def speedup(self) -> float:
+        return self.plain_s / self.seconds
+
+
+def play(
+    guess: Callable[[Step], Step],
+    texts: list[tuple[list[int], list[int]]],
+    random: Random,
+    room: int = 5,
+    guess_s: Callable[[], float] = lambda: 0.0,
+) -> Played:
+    """All texts (prompt, output) to their ends, decoded side by side.
+
+    What a step takes is told to the cost with noise, with disturbances, and with what a new shape takes;
+    `guess_s` are the seconds that the guesses of a step took.
+    """
+    guessing = rows_of([prompt + output[:1] for prompt, output in texts])
+    sampling = SamplingRows(len(texts), VOCAB_SIZE)
+    played, shapes = Played(), set()
+    live = list(range(len(texts)))
+    while live:
+        step = guess(step_of(guessing, sampling, live, room))
+        took_s = cpu_s(step.num_tokens) * random.lognormvariate(0, 0.03)
+        guessed_s = guess_s()
+        odd_s = 0.1 if random.random() < 0.01 else 0.0
+        if step.num_tokens not in shapes:
+            shapes.add(step.num_tokens)
+            odd_s += random.uniform(0.01, 0.3)
+        guessing.cost.put_aside(guessed_s)
+        guessing.cost.learn(step.num_tokens, took_s + guessed_s + odd_s)
+        played.seconds += took_s + guessed_s
+        for seq, row in enumerate(live):
+            come(
+                played,
+                step.token_ids[step.starts[seq] + 1 : step.starts[seq + 1]].tolist(),
+                guessing,
+                texts,
+                row,
+            )
+        live = [row for row in live if len(guessing.token_ids[row]) < len(texts[row][0]) + len(texts[row][1])]
+    longest = max(len(output) for _, output in texts)
+    for at in range(1, longest):
+        played.plain_s += cpu_s(sum(len(output) > at for _, output in texts))
+    return played
+
+
+def come(
+    played: Played,
+    guesses: list[int],
+    guessing: GuessRows,
+    texts: list[tuple[list[int], list[int]]],
+    row: int,
+) -> None:
+    """The row's text grows by the guesses that came true and the token after them."""
+    prompt, output = texts[row]
+    at = len(guessing.token_ids[row]) - len(prompt)
+    accepted = 0
+    while accepted < len(guesses) and output[at + accepted : at + accepted + 1] == [guesses[accepted]]:
+        accepted += 1
+    guessing.token_ids[row].extend(output[at : at + accepted + 1])
+    played.num_guessed += len(guesses)
+    played.num_accepted += accepted
+
+
+def random_text(random: Random, num_tokens: int) -> tuple[list[int], list[int]]:
+    """Tokens as uneven as words are, in no order."""
+    ids = [int(min(VOCAB_SIZE - 1, random.paretovariate(0.7))) for _ in range(300 + num_tokens)]
+    return ids[:300], ids[300:]
+
+
+def copied_text(random: Random, num_tokens: int) -> tuple[list[int], list[int]]:
+    """An output of passages of the prompt, with a few other tokens between them."""
+    prompt = [random.randrange(VOCAB_SIZE) for _ in range(500)]
+    output: list[int] = []
+    while len(output) < num_tokens:
+        begin = random.randrange(400)
+        output += prompt[begin : begin + random.randrange(20, 80)]
+        output += [random.randrange(VOCAB_SIZE) for _ in range(random.randrange(1, 5))]
+    return prompt, output[:num_tokens]

@@ -1,0 +1,93 @@
+"""Steps of runs for `sample`, and what the same rows give one token at a time."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ops import host
+from ops.verifying import NO_GUESS
+from pipelines.engine.feed import Logits, Masks, Sampled, Step, TokenLogprobs
+from pipelines.sampling.rows import SamplingRows
+from pipelines.sampling.stages import sample
+
+
+class Given(NamedTuple):
+    """One run: a persistent row, its guesses, logits and masks (None: all is allowed) of each row."""
+
+    row: int
+    guesses: list[int]
+    logits: np.ndarray
+    masks: list[np.ndarray | None]
+
+
+class Counted(NamedTuple):
+    """What one run gives."""
+
+    token_ids: list[int]
+    logprobs: list[TokenLogprobs | None]
+
+
+def step_of(rows: SamplingRows, at: list[int], guesses: list[int] | None, ahead: list[int] | None, **more):
+    none, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
+    return Step(
+        token_ids=none,
+        positions=none,
+        starts=small,
+        num_past=small,
+        block_table=np.zeros((0, 0), np.int32),
+        num_blocks=small,
+        max_context=0,
+        logits_at=np.arange(len(at) + len(more.get("scored_ids", ()))),
+        logits_rows=np.array(at, np.int32),
+        copies=np.zeros((0, 2), np.int32),
+        sampling=rows,
+        guesses=None if guesses is None else np.array(guesses, np.int64),
+        ahead=None if ahead is None else np.array(ahead, np.int64),
+        **more,
+    )
+
+
+def sample_runs(
+    rows: SamplingRows, runs: list[Given], ops=host, upload=np.copy, scored=None, **more
+) -> Sampled:
+    """All runs in one step; `scored`: logits of rows that score tokens of prompts."""
+    at = [run.row for run in runs for _ in run.logits]
+    guesses = [guess for run in runs for guess in [*run.guesses, NO_GUESS]]
+    ahead = [i for run in runs for i in range(len(run.logits))]
+    masks = masks_of([bits for run in runs for bits in run.masks])
+    values = np.concatenate([*(run.logits for run in runs), *([] if scored is None else [scored])])
+    return sample(Logits(upload(values), step_of(rows, at, guesses, ahead, **more), ops, masks))
+
+
+def masks_of(given: list[np.ndarray | None]) -> Masks | None:
+    found = [j for j, bits in enumerate(given) if bits is not None]
+    if not found:
+        return None
+    return Masks(np.array(found), np.array([given[j] for j in found], np.uint32))
+
+
+def one_by_one(rows: SamplingRows, run: Given, ops=host, upload=np.copy) -> Counted:
+    """Each token appended before the next one is chosen, as long as the guesses come true."""
+    counted = Counted([], [])
+    for logits, bits, guess in zip(run.logits, run.masks, [*run.guesses, NO_GUESS], strict=True):
+        step = step_of(rows, [run.row], None, None)
+        found = sample(Logits(upload(logits[None]), step, ops, masks_of([bits])))
+        counted.token_ids.extend(found.token_ids.tolist())
+        counted.logprobs.extend(found.logprobs or [None])
+        rows.append(run.row, counted.token_ids[-1])
+        if counted.token_ids[-1] != guess:
+            break
+    return counted
+
+
+def counted_of(sampled: Sampled) -> list[Counted]:
+    """Of each run."""
+    assert sampled.num_tokens is not None
+    ends = np.cumsum(sampled.num_tokens).tolist()
+    told = sampled.logprobs or [None] * len(sampled.token_ids)
+    return [
+        Counted(sampled.token_ids[end - count : end].tolist(), told[end - count : end])
+        for end, count in zip(ends, sampled.num_tokens.tolist(), strict=True)
+    ]

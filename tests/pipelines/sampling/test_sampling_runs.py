@@ -1,0 +1,204 @@
+"""Rows behind guesses give what they give one token at a time, whatever is asked of them."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+from host_device import HostDevice
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sampled_runs import Given, counted_of, one_by_one, sample_runs
+
+from ops.cuda.sampling import CudaOps
+from pipelines.engine.feed import TokenLogprobs
+from pipelines.sampling.edits import RowEdits
+from pipelines.sampling.params import SamplingParams
+from pipelines.sampling.rows import SamplingRows
+
+VOCAB = 40
+ENDS = [39, 38]
+IDS = st.integers(0, VOCAB - 1)
+FEW = st.integers(0, 3)
+PARAMS = st.builds(
+    SamplingParams,
+    temperature=st.sampled_from([0.0, 0.7, 1.0]),
+    top_k=st.sampled_from([0, 0, 3, 20]),
+    top_p=st.sampled_from([1.0, 1.0, 0.8]),
+    min_p=st.sampled_from([0.0, 0.0, 0.05]),
+    min_tokens=st.integers(0, 9),
+    repetition_penalty=st.sampled_from([1.0, 1.0, 0.8, 1.3]),
+    presence_penalty=st.sampled_from([0.0, 0.0, 1.5]),
+    frequency_penalty=st.sampled_from([0.0, 0.0, -0.5, 0.3]),
+    logit_bias=st.dictionaries(IDS, st.sampled_from([-100.0, -1.0, 2.5]), max_size=3),
+    allowed_token_ids=st.none() | st.none() | st.lists(IDS, min_size=1, max_size=8),
+    bad_words_ids=st.lists(st.lists(FEW, min_size=1, max_size=4), max_size=4),
+    seed=st.integers(0, 2**63),
+    logprobs=st.sampled_from([None, None, 0, 1, 5]),
+    logprob_token_ids=st.just([]) | st.lists(IDS, min_size=1, max_size=3, unique=True),
+    temp_scaled_logprobs=st.booleans(),
+    top_p_normalized_logprobs=st.booleans(),
+)
+BATCHES = st.lists(PARAMS, min_size=1, max_size=4)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+@pytest.fixture(scope="module")
+def device() -> HostDevice:
+    return HostDevice()
+
+
+def rows_of(params: list[SamplingParams]) -> SamplingRows:
+    rows = SamplingRows(len(params) + 2, VOCAB)
+    for row, one in enumerate(params):
+        rows.set(row + 1, one, [row, 7, 1], [2, 1], row % 2, ENDS)
+    return rows
+
+
+def random_run(random: np.random.Generator, row: int, params: SamplingParams, rows: SamplingRows) -> Given:
+    """Guesses that are right, partly right, or wrong; few ids are likely, so that tokens repeat."""
+    num_guesses = int(random.integers(0, 6))
+    logits = (random.standard_normal((1 + num_guesses, VOCAB)) * 2).astype(np.float32)
+    logits[:, :4] += 3
+    words = -(-VOCAB // 32)
+    masks = [
+        None if random.random() < 0.6 else random.integers(0, 2**32, words, np.uint32) | np.uint32(1)
+        for _ in logits
+    ]
+    wanted = truth(rows, row, logits, masks)
+    num_right = int(random.integers(0, num_guesses + 1))
+    guesses = [*wanted[:num_right], *random.integers(0, VOCAB, num_guesses - num_right).tolist()]
+    return Given(row, guesses, logits, masks)
+
+
+def truth(rows: SamplingRows, row: int, logits: np.ndarray, masks: list[np.ndarray | None]) -> list[int]:
+    """What would be chosen if every guess came true."""
+    alone, chosen = pickle.loads(pickle.dumps(rows)), []
+    for one, bits in zip(logits, masks, strict=True):
+        chosen += one_by_one(alone, Given(row, [], one[None], [bits])).token_ids
+    return chosen
+
+
+def check_rounds(params: list[SamplingParams], seed: int, num_rounds: int, **kind) -> None:
+    random, ours, others = np.random.default_rng(seed), rows_of(params), rows_of(params)
+    for _ in range(num_rounds):
+        order = random.permutation(len(params)).tolist()
+        runs = [random_run(random, i + 1, params[i], ours) for i in order]
+        before = pickle.dumps(ours)
+        sampled = sample_runs(ours, runs, **kind)
+        assert pickle.dumps(ours) == before  # what is only guessed leaves no trace
+        assert sampled.num_guessed.tolist() == [len(run.guesses) for run in runs]
+        found = counted_of(sampled)
+        assert found == [one_by_one(others, run, **kind) for run in runs]
+        for run, one in zip(runs, found, strict=True):
+            for token_id in one.token_ids:
+                ours.append(run.row, token_id)
+
+
+@settings(max_examples=150, deadline=None)
+@given(BATCHES, SEEDS)
+def test_runs_of_any_parameters_are_what_their_rows_give_one_by_one(params, seed):
+    check_rounds(params, seed, 3)
+
+
+@settings(max_examples=15, deadline=None)
+@given(BATCHES, SEEDS)
+def test_the_same_on_a_device(device, params, seed):
+    check_rounds(params, seed, 2, ops=CudaOps(device), upload=device.upload)
+
+
+@given(
+    PARAMS,
+    st.lists(FEW, max_size=9),
+    st.lists(IDS, max_size=70),
+    st.lists(IDS | FEW, min_size=1, max_size=6),
+)
+def test_edits_after_guesses_are_those_of_a_sequence_that_has_said_them(params, prompt, output, guesses):
+    edits = RowEdits(params, prompt, output, ENDS)
+    before = pickle.dumps(edits)
+    found = edits.after(guesses)
+    assert pickle.dumps(edits) == before
+    expected = RowEdits(params, prompt, [*output, *guesses], ENDS)
+    assert sorted(found.bans().tolist()) == sorted(expected.bans().tolist())
+    assert (found.num_outputs < params.min_tokens) == (expected.num_outputs < params.min_tokens)
+    assert counts(found) == counts(expected)
+
+
+def counts(edits: RowEdits) -> dict[int, float]:
+    seen = edits.seen
+    return dict(zip(seen.ids[: seen.size].tolist(), seen.counts[: seen.size].tolist(), strict=True))
+
+
+def test_edits_that_do_not_change_with_the_output_are_not_copied():
+    edits = RowEdits(SamplingParams(logit_bias={3: 1.0}, bad_words_ids=[[5]], min_tokens=2), [], [1, 2], [9])
+    assert edits.after([4, 5]) is edits
+
+
+# What comes with tokens
+
+GREEDY = SamplingParams(temperature=0)
+
+
+def peaks(*token_ids: int) -> np.ndarray:
+    """Logits of rows that choose these ids."""
+    return np.eye(VOCAB, dtype=np.float32)[list(token_ids)] * 5
+
+
+def free(row: int, guesses: list[int], *token_ids: int) -> Given:
+    return Given(row, guesses, peaks(*token_ids), [None] * len(token_ids))
+
+
+def test_runs_are_counted_and_stand_one_after_another():
+    sampled = sample_runs(
+        rows_of([GREEDY] * 4),
+        [
+            free(1, [5, 6, 7], 5, 6, 9, 8),  # two come true
+            free(2, [], 3),
+            free(3, [1], 2, 3),  # none
+            free(4, [1, 2], 1, 2, 3),  # all
+        ],
+    )
+    assert sampled.token_ids.tolist() == [5, 6, 9, 3, 2, 1, 2, 3]
+    assert sampled.num_tokens.tolist() == [3, 1, 1, 3]
+    assert sampled.num_guessed.tolist() == [3, 0, 1, 2]
+    assert sampled.logprobs == []
+    assert sampled.guess_logprobs == []
+
+
+def test_the_drafts_log_probabilities_go_with_the_guesses_that_came_true():
+    told = [TokenLogprobs(-float(i), 1, [], []) for i in range(6)]
+    runs = [free(1, [5, 6, 7], 5, 6, 9, 8), free(2, [4], 4, 3)]
+    sampled = sample_runs(rows_of([GREEDY] * 2), runs, guess_logprobs=[*told[:3], None, told[4], None])
+    assert sampled.token_ids.tolist() == [5, 6, 9, 4, 3]
+    assert sampled.guess_logprobs == [told[0], told[1], None, told[4], None]
+
+
+def test_log_probabilities_are_told_of_rows_that_count_alone():
+    params = [SamplingParams(temperature=0, logprobs=1, min_tokens=5), GREEDY]
+    sampled = sample_runs(rows_of(params), [free(1, [5, 6], 5, 7, 8), free(2, [3], 3, 4)])
+    assert sampled.token_ids.tolist() == [5, 7, 3, 4]
+    assert [one and one.top_ids for one in sampled.logprobs] == [[5], [7], None, None]
+
+
+def test_rows_that_score_a_prompt_stand_behind_all_runs():
+    rows, run = rows_of([SamplingParams(temperature=0, logprobs=0)]), free(1, [5, 6], 5, 7, 8)
+    wanted = {"scored_ids": np.array([4, 4]), "scored_tops": np.array([1, 0])}
+    found = sample_runs(rows, [run], scored=peaks(9, 4), **wanted)
+    assert found.token_ids.tolist() == [5, 7]
+    assert [score.rank for score in found.scores] == [6, 1]
+    assert [score.top_ids for score in found.scores] == [[9], []]
+    assert found.logprobs == sample_runs(rows, [run]).logprobs
+
+
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_a_phrase_that_guesses_begin_is_banned_behind_them_alone(wrong):
+    """The third row may not choose 7 behind the guesses 5 6."""
+    params = SamplingParams(temperature=0, bad_words_ids=[[5, 6, 7]])
+    logits = peaks(5, 6, 7)
+    logits[2, 20] = 1
+    guesses = [5, 6]
+    if wrong:
+        guesses[wrong - 1] = 9
+    sampled = sample_runs(rows_of([params]), [Given(1, guesses, logits, [None] * 3)])
+    assert sampled.token_ids.tolist() == [5, 6, 20][: wrong or 3]

@@ -1,0 +1,76 @@
+"""Engines' counts become numbers: how large steps are, and which caches there are."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pipelines import metrics
+from pipelines.engine.counts import Counts
+from pipelines.engine.profile import StepProfile
+from pipelines.host.publishing import Publisher
+
+
+class Engine:
+    def __init__(self, **counts):
+        self.step_tokens = 0
+        self.profile = StepProfile()
+        self.now = Counts(**counts)
+
+    def counts(self):
+        return self.now
+
+
+@pytest.fixture
+def scene(request):
+    """A model's name, its engine, and a publisher for both."""
+    name = request.node.name
+    engine = Engine(block_tokens=16, blocks_total=100, reuses_prefixes=True)
+    load = SimpleNamespace(
+        folder=SimpleNamespace(name=name), model=SimpleNamespace(engines={"generated": engine})
+    )
+    loads = [load]
+    return SimpleNamespace(name=name, engine=engine, loads=loads, publisher=Publisher(loads))
+
+
+def value(start, *parts):
+    rows = [row for row in metrics.render().decode().splitlines() if row.startswith(start + "{")]
+    return sum(float(row.rsplit(" ", 1)[1]) for row in rows if all(part in row for part in parts))
+
+
+def test_a_step_is_told_with_its_tokens_and_a_failed_one_is_not(scene):
+    for total in (5, 5, 9):
+        scene.engine.step_tokens = total
+        scene.publisher.note_step(scene.name, scene.engine)
+    assert value("vllm:iteration_tokens_total_count", scene.name) == 2
+    assert value("vllm:iteration_tokens_total_sum", scene.name) == 9
+
+
+def test_a_cache_goes_with_its_load(scene):
+    def told(**labels):
+        parts = [f'{name}="{label}"' for name, label in labels.items()]
+        return value("vllm:cache_config_info", scene.name, *parts)
+
+    scene.publisher.note_change()
+    scene.publisher.publish(busy=False)
+    assert told(block_size=16, num_gpu_blocks=100, enable_prefix_caching=True) == 1
+    scene.loads.clear()
+    scene.publisher.note_change()
+    scene.publisher.publish(busy=False)
+    assert told() == 0
+
+
+def test_an_engine_without_blocks_has_no_cache_to_tell(scene):
+    scene.engine.now = Counts()
+    scene.publisher.note_change()
+    scene.publisher.publish(busy=False)
+    assert value("vllm:cache_config_info", scene.name) == 0
+
+
+def test_places_of_guesses_are_counted_once(scene):
+    for accepted in (1, 3):
+        scene.engine.now = Counts(drafts=accepted, accepted_per_position=[accepted])
+        scene.publisher.note_change()
+        scene.publisher.publish(busy=False)
+    assert value("vllm:spec_decode_num_accepted_tokens_per_pos_total", scene.name, 'position="0"') == 3

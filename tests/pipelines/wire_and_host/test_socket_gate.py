@@ -1,0 +1,124 @@
+"""The host's end over a real socket, as a worker sees it that reads late, sends noise or leaves."""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+
+import pytest
+
+from pipelines.wire.gate import Gone
+from pipelines.wire.messages import Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
+from pipelines.wire.socket_gate import SocketGate
+
+WAIT_S = 5.0
+
+
+class Worker:
+    """One that has said hello; `peer` is the gate's name for it."""
+
+    def __init__(self, gate, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(WAIT_S)
+        self.socket.connect(str(path))
+        self._framer = Framer(ToWorker)
+        self.send(Hello(7))
+        self.peer, message = gate.inbox.get(timeout=WAIT_S)
+        assert message == Hello(7)
+
+    def send(self, message):
+        self.socket.sendall(encode(message))
+
+    def read(self, count):
+        """So many messages, or those that came with the last of them too."""
+        found = []
+        while len(found) < count:
+            data = self.socket.recv(65536)
+            assert data, "the gate hung up"
+            found += self._framer.feed(data)
+        return found
+
+
+@pytest.fixture
+def gate(tmp_path):
+    made = SocketGate(tmp_path / "s")
+    made.inbox = queue.SimpleQueue()
+    made.open(made.inbox)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def join(gate, tmp_path):
+    joined = []
+
+    def join():
+        joined.append(Worker(gate, tmp_path / "s"))
+        return joined[-1]
+
+    yield join
+    for worker in joined:
+        worker.socket.close()
+
+
+def frames(count, size=1000):
+    return [Frame([TokenUpdate(number, 0, [1] * size)]) for number in range(count)]
+
+
+def post_each(gate, peer, sent):
+    for frame in sent:
+        gate.post([(peer, frame)])
+
+
+def test_a_worker_that_reads_late_gets_everything_in_order(gate, join):
+    worker, sent = join(), frames(2000)  # more than a socket holds
+    post_each(gate, worker.peer, sent)
+    assert worker.peer.behind
+    assert worker.read(2000) == sent
+    later = frames(3)
+    gate.post([(worker.peer, frame) for frame in later])
+    assert worker.read(3) == later
+
+
+def test_a_worker_that_does_not_read_holds_no_other_up(gate, join):
+    slow, quick = join(), join()
+    post_each(gate, slow.peer, frames(2000))
+    post_each(gate, quick.peer, frames(1))
+    assert quick.read(1) == frames(1)
+    quick.send(Abort(3))
+    assert gate.inbox.get(timeout=WAIT_S) == (quick.peer, Abort(3))
+
+
+def test_what_was_posted_is_sent_before_the_gate_closes(gate, join, tmp_path):
+    worker, sent = join(), frames(2000)
+    post_each(gate, worker.peer, sent)
+    closing = threading.Thread(target=gate.close)
+    closing.start()
+    assert worker.read(2000) == sent
+    closing.join()
+    assert worker.socket.recv(1) == b""
+    assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.parametrize("noise", [b"\xff" * 8, b"\x01\x00\x00\x00\xc1"])
+def test_noise_ends_the_connection(gate, join, noise):
+    worker = join()
+    worker.socket.sendall(noise)
+    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Gone())
+    assert worker.socket.recv(1) == b""
+    post_each(gate, worker.peer, frames(1))  # nobody is there: no error
+
+
+def test_a_worker_that_left_is_gone_once(gate, join):
+    worker = join()
+    worker.socket.close()
+    post_each(gate, worker.peer, frames(10))
+    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Gone())
+    with pytest.raises(queue.Empty):
+        gate.inbox.get(timeout=0.05)
+
+
+def test_a_path_where_nobody_can_listen_is_an_error(tmp_path):
+    with pytest.raises(OSError, match="No such file"):
+        SocketGate(tmp_path / "no" / "s").open(queue.SimpleQueue())
