@@ -10,62 +10,31 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from functools import cache
+from itertools import zip_longest
+from threading import Lock
 from typing import TYPE_CHECKING, Any
+
+from pipelines.engine.counts import Counts
+from pipelines.metric_names import (
+    CACHE,
+    COUNTERS,
+    FINISHED,
+    GAUGES,
+    GUESSED,
+    GUESSES,
+    GUESSES_BY_PLACE,
+    HISTOGRAMS,
+    PROGRESS,
+    RESIDENT,
+    RESIDENT_PERIOD_S,
+    STEP_TIME,
+    STEPS,
+    CacheShape,
+)
+from pipelines.observed import Observed
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
-
-    from pipelines.engine.counts import Counts
-
-_SUBSECOND_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75)
-FIRST_TOKEN_BUCKETS_S = (*_SUBSECOND_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
-_FRACTIONS_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
-TOKEN_BUCKETS_S = (*_FRACTIONS_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
-_FEW_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5)
-REQUEST_BUCKETS_S = (*_FEW_S, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
-
-_DIGITS = (1, 2, 5)
-NUM_TOKENS_BUCKETS = tuple(digit * 10**power for power in range(6) for digit in _DIGITS)
-NUM_CHOICES_BUCKETS = (*_DIGITS, 10, 20)
-
-GAUGES = {
-    "vllm:num_requests_running": "Sequences that take part in steps.",
-    "vllm:num_requests_waiting": "Sequences that wait for a first or another turn.",
-    "vllm:kv_cache_usage_perc": "Part of the cache blocks in use, 0 to 1.",
-    "vllm:num_requests_swapped": "Waiting sequences whose blocks lie in host memory.",
-    "vllm:cpu_cache_usage_perc": "Part of the host blocks for swapping in use, 0 to 1.",
-}
-COUNTERS = {
-    "vllm:num_preemptions": "Sequences set back because blocks ran out.",
-    "braid:swapped_out_blocks": "Cache blocks moved to host memory.",
-    "braid:swapped_in_blocks": "Cache blocks moved back from host memory.",
-    "vllm:prompt_tokens": "Prompt tokens computed or found in the prefix cache.",
-    "vllm:generation_tokens": "Tokens generated.",
-    "vllm:prefix_cache_queries": "Prompt tokens looked up in the prefix cache.",
-    "vllm:prefix_cache_hits": "Prompt tokens found in the prefix cache.",
-}
-HISTOGRAMS = {
-    "vllm:time_to_first_token_seconds": (FIRST_TOKEN_BUCKETS_S, "From arrival to a choice's first token."),
-    "vllm:inter_token_latency_seconds": (TOKEN_BUCKETS_S, "Between tokens of a choice, at the worker."),
-    "vllm:request_time_per_output_token_seconds": (TOKEN_BUCKETS_S, "Mean of a choice, without its first."),
-    "vllm:e2e_request_latency_seconds": (REQUEST_BUCKETS_S, "From arrival to a choice's end."),
-    "vllm:request_prompt_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a prompt."),
-    "vllm:request_generation_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a choice that had any."),
-    "vllm:request_params_n": (NUM_CHOICES_BUCKETS, "Choices that a request asks for, for each prompt."),
-    "vllm:request_params_max_tokens": (NUM_TOKENS_BUCKETS, "Most tokens that a choice may have."),
-}
-FINISHED = "vllm:request_success"
-
-_PROGRESS = {
-    "vllm:num_preemptions": "preemptions",
-    "braid:swapped_out_blocks": "swapped_out_blocks",
-    "braid:swapped_in_blocks": "swapped_in_blocks",
-    "vllm:prompt_tokens": "prompt_tokens",
-    "vllm:generation_tokens": "output_tokens",
-    "vllm:prefix_cache_queries": "prefix_query_tokens",
-    "vllm:prefix_cache_hits": "prefix_hit_tokens",
-}
-"""Which total of an engine's Counts each counter follows."""
 
 
 class RequestTiming:
@@ -73,17 +42,23 @@ class RequestTiming:
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._start_s = time.monotonic()
+        self._start_s = self._sent_s = time.monotonic()
         self._first_s: dict[int, float] = {}
         self._last_s: dict[int, float] = {}
         self._num_tokens: dict[int, int] = {}
+        self._prefill_s: dict[int, float] = {}
 
     def started(self, prompt_lengths: Sequence[int], n: int, max_tokens: int) -> None:
         """The request went to its engine."""
+        self._sent_s = time.monotonic()
         for length in prompt_lengths:
             _observe("vllm:request_prompt_tokens", self._model, length)
         _observe("vllm:request_params_n", self._model, n)
         _observe("vllm:request_params_max_tokens", self._model, max_tokens)
+
+    def prefilled(self, choice: int, prefill_s: float) -> None:
+        """What the engine says with a choice's first token: its prompt was admitted `prefill_s` before."""
+        self._prefill_s[choice] = prefill_s
 
     def tokens(self, choice: int, num_tokens: int) -> None:
         """`num_tokens` tokens of a choice reached the worker now; 0 is nothing."""
@@ -92,7 +67,7 @@ class RequestTiming:
         now_s = time.monotonic()
         if choice in self._first_s:
             gap_s = (now_s - self._last_s[choice]) / num_tokens
-            _observe("vllm:inter_token_latency_seconds", self._model, gap_s)
+            _gaps(self._model).add(gap_s, now_s)
         else:
             self._first_s[choice] = now_s
             _observe("vllm:time_to_first_token_seconds", self._model, now_s - self._start_s)
@@ -101,6 +76,8 @@ class RequestTiming:
 
     def ended(self, choice: int, finish: str) -> None:
         """A choice ended with `finish`: "stop", "length", "repetition", "abort" or "error"."""
+        process_memory("worker")
+        _gaps(self._model).tell()
         now_s = time.monotonic()
         _finished(self._model, finish).inc()
         _observe("vllm:e2e_request_latency_seconds", self._model, now_s - self._start_s)
@@ -111,13 +88,47 @@ class RequestTiming:
         if later_tokens > 0:
             mean_s = (self._last_s[choice] - self._first_s[choice]) / later_tokens
             _observe("vllm:request_time_per_output_token_seconds", self._model, mean_s)
+        if num_tokens and choice in self._prefill_s:
+            self._phases(choice, self._prefill_s[choice])
+
+    def _phases(self, choice: int, prefill_s: float) -> None:
+        """What comes before the prefill is waiting, and what comes after it decoding."""
+        first_s = self._first_s[choice]
+        decode_s = self._last_s[choice] - first_s
+        _observe("vllm:request_queue_time_seconds", self._model, max(0, first_s - self._sent_s - prefill_s))
+        _observe("vllm:request_prefill_time_seconds", self._model, prefill_s)
+        _observe("vllm:request_decode_time_seconds", self._model, decode_s)
+        _observe("vllm:request_inference_time_seconds", self._model, prefill_s + decode_s)
 
 
 def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
     """Add what an engine's totals gained since `before` (None: since it was made)."""
-    for name, total in _PROGRESS.items():
-        gained = getattr(now, total) - (getattr(before, total) if before is not None else 0)
-        _child(name, model).inc(gained)
+    before = before or Counts()
+    for name, total in (PROGRESS | GUESSED if now.drafts else PROGRESS).items():
+        _child(name, model).inc(getattr(now, total) - getattr(before, total))
+    places = zip_longest(now.accepted_per_position, before.accepted_per_position, fillvalue=0)
+    for place, (accepted, known) in enumerate(places):
+        _metric(GUESSES_BY_PLACE).labels(model, str(place)).inc(accepted - known)
+
+
+def step(model: str, num_tokens: int) -> None:
+    """An engine of a model computed so many tokens in one step."""
+    _observe("vllm:iteration_tokens_total", model, num_tokens)
+
+
+def steps(model: str, kind: str, num_steps: int) -> None:
+    """An engine of a model made so many more steps of a kind."""
+    _metric(STEPS).labels(model, kind).inc(num_steps)
+
+
+def step_time(model: str, kind: str, phase: str, seconds: float) -> None:
+    """A phase of an engine's steps of a kind took so much more time."""
+    _metric(STEP_TIME).labels(model, kind, phase).inc(seconds)
+
+
+def cache_shape(model: str, shape: CacheShape, is_there: bool) -> None:
+    """An engine of a model has such a cache, or has it no more.  One process per server calls this."""
+    _metric(CACHE).labels(model, *map(str, shape)).set(int(is_there))
 
 
 def engine_load(model: str, engines: Sequence[Counts]) -> None:
@@ -131,6 +142,22 @@ def engine_load(model: str, engines: Sequence[Counts]) -> None:
     host_total = sum(counts.host_blocks_total for counts in engines)
     host_used = sum(counts.host_blocks_used for counts in engines)
     _child("vllm:cpu_cache_usage_perc", model).set(host_used / max(1, host_total))
+
+
+def process_memory(process: str) -> None:
+    """Say how much memory this process holds, as "host" or "worker"; at most once in RESIDENT_PERIOD_S."""
+    now_s = time.monotonic()
+    if now_s - _resident_at_s.get(process, -RESIDENT_PERIOD_S) >= RESIDENT_PERIOD_S:
+        _resident_at_s[process] = now_s
+        with _making:
+            gauge = _resident().labels(process)
+        gauge.set(_this_process().memory_info().rss)
+
+
+_making = Lock()
+"""Where a worker and the host are one process, both threads say it first at the same time."""
+_resident_at_s: dict[str, float] = {}
+"""When each was said last; a process is one of them, or both where there is but one."""
 
 
 def render() -> bytes:
@@ -173,6 +200,11 @@ def _metric(name: str) -> Any:
     from prometheus_client import Counter, Gauge, Histogram
 
     labels, registry = ["model_name"], _registry()
+    if name == CACHE:
+        text = "1 for each cache that there is."
+        return Gauge(
+            name, text, [*labels, *CacheShape._fields], registry=registry, multiprocess_mode="livesum"
+        )
     if name in GAUGES:
         return Gauge(name, GAUGES[name], labels, registry=registry, multiprocess_mode="livesum")
     if name in HISTOGRAMS:
@@ -181,7 +213,15 @@ def _metric(name: str) -> Any:
     if name == FINISHED:
         text = "Choices that ended, by the reason."
         return Counter(name, text, [*labels, "finished_reason"], registry=registry)
-    return Counter(name, COUNTERS[name], labels, registry=registry)
+    if name == STEPS:
+        return Counter(name, "Steps, by kind.", [*labels, "kind"], registry=registry)
+    if name == STEP_TIME:
+        return Counter(
+            name, "Time of steps, by kind and phase.", [*labels, "kind", "phase"], registry=registry
+        )
+    if name == GUESSES_BY_PLACE:
+        return Counter(name, "Guesses that came true, by place.", [*labels, "position"], registry=registry)
+    return Counter(name, (COUNTERS | GUESSES)[name], labels, registry=registry)
 
 
 @cache
@@ -190,8 +230,28 @@ def _child(name: str, model: str) -> Any:
 
 
 @cache
+def _gaps(model: str) -> Observed:
+    return Observed(_child("vllm:inter_token_latency_seconds", model))
+
+
+@cache
 def _finished(model: str, finish: str) -> Any:
     return _metric(FINISHED).labels(model, finish)
+
+
+@cache
+def _resident() -> Any:
+    from prometheus_client import Gauge
+
+    text = "Memory that a process of this server holds, what it maps of files included."
+    return Gauge(RESIDENT, text, ["process"], registry=_registry(), multiprocess_mode="liveall")
+
+
+@cache
+def _this_process() -> Any:
+    import psutil
+
+    return psutil.Process()
 
 
 def _observe(name: str, model: str, value: float) -> None:

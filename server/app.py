@@ -10,6 +10,7 @@ from typing import Any
 import falcon
 import falcon.asgi
 
+from pipelines import metrics
 from server import endpoints, errors
 from server.auth import Guard
 from server.exchange import Exchange, Receive, Send
@@ -27,6 +28,7 @@ class Lifespan:
 
     async def process_startup(self, scope: Scope, event: dict[str, Any]) -> None:
         await self._services.start()
+        metrics.process_memory("worker")
 
     async def process_shutdown(self, scope: Scope, event: dict[str, Any]) -> None:
         await self._services.close()

@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import Server
 from uvicorn_worker import UvicornWorker
 
+from pipelines.garbage import settle
 from server import drain
 from server.settings import read_settings
 
@@ -137,7 +138,7 @@ class DrainingServer(Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         gc.collect()
-        gc.freeze()  # what a worker begins with lives as long as it does: collections need not visit it
+        settle()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         grace_s = self.config.timeout_graceful_shutdown or 0

@@ -44,6 +44,10 @@ def _strings(value: Any) -> bool:
     return all(isinstance(item, str) for item in value) if isinstance(value, list) else True
 
 
+def _guesses(body: Any) -> bool:
+    return bool(body.get("num_assistant_tokens") or body.get("assistant_confidence_threshold"))
+
+
 GENERATION: list[Rule] = [
     Rule("stream_options", instance(dict), "stream_options is not an object"),
     *uint32("max_tokens", null=True),
@@ -91,6 +95,17 @@ GENERATION_TOGETHER: list[Rule] = [
         "n",
         lambda body: body.get("best_of") is None or (body.get("n") or 1) <= body["best_of"],
         "n value cannot be greater than best_of",
+    ),
+    Rule(
+        "assistant_confidence_threshold",
+        lambda body: not (body.get("num_assistant_tokens") and body.get("assistant_confidence_threshold")),
+        "Parameters `assistant_confidence_threshold` and `num_assistant_tokens` are mutually exclusive in "
+        "`GenerationConfig`",
+    ),
+    Rule(
+        "best_of",
+        lambda body: (body.get("best_of") or 1) <= 1 or not _guesses(body),
+        "Beam search and parallel sampling are not compatible with assistant generation",
     ),
 ]
 """Of fields that must go together."""

@@ -16,7 +16,9 @@ from server.endpoints.load import Load
 from server.endpoints.messages import CountTokens, Messages
 from server.endpoints.metrics import Metrics
 from server.endpoints.models import ModelCards, OneModel
+from server.endpoints.profile import ModelProfile
 from server.endpoints.responses import CountInput, Responses
+from server.endpoints.tails import joined
 from server.endpoints.tokenizer import Detokenizing, Tokenize, TokenizerInfo
 from server.endpoints.version import Version
 from server.services import Services
@@ -40,6 +42,7 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/tokenizer_info": TokenizerInfo,
     "/models": ModelCards,
     "/models/{name:path}": OneModel,
+    "/models/{name:path}/profile": ModelProfile,
 }
 """Under every prefix."""
 
@@ -65,7 +68,6 @@ def routes(services: Services) -> Iterator[tuple[str, Any]]:
     """(path template, resource) of every endpoint; the prefixes share one resource."""
     for path, make in ROOT_ROUTES.items():
         yield path, make(services)
-    for path, make in ROUTES.items():
-        resource = make(services)
+    for path, resource in joined((path, make(services)) for path, make in ROUTES.items()):
         for prefix in PREFIXES:
             yield prefix + path, resource

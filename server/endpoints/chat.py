@@ -56,5 +56,6 @@ def chat_head(request: ChatRequest, reply_id: str, model: str) -> Head:
         token_ids=bool(request.return_token_ids),
         prompt_text=bool(request.return_prompt_text),
         prompt_logprobs=request.prompt_logprobs is not None and not request.stream,
+        draft_logprobs=bool(request.include_draft_logprobs),
         echoed=request.echoed,
     )

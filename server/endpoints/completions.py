@@ -35,6 +35,7 @@ class Completions(Generating[CompletionRequest, Head, Gathered]):
             shown=Shown(request.tokens_as_ids),
             token_ids=bool(request.return_token_ids),
             prompt_logprobs=request.scores_prompt() is not None and not request.stream,
+            draft_logprobs=bool(request.include_draft_logprobs),
             echo=bool(request.echo),
             only_prompt=request.only_prompt,
         )

@@ -70,11 +70,13 @@ class Answering(Generic[AnyHead]):
     head: AnyHead
     tally: Tally
 
-    async def updates(self) -> AsyncIterator[Batch]:
+    def updates(self) -> AsyncIterator[Batch]:
         """The call's pieces, without what the client does not want to know of them."""
+        return self.call.updates() if self.head.reasoning else self._without_reasoning()
+
+    async def _without_reasoning(self) -> AsyncIterator[Batch]:
         async for batch in self.call.updates():
-            if not self.head.reasoning:
-                hide_reasoning(batch)
+            hide_reasoning(batch)
             yield batch
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import falcon
 import falcon.asgi
 
@@ -33,17 +35,23 @@ class OneModel:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        cards = {card.name: card for card in self._services.catalogue.cards()}
-        card = cards.get(name)
-        if card is None:
-            raise NotFound(f"The model `{name}` does not exist{hint(name, cards, 'models')}", field="model")
-        if card.state == "failed":
-            problems = "; ".join(card.problems) or "it failed to load"
-            raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)
-        if card.state != "ready":
-            raise Unavailable(f"The model `{name}` is {card.state}")
+        card = ready_card(self._services.catalogue.cards(), name)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = model(card).model_dump_json().encode()
+
+
+def ready_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
+    """The card of a model that is ready.  Raises NotFound, or Unavailable with the reason."""
+    known = {card.name: card for card in cards}
+    card = known.get(name)
+    if card is None:
+        raise NotFound(f"The model `{name}` does not exist{hint(name, known, 'models')}", field="model")
+    if card.state == "failed":
+        problems = "; ".join(card.problems) or "it failed to load"
+        raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)
+    if card.state != "ready":
+        raise Unavailable(f"The model `{name}` is {card.state}")
+    return card
 
 
 def model(card: ModelCard) -> Model:

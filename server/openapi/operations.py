@@ -20,6 +20,7 @@ from server.messages.reply import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
 from server.openapi.replies import Liveness, Load, Readiness, Version
 from server.openapi.schemas import Body, Schema
+from server.profile import ModelTimes
 from server.responses import fields as responses
 from server.responses.request import CountInputRequest, ResponseRequest
 from server.responses.schema import Deleted, InputTokens, ItemList, Response
@@ -67,6 +68,7 @@ TOKENIZE = (
     Body(TokenizeTexts),
 )
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
+RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
 EVENTS: dict[str, Schema] = {
     "stream": {"type": "boolean"},
     "starting_after": {"type": "integer", "minimum": 0},
@@ -145,6 +147,15 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/models": {"GET": Operation("The models that are ready", "models", reply=(ModelList,), errors=GUARDED)},
     "/models/{name:path}": {
         "GET": Operation("One model, or why it is not there", "models", reply=(Model,), errors=GETS)
+    },
+    "/models/{name:path}/profile": {
+        "GET": Operation(
+            "Where the time of its steps goes",
+            "models",
+            reply=(ModelTimes,),
+            query=RECENT,
+            errors=(*GETS, 400),
+        )
     },
 }
 """Path under every prefix → method → what it does."""

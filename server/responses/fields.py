@@ -26,6 +26,9 @@ PASSED = (
     "include_stop_str_in_output",
     "min_tokens",
     "ignore_eos",
+    "num_assistant_tokens",
+    "assistant_confidence_threshold",
+    "max_ngram_size",
     "skip_special_tokens",
     "spaces_between_special_tokens",
     "seed",
@@ -75,6 +78,7 @@ REFUSED: dict[str, Refused] = {
     "response_format": Refused("a field of chat/completions; use `text.format`"),
     "reasoning_effort": Refused("a field of chat/completions; use `reasoning.effort`"),
     "logprobs": Refused("use `include` with message.output_text.logprobs, and `top_logprobs`", (False,)),
+    "include_draft_logprobs": Refused("a field of chat/completions", (False,)),
     "n": Refused("a response has one output", (1,)),
 }
 """Fields that a request may carry only with a neutral value (or null)."""

@@ -131,11 +131,18 @@ class ScriptedCatalogue:
 class ScriptedClient:
     def __init__(self, pipeline: ScriptedPipeline) -> None:
         self.status: Any = SimpleNamespace(state="ready")
+        self.profiled: Any = None
         self._pipeline = pipeline
 
     async def start(self) -> None: ...
 
     async def close(self) -> None: ...
+
+    async def profile(self, model: str, recent_s: float) -> Any:
+        self.recent_s = recent_s
+        if isinstance(self.profiled, Exception):
+            raise self.profiled
+        return self.profiled
 
     def abort_all(self, error: Exception) -> None:
         for call in self._pipeline.calls:

@@ -227,6 +227,23 @@ def test_exit_status_is_read_before_the_arbiter_reaps_all_children(stage, caplog
     assert "exit code 3" in caplog.text
 
 
+TELL = "import os, sys\nprint(os.environ['GLIBC_TUNABLES'], file=open(sys.argv[1] + '.told', 'w'))"
+
+
+@pytest.mark.parametrize(
+    ("set_before", "told"),
+    [(None, "glibc.malloc.hugetlb=1"), ("glibc.malloc.check=1", "glibc.malloc.check=1")],
+)
+def test_host_asks_for_huge_pages_unless_somebody_tuned_it(stage, monkeypatch, set_before, told):
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    if set_before is not None:
+        monkeypatch.setenv("GLIBC_TUNABLES", set_before)
+    one = stage(TELL)
+    one.supervisor.poll()
+    one.wait_for_death()
+    assert one.heartbeat.with_suffix(".told").read_text().strip() == told
+
+
 def test_private_folder_is_closed_to_others_and_short(tmp_path, monkeypatch):
     long = tmp_path / ("x" * 90)
     long.mkdir()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from pipelines.values import CallPiece, ReplyUpdate, TextLogprob, TextUpdate
 from server.generation.replies.counting import Tally
-from server.generation.replies.logprobs import AS_TEXT, Shown, chat_logprobs, prompt_logprobs
+from server.generation.replies.logprobs import AS_TEXT, Shown, chat_drafts, chat_logprobs, prompt_logprobs
 from server.generation.replies.prompts_shown import PromptShown
 from server.generation.replies.schema import (
     CalledFunction,
@@ -46,6 +46,7 @@ class Head:
     token_ids: bool = False
     prompt_text: bool = False
     prompt_logprobs: bool = False
+    draft_logprobs: bool = False
     echo: bool = False
     echoed: str = ""  # of a conversation: what stands before the reply
     only_prompt: bool = False
@@ -74,11 +75,15 @@ class Gathered:
     logprobs: list[TextLogprob] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     prompt_logprobs: list[TextLogprob] | None = None
+    drafted: list[TextLogprob | None] = field(default_factory=list)  # the draft's own, for the first tokens
     finish: str = "abort"
     stop_reason: str | int | None = None
 
     def add(self, update: ReplyUpdate | TextUpdate) -> None:
         self.text.append(text_of(update))
+        if update.guesses is not None and update.guesses.logprobs:
+            missing = len(self.logprobs) - len(self.drafted)
+            self.drafted += [*[None] * missing, *update.guesses.logprobs]
         self.logprobs += update.logprobs
         self.token_ids += update.token_ids
         if update.prompt_logprobs is not None:
@@ -152,7 +157,7 @@ def scores(head: Head, choice: Gathered) -> PromptLogprobs | None:
 
 
 def _chat_choice(head: Head, index: int, choice: Gathered) -> ChatChoice:
-    return ChatChoice(
+    said = ChatChoice(
         index=index,
         message=_message(head, choice),
         logprobs=chat_logprobs(choice.logprobs, head.shown) if head.logprobs else None,
@@ -161,6 +166,9 @@ def _chat_choice(head: Head, index: int, choice: Gathered) -> ChatChoice:
         token_ids=choice.token_ids if head.token_ids else None,
         routed_experts=None,
     )
+    if head.draft_logprobs:
+        said.draft_logprobs = chat_drafts(choice.drafted, head.shown)
+    return said
 
 
 def _message(head: Head, choice: Gathered) -> ReplyMessage:

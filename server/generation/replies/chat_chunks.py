@@ -13,7 +13,7 @@ from pipelines.errors import BraidError
 from pipelines.values import CallPiece, ReplyUpdate
 from server.generation.replies.chat import Head
 from server.generation.replies.counting import Tally
-from server.generation.replies.logprobs import chat_logprobs
+from server.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.generation.replies.schema import (
     ChatChunk,
     ChatChunkChoice,
@@ -81,6 +81,9 @@ class ChatChunks:
             return b""
         ended = {} if update.finish is None else {"stop_reason": update.stop_reason}
         final = _choice(choice, last, logprobs, update.finish, token_ids, **ended)
+        if self.head.draft_logprobs:
+            drafted = [] if update.guesses is None else update.guesses.logprobs
+            final.draft_logprobs = chat_drafts(drafted, self.head.shown)
         return b"".join([self._event(_choice(choice, delta)) for delta in others]) + self._event(final)
 
     def _scored(self, update: ReplyUpdate) -> bool:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from server.generation.replies.chat import Gathered, Head, picked, scores
 from server.generation.replies.counting import Tally
-from server.generation.replies.logprobs import completion_logprobs, with_prompt
+from server.generation.replies.logprobs import completion_drafts, completion_logprobs, with_prompt
 from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
 from server.version import FINGERPRINT
 
@@ -32,7 +32,7 @@ def completion(head: Head, choices: list[Gathered], tally: Tally) -> Completion:
 
 def _choice(head: Head, index: int, drawn: int, choice: Gathered) -> CompletionChoice:
     text = "" if head.only_prompt else "".join(choice.text)
-    return CompletionChoice(
+    said = CompletionChoice(
         index=index,
         text=head.prompt(drawn).text + text if head.echo else text,
         logprobs=_logprobs(head, drawn, choice) if head.logprobs else None,
@@ -43,6 +43,10 @@ def _choice(head: Head, index: int, drawn: int, choice: Gathered) -> CompletionC
         prompt_token_ids=head.prompt(drawn).ids if head.token_ids else None,
         routed_experts=None,
     )
+    if head.draft_logprobs:
+        own = said.logprobs.text_offset[-len(choice.logprobs) :] if said.logprobs else []
+        said.draft_logprobs = completion_drafts(choice.drafted, own, head.shown)
+    return said
 
 
 def _token_ids(head: Head, choice: Gathered) -> list[int] | None:

@@ -12,7 +12,7 @@ from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate, TextUpdate
 from server.generation.replies.chat import Head, text_of
 from server.generation.replies.counting import Tally
-from server.generation.replies.logprobs import completion_logprobs, width, with_prompt
+from server.generation.replies.logprobs import completion_drafts, completion_logprobs, width, with_prompt
 from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
 from server.generation.replies.sse import DONE, cut, encode_text, error_events, event
 from server.version import FINGERPRINT
@@ -70,6 +70,8 @@ class CompletionChunks:
             said.token_ids = [] if token_ids is not None else None
         if self.head.logprobs:
             said.logprobs = self._logprobs(choice, update, opens)
+        if self.head.draft_logprobs:
+            said.draft_logprobs = self._drafts(update, said.logprobs)
         if opens:
             self._opened.add(choice)
             said.prompt_token_ids = self.head.prompt(choice).ids
@@ -94,6 +96,14 @@ class CompletionChunks:
             return None
         self._offsets[choice] += width(shown)
         return shown
+
+    def _drafts(
+        self, update: ReplyUpdate | TextUpdate, own: CompletionLogprobs | None
+    ) -> CompletionLogprobs | None:
+        if update.guesses is None or own is None:
+            return None
+        offsets = own.text_offset[len(own.text_offset) - len(update.logprobs) :]
+        return completion_drafts(update.guesses.logprobs, offsets, self.head.shown)
 
     def _text(self, choice: int, text: str) -> Completion:
         said = CompletionChoice(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pipelines.values import ReplyUpdate, TextUpdate
-from server.generation.replies.schema import CachedTokens, ReasoningTokens, Usage
+from pipelines.values import ReplyUpdate, TextGuesses, TextUpdate
+from server.generation.replies.schema import CachedTokens, CompletionDetails, Usage
 
 
 class Tally:
     """`num_ended` choices of `len(prompt_lengths) * n` have had their last piece.
 
-    `num_reasoning` is None until a piece tells of reasoning: nobody looks for it.
+    `num_reasoning` is None until a piece tells of reasoning: nobody looks for it.  `guesses` holds of each
+    choice that was guessed ahead what the last piece said of it.
     """
 
     def __init__(self, prompt_lengths: list[int], n: int) -> None:
@@ -20,6 +21,7 @@ class Tally:
         self.num_reasoning: int | None = None
         self._n = n
         self._num_cached: dict[int, int] = {}
+        self.guesses: dict[int, TextGuesses] = {}
 
     @property
     def complete(self) -> bool:
@@ -34,6 +36,8 @@ class Tally:
         self.num_ended += update.finish is not None
         if isinstance(update, ReplyUpdate) and update.num_reasoning is not None:
             self.num_reasoning = (self.num_reasoning or 0) + update.num_reasoning
+        if update.guesses is not None:
+            self.guesses[choice] = update.guesses
         if choice % self._n == 0:  # a prompt is computed once, for its first choice
             self._num_cached.setdefault(choice, update.num_cached)
 
@@ -49,7 +53,7 @@ class Tally:
         """The counts at the end of a stream: what is unknown is left out, as in vLLM."""
         usage = self.running_usage()
         usage.prompt_tokens_details = CachedTokens(cached_tokens=self.num_cached)
-        if self.num_reasoning is not None:
+        if self.num_reasoning is not None or self.guesses:
             usage.completion_tokens_details = self.details()
         return usage
 
@@ -61,5 +65,12 @@ class Tally:
             completion_tokens=self.num_output,
         )
 
-    def details(self) -> ReasoningTokens | None:
-        return None if self.num_reasoning is None else ReasoningTokens(reasoning_tokens=self.num_reasoning)
+    def details(self) -> CompletionDetails | None:
+        """None where there is nothing to tell."""
+        told = {} if self.num_reasoning is None else {"reasoning_tokens": self.num_reasoning}
+        if self.guesses:
+            accepted = sum(guesses.num_accepted for guesses in self.guesses.values())
+            guessed = sum(guesses.num_guessed for guesses in self.guesses.values())
+            told["accepted_prediction_tokens"] = accepted
+            told["rejected_prediction_tokens"] = guessed - accepted
+        return CompletionDetails(**told) if told else None

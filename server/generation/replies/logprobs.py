@@ -53,6 +53,12 @@ def chat_logprobs(entries: Sequence[TextLogprob], shown: Shown = AS_TEXT) -> Cha
     return ChatLogprobs(content=content)
 
 
+def chat_drafts(drafted: Sequence[TextLogprob | None], shown: Shown = AS_TEXT) -> ChatLogprobs | None:
+    """What a draft said of the tokens that it guessed; None when there are none."""
+    entries = [entry for entry in drafted if entry is not None]
+    return chat_logprobs(entries, shown) if entries else None
+
+
 def completion_logprobs(
     entries: list[TextLogprob], offset: int = 0, shown: Shown = AS_TEXT
 ) -> CompletionLogprobs:
@@ -80,6 +86,18 @@ def with_prompt(
         tokens=[shown.token(first, first_id), *rest.tokens],
         top_logprobs=[None, *rest.top_logprobs],
     )
+
+
+def completion_drafts(
+    drafted: list[TextLogprob | None], offsets: list[int], shown: Shown = AS_TEXT
+) -> CompletionLogprobs | None:
+    """The same of a completion, whose tokens begin at `offsets`."""
+    places = [(i, entry) for i, entry in enumerate(drafted) if entry is not None]
+    if not places:
+        return None
+    told = completion_logprobs([entry for _, entry in places], shown=shown)
+    told.text_offset = [offsets[i] for i, _ in places]
+    return told
 
 
 def width(logprobs: CompletionLogprobs) -> int:

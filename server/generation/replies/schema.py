@@ -29,8 +29,12 @@ class CachedTokens(Reply):
     multimodal_tokens: None = None
 
 
-class ReasoningTokens(Reply):
-    reasoning_tokens: int
+class CompletionDetails(Reply):
+    """`reasoning_tokens` where reasoning is looked for, the others where tokens were guessed ahead."""
+
+    reasoning_tokens: int = 0
+    accepted_prediction_tokens: int = 0
+    rejected_prediction_tokens: int = 0
 
 
 class Usage(Reply):
@@ -40,7 +44,7 @@ class Usage(Reply):
     total_tokens: int
     completion_tokens: int
     prompt_tokens_details: CachedTokens | None = None
-    completion_tokens_details: ReasoningTokens | None = None
+    completion_tokens_details: CompletionDetails | None = None
 
 
 class TokenLogprob(Reply):
@@ -126,6 +130,7 @@ class ChatChoice(Reply):
     stop_reason: str | int | None
     token_ids: list[int] | None
     routed_experts: None
+    draft_logprobs: ChatLogprobs | None = None
 
 
 class ChatCompletion(Reply):
@@ -162,6 +167,7 @@ class ChatChunkChoice(Reply):
     finish_reason: str | None
     stop_reason: str | int | None = None
     token_ids: list[int] | None = None
+    draft_logprobs: ChatLogprobs | None = None
 
 
 class ChatChunk(Reply):
@@ -186,6 +192,7 @@ class CompletionChoice(Reply):
     prompt_logprobs: PromptLogprobs | None = None
     prompt_token_ids: list[int] | None = None
     routed_experts: None = None
+    draft_logprobs: CompletionLogprobs | None = None
 
 
 class Completion(Reply):

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from pipelines.values import ReplyUpdate, TextUpdate
+from pipelines.values import ReplyUpdate, TextGuesses, TextUpdate
 
 Update = ReplyUpdate | TextUpdate
 Batch = list[tuple[int, Any]]
@@ -22,6 +22,9 @@ def hide_reasoning(batch: Batch) -> None:
         if isinstance(update, ReplyUpdate) and any(update.thought):
             update.logprobs = outside(update.logprobs, update.thought)
             update.token_ids = outside(update.token_ids, update.thought)
+            if update.guesses is not None:
+                seen = outside(update.guesses.logprobs, update.thought)
+                update.guesses = update.guesses._replace(logprobs=seen)
             update.thought = []
 
 
@@ -66,4 +69,14 @@ def join(first: Update, second: Update) -> Update:
     counts = [getattr(update, "num_reasoning", None) for update in (first, second)]
     if counts != [None, None]:
         added["num_reasoning"] = sum(count or 0 for count in counts)
-    return replace(second, **told, **added)
+    return replace(second, **told, **added, guesses=_both(first, second))
+
+
+def _both(first: Update, second: Update) -> TextGuesses | None:
+    """The later totals; log-probabilities stay with their tokens."""
+    if second.guesses is None:
+        return first.guesses
+    told = [] if first.guesses is None else first.guesses.logprobs
+    if second.guesses.logprobs:
+        told = [*told, *[None] * (len(first.token_ids) - len(told)), *second.guesses.logprobs]
+    return second.guesses._replace(logprobs=told)

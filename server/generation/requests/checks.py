@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipelines.errors import RequestError
+from pipelines.nodes.guess_fields import WISHES
 from server.generation.requests.fields import IGNORED, check_fields, unknown_field
 
 if TYPE_CHECKING:
@@ -86,6 +87,18 @@ def scores(request: GenerationRequest, max_context: int) -> None:
         )
 
 
+def guesses(request: GenerationRequest, max_context: int) -> None:
+    """A draft has a fixed length or stops at a doubt; beams are never guessed ahead."""
+    if request.num_assistant_tokens and request.assistant_confidence_threshold:
+        raise RequestError(
+            "`assistant_confidence_threshold` and `num_assistant_tokens` are mutually exclusive",
+            field="assistant_confidence_threshold",
+        )
+    for field, _ in WISHES.values():
+        if request.use_beam_search and getattr(request, field):
+            raise RequestError(f"`{field}` is not supported with beam search", field=field)
+
+
 def beams(request: GenerationRequest, max_context: int) -> None:
     if request.use_beam_search:
         if request.stream:
@@ -111,6 +124,7 @@ RULES: tuple[Rule, ...] = (
     token_counts,
     truncation,
     scores,
+    guesses,
     beams,
 )
 """In the order in which a client is told; each is given the model's context too."""

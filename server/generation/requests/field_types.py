@@ -25,6 +25,8 @@ MAX_LOGPROBS = 20
 MAX_CACHE_SALT_CHARS = 128
 MAX_CHOSEN_IDS = 128
 MAX_PATTERN = 1024
+MAX_GUESSES = 32
+MAX_NGRAM = 8
 
 
 def fault(text: str) -> PydanticCustomError:
@@ -144,6 +146,13 @@ NumLogprobs = Annotated[
         "Requested sample logprobs of {got}, which is greater than max allowed: " + str(MAX_LOGPROBS),
     ),
 ]
+NumGuesses = Annotated[
+    Whole, check(lambda n: 0 <= n <= MAX_GUESSES, f"{{name}} must be in [0, {MAX_GUESSES}], got {{got}}.")
+]
+NgramSize = Annotated[
+    Whole, check(lambda n: 1 <= n <= MAX_NGRAM, f"{{name}} must be in [1, {MAX_NGRAM}], got {{got}}.")
+]
+Confidence = Annotated[Number, check(lambda p: 0 <= p <= 1, "{name} must be in [0, 1], got {got}.")]
 Stops = Annotated[
     list[StrictStr],
     BeforeValidator(listed),

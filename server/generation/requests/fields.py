@@ -27,7 +27,6 @@ class Refused(NamedTuple):
 NO_TOKEN_OFFSETS = "offsets belong to rendering a prompt, which this server does not offer"
 TEXT_ONLY = "this server answers with text only"
 OPERATOR_SETS = "only the operator sets this, not a request"
-IN_THE_GRAPH = "speculation is set in the model's graph, not in a request"
 NO_CACHE_MOVES = "caches are not moved between servers"
 
 REFUSED: dict[str, Refused] = {
@@ -43,12 +42,8 @@ REFUSED: dict[str, Refused] = {
     "ec_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
     "disaggregate_info": Refused(NO_CACHE_MOVES, ({},)),
     "vllm_xargs": Refused("this server has no plug-ins that read it", ({},)),
-    "include_draft_logprobs": Refused("what a draft model thought likely is not reported", (False,)),
     "response_max_tokens": Refused("answers have no bound of their own; use max_tokens"),
     "collect_metrics": Refused("metrics stand at /metrics, not in replies", (False,)),
-    "num_assistant_tokens": Refused(IN_THE_GRAPH),
-    "assistant_confidence_threshold": Refused(IN_THE_GRAPH),
-    "max_ngram_size": Refused(IN_THE_GRAPH),
 }
 """Fields of both generation endpoints that a request may carry only with a neutral value."""
 

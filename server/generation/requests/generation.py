@@ -18,13 +18,16 @@ from server.generation.requests.field_types import (
     BadWords,
     CacheSalt,
     ChosenIds,
+    Confidence,
     Interval,
     KeptTokens,
     LengthPenalty,
     LogitBias,
     MinP,
     MinTokens,
+    NgramSize,
     NumChoices,
+    NumGuesses,
     NumLogprobs,
     NumTokens,
     Penalty,
@@ -91,6 +94,9 @@ class GenerationRequest(BaseModel):
     use_beam_search: StrictBool | None = None
     length_penalty: LengthPenalty | None = None
     early_stopping: StrictBool | Literal["never"] | None = None
+    num_assistant_tokens: NumGuesses | None = None
+    assistant_confidence_threshold: Confidence | None = None
+    max_ngram_size: NgramSize | None = None
     prompt_token_ids: Any = None
     truncate_prompt_tokens: KeptTokens | None = None
     truncation_side: Literal["left", "right"] | None = None
@@ -102,6 +108,7 @@ class GenerationRequest(BaseModel):
     return_token_ids: StrictBool | None = None
     return_tokens_as_token_ids: StrictBool | None = None
     include_logprobs_decode_token: StrictBool | None = None
+    include_draft_logprobs: StrictBool | None = None
     response_format: dict[str, Any] | None = None
     structured_outputs: dict[str, Any] | None = None
     guided_json: Any = None

@@ -1,0 +1,90 @@
+"""Names, buckets and texts of numbers, under vLLM's names where it has them.  Tables only.
+
+Knows which total of an engine's counts each counter follows; knows nothing of how numbers are kept.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+_SUBSECOND_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75)
+FIRST_TOKEN_BUCKETS_S = (*_SUBSECOND_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
+_FRACTIONS_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75)
+TOKEN_BUCKETS_S = (*_FRACTIONS_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
+_FEW_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5)
+REQUEST_BUCKETS_S = (*_FEW_S, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
+
+_DIGITS = (1, 2, 5)
+NUM_TOKENS_BUCKETS = tuple(digit * 10**power for power in range(6) for digit in _DIGITS)
+NUM_CHOICES_BUCKETS = (*_DIGITS, 10, 20)
+STEP_TOKENS_BUCKETS = (1, *(2**power for power in range(3, 15)))
+
+GAUGES = {
+    "vllm:num_requests_running": "Sequences that take part in steps.",
+    "vllm:num_requests_waiting": "Sequences that wait for a first or another turn.",
+    "vllm:kv_cache_usage_perc": "Part of the cache blocks in use, 0 to 1.",
+    "vllm:num_requests_swapped": "Waiting sequences whose blocks lie in host memory.",
+    "vllm:cpu_cache_usage_perc": "Part of the host blocks for swapping in use, 0 to 1.",
+}
+COUNTERS = {
+    "vllm:num_preemptions": "Sequences set back because blocks ran out.",
+    "braid:swapped_out_blocks": "Cache blocks moved to host memory.",
+    "braid:swapped_in_blocks": "Cache blocks moved back from host memory.",
+    "vllm:prompt_tokens": "Prompt tokens computed or found in the prefix cache.",
+    "vllm:generation_tokens": "Tokens generated.",
+    "vllm:prefix_cache_queries": "Prompt tokens looked up in the prefix cache.",
+    "vllm:prefix_cache_hits": "Prompt tokens found in the prefix cache.",
+}
+GUESSES = {
+    "vllm:spec_decode_num_drafts": "Runs of tokens that were guessed ahead.",
+    "vllm:spec_decode_num_draft_tokens": "Tokens that were guessed ahead.",
+    "vllm:spec_decode_num_accepted_tokens": "Guessed tokens that came true.",
+}
+"""Counters that are there once a token was guessed."""
+GUESSES_BY_PLACE = "vllm:spec_decode_num_accepted_tokens_per_pos"
+HISTOGRAMS = {
+    "vllm:time_to_first_token_seconds": (FIRST_TOKEN_BUCKETS_S, "From arrival to a choice's first token."),
+    "vllm:inter_token_latency_seconds": (TOKEN_BUCKETS_S, "Between tokens of a choice, at the worker."),
+    "vllm:request_time_per_output_token_seconds": (TOKEN_BUCKETS_S, "Mean of a choice, without its first."),
+    "vllm:e2e_request_latency_seconds": (REQUEST_BUCKETS_S, "From arrival to a choice's end."),
+    "vllm:request_queue_time_seconds": (REQUEST_BUCKETS_S, "From sending a prompt to its admission."),
+    "vllm:request_prefill_time_seconds": (REQUEST_BUCKETS_S, "From admission to a choice's first token."),
+    "vllm:request_decode_time_seconds": (REQUEST_BUCKETS_S, "From a choice's first token to its last."),
+    "vllm:request_inference_time_seconds": (REQUEST_BUCKETS_S, "From admission to a choice's last token."),
+    "vllm:iteration_tokens_total": (STEP_TOKENS_BUCKETS, "Tokens that a step computes."),
+    "vllm:request_prompt_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a prompt."),
+    "vllm:request_generation_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a choice that had any."),
+    "vllm:request_params_n": (NUM_CHOICES_BUCKETS, "Choices that a request asks for, for each prompt."),
+    "vllm:request_params_max_tokens": (NUM_TOKENS_BUCKETS, "Most tokens that a choice may have."),
+}
+FINISHED = "vllm:request_success"
+STEPS = "braid:steps"
+STEP_TIME = "braid:step_seconds"
+CACHE = "vllm:cache_config_info"
+RESIDENT = "braid:process_resident_bytes"
+RESIDENT_PERIOD_S = 1.0
+
+PROGRESS = {
+    "vllm:num_preemptions": "preemptions",
+    "braid:swapped_out_blocks": "swapped_out_blocks",
+    "braid:swapped_in_blocks": "swapped_in_blocks",
+    "vllm:prompt_tokens": "prompt_tokens",
+    "vllm:generation_tokens": "output_tokens",
+    "vllm:prefix_cache_queries": "prefix_query_tokens",
+    "vllm:prefix_cache_hits": "prefix_hit_tokens",
+}
+"""Which total of an engine's Counts each counter follows."""
+GUESSED = {
+    "vllm:spec_decode_num_drafts": "drafts",
+    "vllm:spec_decode_num_draft_tokens": "draft_tokens",
+    "vllm:spec_decode_num_accepted_tokens": "accepted_tokens",
+}
+
+
+class CacheShape(NamedTuple):
+    """The labels of CACHE: an engine's key-value cache in vLLM's words.  A block is `block_size` tokens."""
+
+    block_size: int
+    num_gpu_blocks: int
+    num_cpu_blocks: int
+    enable_prefix_caching: bool

@@ -1,0 +1,145 @@
+"""The real `openai` client against models whose graphs guess tokens ahead."""
+
+from __future__ import annotations
+
+import json
+
+import httpx
+import openai
+import pytest
+from fake_model import GRAPH, write_model
+from server_process import ServerProcess
+
+LOGITS = "      logits: {type: model, from: step,"
+GUESSES = {
+    "lookup": "{type: lookup, from: step, num_guesses: 4, adaptive: false}",
+    "draft": "{type: draft, from: step, path: draft.json, device: fake, num_guesses: 4, adaptive: false}",
+}
+MESSAGES = [{"role": "user", "content": "Say something."}]
+REPEATS = {"lookup": {"allowed_token_ids": [65, 66]}}
+"""Of two tokens, what comes next has been there before."""
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    models = tmp_path_factory.mktemp("guesses") / "models"
+    write_model(models / "plain")
+    for name, line in GUESSES.items():
+        graph = GRAPH.replace(LOGITS, f"      guessed: {line}\n" + LOGITS.replace("step", "guessed"))
+        write_model(models / name, graph=graph)
+    draft = {"vocab_size": 259, "block_tokens": 16, "max_context": 4096, "dissent": 0.3}
+    (models / "draft" / "draft.json").write_text(json.dumps(draft))
+    with ServerProcess(models) as running:
+        for name in ("plain", *GUESSES):
+            running.ready(model=name)
+        yield running
+
+
+@pytest.fixture(scope="module")
+def client(server):
+    with openai.OpenAI(base_url=server.url + "/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def chat(client, model, like=None, **more):
+    """One reply, by the sampling of the model `like`."""
+    fields = {"model": model, "messages": MESSAGES, "max_tokens": 48, "seed": 3, **more}
+    fields["extra_body"] = {
+        "ignore_eos": True,
+        **REPEATS.get(like or model, {}),
+        **more.get("extra_body", {}),
+    }
+    return client.chat.completions.create(**fields)
+
+
+@pytest.mark.parametrize("temperature", [0, 0.8])
+@pytest.mark.parametrize("name", GUESSES)
+def test_a_reply_is_that_of_the_plain_model_and_tells_what_came_true(client, name, temperature):
+    plain, guessed = (chat(client, model, name, temperature=temperature) for model in ("plain", name))
+    assert guessed.choices[0].message.content == plain.choices[0].message.content
+    assert plain.usage.completion_tokens_details.accepted_prediction_tokens is None
+    details = guessed.usage.completion_tokens_details
+    assert details.accepted_prediction_tokens > 0
+    assert details.rejected_prediction_tokens > 0
+    assert guessed.usage.completion_tokens == plain.usage.completion_tokens == 48
+
+
+@pytest.mark.parametrize("name", GUESSES)
+def test_a_stream_says_the_same(client, name):
+    whole = chat(client, name, temperature=0)
+    chunks = list(chat(client, name, temperature=0, stream=True, stream_options={"include_usage": True}))
+    said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert said == whole.choices[0].message.content
+    assert chunks[-1].usage.completion_tokens_details.accepted_prediction_tokens > 0
+
+
+def test_several_choices_are_guessed_each(client):
+    reply = chat(client, "lookup", n=3, temperature=0.8)
+    plain = chat(client, "plain", "lookup", n=3, temperature=0.8)
+    assert [choice.message.content for choice in reply.choices] == [
+        choice.message.content for choice in plain.choices
+    ]
+
+
+def test_what_a_draft_thought_is_told(client):
+    asked = {"include_draft_logprobs": True}
+    reply = chat(client, "draft", temperature=0, logprobs=True, top_logprobs=1, extra_body=asked)
+    drafted = reply.choices[0].draft_logprobs["content"]
+    assert len(drafted) == reply.usage.completion_tokens_details.accepted_prediction_tokens
+    assert all(entry["logprob"] <= 0 for entry in drafted)
+    plain = chat(client, "plain", temperature=0, logprobs=True, extra_body=asked)
+    assert plain.choices[0].draft_logprobs is None
+
+
+@pytest.mark.parametrize("prefix", ["/v1", "/v3"])
+@pytest.mark.parametrize(
+    ("model", "field", "nodes"),
+    [("plain", "num_assistant_tokens", "lookup or draft"), ("draft", "max_ngram_size", "lookup")],
+)
+def test_what_no_node_can_do_is_refused(server, prefix, model, field, nodes):
+    with openai.OpenAI(base_url=server.url + prefix, api_key="none", max_retries=0) as client:
+        with pytest.raises(openai.BadRequestError) as refused:
+            chat(client, model, extra_body={field: 3})
+        assert f"`{field}` needs a {nodes} node" in refused.value.response.text
+
+
+def test_none_may_be_asked_for(client):
+    reply = chat(client, "lookup", temperature=0, extra_body={"num_assistant_tokens": 0})
+    assert reply.usage.completion_tokens_details.rejected_prediction_tokens is None
+
+
+def test_a_response_may_ask_too(client):
+    asked = {"ignore_eos": True, "num_assistant_tokens": 2}
+    reply = client.responses.create(model="lookup", input="hi", max_output_tokens=24, extra_body=asked)
+    assert reply.usage.output_tokens == 24
+
+
+def test_metrics_tell_all_of_it(client, server):
+    chat(client, "lookup", temperature=0)
+    name, draft_tokens = "vllm:spec_decode_num_accepted_tokens", "vllm:spec_decode_num_draft_tokens_total"
+    server.wait_for(lambda: server.metric(f"{name}_total", "lookup"))
+    accepted = server.metric(f"{name}_total", "lookup")
+    by_place = [server.metric(f"{name}_per_pos_total", f'lookup",position="{place}') for place in range(4)]
+    assert accepted == sum(by_place) > 0
+    assert by_place == sorted(by_place, reverse=True)
+    assert server.metric(draft_tokens, "lookup") > accepted
+    assert server.metric(draft_tokens, "plain") == 0
+
+
+@pytest.mark.parametrize("phase", ["queue", "prefill", "decode", "inference"])
+def test_metrics_tell_the_phases_of_every_choice(client, server, phase):
+    before = server.metric(f"vllm:request_{phase}_time_seconds_count", "plain")
+    chat(client, "plain", n=2)
+    server.wait_for(lambda: server.metric(f"vllm:request_{phase}_time_seconds_count", "plain") == before + 2)
+
+
+def test_metrics_tell_the_tokens_of_steps_and_the_cache(client, server):
+    chat(client, "plain")
+    assert server.metric("vllm:iteration_tokens_total_count", "plain") > 40
+    text = httpx.get(f"{server.url}/metrics").text
+    (line,) = [
+        row for row in text.splitlines() if row.startswith("vllm:cache_config_info{") and "plain" in row
+    ]
+    assert 'block_size="16"' in line
+    assert 'enable_prefix_caching="True"' in line
+    assert line.endswith(" 1.0")

@@ -1,0 +1,64 @@
+"""Where the time goes, told by a real server: over HTTP, in metrics, and by the command."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from click.testing import CliRunner
+
+from tools.profile_step.__main__ import main
+from tools.profile_step.asking import Refused, Server
+from tools.profile_step.difference import between
+
+PHASES = ["plan", "reserve", "pack", "body.logits", "body.next", "body", "commit", "post"]
+
+
+def complete(server, max_tokens):
+    body = {"model": "fake", "prompt": "abc", "max_tokens": max_tokens, "ignore_eos": True}
+    with Server(server.url).open("/v1/completions", body) as reply:
+        reply.read()
+
+
+def test_steps_that_ran_are_told_and_take_no_more_than_the_time_there_was(server):
+    asked = Server(server.url)
+    before = asked.profile("fake")
+    complete(server, 30)
+    after = asked.profile("fake")
+    ran = between(before, after)
+    kinds = {kind.kind: kind for kind in ran.kinds}
+    assert (kinds["with_prompts"].steps, kinds["decoding"].steps) == (1, 29)
+    for kind in ran.kinds:
+        assert [row.phase for row in kind.rows] == PHASES
+        assert {row.phase: row.node for row in kind.rows}["body.logits"] == "model"
+        assert sum(row.share for row in kind.rows) == pytest.approx(1.0)
+    assert 30 * 0.005 <= sum(kind.seconds for kind in ran.kinds) < ran.seconds
+    assert sum(ran.host.values()) == pytest.approx(1.0)
+
+
+def test_metrics_have_the_same_phases(server):
+    complete(server, 5)
+    deadline_s = time.monotonic() + 5
+    while time.monotonic() < deadline_s:
+        with Server(server.url).open("/metrics") as reply:
+            text = reply.read().decode()
+        if "braid:step_seconds_total" in text:
+            break
+        time.sleep(0.05)
+    for phase in PHASES:
+        assert f'braid:step_seconds_total{{kind="decoding",model_name="fake",phase="{phase}"}}' in text
+
+
+def test_the_command_shows_something_on_an_idle_server(server):
+    done = CliRunner().invoke(main, ["--url", server.url, "--seconds", "0.3", "--load", "3"])
+    assert done.exit_code == 0, done.output
+    assert "decoding alone" in done.output
+    assert "of 3.0 sequences" in done.output
+
+
+def test_a_load_that_is_refused_is_an_error(server):
+    done = CliRunner().invoke(main, ["--url", server.url, "--model", "nope", "--load", "2"])
+    assert done.exit_code == 1
+    assert "404" in done.output
+    with pytest.raises(Refused, match="404"):
+        Server(server.url).profile("nope")
