@@ -138,6 +138,8 @@ class Call:
         return Tensors(answer)
 
     def _push(self, chain: Callable[[Any], Any], update: TokenUpdate) -> Any:
+        if update.prefill_s is not None:
+            self._timing.prefilled(update.choice, update.prefill_s)
         out = chain(update)
         self._timing.tokens(update.choice, out.num_tokens)
         if out.finish is not None:

@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from numpy.typing import NDArray
 
 from pipelines.engine.feed import TokenLogprobs
-from pipelines.wire.messages import TokenUpdate
+from pipelines.wire.messages import Guesses, TokenUpdate
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -65,6 +65,18 @@ class TextLogprob:
     rank: int = 1  # 1 for the likeliest token
 
 
+class TextGuesses(NamedTuple):
+    """Of `num_guessed` tokens that were guessed ahead for a choice so far, `num_accepted` came true.
+
+    `logprobs[i]` is what the draft said of the piece's token i, None where that was not guessed; it may be
+    shorter than `token_ids`, and is empty when nobody asked.
+    """
+
+    num_guessed: int
+    num_accepted: int
+    logprobs: list[TextLogprob | None]
+
+
 @dataclass(slots=True)
 class TextUpdate:
     """A piece of one choice's text.  `finish` is set on the last piece only.
@@ -84,6 +96,7 @@ class TextUpdate:
     token_ids: list[int] = field(default_factory=list)
     prompt_logprobs: list[TextLogprob] | None = None
     parts: list[str] = field(default_factory=list)
+    guesses: TextGuesses | None = None  # None until something was guessed
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +132,7 @@ class ReplyUpdate:
     prompt_logprobs: list[TextLogprob] | None = None
     num_reasoning: int | None = None
     thought: list[bool] = field(default_factory=list)
+    guesses: TextGuesses | None = None
 
 
 class Machine(Protocol[In, Out]):
@@ -174,12 +188,14 @@ class Later(Generic[T]):
 __all__ = [
     "Alternative",
     "CallPiece",
+    "Guesses",
     "Later",
     "Machine",
     "Prompt",
     "ReplyUpdate",
     "Stream",
     "Tensors",
+    "TextGuesses",
     "TextLogprob",
     "TextUpdate",
     "TokenLogprobs",

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops import host
-from ops.blocks import context_slots, copy_blocks, slot_mapping
+from ops.blocks import copy_blocks, slot_mapping
 from ops.contract import SamplingOps
 from pipelines.backends.host_memory import spare_bytes
 from pipelines.engine.feed import Step
@@ -30,7 +30,9 @@ class FakeSession:
     `host_cache` is the same for the host blocks.
 
     Each step takes `step_s` seconds at least, with the GIL released; one that computes the token `poison`
-    raises RuntimeError after it has written to the cache, as a lost device would.
+    raises RuntimeError after it has written to the cache, as a lost device would.  A token depends on the
+    last `sight_tokens` of its context, on all where that is None; for benchmarks, as the hash takes time.
+    After the share `dissent` of all contexts it says something else than a session without it would: a draft.
     """
 
     vocab_size: int = 97
@@ -38,6 +40,8 @@ class FakeSession:
     max_context: int = 4096
     step_s: float = 0.0
     poison: int | None = None
+    sight_tokens: int | None = None
+    dissent: float = 0.0
     num_steps: int = 0
     can_swap: bool = True
     ops: SamplingOps = host
@@ -65,8 +69,11 @@ class FakeSession:
         self.cache.reshape(-1)[slots] = step.token_ids
         if self.poison is not None and (step.token_ids == self.poison).any():
             raise RuntimeError(f"the step met the poisoned token {self.poison}")
-        contexts = [self._context(step, position) for position in step.logits_at.tolist()]
-        return fake_logits(contexts, self.vocab_size)
+        digests = self._digests(step)
+        if self.dissent:
+            other = _mix(digests ^ GOLDEN)
+            digests = np.where((other >> np.uint64(40)) < self.dissent * 2**24, other, digests)
+        return _logits(digests, self.vocab_size)
 
     def warm(self) -> bool:
         return False
@@ -82,13 +89,16 @@ class FakeSession:
         self.cache[step.swaps_in[:, 1]] = self.host_cache[step.swaps_in[:, 0]]
         copy_blocks(self.cache, step.copies)
 
-    def _context(self, step: Step, position: int) -> NDArray[np.int64]:
-        """What the cache holds for the sequence of a packed position, up to that position."""
-        owner = int(np.searchsorted(step.starts, position, side="right")) - 1
-        num_tokens = int(step.num_past[owner]) + position - int(step.starts[owner]) + 1
-        slots = context_slots(step.block_table[owner], num_tokens, self.block_tokens)
-        found: NDArray[np.int64] = self.cache.reshape(-1)[slots]
-        return found
+    def _digests(self, step: Step) -> NDArray[np.uint64]:
+        """uint64[num_logits]: of what the cache holds for each sampled position's sequence, up to there."""
+        owners = np.searchsorted(step.starts, step.logits_at, side="right") - 1
+        ends = step.num_past[owners] + step.logits_at - step.starts[owners] + 1
+        counts = ends if self.sight_tokens is None else np.minimum(ends, self.sight_tokens)
+        begins = np.cumsum(counts) - counts
+        places = np.arange(counts.sum()) + np.repeat(ends - counts - begins, counts)
+        blocks = step.block_table[np.repeat(owners, counts), places // self.block_tokens]
+        hashed = _hashed(self.cache[blocks, places % self.block_tokens], places)
+        return np.add.reduceat(hashed, begins) if len(begins) else hashed
 
 
 def fake_logits(contexts: list[NDArray[np.int64]], vocab_size: int) -> NDArray[np.float32]:
@@ -96,18 +106,21 @@ def fake_logits(contexts: list[NDArray[np.int64]], vocab_size: int) -> NDArray[n
 
     What `FakeSession` computes from its cache, so a test can say what a sequence gives alone.
     """
-    states = np.array([_digest(context) for context in contexts], np.uint64)
-    words = _mix(states[:, None] + np.arange(vocab_size, dtype=np.uint64) * GOLDEN)
+    digests = [_hashed(context, np.arange(len(context))).sum(dtype=np.uint64) for context in contexts]
+    return _logits(np.array(digests, np.uint64), vocab_size)
+
+
+def _logits(digests: NDArray[np.uint64], vocab_size: int) -> NDArray[np.float32]:
+    words = _mix(digests[:, None] + np.arange(vocab_size, dtype=np.uint64) * GOLDEN)
     return (words >> np.uint64(40)).astype(np.float32) * np.float32(LOGIT_RANGE / 2**24)
 
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
-def _digest(token_ids: NDArray[np.int64]) -> np.uint64:
-    places = np.arange(1, len(token_ids) + 1, dtype=np.uint64) * GOLDEN
-    total: np.uint64 = _mix(token_ids.astype(np.uint64) ^ _mix(places)).sum(dtype=np.uint64)
-    return total
+def _hashed(token_ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Each token of a context with its place in it; the sum of them is the context's digest."""
+    return _mix(token_ids.astype(np.uint64) ^ _mix((places + 1).astype(np.uint64) * GOLDEN))
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:

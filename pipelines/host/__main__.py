@@ -20,7 +20,7 @@ from pathlib import Path
 from pipelines.backends.errors import DeviceLost
 from pipelines.host.announce import announce
 from pipelines.host.host import Host
-from pipelines.wire.gate import SocketGate
+from pipelines.wire.socket_gate import SocketGate
 
 log = logging.getLogger("braid.host")
 

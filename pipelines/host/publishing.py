@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from pipelines import metrics
 from pipelines.host.loads import Loads
+from pipelines.metric_names import CacheShape
 
 if TYPE_CHECKING:
     from pipelines.engine.counts import Counts
@@ -28,14 +29,26 @@ class Publisher:
         self._clock = clock
         self._changed_at_s: float | None = None
         self._published: WeakKeyDictionary[Engine, Counts] = WeakKeyDictionary()
+        self._step_tokens: WeakKeyDictionary[Engine, int] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[Engine, dict[tuple[str, str], float]] = WeakKeyDictionary()
+        self._caches: set[tuple[str, CacheShape]] = set()
 
     def note_change(self) -> None:
         """An engine did something."""
         if self._changed_at_s is None:
             self._changed_at_s = self._clock()
 
+    def note_step(self, model: str, engine: Engine) -> None:
+        """A step of an engine is over; one that failed computed nothing."""
+        self.note_change()
+        total = engine.step_tokens
+        if computed := total - self._step_tokens.get(engine, 0):
+            self._step_tokens[engine] = total
+            metrics.step(model, computed)
+
     def publish(self, busy: bool) -> None:
         """Write, if something changed and, while `busy`, PERIOD_S ago."""
+        metrics.process_memory("host")
         since_s = self._changed_at_s
         if since_s is None or (busy and self._clock() - since_s < PERIOD_S):
             return
@@ -46,9 +59,39 @@ class Publisher:
             by_model[name] += [self._progress(name, engine) for engine in load.model.engines.values()]
         for name, counts in by_model.items():
             metrics.engine_load(name, counts)
+        self._tell_caches(by_model)
+
+    def _tell_caches(self, by_model: Mapping[str, list[Counts]]) -> None:
+        """Which caches there are now; one that went with its load is there no more."""
+        now = {
+            (name, _shape(counts))
+            for name, engines in by_model.items()
+            for counts in engines
+            if counts.blocks_total
+        }
+        for name, shape in self._caches ^ now:
+            metrics.cache_shape(name, shape, (name, shape) in now)
+        self._caches = now
 
     def _progress(self, model: str, engine: Engine) -> Counts:
         now = copy.copy(engine.counts())
         metrics.engine_progress(model, now, self._published.get(engine))
         self._published[engine] = now
+        self._tell_steps(model, engine)
         return now
+
+    def _tell_steps(self, model: str, engine: Engine) -> None:
+        """How many steps there were, and what their phases took."""
+        known = self._profiles.setdefault(engine, defaultdict(float))
+        for kind, totals in list(engine.profile.totals.items()):
+            metrics.steps(model, kind, totals.steps - int(known[kind, ""]))
+            known[kind, ""] = totals.steps
+            for phase, seconds in list(totals.seconds.items()):
+                metrics.step_time(model, kind, phase, seconds - known[kind, phase])
+                known[kind, phase] = seconds
+
+
+def _shape(counts: Counts) -> CacheShape:
+    return CacheShape(
+        counts.block_tokens, counts.blocks_total, counts.host_blocks_total, counts.reuses_prefixes
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import logging
+import math
 import os
 from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
@@ -25,6 +26,8 @@ from pipelines.wire.messages import (
     Inferred,
     MalformedFrame,
     ModelStatus,
+    Profile,
+    Profiled,
     Status,
     Submit,
     ToHost,
@@ -40,6 +43,8 @@ log = logging.getLogger("braid.wire")
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 0.5
 """Between two attempts to reach the host."""
+PROFILE_S = 10.0
+"""A host answers between two steps; one that takes longer is not waited for."""
 
 ERRORS: dict[int, type[BraidError]] = {
     error.status: error for error in (RequestError, NotFound, Overloaded, Unavailable, EngineError)
@@ -70,6 +75,7 @@ class EngineClient:
         self._link: Link | None = None
         self._status: Status | None = None
         self._mailboxes: dict[int, Mailbox | Slot] = {}
+        self._profiles: dict[int, asyncio.Future[Profiled]] = {}
         self._ids = itertools.count(1)
         self._callbacks: list[Callable[[Status | None], None]] = []
         self._lost = asyncio.Event()
@@ -147,6 +153,25 @@ class EngineClient:
         self._mailboxes[request_id] = slot
         return request_id
 
+    async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
+        """Where the time of a model's steps goes, by the load that new calls use.
+
+        Totals since it was loaded; percentiles of the last `recent_s` seconds, as far as they are kept.
+        Raises NotFound, and Unavailable when no host listens or it does not answer within PROFILE_S.
+        """
+        link, request_id = self._listening_link(), next(self._ids)
+        told = self._profiles[request_id] = asyncio.get_running_loop().create_future()
+        link.send(Profile(request_id, model, self._load_of(model), recent_s))
+        try:
+            profiled = await asyncio.wait_for(told, PROFILE_S)
+        except TimeoutError:
+            raise Unavailable("the engine is in a long step; try again") from None
+        finally:
+            del self._profiles[request_id]
+        if profiled.error is not None:
+            raise _error(profiled)
+        return profiled
+
     def abort(self, request_id: int, choice: int = -1) -> None:
         """Nobody waits for this choice (-1: for the request): the host frees it within a step.
 
@@ -178,6 +203,8 @@ class EngineClient:
                 self._deliver(update)
         elif isinstance(message, Inferred):
             self._answer(message)
+        elif isinstance(message, Profiled):
+            self._answer_profile(message)
         else:
             self._set_status(message)
 
@@ -191,6 +218,9 @@ class EngineClient:
         error = error or Unavailable("the engine died while it worked on this; it is being restarted")
         for mailbox in failed.values():
             mailbox.fail(error)
+        for told in self._profiles.values():
+            if not told.done():
+                told.set_exception(error)
         if self._status is not None:
             self._set_status(None)
 
@@ -244,6 +274,15 @@ class EngineClient:
         else:
             slot.put(unpack(message.outputs))
 
+    def _answer_profile(self, message: Profiled) -> None:
+        told = self._profiles.get(message.request_id)
+        if told is not None and not told.done():
+            told.set_result(message)
+
+    def _load_of(self, model: str) -> int:
+        models = self._status.models if self._status is not None else []
+        return next((one.load for one in models if one.name == model), 0)
+
     def _forget_ended(self, request_id: int, mailbox: Mailbox | Slot) -> None:
         if not mailbox.open:
             self._mailboxes.pop(request_id, None)
@@ -257,7 +296,7 @@ class EngineClient:
                 log.exception("a listener to the engine's status failed")
 
 
-def _error(message: TokenUpdate | Inferred) -> BraidError:
+def _error(message: TokenUpdate | Inferred | Profiled) -> BraidError:
     """The error that a message from the host tells of."""
     error = ERRORS.get(message.error_status, EngineError)(message.error or "the engine failed")
     error.field = message.error_field

@@ -1,36 +1,27 @@
 """The host's end of the wire: where workers come in.
 
 A gate puts `(peer, message)` into the host's inbox and carries mail back; `Gone` is a peer's last message.
-Knows connections and frames; knows nothing of models, engines or what a message asks for.
+Here is the gate within one process, in `socket_gate.py` that between two.  Knows nothing of models, engines
+or what a message asks for.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
-import os
 import queue
 import threading
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol, cast
 
-import uvloop
-
 from pipelines.wire.client import EngineClient, Link
-from pipelines.wire.messages import Framer, MalformedFrame, ToHost, ToWorker, encode
-
-log = logging.getLogger("braid.host")
+from pipelines.wire.messages import ToHost, ToWorker
 
 Peer = Hashable
 """One connection of one worker, as the gate that made it knows it."""
 Inbox = queue.SimpleQueue[tuple[Peer, Any]]
 Mail = Sequence[tuple[Peer, ToWorker]]
-
-FLUSH_S = 2.0
-"""How long a closing gate waits for workers to read what was sent."""
 
 
 @dataclass(frozen=True)
@@ -49,98 +40,6 @@ class Gate(Protocol):
 
     def close(self) -> None:
         """Send what was posted, then hang up."""
-
-
-class SocketGate:
-    """A unix socket served by an asyncio loop in its own thread; frames are encoded there.
-
-    Reading the inbox and encoding frames go on while the main thread is inside a model call.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._opened = threading.Event()
-        self._peers: set[_Connection] = set()
-        self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
-
-    def open(self, inbox: Inbox) -> None:
-        self._inbox = inbox
-        self._thread.start()
-        self._opened.wait()
-        if not self._thread.is_alive():
-            raise OSError(f"cannot listen at {self._path}")
-
-    def post(self, mail: Mail) -> None:
-        self._loop.call_soon_threadsafe(_write, mail)
-
-    def close(self) -> None:
-        self._loop.call_soon_threadsafe(self._closing.set)
-        self._thread.join(2 * FLUSH_S)
-
-    def _run(self) -> None:
-        try:
-            with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-                runner.run(self._serve())
-        finally:
-            self._opened.set()
-
-    async def _serve(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._closing = asyncio.Event()
-        self._path.unlink(missing_ok=True)
-        server = await self._loop.create_unix_server(
-            lambda: _Connection(self._inbox, self._peers), str(self._path)
-        )
-        os.chmod(self._path, 0o600)
-        self._opened.set()
-        await self._closing.wait()
-        server.close()
-        await self._hang_up()
-        self._path.unlink(missing_ok=True)
-
-    async def _hang_up(self) -> None:
-        for peer in list(self._peers):
-            peer.close()
-        deadline_s = self._loop.time() + FLUSH_S
-        while self._peers and self._loop.time() < deadline_s:
-            await asyncio.sleep(0.005)
-
-
-class _Connection(asyncio.Protocol):
-    """One worker's connection.  A malformed frame ends it; the worker comes again with a new one."""
-
-    def __init__(self, inbox: Inbox, peers: set[_Connection]) -> None:
-        self._inbox = inbox
-        self._peers = peers
-        self._framer = Framer(ToHost)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
-        self._peers.add(self)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for message in self._framer.feed(data):
-                self._inbox.put((self, message))
-        except MalformedFrame as error:
-            log.error("a worker sent no message: %s", error)
-            self._transport.abort()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._peers.discard(self)
-        self._inbox.put((self, Gone()))
-
-    def write(self, frame: bytes) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(frame)
-
-    def close(self) -> None:
-        self._transport.close()
-
-
-def _write(mail: Mail) -> None:
-    for peer, message in mail:
-        cast(_Connection, peer).write(encode(message))
 
 
 class DirectGate:

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pipelines.errors import BraidError
-from pipelines.wire.messages import TokenUpdate
+from pipelines.wire.messages import Guesses, TokenUpdate
 
 
 class _Box:
@@ -110,7 +110,23 @@ class Slot(_Box):
 
 
 def _join(earlier: TokenUpdate, update: TokenUpdate) -> None:
-    """Append `update` to an unread update of the same choice.  `num_cached` is true on the first only."""
+    """Append `update` to an unread update of the same choice.
+
+    What is true of a choice's first update only, `num_cached`, `prefill_s`, stays as it is.
+    """
+    if update.guesses is not None:
+        earlier.guesses = _joined(earlier, update.guesses)
     earlier.token_ids = earlier.token_ids + update.token_ids
     earlier.logprobs = earlier.logprobs + update.logprobs
     earlier.finish, earlier.stop_token_id = update.finish, update.stop_token_id
+
+
+def _joined(earlier: TokenUpdate, guesses: Guesses) -> Guesses:
+    """The later totals, and the log-probabilities of both at the places of their tokens."""
+    if guesses.logprobs:
+        known = [] if earlier.guesses is None else earlier.guesses.logprobs
+        unknown = [None] * (len(earlier.token_ids) - len(known))
+        guesses.logprobs = [*known, *unknown, *guesses.logprobs]
+    elif earlier.guesses is not None:
+        guesses.logprobs = earlier.guesses.logprobs
+    return guesses

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from pipelines.engine.feed import TokenLogprobs
+from pipelines.engine.profile import Steps
 from pipelines.sampling.params import SamplingParams
 
 MAX_FRAME_BYTES = 256 << 20
@@ -49,13 +50,26 @@ class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
     choice: int = -1
 
 
+class Guesses(msgspec.Struct, array_like=True):
+    """Of `num_guessed` tokens that were guessed ahead for a choice so far, `num_accepted` came true.
+
+    `logprobs[i]` is what the draft said of `token_ids[i]` of the update, None where that was not guessed; it
+    may be shorter than `token_ids`, and is empty when nobody asked.
+    """
+
+    num_guessed: int
+    num_accepted: int
+    logprobs: list[TokenLogprobs | None] = []
+
+
 class TokenUpdate(msgspec.Struct, array_like=True):
     """What one step gave one choice.  `logprobs` is empty, or as long as `token_ids`.
 
     `finish` is None while the choice goes on, then "stop", "length", "repetition", "abort" or "error".  With
     "error", `error` is written for the client; `error_status` and `error_field` are its `BraidError`'s.
     `prompt_logprobs` come with the first update of a choice that asked for them: one per prompt token but
-    the first.
+    the first.  `guesses` is None until something was guessed; `prefill_s`, with the first update only, is the
+    time from the admission of the prompt to that token.
     """
 
     request_id: int
@@ -69,6 +83,8 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     error_status: int = 500
     error_field: str | None = None
     prompt_logprobs: list[TokenLogprobs] = []
+    guesses: Guesses | None = None
+    prefill_s: float | None = None
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):
@@ -99,6 +115,33 @@ class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
 
     request_id: int
     outputs: list[Tensor]
+    error: str | None = None
+    error_status: int = 500
+    error_field: str | None = None
+
+
+class Profile(msgspec.Struct, frozen=True, array_like=True, tag="profile"):
+    """Worker to host: where does the time of a load's steps go?  `Profiled` answers, between two steps.
+
+    `request_id` is of the same numbers as that of Submit.  Percentiles are of the last `recent_s` seconds.
+    """
+
+    request_id: int
+    model: str
+    load: int
+    recent_s: float
+
+
+class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
+    """Host to worker: the steps of each engine node of a load since it began, and the host's own turns.
+
+    `host` is seconds by phase since the host began, every model's steps being one of the phases.  `error`,
+    when set, is that of its `BraidError`.
+    """
+
+    request_id: int
+    engines: dict[str, list[Steps]]
+    host: dict[str, float]
     error: str | None = None
     error_status: int = 500
     error_field: str | None = None
@@ -146,8 +189,8 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     models: list[ModelStatus] = []
 
 
-ToHost = Hello | Submit | Infer | Abort
-ToWorker = Frame | Inferred | Status
+ToHost = Hello | Submit | Infer | Profile | Abort
+ToWorker = Frame | Inferred | Profiled | Status
 
 _ENCODER = msgspec.msgpack.Encoder()
 

@@ -100,6 +100,15 @@ def test_sampling_and_schemas_are_sent(serve):
     assert (sent["temperature"], sent["structured_outputs"]) == (0.8, {"json": {"type": "array"}})
 
 
+def test_scores_are_asked_of_every_token_of_the_prompt(serve):
+    port = serve(reply([*GOOD, usage(2), b"[DONE]"]))
+    ask(port)
+    ask(port, scored=True)
+    plain, scored = serve.bodies
+    assert "echo" not in plain
+    assert (scored["echo"], scored["logprobs"]) == (True, 1)
+
+
 def test_a_request_waits_for_the_one_it_follows_and_for_its_time(serve):
     load = Load(8, [Request([1], TOKENS, at_s=0.2), Request([2], TOKENS), Request([3], TOKENS, after=0)])
     timings = request_over_http(serve(reply([*GOOD, usage(2), b"[DONE]"])), "m", load)

@@ -82,6 +82,14 @@ def test_contenders_take_turns_and_get_a_row_each(child):
     assert [turn.split(", ")[2].partition(":")[0] for turn in turns] == ["braid", "peer", "braid", "peer"]
 
 
+def test_features_are_compared_within_their_rounds(child):
+    field = lineup(braid=child("bench_engine"), lookup=child("bench_engine"))
+    measuring = Measuring(field, 2048, lambda text: None, "braid", [("lookup", "braid")])
+    measuring.run({"plain": Workload(4, 4, output_tokens=8)}, rounds=2)
+    (row,) = measuring.compared
+    assert (row["contender"], row["against"], row["tokens_ratio"] > 0) == ("lookup", "braid", True)
+
+
 def test_a_contender_that_cannot_do_a_workload_has_no_row_there(child):
     contenders = lineup(braid=child("bench_engine"))
     workloads = {"constrained": Workload(1, 1, schema={"type": "array"}), "plain": Workload(1, 1)}

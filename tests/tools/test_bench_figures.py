@@ -7,14 +7,15 @@ import pytest
 from tools.bench.bandwidth import read_gb_per_s
 from tools.bench.figures import Figures, covered, figures
 from tools.bench.load import Load, Queue, Request, Timings
-from tools.bench.report import COLUMNS, Taken, features, rows, table
-from tools.bench.workloads import QUICK, WORKLOADS, make_load
+from tools.bench.making import make_load
+from tools.bench.report import COLUMNS, PAIRS, Taken, features, pairs, rows, table
+from tools.bench.workloads import QUICK, WORKLOADS
 
 VOCABULARY = 151_936
 
 
 def speed(tokens_per_s, prompt_tokens_per_s=1.0):
-    return Taken(Figures(tokens_per_s, prompt_tokens_per_s, 40.0, 2.0, 0, 0, 0), 1.0, 5_000_000)
+    return Taken(Figures(tokens_per_s, prompt_tokens_per_s, 40.0, 1.0, 2.0, 0, 0, 0), 1.0, 5_000_000)
 
 
 def test_figures_are_rates_and_percentiles():
@@ -26,6 +27,12 @@ def test_figures_are_rates_and_percentiles():
     assert got.gap_p99_ms == pytest.approx(197)
     assert got.prompt_tokens_per_s == pytest.approx(20 / 0.3)
     assert got.decode_tokens_per_s == pytest.approx((2 / 0.3 + 2 / 0.2) / 2)
+    assert got.tokens_per_event == 1.0
+
+
+def test_tokens_that_come_at_once_are_one_event():
+    got = figures(Load(1, [Request([1], 8)]), Timings(1.0, [0.0], [[0.1, 0.5]]))
+    assert got.tokens_per_event == 4.0
 
 
 def test_prompts_that_wait_at_the_same_time_wait_once():
@@ -49,6 +56,18 @@ def test_a_feature_is_seen_beside_the_workload_without_it():
     made += rows("sampled", {"braid": [speed(9.0)]}, {"braid": 80.0}, "braid")
     (seen,) = features(made, {"plain": "", "sampled": "plain"})
     assert (seen["workload"], seen["tokens_ratio"], seen["first_ratio"]) == ("sampled", 0.9, 1.0)
+
+
+def test_a_contender_is_seen_beside_the_one_without_its_feature():
+    """The median of the rounds' ratios, and the worst of them."""
+    taken = {
+        "lookup": [speed(20.0), speed(19.0), speed(60.0)],
+        "plain": [speed(10.0), speed(20.0), speed(20.0)],
+    }
+    (seen,) = pairs("copying", taken, [("lookup", "plain"), ("draft", "plain")])
+    assert (seen["contender"], seen["against"], seen["workload"]) == ("lookup", "plain", "copying")
+    assert (seen["tokens_ratio"], seen["lowest_ratio"], seen["decode_ratio"]) == (2.0, 0.95, 1.0)
+    assert table([seen], PAIRS, "title").row_count == 1
 
 
 def test_the_table_has_a_row_for_each_contender():

@@ -5,12 +5,16 @@ Knows Braid's settings and graphs; nothing of its peers.
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 from tools.bench.contenders import ROOT, Served, free_port, without_settings
 from tools.bench.load import Settings
+from tools.bench.model import Model
 
 BLOCK_BYTES = """
 import sys
@@ -20,10 +24,35 @@ print(OpenVINOSession(Path(sys.argv[1]), OpenVINOSettings(kv_cache=sys.argv[2]))
 """
 
 
-def braid(models: Path, name: str, settings: Settings, workers: int, log: Path) -> Served:
-    """Braid with the model repository `models`, of which it serves `name`."""
-    memory_gb = settings.num_blocks * _block_bytes(models / name / "model", settings.kv_cache) / (1 << 30)
-    (models / name / "graph.yaml").write_text(graph(settings, memory_gb))
+IR = "openvino_model.xml"
+"""A model's file in its folder."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One way to serve the model: what its weights are, and the line that guesses.
+
+    `reads_draft`: that line is a draft model's.
+    """
+
+    weights: str = "int8"
+    guessed: str = ""
+    reads_draft: bool = False
+
+
+VARIANTS = {
+    "braid": Variant(),
+    "braid-lookup": Variant(guessed="{type: lookup, from: step}"),
+    "braid-draft": Variant(guessed=f"{{type: draft, from: step, path: draft/{IR}}}", reads_draft=True),
+    "braid-fp16": Variant(weights="fp16"),
+}
+
+
+def braid(name: str, model: Model, settings: Settings, workers: int, log: Path) -> Served:
+    """Braid as the variant `name` of `model`, whose forms are made.  Raises NotMade."""
+    variant = VARIANTS[name]
+    models = model.folder / "served" / name
+    repository(models / model.name, model, variant, settings)
     port = free_port()
     environment = without_settings() | {
         "BRAID_PORT": str(port),
@@ -31,11 +60,26 @@ def braid(models: Path, name: str, settings: Settings, workers: int, log: Path) 
         "BRAID_WORKERS": str(workers),
     }
     command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
-    return Served(command, environment, port, name, log)
+    return Served(command, environment, port, model.name, log)
 
 
-def graph(settings: Settings, memory_gb: float) -> str:
+def repository(folder: Path, model: Model, variant: Variant, settings: Settings) -> None:
+    """A folder that serves the variant; its files are those of the model's forms, linked."""
+    parts = {"model": model.repository(variant.weights) / model.name / "model"}
+    if variant.reads_draft:
+        parts["draft"] = model.draft()
+    shutil.rmtree(folder, ignore_errors=True)
+    for part, made in parts.items():
+        shutil.copytree(made, folder / part, copy_function=os.link)
+    block_bytes = sum(_block_bytes(made, settings.kv_cache) for made in parts.values())
+    memory_gb = settings.num_blocks * block_bytes / (1 << 30)
+    (folder / "graph.yaml").write_text(graph(variant, settings, memory_gb))
+
+
+def graph(variant: Variant, settings: Settings, memory_gb: float) -> str:
     """The graph that gives Braid the same scheduling and the same cache as the others."""
+    guessed = f"      guessed: {variant.guessed}\n" if variant.guessed else ""
+    source = "guessed" if variant.guessed else "step"
     return f"""version: 1
 task: completion
 nodes:
@@ -47,7 +91,7 @@ nodes:
     max_step_tokens: {settings.max_step_tokens}
     cache: {{memory_gb: {memory_gb!r}, reuse_prefixes: true}}
     body:
-      logits: {{type: model, from: step, path: model/openvino_model.xml, kv_cache: {settings.kv_cache}}}
+{guessed}      logits: {{type: model, from: {source}, path: model/{IR}, kv_cache: {settings.kv_cache}}}
       allowed: {{type: grammar, from: logits, tokenizer: model/tokenizer.json}}
       next: {{type: sampler, from: allowed}}
   text: {{type: detokenize, from: generated, tokenizer: model/tokenizer.json}}
@@ -56,8 +100,8 @@ nodes:
 
 def _block_bytes(folder: Path, kv_cache: str) -> int:
     """Asked once of a session in a process of its own, so that its memory is not counted."""
-    known = folder.parent / f"block_bytes.{kv_cache}"
+    known = folder.with_name(f"{folder.name}.block_bytes.{kv_cache}")
     if not known.exists():
-        command = [sys.executable, "-c", BLOCK_BYTES, str(folder / "openvino_model.xml"), kv_cache]
+        command = [sys.executable, "-c", BLOCK_BYTES, str(folder / IR), kv_cache]
         known.write_text(subprocess.run(command, cwd=ROOT, check=True, text=True, capture_output=True).stdout)
     return int(known.read_text())

@@ -76,6 +76,8 @@ def _request(model: str, load: Load, number: int) -> bytes:
     }
     if load.schema is not None:
         fields["structured_outputs"] = {"json": load.schema}
+    if load.scored:
+        fields |= {"echo": True, "logprobs": 1}
     body = json.dumps(fields).encode()
     head = "POST /v1/completions HTTP/1.1\r\nHost: bench\r\nConnection: close\r\n"
     return f"{head}Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body

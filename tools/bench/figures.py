@@ -14,11 +14,12 @@ from tools.bench.load import Load, Timings
 class Figures(NamedTuple):
     """`tokens_per_s`: output over the whole time, prompts included; `prompt_tokens_per_s`: prompt tokens over
     the time in which some prompt waited for its first token; `decode_tokens_per_s`: of one stream, after its
-    first token."""
+    first token; `tokens_per_event`: how many came at once, more than one where guesses came true."""
 
     tokens_per_s: float
     prompt_tokens_per_s: float
     decode_tokens_per_s: float
+    tokens_per_event: float
     first_p50_ms: float
     first_p99_ms: float
     gap_p50_ms: float
@@ -38,6 +39,7 @@ def figures(load: Load, timings: Timings) -> Figures:
         load.output_tokens / timings.wall_s,
         sum(len(request.prompt) for request in load.requests) / covered(waits),
         float(np.median(decoded)) if decoded else 0.0,
+        load.output_tokens / sum(map(len, timings.token_s)),
         *_percentiles_ms(firsts),
         *_percentiles_ms(gaps),
     )

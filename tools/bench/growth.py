@@ -43,7 +43,7 @@ SETTINGS = Settings(num_blocks=768, max_sequences=128, max_context=8192 + 256)
 @click.option("--rounds", default=2, show_default=True, help="How often each point is measured.")
 def main(name: str, rounds: int) -> None:
     """Measure and draw."""
-    model = Model(BUILD / "bench" / name, name, click.echo)
+    model = Model.within(BUILD / "bench", name, click.echo)
     sweeps = {"streams": STREAMS, "prompt": PROMPTS}
     workloads = {
         f"{sweep} {size}": one
@@ -82,9 +82,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
     figure, axes = pyplot.subplots(1, len(PANELS), figsize=(13, 4), layout="constrained")
     for ax, (sweep, field, below, beside) in zip(axes, PANELS, strict=True):
         for contender, pairs in points(rows, sweep, field).items():
-            ax.plot(*zip(*pairs, strict=True), marker="o", label=contender)
-        ax.set(xlabel=below, ylabel=beside, xscale="log", ylim=(0, None))
-        ax.xaxis.set_major_formatter("{x:.0f}")
+            sizes, values = zip(*pairs, strict=True)
+            ax.plot(sizes, values, marker="o", label=contender)
+            ax.set_xscale("log", base=2)
+            ax.set_xticks(sizes, [str(size) for size in sizes])
+        ax.set(xlabel=below, ylabel=beside, ylim=(0, None))
         ax.grid(alpha=0.3)
         ax.legend()
     path.parent.mkdir(exist_ok=True)

@@ -11,25 +11,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tools.bench.braid import braid
+from tools.bench.braid import VARIANTS, braid
 from tools.bench.contenders import Child, Contender, ContenderFailed
 from tools.bench.environments import NotInstalled, environment
 from tools.bench.load import Settings
 from tools.bench.model import Model, NotMade, weight_bytes
-from tools.bench.peers.table import PEERS, Peer
+from tools.bench.peers.table import GUESSING, PEERS, Peer
 from tools.bench.peers.vllm import vllm
 
 BRAID, ENGINE = "braid", "braid-engine"
-SERVED = {BRAID: "int8", "braid-fp16": "fp16"}
-"""Braid over HTTP, and what its weights are."""
-EVERYTHING = frozenset({"batched", "sampled", "constrained"})
-NAMES = (*SERVED, ENGINE, *PEERS)
-DEFAULT = (BRAID, *PEERS)
+ALL_PEERS = PEERS | GUESSING
+EVERYTHING = frozenset({"batched", "sampled", "constrained", "scored"})
+NAMES = (*VARIANTS, ENGINE, *ALL_PEERS)
+IR_EMBEDDING_BYTES = {"int8": 1, "fp16": 2}
+"""Of a value of the embedding in OpenVINO's form."""
 
 
 @dataclass
 class Entrant:
-    """A started contender; its model's weights are read once a token."""
+    """A started contender; of its model, `weight_bytes` are read once a token."""
 
     contender: Contender
     can: frozenset[str]
@@ -58,20 +58,18 @@ def start(
     lineup: Lineup, names: Collection[str], model: Model, venvs: Path, settings: Settings, workers: int
 ) -> None:
     """Every contender of `names` with its model loaded, or its reason.  Makes what is missing first."""
-    repositories = {name: model.repository(weights) for name, weights in SERVED.items() if name in names}
-    ready = {name: _prepare(lineup, name, model, venvs) for name in PEERS if name in names}
+    ready = {name: _prepare(lineup, name, model, venvs) for name in ALL_PEERS if name in names}
     logs = model.folder / "logs"
     logs.mkdir(exist_ok=True)
     model.stage("starting the contenders")
-    for name, repository in repositories.items():
-        folder = repository / model.name / "model"
-        contender = braid(repository, model.name, settings, workers, logs / name)
-        lineup.entrants[name] = Entrant(contender, EVERYTHING, SERVED[name], weight_bytes(folder))
+    for name in VARIANTS:
+        if name in names:
+            _serve(lineup, name, model, settings, workers)
     if ENGINE in names:
         lineup.entrants[ENGINE] = _engine(model, settings, logs / ENGINE)
     for name, made in ready.items():
         if made is not None:
-            lineup.entrants[name] = _peer(PEERS[name], *made, model.embedding_values, settings, logs / name)
+            lineup.entrants[name] = _peer(ALL_PEERS[name], *made, model, settings, logs / name)
     for name, entrant in list(lineup.entrants.items()):
         try:
             entrant.contender.wait_until_ready()
@@ -79,30 +77,49 @@ def start(
             lineup.leave_out(name, str(error))
 
 
+def _serve(lineup: Lineup, name: str, model: Model, settings: Settings, workers: int) -> None:
+    """Braid over HTTP."""
+    weights = VARIANTS[name].weights
+    try:
+        contender = braid(name, model, settings, workers, model.folder / "logs" / name)
+    except NotMade as error:
+        lineup.leave_out(name, str(error))
+    else:
+        lineup.entrants[name] = Entrant(contender, EVERYTHING, weights, _ir_bytes(model, weights))
+
+
+def _ir_bytes(model: Model, weights: str) -> int:
+    """What a token reads of OpenVINO's form."""
+    folder = model.repository(weights) / model.name / "model"
+    return weight_bytes(folder) - int(IR_EMBEDDING_BYTES[weights] * model.gathered_values)
+
+
 def _engine(model: Model, settings: Settings, log: Path) -> Entrant:
-    """Braid's engine alone, which knows no grammars."""
+    """Braid's engine alone, which knows no grammars and scores nothing."""
     folder = model.repository("int8") / model.name / "model"
     contender = Child(Path(sys.executable), "tools.bench.engine", folder, settings, log)
-    return Entrant(contender, EVERYTHING - {"constrained"}, "int8", weight_bytes(folder))
+    return Entrant(contender, EVERYTHING - {"constrained", "scored"}, "int8", _ir_bytes(model, "int8"))
 
 
 def _prepare(lineup: Lineup, name: str, model: Model, venvs: Path) -> tuple[Path, Path] | None:
     """The Python of a peer and its form of the model, or None and the reason in `lineup`."""
+    peer = ALL_PEERS[name]
     try:
-        python = environment(venvs / name, PEERS[name].recipe, model.stage)
+        python = environment(venvs / peer.environment, peer.recipe, model.stage)
         model.repository("int8")  # where openvino-genai finds its weights
-        return python, model.of(PEERS[name], python)
+        if peer.reads_draft:
+            model.draft()
+        return python, model.of(peer, python)
     except (NotInstalled, NotMade) as error:
         lineup.leave_out(name, str(error))
         return None
 
 
-def _peer(
-    peer: Peer, python: Path, folder: Path, embedding_values: int, settings: Settings, log: Path
-) -> Entrant:
+def _peer(peer: Peer, python: Path, folder: Path, model: Model, settings: Settings, log: Path) -> Entrant:
     if peer.module:
         contender: Contender = Child(python, peer.module, folder, settings, log)
     else:
         contender = vllm(python, folder, settings, log)
-    read_bytes = weight_bytes(folder) - peer.gathered * embedding_values
+    gathered = model.embedding_values if peer.unties else model.gathered_values
+    read_bytes = weight_bytes(folder) - int(peer.embedding_bytes * gathered)
     return Entrant(contender, peer.can, peer.weights, read_bytes)

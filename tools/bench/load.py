@@ -37,13 +37,15 @@ class Request:
 class Load:
     """Requests in their order, at most `streams` of them in flight.
 
-    `sampling` has vLLM's names and is empty for greedy; `schema` is the JSON Schema that every answer obeys.
+    `sampling` has vLLM's names and is empty for greedy; `schema` is the JSON Schema that every answer obeys;
+    `scored`: the log-probability of each token of the prompts is asked.
     """
 
     streams: int
     requests: list[Request]
     sampling: dict[str, float] = field(default_factory=dict)
     schema: dict[str, Any] | None = None
+    scored: bool = False
 
     @property
     def output_tokens(self) -> int:

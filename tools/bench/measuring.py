@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from tools.bench.bandwidth import read_gb_per_s
 from tools.bench.contenders import ContenderFailed
 from tools.bench.figures import figures
 from tools.bench.lineup import BRAID, Lineup
 from tools.bench.load import Load, Timings
+from tools.bench.making import make_load
 from tools.bench.meter import Meter
-from tools.bench.report import Row, Taken, rows
-from tools.bench.workloads import PEOPLE, SAMPLED, Workload, make_load
+from tools.bench.report import Row, Taken, pairs, rows
+from tools.bench.workloads import PEOPLE, SAMPLED, Workload
 
 WARM_UP = (
     Workload(2, 2, output_tokens=4),
     Workload(1, 1, output_tokens=4, sampling=SAMPLED),
     Workload(1, 1, output_tokens=4, schema=PEOPLE),
+    Workload(2, 2, prompt_tokens=64, output_tokens=40, copying=1.0),
 )
-"""The first steps of an engine are slow, and so is the first use of a sampler or a grammar."""
+"""The first steps of an engine are slow, and so is the first use of a sampler, a grammar or guesses."""
 WARM_UP_SEED = 1
 
 
 class Measuring:
-    """`gb_per_s`: how fast memory was read before each workload."""
+    """`own` is compared with all others, and the first of each of `pairs` with the second.
 
-    def __init__(self, lineup: Lineup, vocab_size: int, note: Callable[[str], None]) -> None:
+    `gb_per_s`: how fast memory was read before each workload; `compared`: a row for each workload and pair.
+    """
+
+    def __init__(
+        self,
+        lineup: Lineup,
+        vocab_size: int,
+        note: Callable[[str], None],
+        own: str = BRAID,
+        pairs: Sequence[tuple[str, str]] = (),
+    ) -> None:
         self._lineup, self._vocab_size, self._note = lineup, vocab_size, note
+        self._own, self._pairs = own, pairs
         self._meters = {name: Meter(one.contender.process) for name, one in lineup.entrants.items()}
         self.gb_per_s: list[float] = []
+        self.compared: list[Row] = []
 
     def run(self, workloads: Mapping[str, Workload], rounds: int) -> list[Row]:
         """A row for each workload and contender that can do it."""
@@ -60,7 +74,9 @@ class Measuring:
         bound = {
             name: self.gb_per_s[-1] * 1e9 / entrants[name].weight_bytes for name in taken if name in entrants
         }
-        return rows(title, {name: taken[name] for name in bound}, bound, BRAID)
+        whole = {name: taken[name] for name in bound}
+        self.compared += pairs(title, whole, self._pairs)
+        return rows(title, whole, bound, self._own)
 
     def _able(self, workload: Workload) -> list[str]:
         return [name for name, one in self._lineup.entrants.items() if workload.needs <= one.can]

@@ -1,10 +1,11 @@
-"""The benchmark's model, a Qwen3 with random weights or the demo, in every form that a contender reads.
+"""The benchmark's model, a Qwen3 that writes walks or the demo, in every form that a contender reads.
 
-Each form is made once.  Knows shapes and files; knows nothing of servers or of what is measured.
+Each form is made once.  Knows files; knows nothing of servers or of what is measured.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -15,33 +16,10 @@ from typing import Any
 
 from tools.bench.contenders import ROOT, without_settings
 from tools.bench.peers.table import Peer
-from tools.bench.weights import write_from_onnx, write_random
+from tools.bench.shapes import AGREEMENT, DRAFTS, RECIPE, SHAPES
+from tools.bench.walk import nearly, successors
+from tools.bench.weights import write_from_onnx, write_walking
 
-QWEN3_06B = {
-    "vocab_size": 151_936,
-    "hidden_size": 1024,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 16,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "intermediate_size": 3072,
-    "max_position_embeddings": 40_960,
-    "tie_word_embeddings": True,
-    "bos_token_id": None,
-    "eos_token_id": 151_935,
-}
-TINY = QWEN3_06B | {
-    "vocab_size": 2048,
-    "hidden_size": 64,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 32,
-    "intermediate_size": 128,
-    "eos_token_id": 2047,
-}
-SHAPES = {"qwen3-0.6b": QWEN3_06B, "tiny": TINY}
-"""Models with random weights; `tiny` tries the benchmark itself, and its figures mean nothing."""
 DEMO = ROOT / "model_repo" / "braid-demo" / "model"
 NAMES = (*SHAPES, "braid-demo")
 
@@ -58,9 +36,19 @@ class Model:
     name: str
     stage: Callable[[str], None]
 
+    @classmethod
+    def within(cls, cache: Path, name: str, stage: Callable[[str], None]) -> Model:
+        """The model in a folder of `cache` that says what it is made of."""
+        return cls(cache / f"{name}-{_fingerprint(name)}", name, stage)
+
     @property
     def config(self) -> dict[str, Any]:
         return SHAPES.get(self.name) or json.loads((DEMO / "config.json").read_text())
+
+    @property
+    def walks(self) -> bool:
+        """Whether `walk.py` knows what it writes."""
+        return self.name in SHAPES
 
     def huggingface(self) -> Path:
         """Weights in bfloat16 and a tokenizer, as transformers saves them."""
@@ -68,8 +56,8 @@ class Model:
         if not made.exists():
             self.stage("making weights in bfloat16")
             shutil.rmtree(unfinished, ignore_errors=True)
-            if self.name in SHAPES:
-                write_random(self.config, unfinished)
+            if self.walks:
+                write_walking(self.config, successors(self.config["vocab_size"]), unfinished)
             else:
                 write_from_onnx(DEMO, unfinished)
             unfinished.rename(made)
@@ -79,17 +67,36 @@ class Model:
     def embedding_values(self) -> int:
         return self.config["vocab_size"] * self.config["hidden_size"]
 
+    @property
+    def gathered_values(self) -> int:
+        """Those of a table that only the embedding reads: one row of it for a token."""
+        return 0 if self.config["tie_word_embeddings"] else self.embedding_values
+
     def repository(self, weights: str) -> Path:
         """A model repository of this model alone, as OpenVINO IR with int8 or fp16 weights.
 
         Takes a few minutes and 6 GB of memory for qwen3-0.6b.
         """
         made = self.folder / f"models-{weights}"
-        if not (made / self.name / "model" / "openvino_model.xml").exists():
+        self._export(self.huggingface(), made / self.name / "model", weights)
+        return made
+
+    def draft(self) -> Path:
+        """A smaller model that mostly writes the same, as OpenVINO IR with int8 weights.  Raises NotMade."""
+        if not self.walks:
+            raise NotMade(f"{self.name} has no draft model")
+        made, source = self.folder / "draft", self.folder / "draft.huggingface"
+        if not made.exists():
+            shape = DRAFTS[self.name]
+            write_walking(shape, nearly(shape["vocab_size"], AGREEMENT), source)
+            self._export(source, made, "int8")
+        return made
+
+    def _export(self, source: Path, made: Path, weights: str) -> None:
+        if not (made / "openvino_model.xml").exists():
             from tools.export.decoder import export_decoder
 
-            export_decoder(str(self.huggingface()), made / self.name / "model", weights, self.stage)
-        return made
+            export_decoder(str(source), made, weights, self.stage)
 
     def of(self, peer: Peer, python: Path) -> Path:
         """The form that `peer` reads, converted by its own environment.  Raises NotMade."""
@@ -110,6 +117,14 @@ class Model:
         if done.returncode or not (target / peer.made).exists():
             raise NotMade(done.stdout.strip().splitlines()[-1] if done.stdout.strip() else "no reason given")
         return target
+
+
+def _fingerprint(name: str) -> str:
+    if name in SHAPES:
+        said = json.dumps([RECIPE, SHAPES[name], DRAFTS[name], AGREEMENT]).encode()
+    else:
+        said = b"".join(path.read_bytes() for path in sorted(DEMO.glob("model.onnx*")))
+    return hashlib.sha256(said).hexdigest()[:8]
 
 
 def weight_bytes(folder: Path) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -16,10 +17,11 @@ COLUMNS = {
     "workload": ("workload", "{}"),
     "contender": ("", "{}"),
     "tokens_per_s": ("tokens/s", "{:.1f}"),
-    "tokens_ratio": ("braid\n/ it", "{:.2f}"),
+    "tokens_ratio": ("first\n/ it", "{:.2f}"),
     "prompt_tokens_per_s": ("prompt\ntokens/s", "{:.0f}"),
-    "prompt_ratio": ("braid\n/ it", "{:.2f}"),
+    "prompt_ratio": ("first\n/ it", "{:.2f}"),
     "bound_ratio": ("of memory\nbound", "{:.2f}"),
+    "tokens_per_event": ("tokens\nat once", "{:.1f}"),
     "first_p50_ms": ("first ms\np50", "{:.0f}"),
     "first_p99_ms": ("\np99", "{:.0f}"),
     "gap_p50_ms": ("between ms\np50", "{:.1f}"),
@@ -28,6 +30,15 @@ COLUMNS = {
     "peak_mb": ("peak MB", "{:.0f}"),
 }
 """Field of a row → what stands above it, and how it is written."""
+PAIRS = {
+    "workload": ("workload", "{}"),
+    "contender": ("", "{}"),
+    "against": ("against", "{}"),
+    "tokens_ratio": ("tokens/s", "{:.2f}"),
+    "lowest_ratio": ("worst\nround", "{:.2f}"),
+    "decode_ratio": ("decoding", "{:.2f}"),
+    "first_ratio": ("first ms", "{:.2f}"),
+}
 FEATURES = {
     "workload": ("workload", "{}"),
     "beside": ("beside", "{}"),
@@ -35,7 +46,7 @@ FEATURES = {
     "tokens_ratio": ("tokens/s", "{:.2f}"),
     "first_ratio": ("first ms", "{:.2f}"),
 }
-TEXT = ("workload", "contender", "beside")
+TEXT = ("workload", "contender", "beside", "against")
 
 
 class Taken(NamedTuple):
@@ -70,8 +81,25 @@ def rows(
     return made
 
 
+def pairs(
+    workload: str, taken: Mapping[str, Sequence[Taken]], compared: Sequence[tuple[str, str]]
+) -> list[Row]:
+    """A row per pair that ran: the first's figures through the second's, medians of the rounds' ratios."""
+    made: list[Row] = []
+    for name, other in compared:
+        if name in taken and other in taken:
+            both = [(one.figures, its.figures) for one, its in zip(taken[name], taken[other], strict=True)]
+            row: Row = {"workload": workload, "contender": name, "against": other}
+            row["tokens_ratio"] = _ratio("tokens_per_s", both)
+            row["lowest_ratio"] = min(one.tokens_per_s / its.tokens_per_s for one, its in both)
+            row["decode_ratio"] = _ratio("decode_tokens_per_s", both)
+            row["first_ratio"] = _ratio("first_p50_ms", both)
+            made.append(row)
+    return made
+
+
 def _ratio(field: str, pairs: Sequence[tuple[Figures, Figures]]) -> float:
-    return statistics.median(getattr(ours, field) / getattr(its, field) for ours, its in pairs)
+    return statistics.median(getattr(ours, field) / (getattr(its, field) or math.inf) for ours, its in pairs)
 
 
 def features(rows: Sequence[Row], beside: Mapping[str, str]) -> list[Row]:

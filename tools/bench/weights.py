@@ -1,4 +1,4 @@
-"""Hugging Face folders in bfloat16 for the benchmark: of random weights, and of the demo model's ONNX file.
+"""Hugging Face folders in bfloat16 for the benchmark: weights that walk, and those of the demo's ONNX file.
 
 Knows torch and transformers' file names; nothing of what reads the folders.
 """
@@ -6,27 +6,55 @@ Knows torch and transformers' file names; nothing of what reads the folders.
 from __future__ import annotations
 
 import json
+import math
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from numpy.typing import NDArray
 
 END = "<|end|>"
 BESIDE = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
 """What a folder has beside its weights and its config."""
 ZERO = 128
 """What 0 is written as in the demo's 8 bits."""
+LIKELIHOOD = 0.9
+"""Of the successor; the rest is spread over the whole vocabulary."""
+EMBEDDING_RMS = 32.0
+"""So much more than layers of random weights add that the last state is nearly the token's embedding."""
 
 
-def write_random(config: dict[str, Any], folder: Path) -> None:
-    """A Qwen3 of `config` with random weights, and a tokenizer of its vocabulary."""
+def write_walking(config: dict[str, Any], after: NDArray[Any], folder: Path) -> None:
+    """A Qwen3 of `config` after whose token t the likeliest is always `after[t]`, and a tokenizer of its
+    vocabulary.
+
+    after: int64[vocab_size], a permutation.  The layers' weights are random.
+    """
     import torch
     from transformers import AutoModelForCausalLM, Qwen3Config
 
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(Qwen3Config(**config), dtype=torch.bfloat16)
+    vocab_size, width = config["vocab_size"], config["hidden_size"]
+    rows = torch.randn(vocab_size, width)
+    rows *= math.sqrt(width) / rows.norm(dim=1, keepdim=True)
+    with torch.no_grad():
+        model.get_input_embeddings().weight.copy_(rows * EMBEDDING_RMS)
+        rows *= _top_logit(vocab_size, width) / width
+        model.get_output_embeddings().weight[torch.from_numpy(after)] = rows.to(torch.bfloat16)
     model.save_pretrained(folder)
-    _write_tokenizer(config["vocab_size"], folder)
+    _write_tokenizer(vocab_size, folder)
+
+
+def _top_logit(vocab_size: int, width: int) -> float:
+    """The logit s at which the successor has LIKELIHOOD.
+
+    Those of the others are normal with a deviation of s / sqrt(width), and the mean of their exponentials is
+    exp(s² / 2 width).
+    """
+    odds = math.log(vocab_size * LIKELIHOOD / (1 - LIKELIHOOD))
+    return width * (1 - math.sqrt(1 - 2 * odds / width))
 
 
 def write_from_onnx(model: Path, folder: Path) -> None:

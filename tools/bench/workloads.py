@@ -1,8 +1,4 @@
-"""The workloads, as data, and the loads that are made of them.  Knows nothing of who answers them.
-
-Prompts are random token ids, different for every seed.  A conversation's later turn is its earlier prompt, a
-fixed reply and a new question, so that every contender computes the same tokens whatever it answered.
-"""
+"""The workloads, as data.  Knows nothing of how loads are made of them, or of who answers."""
 
 from __future__ import annotations
 
@@ -10,12 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from tools.bench.load import Load, Request
-
-LOWEST_ID = 300
-"""Ids below are bytes of the model's tokenizer."""
 REPLY_TOKENS = 48
 
 SAMPLED = {
@@ -44,8 +34,10 @@ class Workload:
     """`requests` of `prompt_tokens` and `output_tokens`, at most `streams` in flight.
 
     `shared_tokens` come before every prompt, the same for all; `turns` requests make a conversation;
-    `arrivals_per_s` sends the later half at random times while the earlier half decodes; `passage_tokens`
-    are repeated until they fill the prompt.  `beside` names the workload without this one's feature.
+    `arrivals_per_s` sends the later half at random times while the earlier half decodes.  The prompts of a
+    share of `copying` hold their answer; `misleading` ones hold every piece of it with something else behind.
+    `scored` asks how likely each token of the prompt was.  `beside` names the workload without this one's
+    feature.
     """
 
     streams: int
@@ -55,9 +47,11 @@ class Workload:
     shared_tokens: int = 0
     turns: int = 1
     arrivals_per_s: float = 0.0
-    passage_tokens: int = 0
+    copying: float = 0.0
+    misleading: bool = False
     sampling: Mapping[str, float] = field(default_factory=dict)
     schema: Mapping[str, Any] | None = None
+    scored: bool = False
     beside: str = ""
 
     @property
@@ -67,13 +61,23 @@ class Workload:
         return self.shared_tokens + asked + self.output_tokens
 
     @property
+    def is_guessable(self) -> bool:
+        """Whether its prompts are made of what the model will write."""
+        return bool(self.copying) or self.misleading
+
+    @property
     def needs(self) -> set[str]:
         """What a contender must be able to do for this."""
-        asked = {"sampled": self.sampling, "constrained": self.schema, "batched": self.streams > 1}
+        asked = {
+            "sampled": self.sampling,
+            "constrained": self.schema,
+            "scored": self.scored,
+            "batched": self.streams > 1,
+        }
         return {name for name, value in asked.items() if value}
 
 
-WORKLOADS = {
+SERVING = {
     "1 stream": Workload(1, 2),
     "8 streams": Workload(8, 8),
     "32 streams": Workload(32, 32),
@@ -89,9 +93,27 @@ WORKLOADS = {
     "sampled, 1 stream": Workload(1, 2, sampling=SAMPLED, beside="1 stream"),
     "constrained": Workload(32, 32, schema=PEOPLE, beside="32 streams"),
     "constrained, 1 stream": Workload(1, 2, schema=PEOPLE, beside="1 stream"),
-    "no copying": Workload(1, 2, prompt_tokens=256, output_tokens=64),
-    "copying": Workload(1, 2, prompt_tokens=256, output_tokens=64, passage_tokens=64, beside="no copying"),
+    "not scored": Workload(8, 8, prompt_tokens=512, output_tokens=1),
+    "scored": Workload(8, 8, prompt_tokens=512, output_tokens=1, scored=True, beside="not scored"),
 }
+PLAIN = Workload(1, 2, prompt_tokens=256, output_tokens=64)
+GUESSABLE = {
+    "no copying": PLAIN,
+    "copying": replace(PLAIN, copying=1.0, beside="no copying"),
+    "misleading": replace(PLAIN, misleading=True, beside="no copying"),
+    "copying, sampled": replace(PLAIN, copying=1.0, sampling=SAMPLED, beside="copying"),
+    "no copying, 8 streams": replace(PLAIN, streams=8, requests=8),
+    "copying, 8 streams": replace(PLAIN, streams=8, requests=8, copying=1.0, beside="no copying, 8 streams"),
+    "half copying, 8 streams": replace(
+        PLAIN, streams=8, requests=8, copying=0.5, beside="no copying, 8 streams"
+    ),
+    "no copying, 32 streams": replace(PLAIN, streams=32, requests=32),
+    "copying, 32 streams": replace(
+        PLAIN, streams=32, requests=32, copying=1.0, beside="no copying, 32 streams"
+    ),
+}
+"""Those that only a model can show that writes walks."""
+WORKLOADS = SERVING | GUESSABLE
 SMALL = {"streams": 8, "requests": 8, "prompt_tokens": 64, "output_tokens": 12}
 QUICK = {
     "1 stream": replace(WORKLOADS["1 stream"], requests=1, output_tokens=24),
@@ -103,49 +125,6 @@ QUICK = {
     ),
     "sampled": replace(WORKLOADS["sampled"], **SMALL, beside="8 streams"),
     "constrained": replace(WORKLOADS["constrained"], **SMALL, beside="8 streams"),
+    "copying": Workload(1, 1, output_tokens=24, copying=1.0, beside="1 stream"),
 }
 """The same questions, small enough for three minutes."""
-
-
-def make_load(workload: Workload, seed: int, vocab_size: int) -> Load:
-    """The requests of `workload`.  Loads of different seeds share no prefix."""
-    rng = np.random.default_rng(seed)
-
-    def ids(count: int) -> list[int]:
-        return rng.integers(min(LOWEST_ID, vocab_size // 2), vocab_size - 8, size=count).tolist()
-
-    shared = ids(workload.shared_tokens)
-    made: list[Request] = []
-    for number in range(workload.requests):
-        earlier = number - workload.requests // workload.turns
-        before = made[earlier].prompt + ids(REPLY_TOKENS) if earlier >= 0 else shared
-        made.append(
-            Request(
-                before + (_passage(workload, ids) or ids(workload.prompt_tokens)),
-                workload.output_tokens,
-                after=earlier if earlier >= 0 else None,
-            )
-        )
-    sent_s = _arrivals(workload, rng)
-    requests = [replace(request, at_s=at_s) for request, at_s in zip(made, sent_s, strict=True)]
-    return Load(
-        workload.streams,
-        requests,
-        dict(workload.sampling),
-        dict(workload.schema) if workload.schema else None,
-    )
-
-
-def _passage(workload: Workload, ids: Any) -> list[int]:
-    if not workload.passage_tokens:
-        return []
-    return (ids(workload.passage_tokens) * workload.prompt_tokens)[: workload.prompt_tokens]
-
-
-def _arrivals(workload: Workload, rng: np.random.Generator) -> list[float]:
-    """Seconds at which requests are sent: all at once, or the later half as a Poisson process."""
-    if not workload.arrivals_per_s:
-        return [0.0] * workload.requests
-    early = workload.requests // 2
-    gaps = rng.exponential(1 / workload.arrivals_per_s, workload.requests - early)
-    return [0.0] * early + np.cumsum(gaps).tolist()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import openvino as ov
@@ -19,6 +19,9 @@ RUNNING = openvino_genai.GenerationStatus.RUNNING
 
 
 class Engine:
+    guesses: ClassVar[dict[str, Any]] = {}
+    """What its GenerationConfig says of guessed tokens."""
+
     def __init__(self, folder: Path, settings: Settings) -> None:
         config = openvino_genai.SchedulerConfig()
         config.num_kv_blocks = settings.num_blocks
@@ -26,9 +29,13 @@ class Engine:
         config.max_num_seqs = settings.max_sequences
         config.dynamic_split_fuse = True
         config.enable_prefix_caching = True
-        properties = {"KV_CACHE_PRECISION": settings.kv_cache}
+        properties = {"KV_CACHE_PRECISION": settings.kv_cache, **self.properties(folder)}
         self._pipe = openvino_genai.ContinuousBatchingPipeline(str(folder), config, "CPU", properties, {})
         self._live: dict[int, Any] = {}
+
+    def properties(self, folder: Path) -> dict[str, Any]:
+        """What the pipeline is told beside."""
+        return {}
 
     def submit(self, number: int, request: Request, load: Load) -> None:
         options: dict[str, Any] = dict(load.sampling)
@@ -39,6 +46,7 @@ class Engine:
             max_new_tokens=request.output_tokens,
             ignore_eos=True,
             do_sample=bool(load.sampling),
+            **self.guesses,
             **options,
         )
         prompt = ov.Tensor(np.array([request.prompt], np.int64))

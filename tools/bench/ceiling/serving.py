@@ -1,0 +1,59 @@
+"""A whole server around the fake model: how many tokens/s reach a client, and which process they cost what.
+
+Knows processes and their times; knows nothing of what is inside them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from tools.bench.ceiling.client import Counted, count
+from tools.bench.ceiling.model import NAME, write_model
+from tools.bench.contenders import ROOT, Served, free_port, without_settings
+
+
+class Spent(NamedTuple):
+    """Processor seconds of the server's processes."""
+
+    host_s: float
+    workers_s: float
+
+
+class Server:
+    """Braid as people start it, with the fake model alone."""
+
+    def __init__(self, folder: Path, workers: int, step_s: float, max_sequences: int = 256) -> None:
+        write_model(folder / "models" / NAME, max_sequences, step_s)
+        self._port = free_port()
+        environment = without_settings() | {
+            "BRAID_PORT": str(self._port),
+            "BRAID_MODELS": str(folder / "models"),
+            "BRAID_WORKERS": str(workers),
+        }
+        command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
+        self._served = Served(command, environment, self._port, NAME, folder / "server.log")
+        self._served.wait_until_ready()
+
+    def run(self, endpoint: str, streams: int, tokens: int) -> tuple[Counted, Spent]:
+        """What came, and what it cost the server."""
+        before = self._spent()
+        counted = count(self._port, endpoint, NAME, streams, tokens)
+        after = self._spent()
+        return counted, Spent(after.host_s - before.host_s, after.workers_s - before.workers_s)
+
+    def stop(self) -> None:
+        self._served.stop()
+
+    def _spent(self) -> Spent:
+        host_s = workers_s = 0.0
+        for child in psutil.Process(self._served.process.pid).children():
+            times = child.cpu_times()
+            if "pipelines.host" in child.cmdline():
+                host_s += times.user + times.system
+            else:
+                workers_s += times.user + times.system
+        return Spent(host_s, workers_s)

@@ -1,0 +1,43 @@
+"""The shapes of the benchmark's models, as transformers' config says them.  Knows nothing of files."""
+
+from __future__ import annotations
+
+QWEN3_06B = {
+    "vocab_size": 151_936,
+    "hidden_size": 1024,
+    "num_hidden_layers": 28,
+    "num_attention_heads": 16,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "intermediate_size": 3072,
+    "max_position_embeddings": 40_960,
+    "tie_word_embeddings": False,
+    "bos_token_id": None,
+    "eos_token_id": 151_935,
+}
+TINY = QWEN3_06B | {
+    "vocab_size": 2048,
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 32,
+    "intermediate_size": 128,
+    "eos_token_id": 2047,
+}
+SHAPES = {"qwen3-0.6b": QWEN3_06B, "tiny": TINY}
+"""Models that write walks; `tiny` tries the benchmark itself, and its figures mean nothing."""
+SMALL = {
+    "hidden_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 64,
+    "intermediate_size": 768,
+}
+DRAFTS = {"qwen3-0.6b": QWEN3_06B | SMALL, "tiny": TINY | {"num_hidden_layers": 1}}
+"""The models that guess for them."""
+AGREEMENT = 0.8
+"""For this share of the tokens the draft has the same successor."""
+RECIPE = 2
+"""Raised when the models are made otherwise, so that old ones are not taken for new ones."""

@@ -1,0 +1,58 @@
+"""What the benchmark's model writes: walks, on which every token has one successor.
+
+So its text can be copied and guessed, as that of a trained model can.  Pure; knows nothing of models or
+workloads.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+LOWEST_ID = 300
+"""Ids below are bytes of the model's tokenizer."""
+NUM_SPECIAL = 8
+"""So many at the end are special tokens, or may be."""
+SEED = 7
+
+
+def ordinary(vocab_size: int) -> range:
+    """The ids that loads are made of."""
+    return range(min(LOWEST_ID, vocab_size // 2), vocab_size - NUM_SPECIAL)
+
+
+@cache
+def successors(vocab_size: int) -> NDArray[np.int64]:
+    """int64[vocab_size]: the token after each; the ordinary ids are one cycle, all others a second one."""
+    rng = np.random.default_rng(SEED)
+    after = np.empty(vocab_size, np.int64)
+    usual = np.array(ordinary(vocab_size))
+    for ids in (usual, np.setdiff1d(np.arange(vocab_size), usual)):
+        cycle = rng.permutation(ids)
+        after[cycle] = np.roll(cycle, -1)
+    return after
+
+
+@cache
+def nearly(vocab_size: int, agreement: float) -> NDArray[np.int64]:
+    """int64[vocab_size]: successors that are the same for a share of `agreement` of the ordinary ids.
+
+    The others are anywhere on a walk.
+    """
+    rng = np.random.default_rng(SEED + 1)
+    after = successors(vocab_size).copy()
+    usual = rng.permutation(ordinary(vocab_size))
+    others = usual[: round(len(usual) * (1 - agreement))]
+    after[others] = np.roll(after[others], 1)
+    return after
+
+
+def walk(vocab_size: int, start: int, num_tokens: int) -> list[int]:
+    """`start` and the tokens after it."""
+    after, token, made = successors(vocab_size), start, []
+    for _ in range(num_tokens):
+        made.append(token)
+        token = int(after[token])
+    return made

@@ -1,0 +1,104 @@
+"""Where a step's time goes inside a decoder on OpenVINO: its operators, by the device's own counters.
+
+Compiles the model of a graph with counters on, in this process; asks no server.  Knows sessions and steps;
+knows nothing of what an operator computes.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
+from pipelines.build import graphs_of
+from pipelines.engine.feed import Step
+from pipelines.repository import open_folder
+from pipelines.sampling.rows import SamplingRows
+from tools.profile_step.operators import Operators, called, rows
+
+
+@dataclass(frozen=True)
+class Counted(OpenVINOSettings):
+    """The settings of a graph's line, with the device's counters on."""
+
+    def properties(self) -> dict[str, Any]:
+        return super().properties() | {"PERF_COUNT": True}
+
+
+class Counting(OpenVINOSession):
+    """A session that knows how often it ran: the device tells an average over all of its runs."""
+
+    num_runs = 0
+
+    def _infer(self, feed: Any) -> NDArray[np.float32]:
+        self.num_runs += 1
+        return super()._infer(feed)
+
+    def counters(self) -> dict[str, tuple[str, float]]:
+        """What each operator is called here, and its seconds in all runs so far."""
+        assert self._request is not None
+        told = self._request.get_profiling_info()
+        return {
+            one.node_name: (
+                called(one.node_type, one.node_name),
+                self.num_runs * one.real_time.total_seconds(),
+            )
+            for one in told
+        }
+
+
+class NoDecoder(Exception):
+    """The graph has no model that OpenVINO runs."""
+
+
+def open_counted(folder: Path) -> Counting:
+    """The decoder of the graph in `folder`, compiled with counters.  Raises NoDecoder."""
+    model = open_folder(folder, folder.name)
+    graph = graphs_of([model])(model.name)
+    lines = [line for binding in (graph.bindings if graph else ()) for line in binding.body]
+    found = [line for line in lines if line.type_name == "model" and line.config.engine != "onnxruntime"]
+    if not found or found[-1].config.device != "cpu":
+        raise NoDecoder(f"{folder}: no model line that runs on OpenVINO")
+    config = found[-1].config
+    settings = Counted(config.device, config.kv_cache, config.precision, config.threads)
+    return Counting(model.path / config.path, settings)
+
+
+def count(session: Counting, sequences: int, context: int, seconds: float) -> Operators:
+    """Decode steps of `sequences` that have `context` tokens each, over an empty cache."""
+    blocks = -(-(context + 1) // session.block_tokens)
+    session.allocate(sequences * blocks)
+    step = _step(session, sequences, context, blocks)
+    session.run(step)
+    before, num_before = session.counters(), session.num_runs
+    begin_s = time.perf_counter()
+    while time.perf_counter() < begin_s + seconds or session.num_runs == num_before:
+        session.run(step)
+    wall_s, steps = time.perf_counter() - begin_s, session.num_runs - num_before
+    spent = {
+        name: (what, (total - before[name][1]) / steps) for name, (what, total) in session.counters().items()
+    }
+    return Operators(sequences, context, steps, 1e3 * wall_s / steps, rows(spent.values()))
+
+
+def _step(session: OpenVINOSession, sequences: int, context: int, blocks: int) -> Step:
+    """One token of each sequence behind `context` others."""
+    rows = np.arange(sequences, dtype=np.int32)
+    return Step(
+        token_ids=np.ones(sequences, np.int64),
+        positions=np.full(sequences, context, np.int64),
+        starts=np.arange(sequences + 1, dtype=np.int32),
+        num_past=np.full(sequences, context, np.int32),
+        block_table=np.arange(sequences * blocks, dtype=np.int32).reshape(sequences, blocks),
+        num_blocks=np.full(sequences, blocks, np.int32),
+        max_context=context + 1,
+        logits_at=rows.astype(np.int64),
+        logits_rows=rows,
+        copies=np.empty((0, 2), np.int32),
+        sampling=SamplingRows(sequences, session.vocab_size),
+    )
