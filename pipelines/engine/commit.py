@@ -42,19 +42,25 @@ class Commit:
         chosen = runs_of(sampled)
         outputs: list[Output] = []
         for slice in plan.slices:
-            group = slice.sequence.group if slice.samples else []
-            outputs += self._slice(slice, list(islice(chosen, len(group))))
+            sequence = slice.sequence
+            if not slice.samples:
+                outputs += self._slice(slice, [])
+            elif not sequence.followers:
+                outputs += self._slice(slice, [next(chosen)])
+            else:
+                outputs += self._slice(slice, list(islice(chosen, len(sequence.group))))
         return outputs
 
     def _slice(self, slice: Slice, chosen: list[Chosen]) -> list[Output]:
         """One slice is computed; `chosen` are its group's next tokens, none in the middle of a prompt."""
-        sequence, group = slice.sequence, slice.sequence.group
+        sequence = slice.sequence
+        group = sequence.group if sequence.followers else [sequence]
         if sequence.row == NO_ROW:  # its search ended with an earlier slice
             return []
         try:
             sequence.num_cached = slice.end
             self._cache.remember(sequence)
-            if chosen:
+            if chosen and sequence.followers:
                 self._scheduler.fork(sequence)
             if chosen and sequence.search is not None:
                 return self._search(sequence.search, sequence, chosen[0].logprobs)
