@@ -153,7 +153,13 @@ class HostModel:
 
     def warm(self) -> bool:
         """Prepare something that later steps will want, while none runs; whether there is more of it."""
-        return any(session.warm() for body in self.bodies.values() for session in body.sessions)
+        if any(session.warm() for body in self.bodies.values() for session in body.sessions):
+            return True
+        for engine, sessions in self._decoding():
+            engine.suppose(sessions[-1].idle_s)
+        for body in self.bodies.values():
+            body.suppose()
+        return False
 
     def close(self) -> None:
         for node, body in self.bodies.items():
@@ -247,6 +253,12 @@ class Body:
     def guides(self) -> Grammar | None:
         """The line that keeps outputs to what they may be, if there is one."""
         return next((line.node for line in self.lines if isinstance(line.node, Grammar)), None)
+
+    def suppose(self) -> None:
+        """Every session is warm: a line that wants to know what its steps take may ask."""
+        for line in self.lines:
+            if hasattr(line.node, "suppose"):
+                line.node.suppose()
 
     def close(self) -> None:
         for line in self.lines:

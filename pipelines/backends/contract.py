@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from ops.contract import SamplingOps
 from pipelines.engine.feed import Step
+
+UNTRIED: Mapping[int, float] = MappingProxyType({})
+"""`idle_s` of a session that tries nothing."""
 
 
 class DecoderSession(Protocol):
@@ -24,6 +28,7 @@ class DecoderSession(Protocol):
     block_bytes: int
     vocab_size: int
     max_context: int  # tokens, from the model's config.json
+    idle_s: Mapping[int, float]  # tokens → seconds of a step of one each, as far as `warm` has tried them
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         """Take what the largest step needs beside the cache; the bytes a cache may have by default.

@@ -44,6 +44,7 @@ class FakeSession:
     dissent: float = 0.0
     num_steps: int = 0
     can_swap: bool = True
+    idle_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = host
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))

@@ -5,6 +5,7 @@ Knows seconds and numbers of tokens; knows nothing of steps, models or guesses.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import log2
 
@@ -72,6 +73,15 @@ class StepCost:
         if self._now - size.seen > FORGOTTEN:
             size.num_tokens, size.seconds = [], []
         size.add(num_tokens, own_s, self._now)
+        self._known = None
+
+    def suppose(self, seconds: Mapping[int, float]) -> None:
+        """Tokens → seconds of steps that nobody asked for: they stand where no others were seen."""
+        for num_tokens, idle_s in seconds.items():
+            size = self._sizes.setdefault(_bucket(num_tokens), Size())
+            for _ in range(TRUSTED - len(size.seconds)):
+                size.add(num_tokens, idle_s, self._now)
+        self._shapes.update(seconds)
         self._known = None
 
     def put_aside(self, seconds: float) -> None:

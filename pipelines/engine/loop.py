@@ -5,7 +5,7 @@ Knows token ids, blocks and steps; knows nothing of text, YAML, HTTP, threads or
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from itertools import count
 from time import perf_counter
@@ -119,6 +119,11 @@ class Engine:
     def step_tokens(self) -> int:
         """Tokens that all steps have computed, guesses among them."""
         return self._totals.step_tokens + self._totals.draft_tokens
+
+    def suppose(self, seconds: Mapping[int, float]) -> None:
+        """What idle steps took, tokens → seconds: guesses need not find out by trying."""
+        if self._guessing is not None:
+            self._guessing.cost.suppose(seconds)
 
     def counts(self) -> Counts:
         """What is held now and what was done so far; the caller's own copy."""

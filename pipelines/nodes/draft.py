@@ -90,6 +90,10 @@ class Draft(Node):
         guessing.cost.put_aside(perf_counter() - began)
         return with_guesses(step, guesses.counts, guesses.ids, guesses.logprobs)
 
+    def suppose(self) -> None:
+        """What the draft's own steps take is known once it is warm."""
+        self._cost.suppose(self.session.idle_s)
+
     def close(self) -> None:
         self.session.close()
 

@@ -14,8 +14,8 @@ from pipelines.backends.openvino.head import LOGITS_INPUT
 from pipelines.engine.feed import Step
 
 NO_LOGITS_AT = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
-COMMON_ROWS = (1, 2, 4, 6, 8, 16, 32, 64)
-"""Sequences of the decode steps that are worth a try before somebody waits for one."""
+COMMON_ROWS = (1, 2, 3, 4, 5, 6, 8, 16, 32, 64)
+"""Tokens of the decode steps that are worth a try before somebody waits for one."""
 MOST_IDLE_TOKENS = 128
 """Of a prompt in such a step: who comes meanwhile waits for its end."""
 

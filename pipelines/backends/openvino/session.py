@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,7 @@ class OpenVINOSession:
             self._place(0)
             self._idle(1, 1)
         self._cold_shapes: list[tuple[int, int]] = []
+        self.idle_s: dict[int, float] = {}
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         self._cold_shapes = common_shapes(max_tokens, max_sequences)
@@ -118,8 +120,16 @@ class OpenVINOSession:
         if self._memory.map_some():
             return True
         if self._cold_shapes:
-            self._idle(*self._cold_shapes.pop(0))
+            self._try(*self._cold_shapes.pop(0))
         return bool(self._cold_shapes)
+
+    def _try(self, num_seqs: int, num_tokens: int) -> None:
+        """The first step of a shape is slow; what the second takes is worth knowing."""
+        self._idle(num_seqs, num_tokens)
+        if num_tokens == 1:
+            start_s = perf_counter()
+            self._idle(num_seqs, num_tokens)
+            self.idle_s[num_seqs] = perf_counter() - start_s
 
     def _idle(self, num_seqs: int, num_tokens: int) -> None:
         """A step that nobody asked for, in the spare block."""

@@ -45,6 +45,8 @@ def test_warming_ends_and_leaves_the_cache_as_it_was(session):
         np.testing.assert_array_equal(blocks[:NUM_BLOCKS], before[name])
     np.testing.assert_array_equal(session.run(step(PROMPT[40:], 40, [3, 4], [9])), expected)
     assert not session.warm()
+    assert set(session.idle_s) == {1, 2, 3, 4}
+    assert min(session.idle_s.values()) > 0
 
 
 def test_a_session_that_was_told_no_sizes_warms_nothing_but_memory():
@@ -58,8 +60,8 @@ def test_a_session_that_was_told_no_sizes_warms_nothing_but_memory():
 @pytest.mark.parametrize(
     ("sizes", "expected"),
     [
-        ((512, 64), [(1, 1), (2, 1), (4, 1), (6, 1), (8, 1), (16, 1), (32, 1), (64, 1), (1, 128)]),
-        ((16, 5), [(1, 1), (2, 1), (4, 1), (5, 1), (1, 16)]),
+        ((512, 64), [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (8, 1), (16, 1), (32, 1), (64, 1), (1, 128)]),
+        ((16, 5), [(1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (1, 16)]),
         ((8, 1), [(1, 1), (1, 8)]),
     ],
 )

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ops import host
 from ops.contract import SamplingOps
+from pipelines.backends.contract import UNTRIED
 from pipelines.backends.errors import ModelError
 from pipelines.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
 from pipelines.backends.onnx.decoder import Decoder
@@ -57,6 +58,7 @@ class OnnxCpuSession:
 
     ops: SamplingOps = host
     can_swap = False
+    idle_s = UNTRIED
 
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
         settings = settings or OnnxCpuSettings()

@@ -16,6 +16,7 @@ import onnxruntime as ort
 from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.feed import Feed, StepFeed, new_feed
 from ops.cuda.sampling import CudaOps
+from pipelines.backends.contract import UNTRIED
 from pipelines.backends.errors import DeviceLost, ModelError
 from pipelines.backends.onnxruntime.cuda.bindings import Bindings, Bound
 from pipelines.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
@@ -70,6 +71,7 @@ class OnnxCudaSession:
     """
 
     can_swap = True
+    idle_s = UNTRIED
     ops: CudaOps
     _session: ort.InferenceSession
     _steps: StepFeed  # from here on: since `reserve`
