@@ -16,7 +16,6 @@ from pipelines.engine.feed import Step, no_ids, no_pairs, no_room
 from pipelines.engine.guessing import GuessRows
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan
-from pipelines.engine.sequence import Slice
 from pipelines.sampling.rows import SamplingRows
 
 
@@ -28,6 +27,14 @@ class Scored(NamedTuple):
     tops: NDArray[np.int64]
 
 
+class Packed(NamedTuple):
+    """The tokens of all sequences, one after another: `starts` says where each begins."""
+
+    ids: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    starts: NDArray[np.int32]
+
+
 NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 
 
@@ -36,23 +43,19 @@ def pack(
 ) -> Step:
     """The step of `plan`, whose blocks are reserved.  Its arrays are its own: rows may change."""
     row_of = plan.rows()
-    prompts = plan.slices[plan.num_decoding :]
-    counts = np.ones(len(row_of), np.int32)
-    counts[plan.num_decoding :] = [slice.num_tokens for slice in prompts]
-    starts = np.zeros(len(row_of) + 1, np.int32)
-    np.cumsum(counts, out=starts[1:])
     num_past = rows.num_past[row_of]
     num_blocks = rows.num_blocks[row_of]
-    logits_at, logits_rows = _logits(plan, starts, row_of)
-    scored = _scored(plan, starts) if plan.num_scoring else NO_SCORED
+    tokens = _tokens(plan, rows.last_token[row_of[: plan.num_decoding]], num_past)
+    logits_at, logits_rows = _logits(plan, tokens.starts, row_of)
+    scored = _scored(plan, tokens.starts) if plan.num_scoring else NO_SCORED
     return Step(
-        token_ids=_token_ids(prompts, rows.last_token[row_of[: plan.num_decoding]]),
-        positions=np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], counts),
-        starts=starts,
+        token_ids=tokens.ids,
+        positions=tokens.positions,
+        starts=tokens.starts,
         num_past=num_past,
-        block_table=rows.block_table[:, : num_blocks.max()][row_of],
+        block_table=rows.block_table[row_of, : num_blocks.max()],
         num_blocks=num_blocks,
-        max_context=int((num_past + counts).max()),
+        max_context=int(tokens.positions.max()) + 1,
         logits_at=np.concatenate([logits_at, scored.at]) if plan.num_scoring else logits_at,
         logits_rows=logits_rows,
         copies=_pairs(moves.copies),
@@ -71,15 +74,26 @@ def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:
     return np.array(pairs, np.int32) if pairs else no_pairs()
 
 
-def _token_ids(prompts: list[Slice], decoding: NDArray[np.int64]) -> NDArray[np.int64]:
+def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]) -> Packed:
+    """Those that decode, one token each, before the chunks of prompts."""
+    prompts = plan.slices[plan.num_decoding :]
+    if not prompts:
+        return Packed(decoding, num_past.astype(np.int64), np.arange(len(decoding) + 1, dtype=np.int32))
+    counts = np.ones(len(num_past), np.int32)
+    counts[plan.num_decoding :] = [slice.num_tokens for slice in prompts]
+    starts = np.zeros(len(num_past) + 1, np.int32)
+    np.cumsum(counts, out=starts[1:])
     chunks = [np.array(slice.sequence.token_ids[slice.start : slice.end], np.int64) for slice in prompts]
-    return np.concatenate([decoding, *chunks])
+    positions = np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], counts)
+    return Packed(np.concatenate([decoding, *chunks]), positions, starts)
 
 
 def _logits(
     plan: Plan, starts: NDArray[np.int32], row_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Where tokens are sampled, and for which rows: a prompt's last position once for each of its choices."""
+    if plan.num_decoding == len(plan.slices):
+        return np.arange(len(row_of)), row_of
     at, of = list(range(plan.num_decoding)), row_of[: plan.num_decoding].tolist()
     ends = starts[plan.num_decoding + 1 :].tolist()
     for slice, end in zip(plan.slices[plan.num_decoding :], ends, strict=True):
