@@ -153,11 +153,11 @@ def _draft_seconds(depths: NDArray[np.int64], num_depths: int, cost: StepCost) -
 class Purse:
     """What may be spent on guesses that do not pay, to see whether they would: a small share of all time.
 
-    What came true gives back what it saved; no more is kept than the next try costs.
+    What came true gives back what it saved; no more is kept than the next `tries` tries cost.
     """
 
-    def __init__(self, share: float) -> None:
-        self._share = share
+    def __init__(self, share: float, tries: float = 1e9) -> None:
+        self._share, self._tries = share, tries
         self._held_s = 0.0
 
     def earn(self, step_s: float, saved_s: float = 0.0) -> None:
@@ -166,5 +166,5 @@ class Purse:
     def pays(self, price_s: float) -> bool:
         """Whether there is enough for a try at this price; if so, it is spent."""
         enough = self._held_s >= price_s
-        self._held_s = self._held_s - price_s if enough else min(self._held_s, price_s)
+        self._held_s = min(self._held_s - price_s if enough else self._held_s, self._tries * price_s)
         return enough

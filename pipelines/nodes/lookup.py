@@ -5,7 +5,9 @@ Knows steps and rows; knows nothing of models.  Prompt lookup decoding (Saxena, 
 
 from __future__ import annotations
 
-from typing import ClassVar
+from pathlib import Path
+from time import perf_counter
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +19,7 @@ from pipelines.engine.feed import Step
 from pipelines.engine.guessing import GuessRows, with_guesses
 from pipelines.engine.ngrams import Trail
 from pipelines.engine.speculation import Acceptance, counts_that_pay, sure_ones_pay
+from pipelines.nodes.lookup_upkeep import Upkeep
 
 PRIOR = np.array([0.15, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.9, 0.95, 0.95])
 """How likely the next token repeats, by how many tokens before it do; the last is for all longer repeats."""
@@ -49,18 +52,31 @@ class Lookup(Node):
         limit: int = self.config.num_guesses
         return limit
 
+    def __init__(self, config: Any, folder: Path) -> None:
+        super().__init__(config, folder)
+        self._upkeep = Upkeep()
+
     def run(self, step: Step) -> Step:
         guessing = step.guessing
         if guessing is None or step.guesses is not None or not step.room.any():
             return step
         seqs = np.flatnonzero(step.room)
-        if self.config.adaptive and not _may_pay(step, len(seqs), guessing.cost):
+        if self.config.adaptive and not (
+            self._upkeep.is_paid(step, guessing.cost) and _may_pay(step, len(seqs), guessing.cost)
+        ):
             return step
+        began_s = perf_counter()
+        guessed = self._guess(step, seqs, guessing)
+        self._upkeep.took(perf_counter() - began_s)
+        return guessed
+
+    def _guess(self, step: Step, seqs: NDArray[np.int64], guessing: GuessRows) -> Step:
         rows = step.rows[seqs]
         self._follow(rows, guessing)
         chances = self._chances(rows, np.minimum(step.room[seqs], self.num_guesses))
         counts = np.zeros(step.num_seqs, np.int64)
         counts[seqs] = self._counts(step, chances)
+        self._upkeep.guess(rows, counts[seqs])
         return with_guesses(step, counts, self._ids(seqs, counts, step))
 
     def _follow(self, rows: NDArray[np.int32], guessing: GuessRows) -> None:
@@ -76,6 +92,7 @@ class Lookup(Node):
             followed = self._trail(row).follow(guessing.token_ids[row])
             if followed is not None:
                 kind, hits, missed = followed
+                self._upkeep.came_true(row, hits)
                 seen += [(row, kind + k, True) for k in range(hits)]
                 seen += [(row, kind + hits, False)] * missed
         if seen:

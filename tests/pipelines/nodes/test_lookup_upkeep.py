@@ -1,0 +1,63 @@
+"""A node whose own time is not paid lets steps pass."""
+
+from __future__ import annotations
+
+import numpy as np
+from guess_streams import rows_of, step_of
+
+from pipelines.engine.cost import StepCost
+from pipelines.engine.feed import Step
+from pipelines.nodes.lookup_upkeep import UPKEEP_SHARE, UPKEEP_TRIES, Upkeep
+from pipelines.sampling.rows import SamplingRows
+
+STEP_S = 0.001
+NODE_S = 0.0002
+ROWS = np.array([0], np.int32)
+
+
+def costs() -> StepCost:
+    cost = StepCost()
+    cost.suppose({1: STEP_S, 6: STEP_S})
+    return cost
+
+
+def lone_step() -> Step:
+    return step_of(rows_of([[1, 2, 3]]), SamplingRows(1, 9), [0], 5)
+
+
+def turns_taken(upkeep: Upkeep, num_steps: int, hits: int = 0) -> int:
+    """How many of the steps the node looks at, when `hits` of its five guesses come true each time."""
+    step, cost, taken = lone_step(), costs(), 0
+    for _ in range(num_steps):
+        if upkeep.is_paid(step, cost):
+            taken += 1
+            upkeep.came_true(0, hits)
+            upkeep.guess(ROWS, np.array([5]))
+            upkeep.took(NODE_S)
+    return taken
+
+
+def test_what_never_comes_true_takes_its_share_of_time_and_no_more():
+    upkeep = Upkeep()
+    turns_taken(upkeep, 100)
+    taken = turns_taken(upkeep, 2000)
+    assert 0.5 * UPKEEP_SHARE < taken * NODE_S / (2000 * STEP_S) < 1.2 * UPKEEP_SHARE
+
+
+def test_what_comes_true_pays_for_itself():
+    upkeep = Upkeep()
+    turns_taken(upkeep, 100, hits=5)
+    assert turns_taken(upkeep, 300, hits=5) > 290
+
+
+def test_it_does_not_live_on_its_savings_for_ever():
+    upkeep = Upkeep()
+    turns_taken(upkeep, 2000, hits=5)
+    assert turns_taken(upkeep, 1000) < UPKEEP_TRIES + 100
+
+
+def test_while_steps_are_not_known_it_looks_at_all():
+    upkeep, cost = Upkeep(), StepCost()
+    for _ in range(5):
+        assert upkeep.is_paid(lone_step(), cost)
+        upkeep.took(NODE_S)
