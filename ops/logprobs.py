@@ -59,12 +59,8 @@ def as_drawn(values: Values, temperature: Values, top_p: Values) -> None:
         values[row, kept] = left
 
 
-def log_sum_exp(values: Values) -> Values:
-    """log(sum(exp(row))): float32[n, vocab] → float32[n]; not finite where the largest value is not."""
-    return _scales(values, np.arange(len(values)))
-
-
 def _scales(logits: Values, rows: Index) -> Values:
+    """log(sum(exp(row))) of some rows: float32[m]; not finite where the largest value is not."""
     peaks, sums = sum_blocks(logits, rows, np.ones(len(rows), np.float32))
     with np.errstate(invalid="ignore"):
         return np.asarray(peaks + np.log(sums.sum(axis=1, dtype=np.float64)), np.float32)

@@ -241,8 +241,9 @@ class Body:
 
     @property
     def num_guesses(self) -> int:
-        """Tokens that its guess nodes may put behind each sequence of a step; 0 where there are none."""
-        return sum(line.node.num_guesses for line in self.lines[: self._guessing])  # type: ignore[attr-defined]
+        """Tokens that a guess node, one in each step, may put behind each sequence; 0 where there is none."""
+        nodes = [line.node for line in self.lines[: self._guessing]]
+        return max((node.num_guesses for node in nodes), default=0)  # type: ignore[attr-defined]
 
     @property
     def sessions(self) -> list[DecoderSession]:

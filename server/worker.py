@@ -7,7 +7,6 @@ whose master died leaves; request lines and headers are bounded in size and in t
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -137,7 +136,6 @@ class DrainingServer(Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
-        gc.collect()
         settle()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -58,14 +58,15 @@ class Unmapped:
 
     def __init__(self, arrays: Sequence[NDArray[np.uint8]]) -> None:
         self._pieces = _pieces([array.reshape(-1) for array in arrays])
-        self._left_bytes = min(MOST_AHEAD_BYTES, free_bytes() // 2)
+        self._left_bytes = MOST_AHEAD_BYTES
 
     def map_some(self, num_pieces: int = PIECES_PER_TURN) -> bool:
         """Map the next pieces as a first write would; whether there are more.
 
-        Never more than MOST_AHEAD_BYTES of all, and than half of what was free; nothing where the kernel
-        cannot without a write.
+        Never more than MOST_AHEAD_BYTES of all, and than half of what is free, for other caches grow too;
+        nothing where the kernel cannot without a write.
         """
+        self._left_bytes = min(self._left_bytes, free_bytes() // 2)
         for piece in islice(self._pieces, num_pieces):
             self._left_bytes -= piece.nbytes
             if self._left_bytes < 0 or not _populate(piece):

@@ -110,6 +110,7 @@ class Commit:
         taken, finish, stop_token_id = grow(sequence, self._sampling, token_id)
         self._totals.output_tokens += len(taken)
         if finish:
+            self._cache.remember(sequence)  # what guesses that came true have filled
             self._live.forget(sequence)
         elif len(taken) > 1:
             self._rows.last_token[sequence.row] = taken[-1]

@@ -20,7 +20,7 @@ class Counts:
     reuses_prefixes: bool = False
     steps: int = 0
     failed_steps: int = 0
-    step_tokens: int = 0  # computed by all steps, prompts and recomputation included
+    step_tokens: int = 0  # computed by all steps, recomputation included, guesses aside
     preemptions: int = 0
     swap_preemptions: int = 0  # of those: by swapping out, the others give up what was computed
     swapped_out_blocks: int = 0

@@ -28,12 +28,13 @@ class Drafted:
 
     def begin(self, step: Step) -> None:
         """A step is about to run: its blocks move, its tokens and what may be guessed behind them are new."""
-        new = np.diff(step.starts)
-        reach = new + step.room if len(step.room) else new
-        places = step.num_past[:, None] + np.arange(reach.max())
-        seqs, ahead = np.nonzero(np.arange(reach.max()) < reach[:, None])
-        columns, kept = np.divmod(places[seqs, ahead], self.block_tokens)
-        blocks = step.block_table[seqs, columns]
+        reach = np.diff(step.starts)
+        if len(step.room) and step.guesses is None:
+            reach = reach + step.room
+        ends = np.cumsum(reach)
+        places = np.arange(ends[-1]) + np.repeat(step.num_past - (ends - reach), reach)
+        columns, kept = np.divmod(places, self.block_tokens)
+        blocks = step.block_table[np.repeat(np.arange(step.num_seqs), reach), columns]
         self._make_room(step, int(blocks.max()))
         self._host_blocks[step.swaps_out[:, 1]] = self._blocks[step.swaps_out[:, 0]]
         self._blocks[step.swaps_in[:, 1]] = self._host_blocks[step.swaps_in[:, 0]]

@@ -66,10 +66,10 @@ class Ngrams:
             run = (run * STEP + token_ids[at - length + 1] + 1) & WORD
             word = run * MULTIPLIER & WORD
             slot, tag = word >> shift, word & 0x7FFFFFFF
-            entry = table[slot]
-            if entry >> 32 == tag:
+            entry, new = table[slot], tag << 32 | at
+            if entry >> 32 == tag and entry != new:  # shorter runs of here may share tag and slot, too
                 found = entry & 0xFFFFFFFF, length
-            table[slot] = tag << 32 | at
+            table[slot] = new
         return found
 
     def _put_many(self, token_ids: array[int], first: int, end: int) -> None:

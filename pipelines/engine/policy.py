@@ -15,9 +15,8 @@ class EngineSettings:
 
     `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
     at most `max_scored_tokens` of prompts and of guesses, for each of which it has a row of logits.  Of a
-    sequence that decodes `num_guesses` tokens may be guessed ahead, unless its request says otherwise; 0:
-    nobody guesses.  Raises ValueError for
-    limits under which a prompt could wait for ever.
+    sequence that decodes `num_guesses` tokens may be guessed ahead, or fewer where its request says so; 0:
+    nobody guesses.  Raises ValueError for limits under which a prompt could wait for ever.
     """
 
     max_sequences: int = 64

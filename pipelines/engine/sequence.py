@@ -94,11 +94,12 @@ class Sequence:
         return self.scores.computable(self.num_cached, num_rows)
 
     def num_guessable(self, most: int) -> int:
-        """How many tokens may be guessed ahead: as many as its request wants, else `most`, up to its end."""
+        """How many tokens may be guessed ahead: `most`, or what its request wants if less, up to its end."""
         if self.search is not None:
             return 0
         wanted = self.params.num_guesses
-        return max(0, min(most if wanted is None else wanted, self.max_length - len(self.token_ids) - 1))
+        most = most if wanted is None else min(most, wanted)
+        return max(0, min(most, self.max_length - len(self.token_ids) - 1))
 
     @property
     def num_output(self) -> int:

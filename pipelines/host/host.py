@@ -146,8 +146,16 @@ class Host:
         """Between requests, prepare a model's later steps, a little each turn."""
         held = {id(load.model) for load in self._loads}
         self._cold = [model for model in self._cold if id(model) in held]
-        if self._cold and not self._cold[0].warm():
+        if self._cold and not self._warms(self._cold[0]):
             del self._cold[0]
+
+    def _warms(self, model: HostModel) -> bool:
+        """Whether there is more of it; a model that fails here may serve all the same."""
+        try:
+            return model.warm()
+        except Exception:
+            log.exception("a model could not be warmed")
+            return False
 
     def _busy(self) -> bool:
         return any(engine.has_work for load in self._loads for engine in load.model.engines.values())

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pipelines.wire.gate import Gone, Inbox, Mail
-from pipelines.wire.messages import Framer, MalformedFrame, ToHost, ToWorker, encode
+from pipelines.wire.messages import Framer, ToHost, ToWorker, encode
 
 log = logging.getLogger("braid.host")
 
@@ -39,6 +39,7 @@ class SocketGate:
         self._until_s: float | None = None  # of time.monotonic: closing, and no longer than this
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
         self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
 
     def open(self, inbox: Inbox) -> None:
@@ -69,7 +70,7 @@ class SocketGate:
         self._thread.join(2 * FLUSH_S)
 
     def _wake_up(self) -> None:
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # it has ended, or was woken often and will see
             self._wake.send(b"\0")
 
     def _run(self) -> None:
@@ -115,10 +116,10 @@ class SocketGate:
             if events & READ:
                 for message in peer.read():
                     self._inbox.put((peer, message))
-        except MalformedFrame as error:
-            log.error("a worker sent no message: %s", error)
-            self._hang_up(peer)
         except OSError:
+            self._hang_up(peer)
+        except Exception as error:  # no message, or no memory for one: the others' mail goes on
+            log.error("a worker sent no message: %r", error)
             self._hang_up(peer)
 
     def _hang_up(self, peer: _Connection) -> None:
@@ -177,9 +178,11 @@ class _Connection:
 
 
 def _frame(message: ToWorker) -> bytes:
-    """b"" for what is longer than the wire carries: the worker will wait in vain, and the others will not."""
+    """b"" for what cannot be told, as it is longer than the wire carries: that worker will wait in vain, and
+    the others will not.
+    """
     try:
         return encode(message)
-    except ValueError:
+    except Exception:
         log.exception("a message could not be sent")
         return b""

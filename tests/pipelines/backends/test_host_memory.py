@@ -61,6 +61,18 @@ def test_no_more_is_mapped_than_the_bound(monkeypatch):
     assert resident_bytes(array) <= 6 * PIECE_BYTES  # a huge page may reach beyond either end
 
 
+def test_what_others_took_meanwhile_is_not_mapped(monkeypatch):
+    free = [64 * PIECE_BYTES]
+    monkeypatch.setattr(host_memory, "free_bytes", lambda: free[0])
+    mapped = []
+    monkeypatch.setattr(host_memory, "_populate", lambda piece: not mapped.append(piece))
+    unmapped = Unmapped([aligned_zeros(100 * PIECE_BYTES)])
+    assert unmapped.map_some(3)
+    free[0] = 4 * PIECE_BYTES
+    assert not unmapped.map_some(3)
+    assert len(mapped) == 3 + 2
+
+
 def test_a_kernel_that_cannot_is_asked_once(monkeypatch):
     asked = []
     monkeypatch.setattr(host_memory, "_populate", lambda piece: asked.append(piece) is not None)

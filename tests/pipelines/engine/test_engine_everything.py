@@ -66,7 +66,7 @@ class Schedule(Life):
             reuse_prefixes=draw.random() < 0.5,
             num_host_blocks=draw.choice([0, longest, 9 * longest]),
             max_scored_tokens=draw.choice([1, 3, 128]),
-            num_guesses=draw.choice([1, 3, 8]) if guessing else 0,
+            num_guesses=draw.choice([1, 6, 12]) if guessing else 0,
         )
         if guessing:
             Seer(self.rig, self.foresight, draw, draw.choice([0.0, 0.2, 0.8]))
@@ -244,5 +244,5 @@ def test_the_schedules_meet_everything(grammar):
     assert sum(guide.num_forced for one in wanted for guide in one.guides) > 100
     assert sum(one.params.beams is not None for one in wanted) > 20
     assert sum(one.accepted_tokens for one in counts) > 150
-    assert sum(one.draft_tokens - one.accepted_tokens for one in counts) > 300
+    assert sum(one.draft_tokens - one.accepted_tokens for one in counts) > 200
     assert sum(step.num_scored for schedule in schedules for step in schedule.rig.steps) > 300

@@ -84,6 +84,17 @@ def test_a_draft_that_works_now_and_then_changes_no_text(grammar, seed):
     play(seed, grammar, lambda rig: WatchedDraft(rig, 0.3, adaptive=True), failing=seed % 4 == 0)
 
 
+def put_both(rig: Rig) -> None:
+    """A draft, where the lookup above it found nothing."""
+    draft, lookup = WatchedDraft(rig, 0.3), Lookup(Lookup.Config(num_guesses=4, adaptive=False), NOWHERE)
+    rig.guess = lambda step: draft.guess(lookup.run(step))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_draft_below_a_lookup_changes_no_text(grammar, seed):
+    play(seed, grammar, put_both, failing=seed % 4 == 0)
+
+
 def test_the_schedules_accept_and_refuse(grammar):
     schedules = [play(seed, grammar, lambda rig: WatchedDraft(rig, 0.3)) for seed in range(12)]
     counts = [schedule.rig.engine.counts() for schedule in schedules]

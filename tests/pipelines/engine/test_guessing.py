@@ -92,6 +92,14 @@ def test_guesses_that_come_true_save_steps():
     assert 0 < last.num_accepted == rig.engine.counts().accepted_tokens < 60
 
 
+def test_a_request_that_wants_more_guesses_takes_no_more_room():
+    rig = Rig(num_guesses=3)
+    foreseen(rig, [1, 2, 3], max_tokens=20)
+    rig.submit("a", [1, 2, 3], max_tokens=20, num_guesses=12)
+    rig.run()
+    assert max(step.room.max() for step in rig.steps) == 3
+
+
 def test_a_request_may_want_no_guesses():
     rig = Rig(num_guesses=8)
     text = foreseen(rig, [1, 2, 3], max_tokens=20)
@@ -118,4 +126,4 @@ def test_what_guesses_fill_is_found_by_the_next_request():
     rig.guess = lambda step: step
     rig.submit("b", [1, 2, 3, *text, 9], max_tokens=1)
     rig.run()
-    assert rig.texts["b", 0].num_cached >= 16
+    assert rig.texts["b", 0].num_cached == 20  # all of 22, the last guesses of "a" among them

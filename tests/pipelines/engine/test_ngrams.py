@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pipelines.engine.ngrams import EMPTY, Ngrams, Trail
+from pipelines.engine.ngrams import EMPTY, LEAST_BITS, MULTIPLIER, STEP, WORD, Ngrams, Trail
 
 
 def slow(ids: list[int], longest: int) -> tuple[int, int]:
@@ -48,6 +48,23 @@ def test_many_tokens_at_once_are_those_one_by_one():
 def test_large_ids_are_told_apart():
     ids = array("q", [262143, 1, 2, 262142, 3, 4, 262143])
     assert Ngrams(2).find(ids) == (0, 1)
+
+
+def clash() -> tuple[int, int]:
+    """Two ids of which the second alone and both together have one tag and one slot."""
+    for last in range(1 << 14):
+        before = ((last + 1) * (1 - STEP) - 1) % (1 << 31)
+        alone, both = (last + 1), (last + 1) * STEP + before + 1
+        if (alone * MULTIPLIER & WORD) >> 64 - LEAST_BITS == (both * MULTIPLIER & WORD) >> 64 - LEAST_BITS:
+            return before, last
+    raise AssertionError("none of them share a slot")
+
+
+def test_a_run_is_not_taken_for_an_earlier_one_of_itself():
+    ids, trail = array("q", clash()), Trail(2)
+    assert Ngrams(2).find(ids) == (EMPTY, 0)
+    trail.follow(ids)
+    assert (trail.back, trail.matched) == (0, 0)
 
 
 def test_a_trail_is_followed_while_it_foretells():

@@ -111,6 +111,24 @@ def test_a_draft_that_does_not_fit_is_refused(tmp_path, fake, message):
         load(tmp_path)
 
 
+def test_a_draft_may_guess_where_nothing_was_found(tmp_path):
+    drafted = guessing(DRAFT.replace("step", "found") + ", adaptive: false")
+    found = f"      found: {{type: {LOOKUP}, adaptive: false}}\n      guessed:"
+    write_fake_model(write(tmp_path / "both", DRAFT), drafted.replace("      guessed:", found))
+    write_fake_model(tmp_path / "plain")
+    (both, plain) = (load_for_host(model) for model in scan(tmp_path))
+    texts = []
+    for host_model in (both, plain):
+        engine = host_model.engines["generated"]
+        engine.submit("call", [[1, 2, 3]], SamplingParams(max_tokens=60, seed=3))
+        texts.append([token for _ in range(60) for output in engine.step() for token in output.token_ids])
+    assert texts[0] == texts[1]
+    assert both.engines["generated"].counts().accepted_tokens > 30
+    assert both.engines["generated"].scheduler.settings.num_guesses == 5  # who comes first, or the other
+    both.close()
+    plain.close()
+
+
 @pytest.mark.parametrize("line", [LOOKUP, DRAFT])
 def test_a_whole_request_is_answered(tmp_path, line):
     write(tmp_path / "tiny", line)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from wire_scene import in_process, read, submit, until
+from wire_scene import Model, in_process, read, submit, until
 
 from pipelines.backends.errors import DeviceLost
 from pipelines.errors import Unavailable
@@ -65,6 +65,23 @@ def test_a_device_lost_while_a_model_loads_is_that_models_problem(tmp_path, repo
         (model,) = client.status.models
         assert model.state == "failed"
         assert "CUDA error 700" in model.problems[0]
+
+    inside(tmp_path, repository, scene)
+
+
+def test_a_model_that_cannot_be_warmed_serves(tmp_path, repository, monkeypatch):
+    asked = []
+
+    def fail(model):
+        asked.append(model)
+        raise RuntimeError("no memory")
+
+    monkeypatch.setattr(Model, "warm", fail)
+
+    async def scene(client):
+        await until(lambda: asked)
+        assert (await read(submit(client)[1]))[1] == {0: "length"}
+        assert len(asked) == 1
 
     inside(tmp_path, repository, scene)
 

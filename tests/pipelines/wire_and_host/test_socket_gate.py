@@ -49,6 +49,18 @@ def gate(tmp_path):
     made.close()
 
 
+class HeldInbox(queue.SimpleQueue):
+    """Holds who puts something in, once it is `held`, until it is `freed`."""
+
+    def __init__(self):
+        self.held, self.freed = False, threading.Event()
+
+    def put(self, item):
+        if self.held:
+            self.freed.wait(4 * WAIT_S)
+        super().put(item)
+
+
 @pytest.fixture
 def join(gate, tmp_path):
     joined = []
@@ -88,6 +100,39 @@ def test_a_worker_that_does_not_read_holds_no_other_up(gate, join):
     assert quick.read(1) == frames(1)
     quick.send(Abort(3))
     assert gate.inbox.get(timeout=WAIT_S) == (quick.peer, Abort(3))
+
+
+def test_who_posts_does_not_wait_for_the_gates_thread(tmp_path):
+    gate = SocketGate(tmp_path / "s")
+    gate.inbox = HeldInbox()
+    gate.open(gate.inbox)
+    worker = Worker(gate, tmp_path / "s")
+    gate.inbox.held = True
+    worker.send(Abort(3))
+    posting = threading.Thread(target=post_each, args=(gate, worker.peer, frames(2000)), daemon=True)
+    posting.start()
+    posting.join(WAIT_S)
+    has_waited = posting.is_alive()
+    gate.inbox.freed.set()
+    assert worker.read(2000) == frames(2000)
+    worker.socket.close()
+    gate.close()
+    assert not has_waited
+
+
+def test_a_message_that_cannot_be_written_is_left_out(gate, join):
+    worker = join()
+    gate.post([(worker.peer, Frame([object()])), (worker.peer, frames(1)[0])])
+    assert worker.read(1) == frames(1)
+
+
+def test_whatever_fails_while_one_is_read_the_others_are_served(gate, join):
+    worker, other = join(), join()
+    worker.peer._framer = None
+    worker.send(Abort(3))
+    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Gone())
+    other.send(Abort(4))
+    assert gate.inbox.get(timeout=WAIT_S) == (other.peer, Abort(4))
 
 
 def test_what_was_posted_is_sent_before_the_gate_closes(gate, join, tmp_path):
