@@ -74,3 +74,10 @@ def test_wrong_setting_stops_the_start_and_is_named(tmp_path, name):
     assert result.returncode != 0
     assert name in result.stderr.decode()
     assert "Traceback" not in result.stderr.decode()
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="needs Linux")
+def test_workers_give_way_to_the_engine(server):
+    host, workers = server.kids()
+    assert {os.sched_getscheduler(worker.pid) for worker in workers} == {os.SCHED_BATCH}
+    assert os.sched_getscheduler(host.pid) == os.SCHED_OTHER
