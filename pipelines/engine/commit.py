@@ -13,9 +13,9 @@ import numpy as np
 from pipelines.engine.beam_search import BeamSearch
 from pipelines.engine.feed import Sampled, Step, TokenLogprobs
 from pipelines.engine.growth import grow
+from pipelines.engine.guessing.runs import Chosen, Run, first_ids, runs_of
 from pipelines.engine.live import Live
 from pipelines.engine.outputs import Output, joined, output_of
-from pipelines.engine.runs import Chosen, Run, first_ids, runs_of
 from pipelines.engine.scheduler import Plan, Scheduler
 from pipelines.engine.scoring import keep_scores
 from pipelines.engine.sequence import NO_ROW, Sequence, Slice

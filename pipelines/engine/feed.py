@@ -15,7 +15,7 @@ from ops import host
 from ops.contract import SamplingOps
 
 if TYPE_CHECKING:
-    from pipelines.engine.guessing import GuessRows
+    from pipelines.engine.guessing.rows import GuessRows
     from pipelines.sampling.rows import SamplingRows
 
 

@@ -16,7 +16,7 @@ from pipelines.engine.cache import Cache
 from pipelines.engine.commit import Commit
 from pipelines.engine.counts import Counts
 from pipelines.engine.feed import Sampled, Step
-from pipelines.engine.guessing import GuessRows
+from pipelines.engine.guessing.rows import GuessRows
 from pipelines.engine.live import Live
 from pipelines.engine.outputs import Output
 from pipelines.engine.packing import pack

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.engine.cache import Moves
 from pipelines.engine.feed import Step, no_ids, no_pairs, no_room
-from pipelines.engine.guessing import GuessRows
+from pipelines.engine.guessing.rows import GuessRows
 from pipelines.engine.rows import Rows
 from pipelines.engine.scheduler import Plan
 from pipelines.sampling.rows import SamplingRows

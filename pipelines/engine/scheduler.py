@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.engine.cache import Cache
 from pipelines.engine.counts import Counts
-from pipelines.engine.guessing import GuessRows
+from pipelines.engine.guessing.rows import GuessRows
 from pipelines.engine.policy import EngineSettings, may_admit, share_room, split_budget
 from pipelines.engine.rows import Rows
 from pipelines.engine.sequence import NO_ROW, Sequence, Slice

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import Node, Place
-from pipelines.engine.cost import StepCost
-from pipelines.engine.drafting import Drafted, Feed, draft_step
 from pipelines.engine.feed import Step
-from pipelines.engine.guessing import with_guesses
+from pipelines.engine.guessing.cost import StepCost
+from pipelines.engine.guessing.drafting import Drafted, Feed, draft_step
+from pipelines.engine.guessing.steps import with_guesses
 from pipelines.nodes.draft_choice import Guesses
 from pipelines.nodes.draft_policy import DraftPolicy
 from pipelines.nodes.model import Model, open_session

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.engine.cost import StepCost
 from pipelines.engine.feed import Step
-from pipelines.engine.speculation import Acceptance, Purse, counts_that_pay, sure_ones_pay
+from pipelines.engine.guessing.cost import StepCost
+from pipelines.engine.guessing.paying import Acceptance, Purse, counts_that_pay, sure_ones_pay
 from pipelines.nodes.draft_choice import Guesses
 
 PRIOR = np.array([0.7])

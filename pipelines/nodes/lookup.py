@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import Node, NodeConfig, Place
-from pipelines.engine.cost import StepCost
 from pipelines.engine.feed import Step
-from pipelines.engine.guessing import GuessRows, with_guesses
-from pipelines.engine.ngrams import Trail
-from pipelines.engine.speculation import Acceptance, counts_that_pay, sure_ones_pay
+from pipelines.engine.guessing.cost import StepCost
+from pipelines.engine.guessing.ngrams import Trail
+from pipelines.engine.guessing.paying import Acceptance, counts_that_pay, sure_ones_pay
+from pipelines.engine.guessing.rows import GuessRows
+from pipelines.engine.guessing.steps import with_guesses
 from pipelines.nodes.lookup_upkeep import Upkeep
 
 PRIOR = np.array([0.15, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.9, 0.95, 0.95])

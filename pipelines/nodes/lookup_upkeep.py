@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.engine.cost import StepCost
 from pipelines.engine.feed import Step
-from pipelines.engine.speculation import Purse
+from pipelines.engine.guessing.cost import StepCost
+from pipelines.engine.guessing.paying import Purse
 
 UPKEEP_SHARE = 0.01
 """Of all time, what the node may take itself while nothing that it guesses comes true."""

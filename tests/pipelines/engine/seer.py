@@ -10,7 +10,7 @@ from engine_rig import VOCAB_SIZE, Rig
 
 from ops.verifying import NO_GUESS
 from pipelines.engine.feed import Step
-from pipelines.engine.guessing import with_guesses
+from pipelines.engine.guessing.steps import with_guesses
 
 Foresight = Callable[[Hashable, int], list[int]]
 """All tokens that a choice of a request will give."""

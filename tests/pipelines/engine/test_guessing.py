@@ -11,8 +11,8 @@ from seer import Seer
 
 from pipelines.engine.counts import Counts
 from pipelines.engine.feed import Sampled, TokenLogprobs
+from pipelines.engine.guessing.runs import Chosen, Run, first_ids, runs_of
 from pipelines.engine.policy import blocks_for, share_room
-from pipelines.engine.runs import Chosen, Run, first_ids, runs_of
 from pipelines.sampling.params import SamplingParams
 
 

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from pipelines.engine.ngrams import EMPTY, LEAST_BITS, MULTIPLIER, STEP, WORD, Ngrams, Trail
+from pipelines.engine.guessing.ngrams import EMPTY, LEAST_BITS, MULTIPLIER, STEP, WORD, Ngrams, Trail
 
 
 def slow(ids: list[int], longest: int) -> tuple[int, int]:

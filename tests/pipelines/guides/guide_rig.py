@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.backends.fake import FakeSession
 from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.guessing import with_guesses
+from pipelines.engine.guessing.steps import with_guesses
 from pipelines.engine.loop import Engine, Output
 from pipelines.engine.policy import EngineSettings
 from pipelines.guides.grammars import grammar_of_format

@@ -10,7 +10,7 @@ from random import Random
 import numpy as np
 
 from pipelines.engine.feed import Step, no_pairs
-from pipelines.engine.guessing import GuessRows
+from pipelines.engine.guessing.rows import GuessRows
 from pipelines.sampling.rows import SamplingRows
 
 VOCAB_SIZE = 5000

@@ -11,9 +11,10 @@ from guess_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
 
 from ops.blocks import context_slots
 from pipelines.backends.fake import FakeSession, fake_logits
-from pipelines.engine.cost import StepCost
 from pipelines.engine.feed import Step
-from pipelines.engine.guessing import GuessRows, with_guesses
+from pipelines.engine.guessing.cost import StepCost
+from pipelines.engine.guessing.rows import GuessRows
+from pipelines.engine.guessing.steps import with_guesses
 from pipelines.nodes.draft import Draft, check_draft
 from pipelines.nodes.draft_policy import DraftPolicy
 from pipelines.sampling.rows import SamplingRows

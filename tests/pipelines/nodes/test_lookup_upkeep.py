@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from guess_streams import rows_of, step_of
 
-from pipelines.engine.cost import StepCost
 from pipelines.engine.feed import Step
+from pipelines.engine.guessing.cost import StepCost
 from pipelines.nodes.lookup_upkeep import UPKEEP_SHARE, UPKEEP_TRIES, Upkeep
 from pipelines.sampling.rows import SamplingRows
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.engine.cost import StepCost
-from pipelines.engine.speculation import POOL_WEIGHT, Acceptance, Purse, counts_that_pay, sure_ones_pay
+from pipelines.engine.guessing.cost import StepCost
+from pipelines.engine.guessing.paying import POOL_WEIGHT, Acceptance, Purse, counts_that_pay, sure_ones_pay
 
 
 def cost_of(**took: float) -> StepCost:

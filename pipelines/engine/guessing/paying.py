@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.engine.cost import StepCost
+from pipelines.engine.guessing.cost import StepCost
 
 ROW_KEPT = 0.95
 """What an observation leaves of those before it in the same row: about twenty count."""
