@@ -90,11 +90,10 @@ class Commit:
         try:
             if run is None:
                 return self._append(sequence, token_id, logprobs)
-            self._count(sequence, run)
             output = self._append(sequence, token_id, logprobs)
             for more in self._follow(sequence, run):
                 output = joined(output, more)
-            return output._replace(guess_logprobs=run.guess_logprobs[: len(output.token_ids)])
+            return self._counted(sequence, output, run)
         except GuideError as error:
             self._live.forget(sequence)
             key, choice, status = sequence.key, sequence.choice, error.status
@@ -132,11 +131,17 @@ class Commit:
             elif sequence.token_ids[sequence.num_cached] != token_id:
                 return
 
-    def _count(self, sequence: Sequence, run: Run) -> None:
-        num_accepted = len(run.later)
+    def _counted(self, sequence: Sequence, output: Output, run: Run) -> Output:
+        """What its end cut off did not come true."""
+        num_accepted = min(len(run.later), len(output.token_ids))
         sequence.num_guessed += run.num_guessed
         sequence.num_accepted += num_accepted
         self._totals.count_run(run.num_guessed, num_accepted)
+        return output._replace(
+            num_guessed=sequence.num_guessed,
+            num_accepted=sequence.num_accepted,
+            guess_logprobs=run.guess_logprobs[:num_accepted],
+        )
 
     def _close_run(self, sequence: Sequence) -> None:
         """Guesses may have come true or not: its row and its blocks hold what did."""

@@ -45,6 +45,12 @@ class OpenVINOSettings:
         return {name: value for name, value in wanted.items() if value is not None}
 
 
+MOST_IDLE_S = 0.5
+"""What a step that nobody asked for may take."""
+TOKENS_PER_READ = 16
+"""Tokens of a wide step that take about as long as reading the weights once, which is a step of one token."""
+
+
 class OpenVINOSession:
     """One compiled decoder and its cache (`DecoderSession`).
 
@@ -121,7 +127,12 @@ class OpenVINOSession:
             return True
         if self._cold_shapes:
             self._try(*self._cold_shapes.pop(0))
+        self._cold_shapes = [shape for shape in self._cold_shapes if self._is_short(*shape)]
         return bool(self._cold_shapes)
+
+    def _is_short(self, num_seqs: int, num_tokens: int) -> bool:
+        """Whether a request that comes meanwhile need not wait long for such a step."""
+        return num_seqs * num_tokens * self.idle_s.get(1, 0) < MOST_IDLE_S * TOKENS_PER_READ
 
     def _try(self, num_seqs: int, num_tokens: int) -> None:
         """The first step of a shape is slow; what the second takes is worth knowing."""

@@ -103,3 +103,10 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
     assert after == memory
     for name, blocks in session._memory.bytes.items():
         np.testing.assert_array_equal(blocks[NUM_BLOCKS], spare[name])
+
+
+def test_a_slow_model_is_not_asked_for_wide_steps(session, monkeypatch):
+    monkeypatch.setattr("pipelines.backends.openvino.session.MOST_IDLE_S", 1e-9)
+    while session.warm():
+        pass
+    assert set(session.idle_s) == {1}

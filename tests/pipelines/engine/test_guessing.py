@@ -118,6 +118,18 @@ def test_the_last_tokens_have_no_room_behind_them():
     assert [step.room.tolist() for step in rig.steps] == [[0], [0]]
 
 
+def test_guesses_behind_the_end_count_as_wrong():
+    prompt, rig = [1, 2, 3], Rig(num_guesses=8)
+    text = foreseen(rig, prompt, max_tokens=60)
+    end = next(token_id for token_id in text[5:] if text.count(token_id) == 1)
+    rig.submit("a", prompt, max_tokens=60, stop_token_ids=[end])
+    rig.run()
+    said = rig.texts["a", 0]
+    assert said.token_ids == text[: text.index(end)]
+    assert said.outputs[-1].num_accepted <= len(said.token_ids)
+    assert rig.engine.counts().accepted_tokens == said.outputs[-1].num_accepted
+
+
 def test_what_guesses_fill_is_found_by_the_next_request():
     rig = Rig(num_guesses=8, block_tokens=4)
     text = foreseen(rig, [1, 2, 3], max_tokens=20)
