@@ -35,8 +35,13 @@ class OpenVINOSettings:
     threads: int | None = None
 
     def properties(self) -> dict[str, Any]:
-        """The same in OpenVINO's words."""
+        """The same in OpenVINO's words.
+
+        Products of eight-bit weights round the activations as well, to an extent that depends on how many
+        tokens a step has; who asks for f32 wants each token to be what it is alone.
+        """
         wanted = {
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if self.precision == "f32" else None,
             "PERFORMANCE_HINT": "LATENCY",
             "KV_CACHE_PRECISION": self.kv_cache,
             "INFERENCE_PRECISION_HINT": self.precision,

@@ -144,3 +144,8 @@ def test_a_config_without_a_context_length_says_what_to_add(tmp_path):
     path.write_text("{}")
     with pytest.raises(ModelError, match=r"names no context length; add one of max_position_embeddings"):
         read_max_context(path)
+
+
+def test_who_asks_for_f32_gets_no_rounded_activations():
+    assert OpenVINOSettings(precision="f32").properties()["DYNAMIC_QUANTIZATION_GROUP_SIZE"] == 0
+    assert "DYNAMIC_QUANTIZATION_GROUP_SIZE" not in OpenVINOSettings().properties()
