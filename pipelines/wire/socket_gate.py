@@ -21,6 +21,8 @@ from pipelines.wire.messages import Framer, ToHost, ToWorker, encode
 log = logging.getLogger("braid.host")
 
 READ_BYTES = 256 << 10
+MOST_UNSENT_BYTES = 256 << 20
+"""Of mail for a worker that does not read; then it is hung up on, and its calls end."""
 FLUSH_S = 2.0
 """How long a closing gate waits for workers to read what was sent."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
@@ -151,6 +153,9 @@ class _Connection:
         with self._lock:
             if not self._open:
                 return True
+            if len(self._unsent) > MOST_UNSENT_BYTES:
+                self._give_up()
+                return True
             self._unsent += frame
             try:
                 del self._unsent[: self.socket.send(self._unsent)]
@@ -159,6 +164,13 @@ class _Connection:
             except OSError:  # it is gone, as reading from it will tell
                 self._unsent.clear()
             return not self._unsent
+
+    def _give_up(self) -> None:
+        """Reading from it will tell that it is gone."""
+        log.error("a worker reads nothing: %d bytes of its mail are dropped", len(self._unsent))
+        self._unsent.clear()
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
 
     def read(self) -> list[Any]:
         """The messages that have come.  Raises MalformedFrame, and OSError at the connection's end."""

@@ -167,3 +167,17 @@ def test_a_worker_that_left_is_gone_once(gate, join):
 def test_a_path_where_nobody_can_listen_is_an_error(tmp_path):
     with pytest.raises(OSError, match="No such file"):
         SocketGate(tmp_path / "no" / "s").open(queue.SimpleQueue())
+
+
+def test_a_worker_that_never_reads_is_hung_up_on(gate, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.wire.socket_gate.MOST_UNSENT_BYTES", 1 << 20)
+    deaf, other = Worker(gate, tmp_path / "s"), Worker(gate, tmp_path / "s")
+    frame = Frame([TokenUpdate(1, 0, list(range(50_000)))])
+    for _ in range(40):
+        gate.post([(deaf.peer, frame)])
+        assert len(deaf.peer._unsent) < 2 << 20
+    assert gate.inbox.get(timeout=WAIT_S) == (deaf.peer, Gone())
+    gate.post([(deaf.peer, frame), (other.peer, Frame([TokenUpdate(2, 0, [5])]))])
+    assert other.read(1) == [Frame([TokenUpdate(2, 0, [5])])]
+    deaf.socket.close()
+    other.socket.close()
