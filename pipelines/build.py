@@ -18,6 +18,7 @@ from pipelines.engine.profile import StepProfile
 from pipelines.errors import RequestError
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.grammar import Grammar
+from pipelines.nodes.guesser import Guesser
 from pipelines.nodes.tensor_engine import TensorEngine
 from pipelines.pipeline import Line, Pipeline
 from pipelines.repository import ModelFolder
@@ -221,29 +222,29 @@ class Body:
         self.lines = lines
         self._root = engine.type.body.root  # type: ignore[union-attr]  # the checker saw that it has one
         self._early = [line.node for line in lines if hasattr(line.node, "begin")]
-        self._guessing = sum(hasattr(line.node, "num_guesses") for line in lines)  # lines that come first
-        self.profile = StepProfile({_phase(line.name): line.type_name for line in engine.body})
+        self._guessers = [line.node for line in lines if isinstance(line.node, Guesser)]  # the first lines
+        self._phases = {line.name: _phase(line.name) for line in engine.body}
+        self.profile = StepProfile({self._phases[line.name]: line.type_name for line in engine.body})
 
     def __call__(self, root: Any) -> Any:
         """The last line's value for what the engine gives: a step, or a batch."""
         values, mark = {self._root: root}, self.profile.mark
-        for line in self.lines[: self._guessing]:
+        for line in self.lines[: len(self._guessers)]:
             values[line.name] = root = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
-            mark(_phase(line.name))
+            mark(self._phases[line.name])
         for node in self._early:
             node.begin(root)  # type: ignore[attr-defined]  # what its threads may do while others compute
         if self._early:
             mark("begin")
-        for line in self.lines[self._guessing :]:
+        for line in self.lines[len(self._guessers) :]:
             values[line.name] = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
-            mark(_phase(line.name))
+            mark(self._phases[line.name])
         return values[self.lines[-1].name]
 
     @property
     def num_guesses(self) -> int:
         """Tokens that a guess node, one in each step, may put behind each sequence; 0 where there is none."""
-        nodes = [line.node for line in self.lines[: self._guessing]]
-        return max((node.num_guesses for node in nodes), default=0)  # type: ignore[attr-defined]
+        return max((node.num_guesses for node in self._guessers), default=0)
 
     @property
     def sessions(self) -> list[DecoderSession]:

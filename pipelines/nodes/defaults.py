@@ -10,6 +10,8 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from pipelines.sampling.params import MAX_GUESSES, MAX_NGRAM
+
 
 class Key(NamedTuple):
     """A key of the file: what it is called in `SamplingParams`, and the range of its value."""
@@ -34,7 +36,7 @@ KEYS = {
     "max_ngram_size": Key("max_ngram", True, 0, math.inf),
 }
 
-MOST_GUESSED = {"num_guesses": 32, "guess_threshold": 1.0, "max_ngram": 8}
+MOST_GUESSED = {"num_guesses": MAX_GUESSES, "guess_threshold": 1.0, "max_ngram": MAX_NGRAM}
 """More changes no text, so that it is lowered and not refused."""
 
 NEVER_ZERO = frozenset({"top_p", "repetition_penalty"})

@@ -7,62 +7,49 @@ the target's own choice.
 
 from __future__ import annotations
 
-import logging
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from graphs.node import Node, Place
 from pipelines.engine.feed import Step
 from pipelines.engine.guessing.cost import StepCost
 from pipelines.engine.guessing.drafting import Drafted, Feed, draft_step
 from pipelines.engine.guessing.steps import with_guesses
 from pipelines.nodes.draft_choice import Guesses
 from pipelines.nodes.draft_policy import DraftPolicy
-from pipelines.nodes.model import Model, open_session
+from pipelines.nodes.guesser import ADAPTIVE, Guesser
+from pipelines.nodes.model import Model, log_facts, on_device, open_session
+from pipelines.sampling.params import MAX_GUESSES
 
 if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
     from pipelines.build import Resources
 
-log = logging.getLogger(__name__)
-
 PADDING = 1024
 """Vocabularies of one tokenizer are padded to different multiples; they differ by less than this."""
 
 
-class Draft(Node):
+class Draft(Guesser):
     """Guesses with a second model; switches itself off where that does not pay.
 
     Whatever the draft says, and whatever its cache holds, changes how many guesses come true, never the text.
     While it is off it computes nothing; what it has missed it computes when it is wanted again.
     """
 
-    place: ClassVar[Place] = "step"
     session: DecoderSession
 
     class Config(Model.Config):
-        num_guesses: int = Field(default=4, ge=1, le=32, description="most tokens guessed in a step")
-        adaptive: bool = Field(
-            default=True, description="guess only as much as pays, at the load of the moment"
-        )
-
-    @property
-    def num_guesses(self) -> int:
-        limit: int = self.config.num_guesses
-        return limit
+        num_guesses: int = Field(default=4, ge=1, le=MAX_GUESSES, description="most tokens guessed in a step")
+        adaptive: bool = ADAPTIVE
 
     def load(self, resources: Resources) -> None:
-        config = self.config
-        if resources.device is not None:
-            config = config.model_copy(update={"device": resources.device})
+        config = on_device(self.config, resources)
         path = self.folder / config.path
         self.begin_with(open_session(path, config))  # never shared: its cache is its own
-        facts = (f"{name} {value}" for name, value in self.session.describe().items())
-        log.info("%s: %s", path, ", ".join(facts))
+        log_facts(path, self.session)
 
     def begin_with(self, session: DecoderSession) -> None:
         self.session = session

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
 from pipelines.engine.feed import Step, TokenLogprobs
+from pipelines.sampling.reporting import gather
 
 
 class Guesses:
@@ -89,8 +90,4 @@ class Guesses:
         if not len(asking):
             return {}
         tops = np.clip(self._step.sampling.num_logprobs[at[asking]], 0, self._vocab_size)
-        found = self._ops.gather_logprobs(values, asking, ids[asking], int(tops.max()))
-        lists = zip(asking.tolist(), tops.tolist(), *(column.tolist() for column in found), strict=True)
-        return {
-            j: TokenLogprobs(logprob, rank, best[:k], top[:k]) for j, k, logprob, rank, best, top in lists
-        }
+        return dict(zip(asking.tolist(), gather(self._ops, values, asking, ids[asking], tops), strict=True))

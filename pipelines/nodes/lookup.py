@@ -7,51 +7,42 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from graphs.node import Node, NodeConfig, Place
+from graphs.node import NodeConfig
 from pipelines.engine.feed import Step
 from pipelines.engine.guessing.cost import StepCost
 from pipelines.engine.guessing.ngrams import Trail
 from pipelines.engine.guessing.paying import Acceptance, counts_that_pay, sure_ones_pay
 from pipelines.engine.guessing.rows import GuessRows
 from pipelines.engine.guessing.steps import with_guesses
+from pipelines.nodes.guesser import ADAPTIVE, Guesser
 from pipelines.nodes.lookup_upkeep import Upkeep
+from pipelines.sampling.params import MAX_GUESSES, MAX_NGRAM
 
 PRIOR = np.array([0.15, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.9, 0.95, 0.95])
 """How likely the next token repeats, by how many tokens before it do; the last is for all longer repeats."""
 
-MAX_NGRAM = 8
-"""Whatever is asked for: each length takes its share of time and memory."""
 FEW_ROWS = 16
 """Looked at in less time than it takes to say whether that is worth it."""
 
 
-class Lookup(Node):
+class Lookup(Guesser):
     """Guesses what a text repeats of prompt and output; switches itself off where that does not pay.
 
     Whether a guess would have come true is seen without computing it, so that it costs nothing to know.
     """
 
-    place: ClassVar[Place] = "step"
-
     class Config(NodeConfig):
         max_ngram: int = Field(
             default=3, ge=1, le=MAX_NGRAM, description="tokens that are looked up, or fewer"
         )
-        num_guesses: int = Field(default=5, ge=1, le=32, description="most tokens guessed in a step")
-        adaptive: bool = Field(
-            default=True, description="guess only as much as pays, at the load of the moment"
-        )
-
-    @property
-    def num_guesses(self) -> int:
-        limit: int = self.config.num_guesses
-        return limit
+        num_guesses: int = Field(default=5, ge=1, le=MAX_GUESSES, description="most tokens guessed in a step")
+        adaptive: bool = ADAPTIVE
 
     def __init__(self, config: Any, folder: Path) -> None:
         super().__init__(config, folder)

@@ -53,19 +53,28 @@ class Model(Node):
         threads: int | None = Field(default=None, ge=1, description="default: every core")
 
     def load(self, resources: Resources) -> None:
-        config = self.config
-        if resources.device is not None:
-            config = config.model_copy(update={"device": resources.device})
+        config = on_device(self.config, resources)
         path = self.folder / config.path
         self.session = resources.shared(open_session, path, config)
-        facts = (f"{name} {value}" for name, value in self.session.describe().items())
-        log.info("%s: %s", path, ", ".join(facts))
+        log_facts(path, self.session)
 
     def run(self, step: Step) -> Logits:
         return Logits(self.session.run(step), step, self.session.ops)
 
     def close(self) -> None:
         self.session.close()
+
+
+def on_device(config: Model.Config, resources: Resources) -> Model.Config:
+    """The settings with the device that stands for whatever the graph names, if there is one."""
+    if resources.device is None:
+        return config
+    return config.model_copy(update={"device": resources.device})
+
+
+def log_facts(path: Path, session: DecoderSession) -> None:
+    facts = (f"{name} {value}" for name, value in session.describe().items())
+    log.info("%s: %s", path, ", ".join(facts))
 
 
 def open_session(path: Path, config: Model.Config) -> DecoderSession:

@@ -10,6 +10,11 @@ from typing import Literal
 
 from pipelines.errors import RequestError
 
+MAX_GUESSES = 32
+"""Tokens guessed ahead of one sequence in a step, whoever asks."""
+MAX_NGRAM = 8
+"""Tokens that are looked up at once: each length takes its share of time and memory."""
+
 
 @dataclass(slots=True)
 class Beams:

@@ -46,7 +46,7 @@ def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
     if not step.num_scored:
         return []
     at = np.arange(step.num_sampled, step.num_logits)
-    return _gather(ops, values, at, step.scored_ids, step.scored_tops)
+    return gather(ops, values, at, step.scored_ids, step.scored_tops)
 
 
 def _tell(
@@ -60,7 +60,7 @@ def _tell(
     reports: list[TokenLogprobs | None],
 ) -> None:
     """Fill the reports of `asking`: their logits are `value_rows` of `values`, their persistent rows `at`."""
-    told = _gather(ops, values, value_rows, token_ids[asking], rows.num_logprobs[at])
+    told = gather(ops, values, value_rows, token_ids[asking], rows.num_logprobs[at])
     named = [(i, ids) for i, row in enumerate(at.tolist()) if len(ids := rows.logprob_ids[row])]
     if named:
         _name(ops, values, value_rows, named, told)
@@ -68,7 +68,8 @@ def _tell(
         reports[j] = one
 
 
-def _gather(ops: SamplingOps, values: Any, at: Index, token_ids: Index, tops: Index) -> list[TokenLogprobs]:
+def gather(ops: SamplingOps, values: Any, at: Index, token_ids: Index, tops: Index) -> list[TokenLogprobs]:
+    """How likely `token_ids[i]` is in row `at[i]` of `values`, beside the `tops[i]` likeliest."""
     found = ops.gather_logprobs(values, at, token_ids, int(tops.max()))
     lists = zip(tops.tolist(), *(column.tolist() for column in found), strict=True)
     return [TokenLogprobs(logprob, rank, ids[:k], top[:k]) for k, logprob, rank, ids, top in lists]

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictStr, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from pipelines.sampling.params import MAX_GUESSES, MAX_NGRAM
 from server.generation.requests.fields import shown
 from server.ids import MAX_ID_CHARS, clean_id
 
@@ -25,8 +26,6 @@ MAX_LOGPROBS = 20
 MAX_CACHE_SALT_CHARS = 128
 MAX_CHOSEN_IDS = 128
 MAX_PATTERN = 1024
-MAX_GUESSES = 32
-MAX_NGRAM = 8
 
 
 def fault(text: str) -> PydanticCustomError:
