@@ -16,6 +16,7 @@ Floats = NDArray[np.float32]
 Index = NDArray[np.int64]
 Words = NDArray[np.uint64]
 Bits = NDArray[np.uint32]
+Bools = NDArray[np.bool_]
 
 
 class Logprobs(NamedTuple):
@@ -81,3 +82,31 @@ class SamplingOps(Protocol):
 
     def fetch(self, logits: Any, rows: Index) -> Floats:
         """A copy of some rows in host memory: float32[len(rows), vocab]."""
+
+
+class PoolingOps(Protocol):
+    """The arithmetic on what encoders give: `ops.pooling` for numpy, `ops.cuda.pooling` for a GPU.
+
+    Values are float32, of tokens [num_texts, width, size], of texts [num_texts, size]; they stay where the
+    model left them.  What each function computes stands in `ops.pooling`.
+    """
+
+    def pool(self, values: Any, lengths: Index, how: str) -> Any:
+        """[num_texts, width, size] → [num_texts, size]; `how` is one of `ops.pooling.POOLINGS`."""
+
+    def normalize(self, values: Any, where: Bools) -> Any:
+        """Last axes of length 1, for the texts `where` says so, bool[num_texts]; the others as they are."""
+
+    def sigmoid(self, values: Any, where: Bools) -> Any: ...
+
+    def softmax(self, values: Any, where: Bools) -> Any:
+        """Over the last axis."""
+
+    def dense(self, values: Any, weight: Any, bias: Any, activation: str) -> Any:
+        """activation(values @ weight.T + bias); weight [out, in] and bias [out] or None are from `load`."""
+
+    def load(self, weight: Floats) -> Any:
+        """Weights where the values will be."""
+
+    def fetch(self, values: Any) -> Floats:
+        """A copy in host memory that is the caller's own."""

@@ -8,6 +8,7 @@ from typing import Any
 from pipelines import metrics
 from pipelines.errors import BraidError, RequestError
 from pipelines.sampling.params import GuideSpec, SamplingParams
+from pipelines.tasks import PURPOSES, Pooling
 from pipelines.values import Later, Stream, Tensors, TokenUpdate
 from pipelines.wire.client import EngineClient
 from pipelines.wire.mailbox import Mailbox, Slot
@@ -27,6 +28,8 @@ class Call:
         self.prompt_ids: list[list[int]] = []  # each prompt as the tokenizer gave it
         self.prompt_lengths: list[int] = []  # tokens of each prompt
         self.result: Any = None
+        self.taken: set[str] = set()  # fields of the request that a node of the graph took up
+        self.model = model
         self._client = client
         self._work: Submission | TensorWork | None = None
         self._open: set[int] = set()
@@ -85,10 +88,31 @@ class Call:
                 "this model's graph looks for no reasoning here, so that none can be bounded",
                 "thinking_token_budget",
             )
+        if isinstance(wanted, Pooling):
+            self._check_pooling(wanted)
+
+    def _check_pooling(self, wanted: Pooling) -> None:
+        if wanted.dimensions is not None and "dimensions" not in self.taken:
+            raise RequestError(
+                f"Model '{self.model}' does not support Matryoshka embeddings; dimensions must be unset "
+                f"(received dimensions={wanted.dimensions}).",
+                "dimensions",
+            )
+        if wanted.purpose not in (None, *PURPOSES) and "purpose" not in self.taken:
+            raise RequestError(
+                f"Unsupported input_type '{wanted.purpose}'. This model does not define any input_type task "
+                "instructions.",
+                "input_type",
+            )
 
     def infer(self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None) -> Later[Tensors]:
-        """Have tensors ready for an engine; `answer` gives what comes back once the call started."""
-        work = self._work = TensorWork(address, inputs, outputs, Slot())
+        """Have tensors ready for an engine; `answer` gives what comes back once the call started.
+
+        Of several that a graph asks for the first goes out at the start, each other when it is answered for.
+        """
+        work = TensorWork(address, inputs, outputs, Slot())
+        if self._work is None:
+            self._work = work
         return Later(work)
 
     def start(self) -> None:
@@ -96,10 +120,16 @@ class Call:
         work = self._work
         if work is None:
             raise ValueError("this call was closed, or its graph has no engine node")
-        work.request_id = work.send(self._client, self.request)
-        self._open = set(range(work.num_choices))
+        self._send(work)
         if isinstance(work, Submission):
             self._timing.started(self.prompt_lengths, self.request.n, work.params.max_tokens)
+        elif self.prompt_lengths:
+            self._timing.read(self.prompt_lengths)
+
+    def _send(self, work: Submission | TensorWork) -> None:
+        work.request_id = work.send(self._client, self.request)
+        self._work = work
+        self._open = set(range(work.num_choices))
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         """What arrived since the last look: (choice, update) pairs in order, until every choice ended.
@@ -122,20 +152,35 @@ class Call:
                 if update.choice in self._open
             ]
 
-    async def answer(self) -> Tensors | None:
+    async def answer(self) -> Any:
         """The reply of a graph whose reply comes whole; None when the call was closed from outside.
 
         Raises the request's BraidError when the models refused it, failed or went away.
         """
         try:
-            answer = await self.result.source.slot.get()
+            answer = await self._resolved(self.result)
         except BraidError:
             self._forget_open("error")
             raise
+        if answer is not None:
+            self._forget_open("stop")
+        return answer
+
+    async def _resolved(self, later: Later[Any]) -> Any:
+        """The value, after all that is made of it; None when the call was closed from outside."""
+        if later.source.request_id is None:
+            self._send(later.source)
+        answer = await later.source.slot.get()
         if answer is None:
             return None
-        self._forget_open("stop")
-        return Tensors(answer)
+        value: Any = Tensors(answer)
+        for make in later.makers:
+            value = make(value)
+            if isinstance(value, Later):
+                value = await self._resolved(value)
+            if value is None:
+                return None
+        return value
 
     def _push(self, chain: Callable[[Any], Any], update: TokenUpdate) -> Any:
         if update.prefill_s is not None:

@@ -56,6 +56,12 @@ class RequestTiming:
         _observe("vllm:request_params_n", self._model, n)
         _observe("vllm:request_params_max_tokens", self._model, max_tokens)
 
+    def read(self, text_lengths: Sequence[int]) -> None:
+        """Texts went to an engine that answers whole."""
+        self._sent_s = time.monotonic()
+        for length in text_lengths:
+            _observe("vllm:request_prompt_tokens", self._model, length)
+
     def prefilled(self, choice: int, prefill_s: float) -> None:
         """What the engine says with a choice's first token: its prompt was admitted `prefill_s` before."""
         self._prefill_s[choice] = prefill_s

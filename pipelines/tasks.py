@@ -6,7 +6,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphs.graph import TaskContract
-from pipelines.values import Later, Prompt, ReplyUpdate, Stream, Tensors, TextUpdate
+from pipelines.values import (
+    Classes,
+    Later,
+    Prompt,
+    ReplyUpdate,
+    Rows,
+    Scores,
+    Stream,
+    Tensors,
+    TextUpdate,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,15 +34,28 @@ class Constraint:
 
 
 @dataclass(slots=True)
-class Generation:
+class Reading:
+    """What every request brings to be read: a conversation or raw prompts, and how they become tokens."""
+
+    messages: list[dict[str, Any]] | None = None
+    prompts: list[Prompt] = field(default_factory=list)
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    add_generation_prompt: bool = True
+    continue_final_message: bool = False
+    template_kwargs: dict[str, Any] = field(default_factory=dict)
+    chat_template: str | None = None  # instead of the model's own
+    truncate_prompt_tokens: int | None = None  # most tokens of a prompt that are kept; -1: what the model can
+    truncate_left: bool = True  # which end of a longer prompt is cut off
+
+
+@dataclass(slots=True)
+class Generation(Reading):
     """One request for text: a conversation, raw prompts, or a conversation's prompt in token ids.
 
     `sampling` holds only what the client set, by the names of `SamplingParams`; what it left out comes
     from the model's generation_config.json, then from the neutral value.
     """
 
-    messages: list[dict[str, Any]] | None = None
-    prompts: list[Prompt] = field(default_factory=list)
     n: int = 1
     sampling: dict[str, Any] = field(default_factory=dict)
     default_max_tokens: int | None = None  # None: as much as the context still holds
@@ -43,20 +66,37 @@ class Generation:
     bad_words: list[str] = field(default_factory=list)
     skip_special_tokens: bool = True
     cache_salt: str = ""
-    tools: list[dict[str, Any]] = field(default_factory=list)
     parse_tools: bool = True
     parse_reasoning: bool = True
-    add_generation_prompt: bool = True
-    continue_final_message: bool = False
-    template_kwargs: dict[str, Any] = field(default_factory=dict)
-    chat_template: str | None = None  # instead of the model's own
-    truncate_prompt_tokens: int | None = None  # most tokens of a prompt that are kept; -1: what the model can
-    truncate_left: bool = True  # which end of a longer prompt is cut off
     constraint: Constraint | None = None
     tool_choice: str | None = None  # None: as the model likes; "required", or the name of the only tool
     parallel_calls: bool = True  # whether a reply may hold several calls
     thinking_budget: int | None = None  # most tokens of reasoning
     completion_ids: list[int] = field(default_factory=list)  # the reply's beginning, after the prompt's ids
+
+
+PURPOSES = ("search_document", "search_query", "classification", "clustering", "image")
+"""What Cohere's clients may say that vectors are for; a model without prompts makes no difference."""
+
+
+@dataclass(slots=True)
+class Pooling(Reading):
+    """One request for vectors, classes or scores: texts, conversations, or pairs of a query and a document.
+
+    Exactly one of `prompts`, `conversations` and `pairs` is not empty; the reply's rows are in its order.
+    """
+
+    conversations: list[list[dict[str, Any]]] = field(default_factory=list)
+    pairs: list[tuple[Prompt, Prompt]] = field(default_factory=list)
+    add_special_tokens: bool = False  # to conversations, whose template wrote its own
+    priority: int = 0  # the smaller, the sooner
+    activate: bool = True  # vectors of length 1, classes and scores as probabilities
+    dimensions: int | None = None  # numbers of a vector that are kept
+    purpose: str | None = None  # which of the model's prompts stands before each text
+    instruction: str | None = None  # what a score is for, where the model's template asks
+    max_query_tokens: int | None = None
+    max_document_tokens: int | None = None
+    chunk: bool = False  # a document that is too long is scored by its parts, and has the best one's score
 
 
 @dataclass(slots=True)
@@ -70,6 +110,10 @@ class Inference:
 TASKS: dict[str, TaskContract] = {
     "chat": TaskContract(request=Generation, reply=Stream[ReplyUpdate]),
     "completion": TaskContract(request=Generation, reply=Stream[TextUpdate]),
+    "embed": TaskContract(request=Pooling, reply=Later[Rows]),
+    "token_embed": TaskContract(request=Pooling, reply=Later[Rows]),
+    "classify": TaskContract(request=Pooling, reply=Later[Classes]),
+    "rerank": TaskContract(request=Pooling, reply=Later[Scores]),
     "infer": TaskContract(request=Inference, reply=Later[Tensors]),
 }
 """Task name → the type of `request` in its graphs and of what their last line gives."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.engine.feed import TokenLogprobs
@@ -34,10 +35,48 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """One prompt in token ids, and the request's bad words in ids of the same tokenizer."""
+    """One text, or a pair of texts, in token ids, and the request's bad words in ids of the same tokenizer.
+
+    `types` says of each token which text of a pair it belongs to, None where all are 0.  `of` is the text or
+    pair of the request that this is, or, where a long one was cut, that this is a part of.
+    """
 
     ids: list[int]
     bad_words: list[list[int]] = field(default_factory=list)
+    types: list[int] | None = None
+    of: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """What a batcher gives: for each of its texts a row, or a row for each of the text's tokens.
+
+    `values`: float32[num_texts, size]; of tokens a float32[num_tokens, size] for each text.
+    """
+
+    values: NDArray[np.float32] | list[NDArray[np.float32]]
+
+    @property
+    def per_token(self) -> bool:
+        return isinstance(self.values, list)
+
+
+@dataclass(frozen=True, slots=True)
+class Classes:
+    """How likely each class is for each text: float32[num_texts, num_classes].
+
+    Log-odds instead where the request wanted no activation.  `labels` are the names of the classes.
+    """
+
+    values: NDArray[np.float32]
+    labels: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How well each document answers its query: float32[num_pairs], in the order of the request's pairs."""
+
+    values: NDArray[np.float32]
 
 
 class Tensors(dict[str, NDArray[Any]]):
@@ -178,21 +217,32 @@ class Stream(Generic[T]):
 class Later(Generic[T]):
     """A value that arrives whole: what an engine node gives that answers a request at once.
 
-    Immutable, as a `Stream` is; nothing runs until a call reads it.
+    Immutable, as a `Stream` is: `then` gives what is made of it.  Nothing runs until a call reads it.
     """
 
-    def __init__(self, source: Any) -> None:
+    def __init__(self, source: Any, makers: tuple[Callable[[Any], Any], ...] = ()) -> None:
         self.source = source
+        self.makers = makers
+
+    def then(self, make: Callable[[T], U | Later[U]]) -> Later[U]:
+        """What `make` makes of the value when it is there; where that comes later, too, what comes then.
+
+        `make` runs on the event loop: it takes microseconds, and may raise RequestError.
+        """
+        return Later(self.source, (*self.makers, make))
 
 
 __all__ = [
     "Alternative",
     "CallPiece",
+    "Classes",
     "Guesses",
     "Later",
     "Machine",
     "Prompt",
     "ReplyUpdate",
+    "Rows",
+    "Scores",
     "Stream",
     "Tensors",
     "TextGuesses",

@@ -14,8 +14,9 @@ from pipelines.tasks import Generation
 from server.body import LONG_BODY_BYTES
 from server.dialects import Dialect, dialect_of
 from server.endpoints.chat import ChatCompletions
-from server.endpoints.generating import Answering, find_pipeline, open_call
+from server.endpoints.generating import Answering, open_call
 from server.exchange import ClientGone, Exchange
+from server.finding import TEXT, find_pipeline
 from server.generation.replies.chat import Gathered, Head, chat_completion
 from server.generation.replies.counting import Tally
 from server.generation.requests.batch import BatchRequest
@@ -31,7 +32,7 @@ class BatchChat(ChatCompletions):
     async def answer(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
         request: Any = await self.read(raw)
-        pipeline = find_pipeline(self._services, request.model)
+        pipeline = find_pipeline(self._services, request.model, TEXT)
         calls = []
         for conversation in request.conversations():
             self.check(conversation, pipeline)

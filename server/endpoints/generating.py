@@ -22,6 +22,7 @@ from server.body import LONG_BODY_BYTES, parse_body, read_body
 from server.dialects import dialect_of
 from server.errors import hidden
 from server.exchange import ClientGone, Exchange
+from server.finding import TEXT, find_pipeline
 from server.generation.replies.chat import Head
 from server.generation.replies.counting import Tally
 from server.generation.replies.prompts_shown import prompts_shown
@@ -34,7 +35,6 @@ from server.streaming import as_stream, begun
 log = logging.getLogger("braid.server")
 
 PRIORITY = "X-Vllm-Priority"
-NO_NAMES = (None, "", "default")
 
 
 class Joins(Protocol):
@@ -125,7 +125,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
         dialect = dialect_of(req.path)
         request = await self.read(dialect.read(self.kind, raw))
         request.priority = _priority(req, request.priority)
-        pipeline = find_pipeline(services, request.model)
+        pipeline = find_pipeline(services, request.model, TEXT)
         self.check(request, pipeline)
 
         def generation(max_context: int) -> Generation:
@@ -204,18 +204,6 @@ def _priority(req: falcon.asgi.Request, said: int | None) -> int | None:
     if given is not None and not -(2**63) <= given < 2**63:
         raise RequestError(f"{PRIORITY} must fit a signed 64-bit integer", field=PRIORITY)
     return said if given is None else given
-
-
-def find_pipeline(services: Services, model: str | None) -> Pipeline:
-    """The model that a request names; without a name, the only one there is.
-
-    "" and FastDeploy's "default" are no name, unless a model is called so.
-    """
-    names = [card.name for card in services.catalogue.cards()]
-    named = None if model in NO_NAMES and model not in names else model
-    if named is None and len(names) > 1:
-        raise RequestError(f"`model` is required; models: {', '.join(names)}", field="model")
-    return services.catalogue.get(named)
 
 
 async def open_call(

@@ -7,7 +7,8 @@ import falcon.asgi
 
 from pipelines.pipeline import Pipeline
 from server.body import LONG_BODY_BYTES, off_loop, parse_body, read_body
-from server.endpoints.generating import Generating, find_pipeline
+from server.endpoints.generating import Generating
+from server.finding import TEXT, find_pipeline
 from server.generation.replies.counting import Tally
 from server.generation.requests.abilities import check_chat
 from server.messages.events import MessageEvents
@@ -61,7 +62,7 @@ class CountTokens:
         exchange.at_end(services.admission.enter())
         raw = await read_body(req, services.settings.max_body_mb << 20)
         request = await parse_body(CountRequest, raw)
-        pipeline = find_pipeline(services, request.model)
+        pipeline = find_pipeline(services, request.model, TEXT)
 
         def count() -> int:
             chat = request.chat()

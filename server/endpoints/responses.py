@@ -17,8 +17,8 @@ from pipelines.pipeline import Pipeline
 from pipelines.tasks import Generation
 from server.body import parse_body, read_body
 from server.dialects import dialect_of
-from server.endpoints.generating import find_pipeline
 from server.exchange import Exchange
+from server.finding import TEXT, find_pipeline
 from server.generation.requests.abilities import check_chat
 from server.responses.answering import Answer, taken
 from server.responses.asking import Asked, ask
@@ -48,7 +48,7 @@ class OfResponses:
         req.scope["braid.exchange"].at_end(services.admission.enter())
         raw = await read_body(req, services.settings.max_body_mb << 20)
         request = await parse_body(body, dialect_of(req.path).read(self.kind, raw))
-        pipeline = find_pipeline(services, request.model)
+        pipeline = find_pipeline(services, request.model, TEXT)
         asked = await ask(services.keeper, request, len(raw))
         check_chat(pipeline, asked.translated.chat.calls_tools)
         return request, pipeline, asked

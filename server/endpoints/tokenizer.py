@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pipelines.pipeline import Pipeline
 from server.body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body, read_body
-from server.endpoints.generating import find_pipeline
+from server.finding import READING, find_pipeline
 from server.generation.requests.abilities import check_template
 from server.services import Services
 from server.tokenizing import encoding
@@ -35,7 +35,7 @@ class Encoding:
         body = await parse_body(JsonObject, raw)
         is_long = len(raw) > LONG_BODY_BYTES
         request = await off_loop(lambda: self.read(body), is_long)
-        pipeline = find_pipeline(services, request.model)
+        pipeline = find_pipeline(services, request.model, READING)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = await off_loop(lambda: request.answer(pipeline).model_dump_json().encode(), is_long)
 
@@ -60,7 +60,7 @@ class TokenizerInfo:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        pipeline = find_pipeline(self._services, req.get_param("model"))
+        pipeline = find_pipeline(self._services, req.get_param("model"), READING)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = await asyncio.to_thread(lambda: _described(pipeline).model_dump_json().encode())
 

@@ -1,0 +1,45 @@
+"""One request for vectors, classes or scores, from what is asked to the answer.
+
+Knows calls and exchanges; knows nothing of bodies or of the shape of replies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from pipelines.call import Call
+from pipelines.pipeline import Pipeline
+from pipelines.tasks import Pooling
+from server.exchange import ClientGone, Exchange
+from server.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`value` is what the task of the graph replies; `num_tokens` were read for it."""
+
+    value: Any
+    num_tokens: int
+
+
+async def ask(
+    services: Services, exchange: Exchange, pipeline: Pipeline, asked: Pooling, is_long: bool
+) -> Answer:
+    """The whole answer; long texts are tokenized in a thread.
+
+    Raises the request's BraidError, and ClientGone when nobody waits any more: then nothing runs on.
+    """
+
+    def prepare() -> Call:
+        return pipeline.prepare(asked, services.client)
+
+    call = await asyncio.to_thread(prepare) if is_long else prepare()
+    exchange.at_end(call.close)
+    exchange.when_gone(call.close)
+    call.start()
+    value = await call.answer()
+    if value is None:
+        raise ClientGone
+    return Answer(value, sum(call.prompt_lengths))

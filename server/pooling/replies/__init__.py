@@ -1,0 +1,1 @@
+"""Rows, classes and scores → replies."""
