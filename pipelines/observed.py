@@ -21,10 +21,10 @@ class Observed:
         self._told_s = 0.0
         self._forget()
 
-    def add(self, value: float, now_s: float) -> None:
-        """One more value, at `now_s` by any clock that is always the same."""
-        self._counts[bisect_left(self._bounds, value)] += 1
-        self._sum += value
+    def add(self, value: float, now_s: float, times: int = 1) -> None:
+        """One more value, at `now_s` by any clock that is always the same; or as many times."""
+        self._counts[bisect_left(self._bounds, value)] += times
+        self._sum += value * times
         if now_s - self._told_s >= PERIOD_S:
             self._told_s = now_s
             self.tell()

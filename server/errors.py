@@ -62,9 +62,14 @@ def hidden(error: Exception, request_id: str) -> BraidError:
     return EngineError(f"{INTERNAL} (request {request_id})")
 
 
-def from_validation(error: ValidationError) -> RequestError:
-    """What pydantic found, in words that name each field and say what it may hold."""
-    faults = error.errors(include_url=False, include_context=False)
+def from_validation(error: ValidationError, where: str = "") -> RequestError:
+    """What pydantic found, in words that name each field and say what it may hold.
+
+    `where` is the place of what was looked at in the body.
+    """
+    faults: list[Any] = list(error.errors(include_url=False, include_context=False))
+    for fault in faults:
+        fault["loc"] = (where, *fault["loc"]) if where else fault["loc"]
     texts = [_fault_text(fault) for fault in faults[:MAX_SHOWN_FAULTS]]
     if len(faults) > len(texts):
         texts.append(f"and {len(faults) - len(texts)} more")

@@ -28,7 +28,7 @@ class PhaseTime(Reply):
 
 
 class StepTimes(Reply):
-    """All steps of one kind: "decoding", "with_prompts" or "tensors".
+    """All steps of one kind: "decoding", "with_prompts", "tensors" or "batches".
 
     `tokens` were computed, `output_tokens` chosen, `sequences` took part, summed over the steps.  Percentiles
     and maxima are of the last `recent` of them.

@@ -10,7 +10,16 @@ from functools import cache
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-FILES = ("common.cu", "feed.cu", "blocks.cu", "editing.cu", "choosing.cu", "verifying.cu", "logprobs.cu")
+FILES = (
+    "common.cu",
+    "feed.cu",
+    "blocks.cu",
+    "editing.cu",
+    "choosing.cu",
+    "verifying.cu",
+    "logprobs.cu",
+    "pooling.cu",
+)
 """In the order in which they are compiled: later files use what the first declares."""
 OPTIONS = ("-std=c++17", "-fmad=false")
 """Of NVRTC.  A product and a sum that are fused would round otherwise than numpy's.

@@ -25,7 +25,8 @@ class Counts:
     swap_preemptions: int = 0  # of those: by swapping out, the others give up what was computed
     swapped_out_blocks: int = 0
     swapped_in_blocks: int = 0
-    prompt_tokens: int = 0  # of admitted prompts, once for all choices of a prompt
+    prompt_tokens: int = 0  # of admitted prompts, once for all choices of a prompt; of texts
+    padding_tokens: int = 0  # computed beside those of texts, so that texts side by side are of one width
     output_tokens: int = 0
     prefix_query_tokens: int = 0  # prompt tokens looked up in the prefix cache
     prefix_hit_tokens: int = 0

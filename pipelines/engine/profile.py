@@ -12,8 +12,8 @@ from itertools import pairwise
 from math import ceil, inf
 from time import perf_counter
 
-DECODING, PROMPTS, TENSORS = "decoding", "with_prompts", "tensors"
-"""Kinds of steps: every sequence grows by a token; some compute a prompt; the body ran over tensors."""
+DECODING, PROMPTS, TENSORS, BATCHES = "decoding", "with_prompts", "tensors", "batches"
+"""Kinds of steps: every sequence grows by a token; some compute a prompt; over tensors; over whole texts."""
 
 NUM_RECENT = 512
 """Steps of an engine whose single phases are kept, for percentiles."""

@@ -27,8 +27,8 @@ def _state(entry: ModelStatus) -> str:
     if entry.state == "ready":
         if entry.inputs:
             return f"{entry.name}  ready   {_names(entry.inputs)} → {_names(entry.outputs)}"
-        facts = f"context {entry.max_context:,} tokens, cache {entry.cache_tokens:,} tokens"
-        return f"{entry.name}  ready   {facts}"
+        cache = f", cache {entry.cache_tokens:,} tokens" if entry.cache_tokens else ""
+        return f"{entry.name}  ready   context {entry.max_context:,} tokens{cache}"
     if entry.state == "failed":
         return f"{entry.name}  failed  {_short(entry.problems[0])}   (run: braid check)"
     return f"{entry.name}  {entry.state}"

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.host.loads import Load
 from pipelines.wire.gate import Peer
 
 if TYPE_CHECKING:
     from pipelines.engine.loop import Engine
-    from pipelines.nodes.tensor_engine import TensorEngine
+    from pipelines.engine.threaded import ThreadedEngine
 
 Key = tuple[Peer, int]
 """A call: the connection it came by and its number there."""
@@ -27,7 +27,7 @@ class Call:
     """A request in flight.  `open` holds the choices that have not ended."""
 
     load: Load
-    engine: Engine | TensorEngine
+    engine: Engine | ThreadedEngine[Any]
     open: set[int]
 
 
@@ -75,5 +75,5 @@ class Calls:
     def of_peer(self, peer: Peer) -> list[Key]:
         return [key for key in self._calls if key[0] is peer]
 
-    def of_engine(self, engine: Engine | TensorEngine) -> list[Key]:
+    def of_engine(self, engine: Engine | ThreadedEngine[Any]) -> list[Key]:
         return [key for key, call in self._calls.items() if call.engine is engine]

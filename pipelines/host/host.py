@@ -115,7 +115,7 @@ class Host:
         if not self._busy():
             self._warm()
         self._turns.mark("warm")
-        self._publisher.publish(busy=self._busy())
+        self._publisher.publish(busy=self._busy() or len(self._calls) > 0)
         if self._loads.close_idle():
             self._tell_status()
         self._turns.mark("numbers")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.wire.messages import ModelState, ModelStatus, TensorSpec
@@ -19,7 +19,7 @@ from pipelines.wire.messages import ModelState, ModelStatus, TensorSpec
 if TYPE_CHECKING:
     from pipelines.backends.tensors import TensorPort
     from pipelines.engine.loop import Engine
-    from pipelines.nodes.tensor_engine import TensorEngine
+    from pipelines.engine.threaded import ThreadedEngine
     from pipelines.sampling.guide import GuideMaker
     from pipelines.sampling.params import SamplingParams
 
@@ -49,7 +49,7 @@ class HostModel(Protocol):
     """A model as the host holds it: its engines by node name, loaded and ready to step."""
 
     @property
-    def engines(self) -> Mapping[str, Engine | TensorEngine]: ...
+    def engines(self) -> Mapping[str, Engine | ThreadedEngine[Any]]: ...
 
     @property
     def max_context(self) -> int: ...

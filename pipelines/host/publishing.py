@@ -6,16 +6,19 @@ import copy
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pipelines import metrics
+from pipelines.engine.threaded import ThreadedEngine
 from pipelines.host.loads import Loads
 from pipelines.metric_names import CacheShape
 
 if TYPE_CHECKING:
     from pipelines.engine.counts import Counts
     from pipelines.engine.loop import Engine
+
+    AnyEngine = Engine | ThreadedEngine[Any]
 
 PERIOD_S = 0.3
 """Between two publications while engines are busy; when they fall idle the last one comes at once."""
@@ -28,9 +31,9 @@ class Publisher:
         self._loads = loads
         self._clock = clock
         self._changed_at_s: float | None = None
-        self._published: WeakKeyDictionary[Engine, Counts] = WeakKeyDictionary()
-        self._step_tokens: WeakKeyDictionary[Engine, int] = WeakKeyDictionary()
-        self._profiles: WeakKeyDictionary[Engine, dict[tuple[str, str], float]] = WeakKeyDictionary()
+        self._published: WeakKeyDictionary[AnyEngine, Counts] = WeakKeyDictionary()
+        self._step_tokens: WeakKeyDictionary[AnyEngine, int] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[AnyEngine, dict[tuple[str, str], float]] = WeakKeyDictionary()
         self._caches: set[tuple[str, CacheShape]] = set()
 
     def note_change(self) -> None:
@@ -73,14 +76,17 @@ class Publisher:
             metrics.cache_shape(name, shape, (name, shape) in now)
         self._caches = now
 
-    def _progress(self, model: str, engine: Engine) -> Counts:
+    def _progress(self, model: str, engine: AnyEngine) -> Counts:
         now = copy.copy(engine.counts())
         metrics.engine_progress(model, now, self._published.get(engine))
         self._published[engine] = now
+        if isinstance(engine, ThreadedEngine):
+            while engine.new_steps:
+                metrics.step(model, engine.new_steps.popleft())
         self._tell_steps(model, engine)
         return now
 
-    def _tell_steps(self, model: str, engine: Engine) -> None:
+    def _tell_steps(self, model: str, engine: AnyEngine) -> None:
         """How many steps there were, and what their phases took."""
         known = self._profiles.setdefault(engine, defaultdict(float))
         for kind, totals in list(engine.profile.totals.items()):

@@ -17,11 +17,11 @@ from pipelines.host.loads import HostModel, Load, Loads
 from pipelines.host.publishing import Publisher
 from pipelines.host.telling import inferred, refusal
 from pipelines.wire.gate import Gate, Inbox, Peer
-from pipelines.wire.messages import Abort, Infer, Inferred, Submit
+from pipelines.wire.messages import Abort, Infer, Submit
 from pipelines.wire.tensors import unpack
 
 if TYPE_CHECKING:
-    from pipelines.nodes.tensor_engine import Answer
+    from pipelines.engine.threaded import Answer
     from pipelines.sampling.guide import GuideMaker
 
 log = logging.getLogger("braid.host")
@@ -31,10 +31,10 @@ PREPARING_THREADS = 2
 
 @dataclass(frozen=True)
 class Answered:
-    """A tensor engine ended a run; `message` is for the worker that asked."""
+    """An engine with a thread of its own has answered a request."""
 
     key: Key
-    message: Inferred
+    answer: Answer
 
 
 @dataclass(frozen=True)
@@ -132,16 +132,15 @@ class Requests:
         self._publisher.note_change()
 
     def _tell_answer(self, key: Hashable, answer: Answer) -> None:
-        """From a tensor engine's thread, which also copies the arrays into the message."""
-        asked = cast(Key, key)
-        self._inbox.put((None, Answered(asked, inferred(asked[1], answer))))
+        """From an engine's thread, which goes on with its next run meanwhile."""
+        self._inbox.put((None, Answered(cast(Key, key), answer)))
 
     def _answered(self, peer: Peer, event: Answered) -> None:
         """An aborted call is no longer there, and nobody waits for its answer."""
-        call = self._calls.find(event.key)
+        call, (asker, request_id) = self._calls.find(event.key), event.key
         if call is not None:
             self._calls.ended(event.key, call)
-            self._gate.post([(event.key[0], event.message)])
+            self._gate.post([(asker, inferred(request_id, event.answer))])
         self._publisher.note_change()
 
     def _take(self, message: Submit | Infer) -> Load:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from pipelines.host.calls import Calls, Key
 from pipelines.host.loads import Load
@@ -19,7 +19,7 @@ from pipelines.wire.messages import TokenUpdate
 if TYPE_CHECKING:
     from pipelines.engine.loop import Engine
     from pipelines.engine.outputs import Output
-    from pipelines.nodes.tensor_engine import TensorEngine
+    from pipelines.engine.threaded import ThreadedEngine
 
 log = logging.getLogger("braid.host")
 
@@ -32,7 +32,7 @@ class Stepping:
         self._gate = gate
         self._publisher = publisher
 
-    def step(self, load: Load, engine: Engine | TensorEngine) -> None:
+    def step(self, load: Load, engine: Engine | ThreadedEngine[Any]) -> None:
         """One step; each worker gets one frame, or more if prompts are scored.
 
         A step that raises fails its calls alone.
@@ -61,7 +61,7 @@ class Stepping:
                     self._calls.ended(key, call, output.choice)
         return updates
 
-    def _fail(self, engine: Engine | TensorEngine, error: Exception) -> None:
+    def _fail(self, engine: Engine | ThreadedEngine[Any], error: Exception) -> None:
         for key in self._calls.of_engine(engine):
             peer, request_id = key
             self._calls.abort(key)

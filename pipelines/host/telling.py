@@ -14,7 +14,7 @@ from pipelines.wire.tensors import pack
 
 if TYPE_CHECKING:
     from pipelines.engine.outputs import Output
-    from pipelines.nodes.tensor_engine import Answer
+    from pipelines.engine.threaded import Answer
 
 log = logging.getLogger("braid.host")
 

@@ -8,10 +8,15 @@ from importlib import import_module
 from graphs.node import Node
 
 NODE_TYPES = {
-    "chat_template": "text:ChatTemplate",
-    "tokenize": "text:Tokenize",
+    "chat_template": "chat_template:ChatTemplate",
+    "add_prompt": "add_prompt:AddPrompt",
+    "tokenize": "tokenize:Tokenize",
+    "tokenize_pairs": "tokenize_pairs:TokenizePairs",
     "detokenize": "detokenize:Detokenize",
     "parse_reply": "reply:ParseReply",
+    "matryoshka": "matryoshka:Matryoshka",
+    "label": "label:Label",
+    "rank": "rank:Rank",
     "graph": "compose:GraphNode",
     "scheduler": "scheduler:Scheduler",
     "model": "model:Model",
@@ -19,8 +24,15 @@ NODE_TYPES = {
     "draft": "draft:Draft",
     "grammar": "grammar:Grammar",
     "sampler": "sampler:Sampler",
+    "batcher": "batcher:Batcher",
     "infer": "infer:Infer",
     "tensor_model": "tensor_model:TensorModel",
+    "encoder": "encoder:Encoder",
+    "pool": "pool:Pool",
+    "dense": "dense:Dense",
+    "normalize": "normalize:Normalize",
+    "sigmoid": "normalize:Sigmoid",
+    "softmax": "normalize:Softmax",
 }
 """Name in a graph file → module and class in this folder."""
 

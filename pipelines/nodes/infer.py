@@ -1,6 +1,6 @@
 """The infer node: on the worker it hands tensors over, in the engine host it makes the engine.
 
-Knows the request's tensors and the border of its body; knows no model file.
+Knows tensors of a request, or rows of another engine, and the border of its body; knows no model file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.backends.tensors import TensorPort
+from pipelines.errors import EngineError
 from pipelines.nodes.tensor_engine import TensorEngine
 from pipelines.nodes.tensor_model import misfit
 from pipelines.tasks import Inference
-from pipelines.values import Later, Tensors
+from pipelines.values import Later, Rows, Tensors
 
 if TYPE_CHECKING:
     from pipelines.build import Body, Resources
@@ -34,7 +35,9 @@ class Infer(Node):
     def load(self, resources: Resources) -> None:
         self.address = resources.address
 
-    def run(self, call: Call, request: Inference) -> Later[Tensors]:
+    def run(self, call: Call, request: Inference | Later[Rows]) -> Later[Tensors]:
+        if isinstance(request, Later):
+            return request.then(lambda rows: call.infer(self.address, rows_tensor(rows), None))
         return call.infer(self.address, request.inputs, request.outputs)
 
     def start(self, body: Body) -> TensorEngine:
@@ -45,6 +48,13 @@ class Infer(Node):
         last = body.lines[-1].node
         inputs = requested(body.lines)
         return TensorEngine(body, inputs, last.outputs, self.config.max_waiting, body.profile)  # type: ignore[attr-defined]
+
+
+def rows_tensor(rows: Rows) -> Tensors:
+    """Another engine's rows as the one tensor of a batch.  Raises EngineError for rows of tokens."""
+    if isinstance(rows.values, list):
+        raise EngineError("an infer node needs a row for each text; this model gives one for each token")
+    return Tensors(rows=rows.values)
 
 
 def requested(lines: list[Line]) -> dict[str, TensorPort]:

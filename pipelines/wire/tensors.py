@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -37,8 +38,14 @@ def unpack(tensors: Sequence[messages.Tensor]) -> dict[str, NDArray[Any]]:
 
 
 def _tensor(name: str, array: NDArray[Any]) -> messages.Tensor:
-    native = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return messages.Tensor(name, native.dtype.name, list(native.shape), native.tobytes())
+    native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    return messages.Tensor(name, _name(native.dtype), list(native.shape), native.tobytes())
+
+
+@cache
+def _name(dtype: np.dtype[Any]) -> str:
+    """numpy takes as long to say it as to copy a small array."""
+    return dtype.name
 
 
 def _check_size(what: str, arrays: Arrays) -> None:

@@ -24,25 +24,30 @@ class NotJson(RequestError):
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """What the bodies of one endpoint must be: `single` fields first, then those that must go `together`."""
+    """What the bodies of one endpoint must be: `single` fields first, then those that must go `together`.
+
+    `means` changes a body that passed into what it stands for; `tell` says in the dialect's words what the
+    model found wrong with it.
+    """
 
     single: tuple[Rule, ...]
     together: tuple[Rule, ...] = ()
+    means: Callable[[Body], Body] = lambda body: body
+    tell: Callable[[RequestError], RequestError] = lambda error: error
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
     """`error` writes an error's body, `statuses` are those that differ from Braid's own.
 
-    `bodies` maps the kind of an endpoint to its rules; others are read as they are.  `means`
-    changes a body that passed into what it stands for, `amend` what is asked of the engine.
+    `bodies` maps the kind of an endpoint to its rules; others are read as they are.  `amend` changes what is
+    asked of the engine.
     """
 
     name: str
     error: Callable[[BraidError], Reply]
     statuses: Mapping[int, int] = field(default_factory=dict)
     bodies: Mapping[str, BodyRules] = field(default_factory=dict)
-    means: Callable[[Body], Body] = lambda body: body
     amend: Callable[[Generation], Generation] = lambda generation: generation
 
     def read(self, kind: str, raw: bytes) -> bytes:
@@ -53,7 +58,12 @@ class Dialect:
         body = _object(raw)
         check(body, rules.single)
         check_whole(body, rules.together)
-        return msgspec.json.encode(self.means(body))
+        return msgspec.json.encode(rules.means(body))
+
+    def tell(self, kind: str, error: RequestError) -> RequestError:
+        """What a model found wrong with a body, in the dialect's words."""
+        rules = self.bodies.get(kind)
+        return error if rules is None else rules.tell(error)
 
 
 def _object(raw: bytes) -> Body:

@@ -1,4 +1,4 @@
-"""The dialects: OpenAI's with vLLM's words, OpenVINO Model Server's, and Anthropic's shape of errors.
+"""The dialects: OpenAI's with vLLM's words, OpenVINO Model Server's; Anthropic's and Cohere's errors.
 
 Data, and what a body of OpenVINO Model Server stands for.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pipelines.errors import BraidError
 from pipelines.tasks import Generation
-from server.dialects import ovms, ovms_responses
+from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses
+from server.dialects.cohere import told
 from server.dialects.dialect import Body, BodyRules, Dialect
 from server.generation.replies.schema import PlainError, envelope
 from server.messages.errors import fault
@@ -37,20 +38,33 @@ def _amend(generation: Generation) -> Generation:
 
 OPENAI = Dialect("openai", envelope)
 ANTHROPIC = Dialect("anthropic", fault)
+COHERE = Dialect("cohere", told)
 OVMS = Dialect(
     "ovms",
     plain,
     statuses={405: 406},
     bodies={
-        "chat": BodyRules((*ovms.GENERATION, *ovms.CHAT), (*ovms.CHAT_TOGETHER, *ovms.GENERATION_TOGETHER)),
+        "chat": BodyRules(
+            (*ovms.GENERATION, *ovms.CHAT), (*ovms.CHAT_TOGETHER, *ovms.GENERATION_TOGETHER), _means
+        ),
         "completion": BodyRules(
-            (*ovms.GENERATION, *ovms.COMPLETION), (*ovms.COMPLETION_TOGETHER, *ovms.GENERATION_TOGETHER)
+            (*ovms.GENERATION, *ovms.COMPLETION),
+            (*ovms.COMPLETION_TOGETHER, *ovms.GENERATION_TOGETHER),
+            _means,
         ),
         "responses": BodyRules(
             (*ovms.GENERATION, *ovms_responses.RESPONSES),
             (*ovms_responses.RESPONSES_TOGETHER, *ovms.GENERATION_TOGETHER),
+            _means,
+        ),
+        "embeddings": BodyRules(
+            tuple(ovms_embeddings.EMBEDDINGS),
+            tuple(ovms_embeddings.EMBEDDINGS_TOGETHER),
+            tell=ovms_embeddings.tell,
+        ),
+        "rerank": BodyRules(
+            (*ovms_rerank.RERANK,), (*ovms_rerank.RERANK_TOGETHER,), ovms_rerank.rerank_means
         ),
     },
-    means=_means,
     amend=_amend,
 )

@@ -7,8 +7,11 @@ from typing import Any
 
 from server.endpoints.batch import BatchChat
 from server.endpoints.chat import ChatCompletions
+from server.endpoints.classify import Classify
+from server.endpoints.cohere_embed import CohereEmbed, CohereEmbedV1
 from server.endpoints.completions import Completions
 from server.endpoints.documentation import Docs, OpenAPI
+from server.endpoints.embeddings import Embeddings
 from server.endpoints.health import Health, Live, Ping, Ready
 from server.endpoints.invocations import Invocations
 from server.endpoints.kept_responses import Cancel, InputItems, OneResponse
@@ -16,8 +19,11 @@ from server.endpoints.load import Load
 from server.endpoints.messages import CountTokens, Messages
 from server.endpoints.metrics import Metrics
 from server.endpoints.models import ModelCards, OneModel
+from server.endpoints.pooling import Pooling
 from server.endpoints.profile import ModelProfile
+from server.endpoints.rerank import Rerank
 from server.endpoints.responses import CountInput, Responses
+from server.endpoints.score import Score
 from server.endpoints.tails import joined
 from server.endpoints.tokenizer import Detokenizing, Tokenize, TokenizerInfo
 from server.endpoints.version import Version
@@ -37,6 +43,11 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/responses/{response_id}/input_items": InputItems,
     "/messages": Messages,
     "/messages/count_tokens": CountTokens,
+    "/embeddings": Embeddings,
+    "/pooling": Pooling,
+    "/classify": Classify,
+    "/score": Score,
+    "/rerank": Rerank,
     "/tokenize": Tokenize,
     "/detokenize": Detokenizing,
     "/tokenizer_info": TokenizerInfo,
@@ -50,6 +61,13 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/tokenize": Tokenize,
     "/detokenize": Detokenizing,
     "/tokenizer_info": TokenizerInfo,
+    "/pooling": Pooling,
+    "/classify": Classify,
+    "/score": Score,
+    "/rerank": Rerank,
+    "/v2/rerank": Rerank,
+    "/v1/embed": CohereEmbedV1,
+    "/v2/embed": CohereEmbed,
     "/invocations": Invocations,
     "/health": Health,
     "/ping": Ping,

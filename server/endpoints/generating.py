@@ -124,7 +124,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
         services, exchange = self._services, req.scope["braid.exchange"]
         dialect = dialect_of(req.path)
         request = await self.read(dialect.read(self.kind, raw))
-        request.priority = _priority(req, request.priority)
+        request.priority = asked_priority(req, request.priority)
         pipeline = find_pipeline(services, request.model, TEXT)
         self.check(request, pipeline)
 
@@ -198,7 +198,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
             answering.call.close()
 
 
-def _priority(req: falcon.asgi.Request, said: int | None) -> int | None:
+def asked_priority(req: falcon.asgi.Request, said: int | None) -> int | None:
     """The header's priority counts more than the body's, as in vLLM.  Raises RequestError."""
     given = req.get_header_as_int(PRIORITY)
     if given is not None and not -(2**63) <= given < 2**63:

@@ -15,8 +15,23 @@ from server.generation.requests import fields as generation
 from server.generation.requests.batch import ONE_ONLY
 from server.generation.requests.fields import NONE, Refused
 from server.messages import fields as messages
-from server.openapi.operations import CHAT, COMPLETION, COUNT, MESSAGES, RESPONSE, TOKENIZE
+from server.openapi.operations import (
+    CHAT,
+    CLASSIFICATION,
+    COHERE_EMBED,
+    COMPLETION,
+    COUNT,
+    EMBEDDING,
+    MESSAGES,
+    POOLING,
+    RERANK,
+    RESPONSE,
+    SCORE,
+    TOKENIZE,
+)
 from server.openapi.schemas import Body
+from server.pooling.requests.embedding import MAX_IN_HEADER
+from server.pooling.requests.shapes import MAX_TEXTS
 from server.responses import fields as responses
 
 INTRODUCTION = """\
@@ -51,6 +66,20 @@ BATCH_NOTE = (
     "`POST chat/completions/batch` takes the same, with `n` and `best_of` of at most 1 and without "
     + ", ".join(f"`{name}`" for name in ONE_ONLY)
     + "."
+)
+EMBEDDING_NOTE = (
+    f"One request may hold {MAX_TEXTS} texts. `bytes` sends all vectors one behind the other, and where each "
+    f"lies as JSON in the header `metadata`, for {MAX_IN_HEADER} texts at most; `bytes_only` leaves it out."
+)
+RERANK_NOTE = (
+    "With `chunk_documents` a cross-encoder scores a document that is too long by its parts, of which the "
+    "best one counts; under /v3 that is so unless `false` is sent. `return_documents` is true where it is "
+    "left out, under /v3 false."
+)
+COHERE_NOTE = (
+    "`POST v1/embed` takes the same. Of `embedding_types`, `int8` is round(127 x) for the numbers x of a "
+    "vector, `uint8` the same + 128; a bit of `ubinary` is 1 where x is not negative, the first number's the "
+    "highest of the first byte; `binary` is `ubinary` - 128; `base64` is float32, little endian."
 )
 
 PAGES = (
@@ -89,6 +118,12 @@ PAGES = (
         + ", ".join(f"`{name}`" for name in COUNT.model.model_fields)
         + ".",
     ),
+    Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
+    Page("POST pooling", POOLING),
+    Page("POST classify", CLASSIFICATION),
+    Page("POST score", SCORE),
+    Page("POST rerank", RERANK, note=RERANK_NOTE),
+    Page("POST v2/embed", COHERE_EMBED, note=COHERE_NOTE),
     *(
         Page(f"POST tokenize, with `{name}`", body)
         for name, body in zip(("prompt", "messages", "text"), TOKENIZE, strict=True)

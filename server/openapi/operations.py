@@ -20,6 +20,16 @@ from server.messages.reply import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
 from server.openapi.replies import Liveness, Load, Readiness, Version
 from server.openapi.schemas import Body, Schema
+from server.pooling.replies.cohere import EmbeddedByType, EmbeddedFloats
+from server.pooling.replies.ranking import BareRanking, Ranking, ScoreList
+from server.pooling.replies.schema import ClassifiedList, EmbeddingList, PooledList
+from server.pooling.requests import fields as pooling
+from server.pooling.requests.classification import ClassificationRequest
+from server.pooling.requests.cohere import EmbedRequest
+from server.pooling.requests.embedding import EmbeddingRequest
+from server.pooling.requests.pooling import PoolingRequest
+from server.pooling.requests.reranking import RerankRequest
+from server.pooling.requests.scoring import ScoreRequest
 from server.profile import ModelTimes
 from server.responses import fields as responses
 from server.responses.request import CountInputRequest, ResponseRequest
@@ -67,6 +77,12 @@ TOKENIZE = (
     Body(TokenizeChat, refused=tokenizing.REFUSED_CHAT),
     Body(TokenizeTexts),
 )
+EMBEDDING = Body(EmbeddingRequest, pooling.IGNORED, EmbeddingRequest.refused)
+POOLING = Body(PoolingRequest, pooling.IGNORED, PoolingRequest.refused)
+CLASSIFICATION = Body(ClassificationRequest, pooling.IGNORED, ClassificationRequest.refused)
+SCORE = Body(ScoreRequest, ScoreRequest.ignored, ScoreRequest.refused)
+RERANK = Body(RerankRequest, RerankRequest.ignored, RerankRequest.refused)
+COHERE_EMBED = Body(EmbedRequest, EmbedRequest.ignored, EmbedRequest.refused)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
 EVENTS: dict[str, Schema] = {
@@ -85,6 +101,12 @@ TOKENIZE_POST = Operation(
 DETOKENIZE_POST = Operation("Token ids as text", "tokenizer", (Body(Detokenize),), (Detokenized,))
 TOKENIZER_GET = Operation(
     "The tokenizer's settings", "tokenizer", reply=(TokenizerDescription,), query=MODEL, errors=(*GETS, 400)
+)
+POOLING_POST = Operation("What a model gives for each text", "pooling", (POOLING,), (PooledList,))
+CLASSIFY_POST = Operation("The classes of texts", "pooling", (CLASSIFICATION,), (ClassifiedList,))
+SCORE_POST = Operation("How well documents answer queries", "pooling", (SCORE,), (ScoreList,))
+RERANK_POST = Operation(
+    "Documents in the order in which they answer a query", "pooling", (RERANK,), (Ranking, BareRanking)
 )
 PING = Operation("Whether a request could be served now", "server", errors=(503,))
 
@@ -141,6 +163,11 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/messages/count_tokens": {
         "POST": Operation("How long the prompt of a message would be", "text", (COUNT,), (TokenCount,))
     },
+    "/embeddings": {"POST": Operation("A vector for each text", "pooling", (EMBEDDING,), (EmbeddingList,))},
+    "/pooling": {"POST": POOLING_POST},
+    "/classify": {"POST": CLASSIFY_POST},
+    "/score": {"POST": SCORE_POST},
+    "/rerank": {"POST": RERANK_POST},
     "/tokenize": {"POST": TOKENIZE_POST},
     "/detokenize": {"POST": DETOKENIZE_POST},
     "/tokenizer_info": {"GET": TOKENIZER_GET},
@@ -164,12 +191,28 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/tokenize": {"POST": TOKENIZE_POST},
     "/detokenize": {"POST": DETOKENIZE_POST},
     "/tokenizer_info": {"GET": TOKENIZER_GET},
+    "/pooling": {"POST": POOLING_POST},
+    "/classify": {"POST": CLASSIFY_POST},
+    "/score": {"POST": SCORE_POST},
+    "/rerank": {"POST": RERANK_POST},
+    "/v2/rerank": {"POST": RERANK_POST},
+    "/v1/embed": {
+        "POST": Operation(
+            "Vectors in Cohere's older form",
+            "pooling",
+            (COHERE_EMBED,),
+            (EmbeddedFloats, EmbeddedByType),
+        )
+    },
+    "/v2/embed": {
+        "POST": Operation("Vectors in Cohere's form", "pooling", (COHERE_EMBED,), (EmbeddedByType,))
+    },
     "/invocations": {
         "POST": Operation(
-            "A chat when there are messages, else a completion",
+            "What suits the model and the body: a chat, a completion, vectors, classes, scores or a ranking",
             "text",
-            (CHAT, COMPLETION),
-            (ChatCompletion, Completion),
+            (CHAT, COMPLETION, EMBEDDING, POOLING, CLASSIFICATION, SCORE, RERANK),
+            (ChatCompletion, Completion, EmbeddingList, PooledList, ClassifiedList, ScoreList, Ranking),
             streams=True,
         )
     },

@@ -9,6 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from pipelines.call import Call
 from pipelines.pipeline import Pipeline
 from pipelines.tasks import Pooling
@@ -22,6 +24,12 @@ class Answer:
 
     value: Any
     num_tokens: int
+
+    @property
+    def num_values(self) -> int:
+        """Numbers that it holds."""
+        values = self.value.values
+        return sum(map(np.size, values)) if isinstance(values, list) else int(np.size(values))
 
 
 async def ask(

@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 from tokenizers import Encoding, Tokenizer
 
 from pipelines.errors import RequestError
-from pipelines.nodes.text import ChatTemplate, Tokenize
+from pipelines.nodes.chat_template import ChatTemplate
+from pipelines.nodes.cutting import cut_text
+from pipelines.nodes.tokenize import Tokenize
 from pipelines.pipeline import Pipeline
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
@@ -56,6 +58,12 @@ def texts_ids(
     """The ids of each text; a longer one than `max_length` loses its end, never its special tokens."""
     tokenizer = tokenize_node(pipeline).tokenizer
     return [_encoded(tokenizer, text, add_special_tokens, max_length).ids for text in texts]
+
+
+def beginnings(pipeline: Pipeline, texts: list[str], num_tokens: int) -> list[str]:
+    """Each text as far as its first tokens go, special tokens not counted."""
+    tokenizer = tokenize_node(pipeline).tokenizer
+    return [cut_text(tokenizer, text, num_tokens) for text in texts]
 
 
 def _encoded(tokenizer: Tokenizer, text: str, add_special_tokens: bool, max_length: int | None) -> Encoding:

@@ -134,7 +134,7 @@ TEXTS_RULES: list[Rule] = [
 
 
 class TokenizeTexts(TokenizerRequest):
-    """OpenVINO Model Server's form: one text or several."""
+    """OpenVINO Model Server's form: one text or several; those of a rerank graph have no special tokens."""
 
     text: str | list[str]
     max_length: int | None = None
@@ -149,7 +149,8 @@ class TokenizeTexts(TokenizerRequest):
 
     def answer(self, pipeline: Pipeline) -> TokenizedTexts:
         texts = [self.text] if isinstance(self.text, str) else self.text
-        rows = encoding.texts_ids(pipeline, texts, self.add_special_tokens is not False, self.max_length)
+        special = self.add_special_tokens is not False and pipeline.task != "rerank"
+        rows = encoding.texts_ids(pipeline, texts, special, self.max_length)
         if self.pad_to_max_length:
             rows = self._padded(pipeline, rows)
         return TokenizedTexts(tokens=rows[0] if isinstance(self.text, str) else rows)

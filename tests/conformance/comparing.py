@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from base64 import b64decode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from exchanges import Answer, Exchange
 from streams import joined
 
@@ -31,6 +33,10 @@ DRAWN = {
 }
 """Values that follow from a text."""
 TOLERANCE = 1e-3
+NEAR = 1e-4
+"""What numbers of vectors, classes and scores may differ by."""
+VECTORS = {"embedding", "data", "base64", "probs", "score", "relevance_score", "float"}
+DTYPES = {"float32": "<f4", "float16": "<f2"}
 MESSAGE = "error.message"
 
 
@@ -70,9 +76,22 @@ def _value(answer: Answer) -> Any:
         return {"stream": joined(answer.events)}
     if answer.json is not None:
         return answer.json
+    if answer.data is not None:
+        return {"metadata": answer.metadata, "data": _numbers(answer)}
     text = answer.text or ""
     families = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
     return {"metrics": dict(families)} if families else {"text": text}
+
+
+def _numbers(answer: Answer) -> list[float]:
+    """The numbers of bytes, as their metadata says, or as float32."""
+    told = answer.metadata["data"][0]["embed_dtype"] if answer.metadata else "float32"
+    return [float(one) for one in np.frombuffer(answer.data or b"", DTYPES[told])]
+
+
+def _decoded(value: Any) -> Any:
+    """A vector that is written in base64, as numbers."""
+    return np.frombuffer(b64decode(value), "<f4").tolist() if isinstance(value, str) else value
 
 
 class Comparison:
@@ -95,10 +114,12 @@ class Comparison:
             yield from self._objects(path, expected, got)
         elif isinstance(expected, list):
             yield from self._lists(path, expected, got)
+        elif isinstance(expected, str) and _is_vector(path):
+            yield from self._lists(path, _decoded(expected), _decoded(got))
         elif key in IDS:
             if _prefix(expected) != _prefix(got):
                 yield Diff(path, "value", expected, got)
-        elif not _equal(expected, got):
+        elif not _equal(expected, got, NEAR if _is_vector(path) else TOLERANCE):
             yield Diff(path, "value", expected, got)
 
     def _objects(self, path: str, expected: dict[Any, Any], got: dict[Any, Any]) -> Iterator[Diff]:
@@ -129,9 +150,15 @@ def _type(value: Any) -> str:
     return "number" if isinstance(value, int | float) else type(value).__name__
 
 
-def _equal(expected: Any, got: Any) -> bool:
+def _is_vector(path: str) -> bool:
+    """Whether a number of a vector stands there, or all of them as text."""
+    names = [name for name in path.split(".") if not name.isdecimal()]
+    return bool(names) and names[-1] in VECTORS
+
+
+def _equal(expected: Any, got: Any, tolerance: float) -> bool:
     if _type(expected) == "number":
-        return abs(expected - got) <= TOLERANCE
+        return abs(expected - got) <= tolerance
     return bool(expected == got)
 
 

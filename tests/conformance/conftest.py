@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 from comparing import Diff, diffs
-from exchanges import GROUPS, Exchange, read_exchanges
+from exchanges import Exchange, read_exchanges
 from replaying import Replay
 from serving import export, serving, write_repository
+from settings import GROUPS, SETTINGS
 
 Found = dict[str, list[Diff]]
 """Case → where its answer differed."""
@@ -22,15 +23,16 @@ REASONS = pytest.StashKey[dict[str, set[str]]]()
 @pytest.fixture(scope="session")
 def replayed(tmp_path_factory) -> Callable[[str, str], Found]:
     """The differences of all cases of a group's settings on an engine; replayed once."""
-    exports: dict[str, Path] = {}
+    exports: dict[tuple[str, str, str], Path] = {}
     found: dict[tuple[str, str], Found] = {}
 
     def replay(engine: str, settings: str) -> Found:
         if (engine, settings) not in found:
-            folder = tmp_path_factory.mktemp(f"{engine}-{settings}")
-            if engine not in exports:
-                exports[engine] = export(engine, tmp_path_factory.mktemp("exported") / "model")
-            models = write_repository(folder / "models", exports[engine], engine, settings)
+            folder, setting = tmp_path_factory.mktemp(f"{engine}-{settings}"), SETTINGS[settings]
+            exported = (engine, setting.checkpoint, setting.task)
+            if exported not in exports:
+                exports[exported] = export(engine, setting, tmp_path_factory.mktemp("exported") / "model")
+            models = write_repository(folder / "models", exports[exported], engine, setting)
             found[engine, settings] = replay_all(models, settings)
         return found[engine, settings]
 
@@ -39,7 +41,7 @@ def replayed(tmp_path_factory) -> Callable[[str, str], Found]:
 
 def replay_all(models: Path, settings: str) -> Found:
     found: Found = {}
-    with serving(models, settings) as server:
+    with serving(models, SETTINGS[settings].keys) as server:
         for group in (group for group, its_settings in GROUPS.items() if its_settings == settings):
             replay = Replay(server.url)
             try:
@@ -75,12 +77,12 @@ def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
     if not counts:
         return
     terminalreporter.section("conformance: recorded vLLM exchanges")
-    terminalreporter.line(f"{'engine':12} {'group':6} {'passed':>7} {'deliberate':>11} {'failed':>7}")
+    terminalreporter.line(f"{'engine':12} {'group':9} {'passed':>7} {'deliberate':>11} {'failed':>7}")
     for engine, group in sorted({(engine, group) for engine, group, _ in counts}):
         passed, deliberate, failed = (
             counts[engine, group, outcome] for outcome in ("passed", "deliberate", "failed")
         )
-        terminalreporter.line(f"{engine:12} {group:6} {passed:7} {deliberate:11} {failed:7}")
+        terminalreporter.line(f"{engine:12} {group:9} {passed:7} {deliberate:11} {failed:7}")
     if config.getoption("--differences", default=False):
         terminalreporter.section("deliberate differences: cases, reason")
         for reason, cases in sorted(config.stash[REASONS].items(), key=lambda each: (-len(each[1]), each[0])):

@@ -289,6 +289,8 @@ ERRORS = (
                 "chat__065*",
             ),
             *("gen2__030*", "gen2__031*", "resp__039*"),
+            *("embed__016*", "embed__025*", "embed__03[0124]*", "embed__046*", "embed__072*", "embed__075*"),
+            *("cls__009*", "cls__012*", "cls__021*", "score__016*", "bertemb__006*", "bertemb__008*"),
         ),
         ("error.param",),
         "extra",
@@ -299,20 +301,54 @@ ERRORS = (
             *("gen__080*", "gen__088*", "gen__150*", "chat__027*", "chat__029*", "chat__031*", "chat__032*"),
             "chat__036*",
             *("gen__031*", "resp__031*", "resp__037*"),
+            *("embed__01[234]*", "embed__024*", "embed__036*", "embed__050*", "embed__081*", "embed__084*"),
+            *("embed__10[12]*", "score__019*"),
         ),
         ("error.type", "error.param"),
         "value",
     ),
     Difference(
         "an error names the field that the client wrote, not what it became",
-        ("resp__007*", "chat__012*", "chat__037*", "gen__084*"),
+        ("resp__007*", "chat__012*", "chat__037*", "gen__084*", "embed__086*"),
         ("error.param",),
         "value",
     ),
     Difference(
-        "one type for every bad request", ("gen__154*", "gen__155*", "gen__156*"), ("error.type",), "value"
+        "one type for every bad request",
+        (
+            *("gen__154*", "gen__155*", "gen__156*", "embed__048*", "embed__049*", "embed__070*"),
+            *("embed__073*", "cls__022*", "cls__023*", "score__017*", "score__018*"),
+        ),
+        ("error.type",),
+        "value",
     ),
-    Difference("a body that is no JSON has no field to name", ("gen__154*",), ("error.param",), "type"),
+    Difference(
+        "a body that is no JSON has no field to name",
+        ("gen__154*", "embed__048*", "cls__022*", "score__017*"),
+        ("error.param",),
+        "type",
+    ),
+    Difference(
+        "a body as a whole has no field to name", ("embed__070*", "embed__073*"), ("error.param",), "type"
+    ),
+    Difference(
+        "a type of content that is not JSON names its header",
+        ("embed__049*", "cls__023*", "score__018*"),
+        ("error.param",),
+        "extra",
+    ),
+    Difference(
+        "Cohere's clients read `message` beside the envelope",
+        ("embed__066*", "embed__070*", "embed__072*", "embed__073*", "embed__075*", "bertemb__008*"),
+        ("message",),
+        "extra",
+    ),
+    Difference(
+        "a model of another task is told of, with those that would do",
+        ("embed__110*", "embed__111*", "embed__112*", "cls__019*"),
+        ("detail", "error"),
+    ),
+    Difference("what a model cannot do is a fault of the request", ("nomat__005*",), STATUS),
     Difference(
         "every error has OpenAI's envelope: a path that is not there",
         (
@@ -325,6 +361,36 @@ ERRORS = (
         "every error has OpenAI's envelope: a missing key",
         ("gen2__003*", "gen2__011*", "gen2__017*"),
         ("error",),
+    ),
+)
+
+POOLING = (
+    Difference("padding never changes an answer", ("embed__039*",), ("data.0.embedding.*", "usage.*")),
+    Difference("integers are offered too", ("embed__060*",), STATUS),
+    Difference("documents may be objects with a text, as Cohere's and Jina's", ("embed__10[79]*",), STATUS),
+    Difference("return_documents is honoured", ("embed__108*",), ("results.*.document",), "missing"),
+    Difference("a field that was removed is refused wherever it stands", ("bertscore__022*",), STATUS),
+    Difference(
+        "a ranking is a list, and tells what Cohere's clients read",
+        (
+            *("embed__09[789]*", "embed__10[0468]*", "embed__117*", "score__00[68]*", "score__02[013]*"),
+            *("bertscore__006*", "bertscore__009*", "bertscore__01[02]*", "bertscore__02[03]*"),
+            "nomat__008*",
+        ),
+        ("object", "meta"),
+        "extra",
+    ),
+    Difference(
+        "tokens are told where newer clients look for them",
+        ("embed__05[789]*", "embed__061*", "embed__068*", "embed__071*", "embed__074*"),
+        ("meta.tokens",),
+        "extra",
+    ),
+    Difference(
+        "a model is Braid's",
+        ("cls__001*", "score__001*"),
+        ("data.*.owned_by", "data.*.root", "data.*.permission.*.id"),
+        "value",
     ),
 )
 
@@ -369,7 +435,7 @@ ENDPOINTS = (
 METRICS = (
     Difference(
         "no metrics of hardware estimates, of parts that Braid does not have, or of when a counter began",
-        ("tool__034*", "gen2__009*"),
+        ("tool__034*", "gen2__009*", "embed__115*"),
         (
             *("metrics.*_created", "metrics.vllm:estimated_*", "metrics.vllm:external_prefix_cache_*"),
             *("metrics.vllm:mm_cache_*", "metrics.vllm:engine_sleep_state", "metrics.http_*"),
@@ -381,7 +447,7 @@ METRICS = (
     ),
     Difference(
         "no histograms of the longest of several answers, of preemptions, or of what a prompt's cache left",
-        ("tool__034*", "gen2__009*"),
+        ("tool__034*", "gen2__009*", "embed__115*"),
         (
             *("metrics.vllm:request_max_num_generation_tokens", "metrics.vllm:request_num_preemptions"),
             "metrics.vllm:request_prefill_kv_computed_tokens",
@@ -389,16 +455,32 @@ METRICS = (
         "missing",
     ),
     Difference("calls of tools are not counted", ("tool__034*",), ("metrics.vllm:tool_call_*",), "missing"),
-    Difference("a metric is shown once it has a value", ("gen2__009*",), ("metrics.vllm:*",), "missing"),
+    Difference(
+        "a metric is shown once it has a value",
+        ("gen2__009*", "embed__115*"),
+        ("metrics.vllm:*",),
+        "missing",
+    ),
     Difference(
         "blocks that are moved to host memory are counted",
-        ("tool__034*", "gen2__009*"),
+        ("tool__034*", "gen2__009*", "embed__115*"),
         ("metrics.braid:*", "metrics.vllm:*_swapped", "metrics.vllm:cpu_cache_usage_perc"),
         "extra",
     ),
 )
 
-DIFFERENCES = (*FIELDS, *RESPONSES, *TEXTS, *TOOLS, *GRAMMARS, *ERRORS, *REQUESTS, *ENDPOINTS, *METRICS)
+DIFFERENCES = (
+    *FIELDS,
+    *RESPONSES,
+    *TEXTS,
+    *TOOLS,
+    *GRAMMARS,
+    *ERRORS,
+    *POOLING,
+    *REQUESTS,
+    *ENDPOINTS,
+    *METRICS,
+)
 
 
 def reason_for(case: str, diff: Diff) -> str | None:

@@ -6,6 +6,7 @@ Knows the files of `recordings/`; knows nothing of servers or of what may differ
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,19 +14,21 @@ from typing import Any
 
 RECORDINGS = Path(__file__).parent / "recordings"
 
-GROUPS = {"gen": "neutral", "chat": "neutral", "tool": "neutral", "resp": "neutral", "gen2": "own"}
-"""Group of recordings → how the server was set that they were made with (`serving.py`)."""
-
 
 @dataclass(frozen=True)
 class Answer:
-    """A response: `json`, `text` or the `events` of a stream, each [event's name, data]."""
+    """A response: `json`, `text`, the `events` of a stream, each [event's name, data], or `data`.
+
+    `metadata` is what a header says of the latter.
+    """
 
     status: int
     content_type: str
     json: Any = None
     text: str | None = None
     events: list[tuple[str | None, Any]] | None = None
+    data: bytes | None = None
+    metadata: Any = None
 
 
 @dataclass(frozen=True)
@@ -74,5 +77,7 @@ def _exchange(recorded: dict[str, Any]) -> Exchange:
             json=response.get("json"),
             text=response.get("text"),
             events=None if events is None else [(event.get("event"), event["data"]) for event in events],
+            data=b64decode(response["body_b64"]) if "body_b64" in response else None,
+            metadata=json.loads(response["headers"].get("metadata", "null")),
         ),
     )

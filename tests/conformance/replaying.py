@@ -97,6 +97,9 @@ def _answer(response: httpx.Response) -> Answer:
     content_type = response.headers.get("content-type", "")
     if content_type.startswith("text/event-stream"):
         return Answer(response.status_code, content_type, events=_events(response.text))
+    if content_type == "application/octet-stream":
+        metadata = json.loads(response.headers.get("metadata", "null"))
+        return Answer(response.status_code, content_type, data=response.content, metadata=metadata)
     try:
         return Answer(response.status_code, content_type, json=response.json())
     except ValueError:

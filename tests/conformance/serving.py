@@ -14,71 +14,52 @@ from pathlib import Path
 
 import httpx
 from server_process import ServerProcess
+from settings import Setting
 
 MODELS = Path(__file__).parent / "models"
-CHECKPOINT = "tiny-qwen3"
+READ_BY_ALL = "tiny-qwen3"
+"""The checkpoint beside which the tokenizer of all of them lies."""
+TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 READY_S = 60
 
 ENGINES = {
-    "openvino": "path: model/openvino_model.xml, engine: openvino, precision: f32, kv_cache: f32",
-    "onnxruntime": "path: model/model.onnx, engine: onnxruntime",
+    "openvino": ("path: model/openvino_model.xml, engine: openvino, precision: f32", ", kv_cache: f32"),
+    "onnxruntime": ("path: model/model.onnx, engine: onnxruntime", ""),
 }
-"""Engine → the settings of the model's line that make it exact."""
-SAMPLERS = {"neutral": "", "own": ", defaults: model/generation_config.json"}
-PARSERS = {"neutral": "tools: hermes", "own": "reasoning: qwen3"}
-KEYS = {"neutral": "", "own": "sk-test,sk-two"}
-"""How the server was set → the sampler's settings, the reply's, the keys that clients may send."""
-
-GRAPH = """\
-version: 1
-task: chat
-nodes:
-  prompt: {{type: chat_template, template: model/chat_template.jinja}}
-  tokens: {{type: tokenize, from: prompt, tokenizer: model/tokenizer.json}}
-  generated:
-    type: scheduler
-    from: tokens
-    max_sequences: 8
-    max_context: 512
-    cache: {{memory_gb: 0.05}}
-    body:
-      logits: {{type: model, from: step, device: cpu, {model}}}
-      allowed: {{type: grammar, from: logits, tokenizer: model/tokenizer.json}}
-      next: {{type: sampler, from: allowed{sampler}}}
-  text: {{type: detokenize, from: generated, tokenizer: model/tokenizer.json}}
-  reply: {{type: parse_reply, from: text, {parsers}}}
-"""
-ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: tiny, from: request}\n"
+"""Engine → the settings of the model's line that make it exact, and those of a decoder besides."""
+ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {{type: graph, graph: {name}, from: request}}\n"
 
 
-def export(engine: str, folder: Path) -> Path:
+def export(engine: str, setting: Setting, folder: Path) -> Path:
     """The checkpoint in float32, in the form that `engine` runs exactly."""
+    source = shutil.copytree(MODELS / setting.checkpoint, folder.parent / "checkpoint")
+    for name in TOKENIZER:
+        shutil.copyfile(MODELS / READ_BY_ALL / name, source / name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch and transformers warn of themselves
-        from tools.export.decoder import export_decoder
-        from tools.export.onnx_decoder import export_onnx
+        from tools.export.choosing import Options, choose
 
-        if engine == "openvino":
-            export_decoder(str(MODELS / CHECKPOINT), folder, "fp32", lambda stage: None)
-        else:
-            export_onnx(str(MODELS / CHECKPOINT), folder, "fp32")
+        form = "onnx" if engine == "onnxruntime" else "openvino"
+        choose(str(source), Options(setting.task, form, "fp32"))(folder, lambda stage: None)
     return folder
 
 
-def write_repository(models: Path, exported: Path, engine: str, settings: str) -> Path:
-    """A model repository with `tiny` and its second name."""
-    shutil.copytree(exported, models / "tiny" / "model")
-    graph = GRAPH.format(model=ENGINES[engine], sampler=SAMPLERS[settings], parsers=PARSERS[settings])
-    (models / "tiny" / "graph.yaml").write_text(graph)
-    (models / "tiny-alias").mkdir()
-    (models / "tiny-alias" / "graph.yaml").write_text(ALIAS)
+def write_repository(models: Path, exported: Path, engine: str, setting: Setting) -> Path:
+    """A model repository with the checkpoint and, where it has one, its second name."""
+    shutil.copytree(exported, models / setting.name / "model")
+    exact, of_decoders = ENGINES[engine]
+    graph = setting.graph.format(model=exact + (of_decoders if setting.task == "text" else ""))
+    (models / setting.name / "graph.yaml").write_text(graph)
+    if setting.alias is not None:
+        (models / setting.alias).mkdir()
+        (models / setting.alias / "graph.yaml").write_text(ALIAS.format(name=setting.name))
     return models
 
 
 @contextmanager
-def serving(models: Path, settings: str) -> Iterator[ServerProcess]:
+def serving(models: Path, keys: str) -> Iterator[ServerProcess]:
     """A server over a repository, ready."""
-    with ServerProcess(models, WORKERS="1", API_KEYS=KEYS[settings]) as server:
+    with ServerProcess(models, WORKERS="1", API_KEYS=keys) as server:
         _wait_ready(server)
         yield server
 

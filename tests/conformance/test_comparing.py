@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from comparing import diffs
-from exchanges import GROUPS, Answer, read_exchanges
+from exchanges import Answer, read_exchanges
+from settings import GROUPS
 
 EXCHANGES = {exchange.case: exchange for group in GROUPS for exchange in read_exchanges(group)}
 WHOLE, STREAM = "gen__045_cmpl_logprobs5", "chat__087_stream_usage"

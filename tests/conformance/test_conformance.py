@@ -7,8 +7,9 @@ from fnmatch import fnmatchcase
 
 import pytest
 from differences import DIFFERENCES, reason_for
-from exchanges import GROUPS, read_exchanges
+from exchanges import read_exchanges
 from serving import ENGINES
+from settings import GROUPS
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 pytestmark = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")

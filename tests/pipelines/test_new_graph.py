@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from graphs.check import check
-from pipelines.new_graph import REASONING_MARKS, TOOL_MARKS, new_graph, recognise
+from pipelines.folders.marks import REASONING_MARKS, TOOL_MARKS
+from pipelines.new_graph import new_graph, recognise
 from pipelines.nodes import VOCABULARY
 from pipelines.parsers import REASONING, TOOLS
 from pipelines.tasks import TASKS

@@ -45,12 +45,11 @@ class Contender(Protocol):
     def stop(self) -> None: ...
 
 
-class Child:
-    """An engine asked through pipes (`tools/bench/child.py`); `module` is imported by `python` alone."""
+class Piped:
+    """A process asked through pipes, a line of JSON each way; its first line says that it is ready."""
 
-    def __init__(self, python: Path, module: str, model: Path, settings: Settings, log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         self._log = log
-        command = [str(python), "-m", "tools.bench.child", module, str(model), json.dumps(asdict(settings))]
         with log.open("w") as errors:
             self.process = subprocess.Popen(
                 command, cwd=ROOT, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
@@ -61,17 +60,18 @@ class Child:
     def wait_until_ready(self) -> None:
         self._answer(READY_TIMEOUT_S)
 
-    def run(self, load: Load) -> Timings:
+    def ask(self, line: str) -> dict[str, Any]:
+        """Its answer to one line.  Raises ContenderFailed."""
         assert self.process.stdin is not None
         try:
-            self.process.stdin.write(load.write() + "\n")
+            self.process.stdin.write(line + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
             raise ContenderFailed(_last_words(self._log)) from None
         answer = self._answer(LOAD_TIMEOUT_S)
         if "error" in answer:
             raise ContenderFailed(answer["error"])
-        return Timings(*answer["timings"])
+        return answer
 
     def stop(self) -> None:
         self.process.kill()
@@ -91,6 +91,17 @@ class Child:
         for line in self.process.stdout:
             self._lines.put(line)
         self._lines.put("")
+
+
+class Child(Piped):
+    """An engine asked through pipes (`tools/bench/child.py`); `module` is imported by `python` alone."""
+
+    def __init__(self, python: Path, module: str, model: Path, settings: Settings, log: Path) -> None:
+        told = json.dumps(asdict(settings))
+        super().__init__([str(python), "-m", "tools.bench.child", module, str(model), told], log)
+
+    def run(self, load: Load) -> Timings:
+        return Timings(*self.ask(load.write())["timings"])
 
 
 class Served:

@@ -1,6 +1,6 @@
 """`python -m tools.export HF_FOLDER --name NAME`: the export's command line, and what the terminal shows.
 
-Knows the terminal and the layout of a model's folder; the work is done in `decoder.py` and `onnx_decoder.py`.
+Knows the terminal and the layout of a model's folder; which export does the work is said in `choosing.py`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import contextlib
 import importlib.util
 import io
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -17,26 +17,27 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.new_graph import new_graph
-from tools.export.decoder import export_decoder
-from tools.export.folder import ExportError, Stage
-from tools.export.onnx_decoder import export_onnx
+from tools.export.choosing import ALL_TASKS, AUTO, WEIGHTS, Export, Options, choose
+from tools.export.folder import ExportError
 
 EXTRA = {
     "openvino": ("torch", "transformers", "optimum", "nncf", "openvino"),
     "onnx": ("torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxruntime"),
 }
 """Format → the modules that the extra `export` installs for it."""
-WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
-"""Format → how it may store weights."""
 MISSING_EXTRA, FAILED = 2, 1  # exit codes
-
-Export = Callable[[Path, Stage], None]
-"""Writes a model into a folder."""
 
 
 @click.command()
 @click.argument("source", metavar="HF_FOLDER")
 @click.option("--name", required=True, help="What clients will call the model.")
+@click.option(
+    "--task",
+    type=click.Choice(ALL_TASKS),
+    default=AUTO,
+    show_default=True,
+    help="What the model is for; auto: what its config.json and modules.json say.",
+)
 @click.option(
     "--format",
     "form",
@@ -54,8 +55,21 @@ Export = Callable[[Path, Stage], None]
 )
 @click.option(
     "--activations",
-    type=click.Choice(["f32", "f16", "bf16"]),
-    help="What int8 and int4 are computed in, with onnx alone: f32 (default) for a CPU, f16 for CUDA.",
+    type=click.Choice(["f32", "f16", "bf16", "int8"]),
+    help="What int8 and int4 are computed in; onnx: f32 (default) for a CPU, f16 for CUDA; openvino: int8, "
+    "for models that read whole texts.",
+)
+@click.option(
+    "--classifier-tokens",
+    "answers",
+    metavar="NO,YES",
+    help="With --task rerank: what a decoder answers, one token each; no,yes unless said.",
+)
+@click.option(
+    "--score-template",
+    "template",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --task rerank: a .jinja file that asks about a query and a document.",
 )
 @click.option(
     "--models",
@@ -70,15 +84,24 @@ Export = Callable[[Path, Stage], None]
     help="The model's folder, when it is not <models>/<name>.",
 )
 def main(
-    source: str, name: str, form: str, weights: str, activations: str | None, models: Path, out: Path | None
+    source: str,
+    name: str,
+    task: str,
+    form: str,
+    weights: str,
+    activations: str | None,
+    answers: str | None,
+    template: Path | None,
+    models: Path,
+    out: Path | None,
 ) -> None:
-    """Export a Hugging Face decoder (a folder, or a hub id where there is a hub) for Braid to serve."""
+    """Export a Hugging Face model (a folder, or a hub id where there is a hub) for Braid to serve."""
     console = Console(stderr=True)
     _check_extra(form, console)
-    export = _chosen(source, form, weights, activations)
+    options = Options(task, form, weights, activations, _two(answers), template)
     folder = out or models / name
     try:
-        graph = export_model(export, folder, console)
+        graph = export_model(choose(source, options), folder, console)
     except ExportError as error:
         console.print(f"Not exported: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(FAILED)
@@ -86,22 +109,21 @@ def main(
     console.print(made, markup=False, highlight=False, soft_wrap=True)
 
 
+def _two(answers: str | None) -> tuple[str, str] | None:
+    """The two texts of `NO,YES`; raises click's error where there are not two."""
+    if answers is None:
+        return None
+    no, comma, yes = answers.partition(",")
+    if not (no and comma and yes):
+        raise click.BadParameter("two texts with a comma between: NO,YES", param_hint="--classifier-tokens")
+    return no, yes
+
+
 def _check_extra(form: str, console: Console) -> None:
     missing = [module for module in EXTRA[form] if importlib.util.find_spec(module) is None]
     if missing:
         console.print(f"Exporting needs {', '.join(missing)}. Install: pip install -e '.\\[export]'")
         sys.exit(MISSING_EXTRA)
-
-
-def _chosen(source: str, form: str, weights: str, activations: str | None) -> Export:
-    """The export that the options ask for; raises click's error for options that do not go together."""
-    if weights not in WEIGHTS[form]:
-        raise click.BadParameter(f"{form} takes {', '.join(WEIGHTS[form])}", param_hint="--weights")
-    if form == "onnx":
-        return lambda folder, stage: export_onnx(source, folder, weights, stage, activations)
-    if activations:
-        raise click.BadParameter("it goes with --format onnx", param_hint="--activations")
-    return lambda folder, stage: export_decoder(source, folder, weights, stage)
 
 
 def export_model(export: Export, folder: Path, console: Console) -> Path:

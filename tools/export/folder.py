@@ -103,6 +103,15 @@ def check_positions(source: str) -> None:
         )
 
 
+def read_config(source: str) -> dict[str, Any]:
+    """config.json of a local folder or a hub id, as it is; raises what transformers raises."""
+    from transformers import PretrainedConfig
+
+    config, _ = PretrainedConfig.get_config_dict(source)
+    config.pop("_commit_hash", None)
+    return dict(config)
+
+
 def _tried(source: str, error: Exception) -> str:
     """Why nothing could be read, and where it was looked for."""
     said = first_line(error)

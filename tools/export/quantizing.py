@@ -30,8 +30,8 @@ def quantize(model: ir.Model, weights: str) -> ir.Model:
 
     `weights`: a key of `BITS`.
     """
-    logits = next(output for output in model.graph.outputs if output.name == LOGITS)
-    head = _product_behind(logits)
+    logits = next((output for output in model.graph.outputs if output.name == LOGITS), None)
+    head = _product_behind(logits)  # hidden states have none
     routers = [_product_behind(node.inputs[0]) for node in model.graph if node.op_type == "TopK"]
     for node in list(model.graph):
         if _multiplies_weight(node) and node not in routers:

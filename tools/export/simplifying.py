@@ -22,13 +22,18 @@ HALVES_ALIKE = ("Cos", "Sin", "Cast", "Identity", "Mul")
 """Operators that leave the equal halves of a value equal; Mul by a number."""
 
 
-def simplify(model: ir.Model) -> ir.Model:
-    """Fold, fuse and tidy `model`, which is changed; transposed weights are made when they are written."""
+def simplify(model: ir.Model, name: str = "decoder", is_packed: bool = True) -> ir.Model:
+    """Fold, fuse and tidy `model`, which is changed; transposed weights are made when they are written.
+
+    `is_packed`: texts lie behind one another in one row.  What only holds there is not done to others: where
+    texts lie side by side they share rotary embeddings, of which the operator wants some for each.
+    """
     fold_transposed_weights(model.graph)
     optimize_ir(model)
     fuse_rms_normalization(model)
-    model = rewrite(model, RULES)
-    fuse_partial_rotary_embedding(model)
+    if is_packed:
+        model = rewrite(model, RULES)
+        fuse_partial_rotary_embedding(model)
     _cast_to_scales(model.graph)
     for tidy in (
         common.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
@@ -43,7 +48,7 @@ def simplify(model: ir.Model) -> ir.Model:
     _forget_the_exporter(model)
     model.ir_version = IR_VERSION
     model.producer_name, model.producer_version = PRODUCER, None
-    model.graph.name = "decoder"
+    model.graph.name = name
     return model
 
 

@@ -39,7 +39,7 @@ def markdown(report: Mapping[str, Any]) -> str:
     results = {result["name"]: result for result in report["results"]}
     parts = [_about(report, results), _checks(report["results"]), *(_speed(results, size) for size in SIZES)]
     parts += [_profile(results, size) for size in SIZES]
-    parts.append(_kernels(results))
+    parts += [_encoders(results), _kernels(results)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -155,6 +155,19 @@ def _profile(results: Mapping[str, Result], size: str) -> str:
             _table(["µs a step", "launches", "kernel"], rows),
         ]
     return "\n\n".join(lines)
+
+
+def _encoders(results: Mapping[str, Result]) -> str:
+    figures = results.get("encoder_speed", {}).get("figures", {})
+    ways = ("device_texts_s", "device_tokens_s", "host_texts_s", "copied_texts_s")
+    rows = [
+        [name, *(f"{one[way]:.0f}" for way in ways), f"{one['device_texts_s'] / one['host_texts_s']:.2f}"]
+        for name, one in figures.items()
+    ]
+    if not rows:
+        return ""
+    head = ["encoder", "texts/s", "tokens/s", "pooled on the host", "copied alone", "times the host"]
+    return "### Encoders, texts of all lengths\n\n" + _table(head, rows)
 
 
 def _kernels(results: Mapping[str, Result]) -> str:

@@ -11,7 +11,12 @@ from typing import Any
 
 Told = dict[str, Any]
 
-TITLES = {"decoding": "decoding alone", "with_prompts": "with prompts", "tensors": "runs over tensors"}
+TITLES = {
+    "decoding": "decoding alone",
+    "with_prompts": "with prompts",
+    "tensors": "runs over tensors",
+    "batches": "batches of texts",
+}
 NOTHING = {"steps": 0, "tokens": 0, "sequences": 0, "output_tokens": 0, "phases": []}
 
 

@@ -100,10 +100,15 @@ def operator_inputs(domain: str, name: str) -> frozenset[str]:
     return frozenset() if newest is None else frozenset(one.name for one in newest.inputs)
 
 
-def require_cuda(device: str) -> None:
-    """Raise `ModelError` when this build cannot run a paged decoder on `device` ("cuda:0")."""
+def require_provider(device: str) -> None:
+    """Raise `ModelError` when this build runs nothing on `device` ("cuda:0")."""
     if CUDA not in providers():
         raise ModelError(f"device {device}: this onnxruntime has no {CUDA}; {CUDA_ADVICE}.")
+
+
+def require_cuda(device: str) -> None:
+    """Raise `ModelError` when this build cannot run a paged decoder on `device` ("cuda:0")."""
+    require_provider(device)
     lacking = PAGED_ATTENTION_NEEDS - operator_inputs(*PAGED_ATTENTION)
     if lacking:
         raise ModelError(

@@ -37,6 +37,11 @@ class PooledRequest(BaseModel):
         check_fields(self.model_extra or {}, type(self).model_fields, self.refused, self.ignored)
         return self
 
+    @property
+    def compiles(self) -> bool:
+        """Whether it brings a template, which may take long to look at however short it is."""
+        return getattr(self, "chat_template", None) is not None
+
     def pooling(self) -> Pooling:
         """What is asked of the model.  Raises RequestError."""
         raise NotImplementedError

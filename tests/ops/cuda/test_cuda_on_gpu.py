@@ -7,9 +7,11 @@ import pytest
 from test_cuda_feed import SCRATCH, random_step
 
 from ops import host
+from ops import pooling as host_pooling
 from ops.cuda import blocks
 from ops.cuda.device import STAGED_BYTES, CupyDevice, DeviceError
 from ops.cuda.feed import Feed, StepFeed, new_feed
+from ops.cuda.pooling import CudaPoolingOps
 from ops.cuda.sampling import CudaOps
 
 F = np.float32
@@ -159,3 +161,27 @@ def test_blocks_are_copied_and_swapped_through_pinned_memory(gpu, shape):
         expected = old.copy()
         expected[[9, 4, 1, 0]] = old[[0, 1, 9, 4]]
         np.testing.assert_array_equal(gpu.download(pool), expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_texts_are_pooled_and_projected_as_numpy_does(gpu, dtype):
+    random, ops = np.random.default_rng(3), CudaPoolingOps(gpu)
+    values = random.standard_normal((20, 300, 384)).astype(dtype)
+    lengths, where = random.integers(1, 301, 20), np.arange(20) % 3 != 0
+    weight, bias = random.standard_normal((130, 384)).astype(F), random.standard_normal(130).astype(F)
+    for how in host_pooling.POOLINGS:
+        pooled, expected = (
+            one.pool(given, lengths, how)
+            for one, given in ((ops, gpu.upload(values)), (host_pooling, values.astype(F)))
+        )
+        np.testing.assert_allclose(ops.fetch(pooled), expected, rtol=2e-5, atol=2e-6, err_msg=how)
+        wide = ops.dense(pooled, ops.load(weight), ops.load(bias), "tanh")
+        expected = host_pooling.dense(expected, weight, bias, "tanh")
+        np.testing.assert_allclose(ops.fetch(wide), expected, rtol=1e-4, atol=1e-4, err_msg=how)
+        for name in ("normalize", "sigmoid", "softmax"):
+            np.testing.assert_allclose(
+                ops.fetch(getattr(ops, name)(wide, where)),
+                getattr(host_pooling, name)(expected, where),
+                rtol=1e-4,
+                atol=1e-4,
+            )

@@ -67,6 +67,22 @@ def generated(source: Callable[[str], Path]) -> Callable[[str], list[list[int]]]
     return cache(_quiet(lambda family: generate_alone(source(family), prompts(), NUM_TOKENS)))
 
 
+@pytest.fixture(scope="session")
+def encoders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """`encoders(family)` → a folder with model.onnx, openvino_model.xml in float32 and config.json."""
+    if not HAS_EXPORT:
+        pytest.skip("needs the export extra")
+    root = tmp_path_factory.mktemp("encoders")
+
+    def make(family: str) -> Path:
+        from tiny_encoders import write_encoder
+
+        write_encoder(family, root / family)
+        return root / family
+
+    return cache(_quiet(make))
+
+
 def _quiet(make: Callable[[str], Any]) -> Callable[[str], Any]:
     """torch and transformers warn of themselves while they trace and generate."""
 

@@ -1,8 +1,8 @@
 import pytest
 from fake_models import CHAT_TEMPLATE
 
+from pipelines.nodes.chat_template import read_template, special_tokens
 from pipelines.nodes.template import ChatTemplateError, Template
-from pipelines.nodes.text import read_template, special_tokens
 
 HELLO = [{"role": "user", "content": "Hello"}]
 

@@ -28,6 +28,10 @@ def test_ready_model_shows_its_sizes():
     assert "demo  ready   context 2,048 tokens, cache 65,536 tokens" in text(READY)
 
 
+def test_model_without_a_cache_shows_none():
+    assert "rows  ready   context 256 tokens\n" in text(ModelStatus("rows", 1, 7, "/m", "ready", [], 256))
+
+
 def test_model_of_tensors_shows_their_names():
     ports = [TensorSpec(name, "float32", None) for name in ("image", "size")]
     tensors = ModelStatus("seer", 1, 8, "/m/seer", "ready", inputs=ports, outputs=ports[:1])

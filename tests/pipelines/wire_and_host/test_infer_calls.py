@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 import time
 
 import numpy as np
 import pytest
 from fake_models import write_fake_model
+from live_models import in_one_process, over_a_socket
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 from wire_scene import read, submit, until
 
-from pipelines.build import build_for_host
-from pipelines.catalogue import Catalogue
 from pipelines.errors import RequestError, Unavailable
-from pipelines.host.host import Host
-from pipelines.host.inprocess import InProcessClient
-from pipelines.repository import scan
 from pipelines.tasks import Inference
 from pipelines.values import Tensors
-from pipelines.wire.client import over_socket
 from pipelines.wire.messages import TensorSpec
-from pipelines.wire.socket_gate import SocketGate
 
 IMAGE = np.arange(8, dtype=np.float32).reshape(2, 4)
 LONG = 400_000
@@ -37,40 +30,6 @@ def models(tmp_path):
     write_one(tmp_path / "waiting", text=WAITING)
     write_fake_model(tmp_path / "text", vocab_size=50, max_context=64)
     return tmp_path
-
-
-async def serve(client, models, scene):
-    """What `scene` gives, once every model of the repository is live in the worker."""
-    catalogue = Catalogue(client, models)
-    await catalogue.start()
-    await client.start()
-    try:
-        await until(lambda: client.status is not None and client.status.state == "ready", 20)
-        await until(lambda: all(card.state == "ready" for card in catalogue.cards()))
-        return await scene(client, catalogue)
-    finally:
-        await catalogue.close()
-        await client.close()
-
-
-def in_one_process(scene, models):
-    async def run():
-        return await serve(InProcessClient(models), models, scene)
-
-    return asyncio.run(run())
-
-
-def over_a_socket(scene, models):
-    path = models.parent / "engine.sock"
-    host = Host(models, SocketGate(path), scan=scan, build=build_for_host)
-    thread = threading.Thread(target=host.run)
-    thread.start()
-    try:
-        return asyncio.run(serve(over_socket(str(path)), models, scene))
-    finally:
-        host.drain()
-        thread.join(10)
-        assert not thread.is_alive()
 
 
 @pytest.fixture(params=[in_one_process, over_a_socket], ids=["in process", "socket"])

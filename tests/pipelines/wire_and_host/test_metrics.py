@@ -70,6 +70,20 @@ def test_request_is_timed_per_choice(model):
     assert sample(text, finished) == 2
 
 
+def test_texts_that_are_answered_together_each_count(model):
+    timing = metrics.RequestTiming(model)
+    timing.read([3, 5, 400])
+    timing.answered(3, "stop")
+    text = metrics.render()
+    labels = f'{{model_name="{model}"}}'
+    assert sample(text, f"vllm:request_prompt_tokens_count{labels}") == 3
+    assert sample(text, f"vllm:request_prompt_tokens_sum{labels}") == 408
+    assert sample(text, f"vllm:request_params_n_sum{labels}") == 3
+    assert sample(text, f"vllm:e2e_request_latency_seconds_count{labels}") == 3
+    finished = f'vllm:request_success_total{{finished_reason="stop",model_name="{model}"}}'
+    assert sample(text, finished) == 3
+
+
 def test_request_without_tokens_has_no_token_times(model):
     metrics.RequestTiming(model).ended(0, "abort")
     text = metrics.render()

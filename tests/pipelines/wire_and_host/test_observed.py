@@ -31,6 +31,16 @@ def test_told_together_is_told_one_by_one():
     assert without_times(samples(together)) == without_times(samples(single))
 
 
+def test_a_value_so_many_times_is_told_as_often():
+    together, single = histogram(), histogram()
+    observed = Observed(together)
+    observed.add(0.3, now_s=0.0, times=4)
+    observed.tell()
+    for _ in range(4):
+        single.observe(0.3)
+    assert without_times(samples(together)) == without_times(samples(single))
+
+
 def test_it_is_told_once_in_a_period():
     told = histogram()
     observed = Observed(told)

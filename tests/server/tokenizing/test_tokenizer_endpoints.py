@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 from scripted import ScriptedPipeline
 
-from pipelines.nodes.text import ChatTemplate, Tokenize
+from pipelines.nodes.chat_template import ChatTemplate
+from pipelines.nodes.tokenize import Tokenize
 from server.tokenizing import request as requests
 from server.tokenizing.fields import REFUSED_CHAT
 

@@ -19,6 +19,7 @@ from ops.random import uniforms
 from ops.sampling import draw, draw_filtered
 from ops.verifying import NO_GUESS
 from pipelines.engine.feed import Step
+from tools.gpu_check.correctness.pooling_cases import pooling_benches, pooling_cases
 
 Floats = NDArray[np.float32]
 OFF = 2**31 - 1
@@ -390,6 +391,8 @@ def _cases() -> Iterator[Case]:
     yield Case("feed: mixed", lambda device, size: _check_feed(False, 0, device, size))
     yield Case("copy_blocks", _check_copies)
     yield Case("swap", _check_swaps)
+    for name, check in pooling_cases():
+        yield Case(name, check)
 
 
 CASES = tuple(_cases())
@@ -437,6 +440,8 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
             yield Bench(f"{name} {rows}", lambda edit=edit, logits=logits: edit(ops, logits), 0)
         yield _feed_bench(device, size)
     yield from _block_benches(device)
+    for one in pooling_benches(device, quick):
+        yield Bench(*one)
 
 
 def _feed_bench(device: Any, size: Size) -> Bench:

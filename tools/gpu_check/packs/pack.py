@@ -25,12 +25,15 @@ from pipelines.backends.onnxruntime.cuda.lowering import block_tokens_for, lower
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
 from tools.gpu_check.correctness.nodes import KINDS
+from tools.gpu_check.packs.encoder_models import ENCODERS
 from tools.gpu_check.packs.models import SHAPES, Shape
 from tools.gpu_check.packs.node_graphs import cache_scales, cuda_graph
+from tools.gpu_check.packs.pack_encoders import pack_encoder
 from tools.gpu_check.packs.packed import PackedModel, write_model, write_nodes
+from tools.gpu_check.packs.packed_encoders import write_encoder
 from tools.gpu_check.packs.weights import FILE, Place, aligned
 
-MODELS = ("small", "qwen3-0.6b", "qwen3-8b")
+MODELS = ("small", "qwen3-0.6b", "qwen3-8b", *ENCODERS)
 ELEMENT = "f16"
 PREFIX, TRANSPOSED = "model.", ".T"
 """What the export puts before a parameter's name, and behind it where MatMul reads it transposed."""
@@ -42,7 +45,12 @@ def make_pack(folder: Path, models: Iterable[str] = MODELS) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     files = [write_nodes(folder, {kind.name: cuda_graph(kind) for kind in KINDS}, scales())]
     for name in models:
-        files += write_model(folder, name, pack_model(SHAPES[name]))
+        if name in ENCODERS:
+            with _silent():
+                packed = pack_encoder(ENCODERS[name])
+            files += write_encoder(folder, name, packed)
+        else:
+            files += write_model(folder, name, pack_model(SHAPES[name]))
     return files
 
 

@@ -3,6 +3,7 @@
 nodes.json.xz     single attention nodes: models in hexadecimal, and the scales of their caches
 NAME.onnx.xz      a lowered decoder, its weights external data that is not there yet
 NAME.json.xz      where its weights come from, and what a session must know of it
+encoder.NAME.*    the same of encoders (`packed_encoders.py`)
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def write_nodes(folder: Path, models: dict[str, bytes], scales: dict[str, tuple[
 
 def read_nodes(folder: Path) -> dict[str, tuple[bytes, tuple[float, float]]]:
     """A model's bytes and its cache's scales, by the node's name."""
-    content = json.loads(lzma.decompress(_present(folder / NODES).read_bytes()))
+    content = json.loads(lzma.decompress(present(folder / NODES).read_bytes()))
     return {
         name: (bytes.fromhex(node["model"]), (node["scales"][0], node["scales"][1]))
         for name, node in content.items()
@@ -62,13 +63,13 @@ def write_model(folder: Path, name: str, packed: PackedModel) -> list[Path]:
 
 
 def read_model(folder: Path, name: str) -> PackedModel:
-    model = lzma.decompress(_present(folder / f"{name}.onnx.xz").read_bytes())
-    known = json.loads(lzma.decompress(_present(folder / f"{name}.json.xz").read_bytes()))
+    model = lzma.decompress(present(folder / f"{name}.onnx.xz").read_bytes())
+    known = json.loads(lzma.decompress(present(folder / f"{name}.json.xz").read_bytes()))
     places = [Place(**place) for place in known.pop("places")]
     return PackedModel(model=model, places=places, **known)
 
 
-def _present(path: Path) -> Path:
+def present(path: Path) -> Path:
     if not path.exists():
         raise NotPacked(
             f"there is no {path}; make it where the extra `export` is installed: "

@@ -84,11 +84,11 @@ class Bindings:
 
     def run(self, bound: Bound, graph_id: int) -> None:
         """Enqueue; returns before it is computed."""
-        self._session.run_with_iobinding(bound.binding, _options(graph_id))
+        self._session.run_with_iobinding(bound.binding, run_options(graph_id))
 
 
 @functools.cache
-def _options(graph_id: int) -> ort.RunOptions:
+def run_options(graph_id: int) -> ort.RunOptions:
     """Of one run: which graph it is (-1 for none), and that nothing waits for the device."""
     options = ort.RunOptions()
     options.add_run_config_entry("gpu_graph_id", str(graph_id))

@@ -1,4 +1,4 @@
-"""ONNX Runtime's CUDA provider for lowered decoders: how a session is opened.
+"""ONNX Runtime's CUDA provider for lowered decoders and for encoders: how a session is opened.
 
 Knows provider options; knows nothing of steps, caches or buckets.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 import onnxruntime as ort
@@ -33,6 +34,16 @@ class Runtime(Protocol):
         """The session, and whether it captures graphs.  Raises `ModelError`."""
 
 
+class FileRuntime(Protocol):
+    """The same for models that are computed as their files have them, without graphs."""
+
+    memory: str
+    number: int
+
+    def open_file(self, path: Path) -> ort.InferenceSession:
+        """The session of a model.onnx.  Raises `ModelError`."""
+
+
 class CudaRuntime:
     """One NVIDIA GPU.  Everything computes on `stream`, in order, and nothing waits for it."""
 
@@ -56,9 +67,18 @@ class CudaRuntime:
             log.warning("decode steps run without CUDA graphs: %s", error)
             return self._open(lowered, graphs=False), False
 
+    def open_file(self, path: Path) -> ort.InferenceSession:
+        try:
+            return self._open_model(path.read_bytes(), path.parent, graphs=False)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from error
+
     def _open(self, lowered: Lowered, *, graphs: bool) -> ort.InferenceSession:
+        return self._open_model(lowered.model, lowered.folder, graphs=graphs)
+
+    def _open_model(self, model: bytes, folder: Path, *, graphs: bool) -> ort.InferenceSession:
         cuda = (CUDA, self.options(graphs))
-        return open_session(lowered.model, lowered.folder, [cuda, CPU], threads=1, entries=ENTRIES)
+        return open_session(model, folder, [cuda, CPU], threads=1, entries=ENTRIES)
 
     def options(self, graphs: bool) -> Mapping[str, str]:
         """The provider's.

@@ -17,9 +17,10 @@ from ops.cuda.device import Array, Device, DeviceError
 from ops.cuda.feed import Feed, StepFeed, new_feed
 from ops.cuda.sampling import CudaOps
 from pipelines.backends.contract import UNTRIED
-from pipelines.backends.errors import DeviceLost, ModelError
+from pipelines.backends.errors import ModelError
 from pipelines.backends.onnxruntime.cuda.bindings import Bindings, Bound
 from pipelines.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
+from pipelines.backends.onnxruntime.cuda.faults import raise_if_lost
 from pipelines.backends.onnxruntime.cuda.graphs import (
     GATE,
     MAX_BATCH,
@@ -41,21 +42,6 @@ from pipelines.engine.feed import Step
 
 CACHE_SHARE = 0.9
 """Of the memory that is free once the largest steps have run; the rest is for graphs and fragmentation."""
-STICKY = (
-    "illegal memory access",
-    "illegal instruction",
-    "misaligned address",
-    "invalid program counter",
-    "unspecified launch failure",
-    "hardware stack error",
-    "device-side assert",
-    "uncorrectable ECC error",
-    "launch timed out",
-    "operation not supported on global/shared address space",
-)
-"""CUDA's words for faults after which a context answers every call with the same error."""
-STILL_CAPTURING = "stream is capturing"
-"""Its words when a capture was begun and never ended: whatever follows is recorded and not computed."""
 
 
 class OnnxCudaSession:
@@ -138,7 +124,7 @@ class OnnxCudaSession:
                 else:
                     self._compute(part)
         except Exception as error:
-            self._raise_if_lost(error)
+            raise_if_lost(self._device, error)
             raise
         return self._logits[: step.num_logits]
 
@@ -192,7 +178,7 @@ class OnnxCudaSession:
             self._bindings.run(bound, bucket.graph_id)
             bucket.runs += 1
         except Exception as error:
-            self._raise_if_lost(error)
+            raise_if_lost(self._device, error)
             self._bindings.run(bound, NO_GRAPH)  # what fails here too is no fault of the capture
             bucket.give_up(error)
 
@@ -221,18 +207,8 @@ class OnnxCudaSession:
         try:
             yield
         except (DeviceError, *RUNTIME_ERRORS) as error:
-            self._raise_if_lost(error)
+            raise_if_lost(self._device, error)
             raise ModelError(f"{self._device.name} cannot take {what}: {words(error)}") from error
-
-    def _raise_if_lost(self, error: Exception) -> None:
-        """Raise `DeviceLost` when every later call will meet the fault again; waits for the device."""
-        if _says(error, STICKY):
-            raise DeviceLost(f"{self._device.name}: {error}") from error
-        try:
-            self._device.synchronize()
-        except Exception as later:
-            if _says(later, (*STICKY, STILL_CAPTURING)):
-                raise DeviceLost(f"{self._device.name}: {later}") from error
 
     def describe(self) -> Mapping[str, str]:
         return self._facts | {"graphs": str(self._buckets.num_captured)}
@@ -256,7 +232,3 @@ class OnnxCudaSession:
     def _forget(self, *names: str) -> None:
         for name in names:
             vars(self).pop(name, None)
-
-
-def _says(error: Exception, phrases: tuple[str, ...]) -> bool:
-    return any(phrase in str(error) for phrase in phrases)

@@ -1,0 +1,29 @@
+"""What a session over an exported encoder reads and gives, by name.  Knows ONNX Runtime's words for types."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+from pipelines.backends.encoder_ports import check_inputs, chosen_output
+from pipelines.backends.errors import ModelError
+
+INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
+def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[np.signedinteger]]:
+    """Name → integer type of all inputs.  Raises `ModelError` where they are not an encoder's."""
+    types = {port.name: port.type for port in session.get_inputs()}
+    check_inputs(path, types)
+    for name, told in types.items():
+        if told not in INTEGERS:
+            raise ModelError(f"{path}: its input {name} is of type {told}, no integers.")
+    return {name: INTEGERS[told] for name, told in types.items()}
+
+
+def taken_output(session: ort.InferenceSession) -> ort.NodeArg:
+    """The output that counts."""
+    ports: list[ort.NodeArg] = list(session.get_outputs())
+    return ports[chosen_output([[port.name] for port in ports])]

@@ -1,0 +1,1 @@
+"""Folders of exported models that have no graph.yaml: what they hold, and the graph that serves them."""

@@ -1,0 +1,152 @@
+"""The graph of an exported model that reads whole texts: vectors of them or of their tokens, classes, scores.
+
+Knows the lines of such a graph and the files that they are made from; opens no model.
+"""
+
+from __future__ import annotations
+
+from pipelines.folders import served_by_ovms
+from pipelines.folders.exports import CONFIG, Export, find_chat_template
+from pipelines.folders.purposes import count_labels, reads_forward
+from pipelines.folders.sentence_modules import FIRST_POOLING, module_lines, read_pooling
+
+PROMPTS, LENGTHS = "config_sentence_transformers.json", "sentence_bert_config.json"
+SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
+"""How a query and a document are asked about; the head of a decoder, for one row of each text."""
+MAX_BATCH_TOKENS = 8192
+RAW = "Identity"
+
+Lines = list[tuple[str, str]]
+"""Pairs of a line's name and its settings; each reads the line above it."""
+
+
+def pooling_lines(export: Export, task: str) -> list[str]:
+    """Of graph.yaml, from the task on; `task`: embed, token_embed, classify or rerank.
+
+    Raises ValueError where the folder asks for something that no graph can say.
+    """
+    vectors = task in ("embed", "token_embed")
+    name, before = ("scores", _pairs(export)) if task == "rerank" else ("rows", _texts(export))
+    body = _vectors(export) if vectors else _logits(export) + _activation(export, task)
+    after = {"rerank": _ranking(), "classify": _labels(export)}.get(task, _matryoshka(export))
+    return [
+        f"task: {task}",
+        "nodes:",
+        *_chain(before, "request" if before[0][0] != "tokens" else "request.prompts", "  "),
+        f"  {name}:",
+        "    type: batcher",
+        f"    from: {before[-1][0]}",
+        f"    max_batch_tokens: {MAX_BATCH_TOKENS}  # of one call, padding counted",
+        *_longest(export),
+        "    body:",
+        *_chain(
+            [("hidden" if vectors or _has_head(export) else "logits", _encoder(export)), *body],
+            "batch",
+            "      ",
+        ),
+        *_chain(after, name, "  "),
+    ]
+
+
+def _chain(lines: Lines, source: str, indent: str) -> list[str]:
+    """The text of lines, the first of which reads `source`; a line that says what it reads keeps that."""
+    written = []
+    for name, settings in lines:
+        kind, _, others = settings.partition(", ")
+        reads = "" if "from: " in settings else f", from: {source}"
+        written.append(f"{indent}{name}: {{{kind}{reads}{', ' + others if others else ''}}}")
+        source = name
+    return written
+
+
+def _texts(export: Export) -> Lines:
+    """Conversations and prompts → tokens."""
+    template, _ = find_chat_template(export)
+    lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []
+    if export.read(PROMPTS).get("prompts"):
+        lines.append(("prefixed", f"type: add_prompt, prompts: {export.names(PROMPTS)}"))
+    if lines and lines[0][0] == "prefixed":
+        lines[0] = ("prefixed", f"{lines[0][1]}, from: request.prompts")
+    return [*lines, ("tokens", f"type: tokenize, tokenizer: {export.tokenizer}")]
+
+
+def _pairs(export: Export) -> Lines:
+    template = export.names(SCORE_TEMPLATE)
+    asked = f", template: {template}" if template else ""
+    return [("pairs", f"type: tokenize_pairs, tokenizer: {export.tokenizer}{asked}")]
+
+
+def _encoder(export: Export) -> str:
+    return f"type: encoder, path: {export.model_path}, device: cpu"
+
+
+def _encoded(export: Export, vectors: bool) -> str:
+    """What the model itself gives."""
+    return "hidden" if vectors or _has_head(export) else "logits"
+
+
+def _longest(export: Export) -> list[str]:
+    """The bound of texts that sentence-transformers keeps, where that says one."""
+    longest = export.read(LENGTHS).get("max_seq_length")
+    return [f"    max_tokens: {longest}  # of one text"] if isinstance(longest, int) else []
+
+
+def _vectors(export: Export) -> Lines:
+    """What the modules of the folder do; without modules the model server's words, or the model's family."""
+    lines = module_lines(export.place, export.prefix)
+    if lines:
+        return lines
+    pooled = ("pooled", f"type: pool, how: {_pooling(export)}")
+    return [pooled, ("unit", "type: normalize")] if served_by_ovms.normalizes(export.place) else [pooled]
+
+
+def _pooling(export: Export) -> str:
+    if said := served_by_ovms.find_pooling(export.place):
+        return said
+    if export.names(f"{FIRST_POOLING}/{CONFIG}"):
+        return read_pooling(export.place / FIRST_POOLING)
+    return "last" if reads_forward(export.read(CONFIG)) else "cls"
+
+
+def _has_head(export: Export) -> bool:
+    return export.names(f"{SCORE}/{CONFIG}") is not None
+
+
+def _logits(export: Export) -> Lines:
+    """Lines between the encoder and the logits of labels, where its own head is not among it."""
+    if not _has_head(export):
+        return []
+    return [("pooled", "type: pool, how: last"), ("logits", f"type: dense, path: {export.prefix}{SCORE}")]
+
+
+def _activation(export: Export, task: str) -> Lines:
+    """What makes probabilities of logits: what the model was trained with, unless that is nothing."""
+    config = export.read(CONFIG)
+    name = "score" if task == "rerank" else "probabilities"
+    trained = config.get("sentence_transformers")
+    functions = (
+        config.get("sbert_ce_default_activation_function"),
+        trained.get("activation_fn") if isinstance(trained, dict) else None,
+    )
+    if config.get("problem_type") == "regression" or any(str(each).endswith(RAW) for each in functions):
+        return []
+    alone = config.get("problem_type") == "multi_label_classification" or count_labels(config) == 1
+    return [(name, f"type: {'sigmoid' if alone else 'softmax'}")]
+
+
+def _ranking() -> Lines:
+    return [("ranking", "type: rank, from: {scores: scores, pairs: pairs}")]
+
+
+def _labels(export: Export) -> Lines:
+    return [("classes", f"type: label, labels: {export.prefix}{CONFIG}")]
+
+
+def _matryoshka(export: Export) -> Lines:
+    """A line where config.json says that vectors may be cut."""
+    config = export.read(CONFIG)
+    dimensions = config.get("matryoshka_dimensions")
+    if not dimensions and not config.get("is_matryoshka"):
+        return []
+    allowed = f", dimensions: {dimensions}" if isinstance(dimensions, list) and dimensions else ""
+    return [("vectors", f"type: matryoshka{allowed}")]

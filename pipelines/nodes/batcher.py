@@ -1,0 +1,114 @@
+"""The batcher node: on the worker it hands texts over, in the engine host it makes the engine.
+
+Knows how texts cross the wire; how they are batched lives in `pipelines/engine/batching`.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from graphs.node import BodyContract, Node, NodeConfig, Place
+from pipelines.engine.batch import Encoded, TokenBatch
+from pipelines.engine.batching.submission import Bounds, check_length
+from pipelines.errors import RequestError
+from pipelines.values import Later, Rows, Tensors, Tokens
+
+if TYPE_CHECKING:
+    from pipelines.build import Body, Resources
+    from pipelines.call import Call
+    from pipelines.engine.batching.engine import BatchEngine
+
+
+class Batcher(Node):
+    """Texts of many requests run together through an encoder, in a thread of their own in the engine host."""
+
+    place: ClassVar[Place] = "engine"
+    body = BodyContract(root="batch", gives=TokenBatch, result=Encoded)
+
+    class Config(NodeConfig):
+        max_batch_tokens: int = Field(default=8192, ge=1, description="tokens of one call, padding included")
+        max_wait_ms: float = Field(
+            default=0, ge=0, le=10_000, description="how long a call that is not full waits for more texts"
+        )
+        max_tokens: int | None = Field(
+            default=None, ge=1, description="longest text; default: the model's own bound"
+        )
+        max_waiting_tokens: int = Field(
+            default=4_000_000, ge=1, description="tokens of the texts that may wait; more get a 429"
+        )
+
+    def load(self, resources: Resources) -> None:
+        self.address = resources.address
+        self.max_tokens = resources.max_context
+
+    def run(self, call: Call, tokens: list[Tokens]) -> Later[Rows]:
+        """Raises RequestError for a text that the model cannot read."""
+        lengths = [len(text.ids) for text in tokens]
+        if not lengths or not min(lengths):
+            raise RequestError("The decoder prompt cannot be empty")
+        if self.max_tokens:
+            check_length(max(lengths), self.max_tokens)
+        call.prompt_lengths = lengths
+        return call.infer(self.address, written(tokens, call.request), None, len(tokens)).then(rows)
+
+    def start(self, body: Body) -> BatchEngine:
+        """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
+
+        Raises ValueError when the body holds no encoder, or `max_tokens` is more than it reads.
+        """
+        from pipelines.engine.batching.engine import BatchEngine, BatchSettings
+
+        config = self.config
+        return BatchEngine(
+            body,
+            self._bounds(body),
+            BatchSettings(config.max_batch_tokens, config.max_wait_ms / 1000, config.max_waiting_tokens),
+            per_token=body.lines[-1].node.gives.per_token,  # type: ignore[attr-defined]
+            profile=body.profile,
+            warm=body.warm,
+        )
+
+    def _bounds(self, body: Body) -> Bounds:
+        """What every encoder of the body reads, or less where the graph says so."""
+        if not body.encoders:
+            raise ValueError("its body has no encoder")
+        most = min(encoder.max_tokens for encoder in body.encoders)
+        asked = self.config.max_tokens
+        if asked is not None and asked > most:
+            raise ValueError(f"max_tokens: the model reads {most} tokens, not {asked}")
+        return Bounds(asked or most, min(encoder.vocab_size for encoder in body.encoders))
+
+
+def written(tokens: list[Tokens], request: object) -> Tensors:
+    """Texts as `pipelines.engine.batching` reads them.  Raises RequestError for ids that no model has."""
+    lengths = np.array([len(text.ids) for text in tokens], np.int32)
+    tensors = Tensors(
+        ids=_ids(tokens, int(lengths.sum())),
+        lengths=lengths,
+        activate=np.array([getattr(request, "activate", True)], np.uint8),
+        priority=np.array([getattr(request, "priority", 0)], np.int64),
+    )
+    if any(text.types is not None for text in tokens):
+        types = chain.from_iterable(text.types or [0] * len(text.ids) for text in tokens)
+        tensors["types"] = np.fromiter(types, np.uint8)
+    return tensors
+
+
+def _ids(tokens: list[Tokens], num_tokens: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    try:
+        return np.fromiter(chain.from_iterable(text.ids for text in tokens), np.int32, num_tokens)
+    except OverflowError:
+        outside = next(each for text in tokens for each in text.ids if not -(1 << 31) <= each < 1 << 31)
+        raise RequestError(f"Token id {outside} is out of vocabulary") from None
+
+
+def rows(answer: Tensors) -> Rows:
+    """The engine's answer as the lines behind the batcher read it."""
+    values, lengths = answer["rows"], answer.get("lengths")
+    if lengths is None:
+        return Rows(values)
+    return Rows(np.split(values, np.cumsum(lengths)[:-1]))

@@ -1,0 +1,58 @@
+"""Pairs of texts as a score template writes them: one text for each query and document.
+
+Knows templates and texts; knows nothing of requests or of what a score is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pipelines.errors import RequestError
+from pipelines.nodes.cutting import cut_text, text_parts
+from pipelines.nodes.framed_pairs import Pair, room
+from pipelines.nodes.template import ChatTemplateError, Template
+from pipelines.nodes.text_reader import TextReader
+from pipelines.values import Prompt, Tokens
+
+SPARE_TOKENS = 8
+"""Of a part of a document: how many it may gain where it is cut, and where it meets the template's words."""
+
+
+class RenderedPairs:
+    """Pairs by a template: its messages have the roles query and document, its variables are `kwargs`."""
+
+    def __init__(
+        self, reader: TextReader, special: bool, template: Template, kwargs: Mapping[str, Any]
+    ) -> None:
+        self.reader = reader
+        self.special = special
+        self.template = template
+        self.kwargs = kwargs
+
+    def whole(self, pairs: list[Pair], most: int | None, left: bool) -> list[Tokens]:
+        """A text for each pair; `most` of its tokens stay, None all."""
+        return self.reader.read([self._rendered(*pair) for pair in pairs], most, left)
+
+    def chunks(self, pairs: list[Pair]) -> list[Tokens]:
+        """A text for each part of a document that fits beside its query, of which half the context stays."""
+        cut = [(of, part) for of, pair in enumerate(pairs) for part in self._parts(*pair)]
+        read = self.reader.read([self._rendered(*part) for _, part in cut], None, False)
+        return [replace(tokens, of=of) for (of, _), tokens in zip(cut, read, strict=True)]
+
+    def _parts(self, query: str, document: str) -> Iterator[Pair]:
+        reader = self.reader
+        query = cut_text(reader.tokenizer, query, reader.max_context // 2)
+        (around,) = reader.read([self._rendered(query, "")], None, False)
+        size = room(reader.max_context, len(around.ids) + SPARE_TOKENS) if reader.max_context else None
+        yield from ((query, part) for part in text_parts(reader.tokenizer, document, size))
+
+    def _rendered(self, query: str, document: str) -> Prompt:
+        """Raises RequestError where the template refuses."""
+        messages = [{"role": "query", "content": query}, {"role": "document", "content": document}]
+        try:
+            text = self.template.render(messages, None, False, False, self.kwargs)
+        except ChatTemplateError as error:
+            raise RequestError(f"the score template refused this pair: {error}") from error
+        return Prompt(text=text, add_special_tokens=self.special)

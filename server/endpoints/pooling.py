@@ -1,0 +1,31 @@
+"""POST pooling: what a model gives for each text, whatever its task: a vector, rows of tokens, or classes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pipelines.pipeline import Pipeline
+from pipelines.values import Classes, Rows, Scores
+from server.endpoints.asking import Asking
+from server.finding import POOLING
+from server.generation.requests.abilities import check_template
+from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.vectors import form_of, vectors
+from server.pooling.requests.pooling import PoolingRequest
+
+
+class Pooling(Asking[PoolingRequest]):
+    kind = "pooling"
+    body = PoolingRequest
+    ability = POOLING
+    id_prefix = "pooling-"
+
+    def check(self, request: PoolingRequest, pipeline: Pipeline) -> None:
+        check_template(request.chat_template, self._services.settings)
+        request.check_task(pipeline.task)
+
+    def written(
+        self, request: PoolingRequest, pipeline: Pipeline, head: Head, value: Rows | Classes | Scores
+    ) -> Written:
+        rows = np.expand_dims(value.values, 1) if isinstance(value, Scores) else value.values
+        return vectors(head, rows, form_of(request), "data", "pooling")

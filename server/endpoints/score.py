@@ -1,0 +1,48 @@
+"""POST score: how well documents answer queries, by a cross-encoder or by vectors.
+
+Knows nothing of how a model scores.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, TypeVar
+
+from pipelines.pipeline import Pipeline
+from pipelines.tasks import Pooling
+from pipelines.values import Scores
+from server.endpoints.asking import Asking
+from server.finding import SCORING
+from server.pooling.replies.ranking import Floats, scored
+from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.similarity import similarities
+from server.pooling.requests.scoring import ComparingRequest, ScoreRequest
+from server.tokenizing.encoding import beginnings
+
+Body = TypeVar("Body", bound=ComparingRequest)
+
+
+class Comparing(Asking[Body]):
+    """An endpoint that asks how near texts are: pairs of a cross-encoder, else each text alone, once."""
+
+    ability = SCORING
+    id_prefix = "score-"
+
+    def pooling(self, request: Body, pipeline: Pipeline) -> Pooling:
+        if pipeline.task == "rerank":
+            return request.as_pairs()
+        return request.as_texts(partial(beginnings, pipeline))
+
+
+def scores_of(request: ComparingRequest, value: Any) -> Floats:
+    """A score for each document: float32[num_documents]."""
+    if isinstance(value, Scores):
+        return value.values
+    return similarities(value, len(request.sides.queries))
+
+
+class Score(Comparing[ScoreRequest]):
+    body = ScoreRequest
+
+    def written(self, request: ScoreRequest, pipeline: Pipeline, head: Head, value: Any) -> Written:
+        return scored(head, scores_of(request, value))

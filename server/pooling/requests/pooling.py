@@ -1,0 +1,39 @@
+"""The body of pooling, and which task of a model it may ask for.  Knows nothing of HTTP or of a reply."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+from pipelines.errors import RequestError
+from server.generation.requests.fields import Refused
+from server.pooling.requests.embedding import EncodedRequest
+from server.pooling.requests.fields import REFUSED, REFUSED_POOLING
+
+Task = Literal["embed", "classify", "token_embed", "token_classify", "plugin", "embed&token_classify"]
+NAMES = {"embed": "embed", "token_embed": "token_embed", "classify": "classify", "rerank": "classify"}
+"""Task of a graph → what vLLM calls it here."""
+FAMILIES = (("embed", "token_embed"), ("classify", "token_classify"))
+"""What one model could give, for a text or for each of its tokens; a graph gives one of them."""
+
+
+class PoolingRequest(EncodedRequest):
+    """The body of pooling."""
+
+    refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_POOLING
+
+    task: Task | None = None
+
+    def check_task(self, task: str) -> None:
+        """Raise RequestError when a graph of `task` does not do what is asked."""
+        own = NAMES[task]
+        if self.task in (None, own):
+            return
+        if self.task == "plugin":
+            raise RequestError(REFUSED_POOLING["data"].reason, field="task")
+        (family,) = (family for family in FAMILIES if own in family)
+        if self.task in family:
+            raise RequestError(
+                f"Try switching the model's pooling_task via --pooler-config.task {self.task}.", field="task"
+            )
+        raise RequestError(f"Unsupported task: '{self.task}' Supported tasks: {list(family)}", field="task")

@@ -1,0 +1,169 @@
+"""A real server with the real weights of all-MiniLM-L6-v2, held against sentence-transformers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import numpy as np
+import openai
+import pytest
+import yaml
+from minilm import MAX_TOKENS, SIZE, Reference, needs_minilm, write_models
+from server_process import ServerProcess
+
+from tools.bench.pooling.texts import make_texts
+from tools.retrieval.__main__ import QUESTIONS, embed, nearest
+
+pytestmark = [needs_minilm, pytest.mark.slow]
+
+NEAR = {"exact": 0.999999, "plain": 0.9995, "int8": 0.995}
+"""Model → the least cosine of its vectors with those of sentence-transformers."""
+CLOSE = 1e-4
+SHORT = ["a", "How far away is the moon?", "¿Qué hora es?", "日本語", "x" * 300, ""]
+LONG = [" ".join(make_texts(6, seed=seed)) for seed in range(3)]
+"""Cut to what the model reads."""
+
+
+@pytest.fixture(scope="module")
+def texts():
+    return [*SHORT, *make_texts(40, seed=3), *LONG]
+
+
+@pytest.fixture(scope="module")
+def reference():
+    return Reference()
+
+
+@pytest.fixture(scope="module")
+def expected(reference, texts):
+    assert min(map(reference.num_tokens, LONG)) > MAX_TOKENS
+    return reference.vectors(texts)
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    models = tmp_path_factory.mktemp("minilm") / "models"
+    write_models(models)
+    with ServerProcess(models, WORKERS="1") as running:
+        running.wait_for(lambda: all(is_served(running, name) for name in NEAR), 60)
+        yield running
+
+
+def is_served(server, model):
+    try:
+        return httpx.post(f"{server.url}/v1/embeddings", json=body(model, "a"), timeout=20).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def body(model, texts, **more):
+    return {"model": model, "input": texts, "truncate_prompt_tokens": -1, **more}
+
+
+def vectors(server, bodies, together=True):
+    """An array of vectors for each body, asked one after the other or all at once."""
+
+    async def asked(client, each):
+        answer = await client.post("/v1/embeddings", json=each)
+        assert answer.status_code == 200, answer.text
+        return np.array([entry["embedding"] for entry in answer.json()["data"]])
+
+    async def scene():
+        limits = httpx.Limits(max_connections=None)
+        async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
+            if together:
+                return await asyncio.gather(*(asked(client, each) for each in bodies))
+            return [await asked(client, each) for each in bodies]
+
+    return asyncio.run(scene())
+
+
+def cosines(found, expected):
+    return (found * expected).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(expected, axis=1)
+
+
+@pytest.mark.parametrize("model", NEAR)
+def test_vectors_are_those_of_sentence_transformers(model, server, texts, expected):
+    (found,) = vectors(server, [body(model, texts)])
+    assert found.shape == (len(texts), SIZE)
+    np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=CLOSE)
+    assert cosines(found, expected).min() >= NEAR[model]
+    if model == "exact":
+        np.testing.assert_allclose(found, expected, atol=CLOSE)
+
+
+def test_a_text_has_the_same_vector_alone_and_beside_others(server, texts):
+    (together,) = vectors(server, [body("exact", texts)])
+    alone = vectors(server, [body("exact", text) for text in texts], together=False)
+    np.testing.assert_allclose(np.concatenate(alone), together, atol=CLOSE)
+
+
+def test_sixty_four_clients_each_have_their_own_vector(server, reference):
+    texts = make_texts(64, seed=4)
+    found = vectors(server, [body("exact", [text]) for text in texts])
+    np.testing.assert_allclose(np.concatenate(found), reference.vectors(texts), atol=CLOSE)
+
+
+def test_openai_s_client_reads_numbers_and_base64_alike(server, texts, expected):
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
+        asked = {"model": "exact", "input": texts[:10]}
+        written = client.embeddings.create(**asked, encoding_format="float")
+        packed = client.embeddings.create(**asked)  # it asks for base64, and unpacks that itself
+    for reply in (written, packed):
+        found = np.array([entry.embedding for entry in reply.data])
+        np.testing.assert_allclose(found, expected[:10], atol=CLOSE)
+    assert written.usage == packed.usage
+
+
+def test_a_text_that_is_too_long_is_refused_unless_it_may_be_cut(server):
+    answer = httpx.post(f"{server.url}/v1/embeddings", json={"model": "exact", "input": LONG[0]}, timeout=20)
+    assert answer.status_code == 400
+    assert f"maximum context length is {MAX_TOKENS} tokens" in answer.text
+
+
+def test_each_question_finds_its_passage_first(server):
+    pairs = yaml.safe_load(QUESTIONS.read_text(encoding="utf-8"))
+    asked = [pair["question"] for pair in pairs] + [pair["passage"] for pair in pairs]
+    found = embed(server.url, "int8", "none", asked)
+    questions, passages = found[: len(pairs)], found[len(pairs) :]
+    assert [nearest(question, passages)[0] for question in questions] == list(range(len(pairs)))
+
+
+def computed(server, model):
+    return server.metric("vllm:prompt_tokens_total", model)
+
+
+def padded(server, model):
+    return server.metric("braid:padding_tokens_total", model)
+
+
+def test_padding_of_a_thousand_texts_is_less_than_a_tenth(server):
+    before, padding = computed(server, "int8"), padded(server, "int8")
+    answer = httpx.post(
+        f"{server.url}/v1/embeddings", json=body("int8", make_texts(1000, seed=5)), timeout=60
+    )
+    num_tokens = answer.json()["usage"]["prompt_tokens"]
+    server.wait_for(lambda: computed(server, "int8") - before == num_tokens)
+    padding = padded(server, "int8") - padding
+    assert 0 < padding < 0.1 * (num_tokens + padding)
+
+
+def test_who_hangs_up_takes_a_thousand_texts_along(server):
+    texts = [" ".join(make_texts(6, seed=seed)) for seed in range(1000)]
+    before = computed(server, "exact")
+
+    async def scene():
+        async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
+            leaving = asyncio.create_task(client.post("/v1/embeddings", json=body("exact", texts)))
+            await asyncio.to_thread(server.wait_for, lambda: waiting(server) > 100, 30)
+            leaving.cancel()
+            await asyncio.gather(leaving, return_exceptions=True)
+
+    asyncio.run(scene())
+    server.wait_for(lambda: waiting(server) == server.metric("vllm:num_requests_running", "exact") == 0, 20)
+    assert computed(server, "exact") - before < 1000 * MAX_TOKENS / 2
+
+
+def waiting(server):
+    return server.metric("vllm:num_requests_waiting", "exact")

@@ -1,0 +1,244 @@
+"""The engine of encoders around a fake one: rows of any interleaving are those of each text alone."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from batch_rig import LONG_S, Rig, rows_of, tensors
+from fake_encoder import row_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pipelines.backends.errors import DeviceLost
+from pipelines.engine.profile import BATCHES
+from pipelines.engine.threaded import ThreadEnded
+from pipelines.errors import Overloaded, RequestError
+
+TEXT = st.lists(st.integers(0, 299), min_size=1, max_size=40)
+REQUEST = st.lists(TEXT, min_size=1, max_size=12)
+
+
+@pytest.fixture
+def rig():
+    rigs = []
+
+    def make(**settings):
+        rigs.append(Rig(**settings))
+        return rigs[-1]
+
+    yield make
+    for each in rigs:
+        each.close()
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(REQUEST, st.booleans()), min_size=1, max_size=12), st.sampled_from([1, 64, 512]))
+def test_each_request_has_its_own_rows_in_order(requests, budget):
+    made = Rig(max_batch_tokens=budget)
+    try:
+        for key, (texts, _) in enumerate(requests):
+            made.put(key, texts)
+            if key and requests[key - 1][1]:
+                made.engine.abort(key - 1)
+        kept = {key for key in range(len(requests)) if not (requests[key][1] and key + 1 < len(requests))}
+        answers = {}
+        while not kept <= answers.keys():
+            key, answer = made.answer()
+            assert key not in answers
+            answers[key] = answer["rows"]
+        for key, rows in answers.items():
+            np.testing.assert_array_equal(rows, rows_of(requests[key][0]))
+    finally:
+        made.close()
+
+
+def test_rows_of_tokens_come_one_text_behind_another(rig):
+    made = rig(per_token=True, max_batch_tokens=16)
+    texts = [[1, 2, 3], [4], [5, 6, 7, 8, 9], [10, 11, 12]]
+    made.put("key", texts)
+    answer = made.answer()[1]
+    assert answer["lengths"].tolist() == [3, 1, 5, 3]
+    expected = [row_of(text[:end]) for text in texts for end in range(1, len(text) + 1)]
+    np.testing.assert_array_equal(answer["rows"], expected)
+
+
+def test_a_batch_knows_each_text_s_types_and_whether_it_wants_an_activation(rig):
+    made = rig(held=True)
+    made.put("first", [[9]])
+    made.body.began.get(timeout=LONG_S)
+    made.put("pairs", [[1, 2, 3], [4, 5]], types=[[0, 1, 1], [0, 1]])
+    made.put("plain", [[6, 7, 8]], activate=False)
+    made.body.turns.release(2)
+    answers = dict(made.answer() for _ in range(3))
+    batch = made.body.began.get(timeout=LONG_S)
+    assert (len(batch.lengths), batch.ids.shape) == (3, (3, 3))
+    np.testing.assert_array_equal(
+        answers["pairs"]["rows"], [row_of([1, 2, 3], [0, 1, 1]), row_of([4, 5], [0, 1])]
+    )
+    np.testing.assert_array_equal(answers["plain"]["rows"], [row_of([6, 7, 8], activate=False)])
+
+
+def test_texts_of_several_requests_share_a_batch(rig):
+    made = rig(held=True)
+    made.put(0, [[9]])
+    made.body.began.get(timeout=LONG_S)
+    for key in range(1, 6):
+        made.put(key, [[key] * 20])
+    counts = made.engine.counts()
+    assert (counts.running, counts.waiting) == (1, 5)
+    made.body.turns.release(2)
+    assert sorted(made.answer()[0] for _ in range(6)) == [0, 1, 2, 3, 4, 5]
+    assert made.body.began.get(timeout=LONG_S).ids.shape == (5, 20)
+    counts = made.engine.counts()
+    assert (counts.running, counts.waiting, counts.steps, counts.prompt_tokens) == (0, 0, 2, 101)
+
+
+def test_padding_is_counted_beside_the_tokens(rig):
+    made = rig()
+    made.put("key", [[1] * 10, [2] * 7])
+    made.answer()
+    counts = made.engine.counts()
+    assert (counts.prompt_tokens, counts.step_tokens, counts.padding_tokens) == (17, 17, 3)
+    assert list(made.engine.new_steps) == [17]
+    (steps,) = made.engine.profile.told()
+    assert (steps.kind, steps.steps, steps.tokens, steps.sequences) == (BATCHES, 1, 17, 2)
+    assert {phase.name for phase in steps.phases} == {"gather", "fetch", "scatter"}
+
+
+def test_what_waits_of_an_aborted_request_is_dropped_and_its_run_ends_unheard(rig):
+    made = rig(held=True, max_batch_tokens=8)
+    made.put("gone", [[1] * 8, [2] * 8, [3] * 8])
+    made.body.began.get(timeout=LONG_S)
+    made.put("kept", [[4] * 8])
+    made.engine.abort("gone")
+    made.engine.abort("nobody")
+    assert made.engine.counts().waiting == 1
+    made.body.turns.release(9)
+    assert made.answer()[0] == "kept"
+    assert made.told.empty()
+    assert made.engine.counts().steps == 2
+
+
+def test_a_body_that_raises_fails_the_requests_of_its_batch_alone(rig, caplog):
+    made = rig(held=True, max_batch_tokens=40)
+    made.put("running", [[1] * 20])
+    made.body.began.get(timeout=LONG_S)
+    made.put("failing", [[2] * 20, [3] * 20, [4] * 20, [5] * 5])
+    made.body.turns.release()
+    made.answer()
+    made.encoder.trouble = RuntimeError("out of paper")
+    made.put("other", [[6] * 38])
+    made.body.turns.release(9)
+    answers = dict(made.answer() for _ in range(2))
+    assert answers["failing"].message == "the batch of this request failed; see the server's log"
+    assert [record.exc_info[1].args for record in caplog.records] == [("out of paper",)]
+    np.testing.assert_array_equal(answers["other"]["rows"], rows_of([[6] * 38]))
+    counts = made.engine.counts()
+    assert (counts.waiting, counts.failed_steps, made.told.empty()) == (0, 1, True)
+    made.put("failing", [[7]])
+    np.testing.assert_array_equal(made.answer()[1]["rows"], rows_of([[7]]))
+
+
+def test_one_text_is_answered_before_a_thousand_that_came_earlier(rig):
+    made = rig(held=True, max_batch_tokens=200)
+    made.put("many", [[1] * 20] * 1000)
+    made.body.began.get(timeout=LONG_S)
+    made.put("one", [[2] * 50])
+    made.body.turns.release(2)
+    assert made.answer()[0] == "one"
+
+
+def test_a_lost_device_is_told_to_who_steps(rig):
+    made = rig()
+    made.encoder.trouble = DeviceLost("gone")
+    made.put("key", [[1]])
+    made.engine._thread.join(LONG_S)
+    assert made.engine.has_work
+    with pytest.raises(DeviceLost):
+        made.engine.step()
+    made.body.closed.set()  # nobody calls a device that is lost
+
+
+def test_a_thread_that_ends_by_itself_is_no_request_s_fault(rig, monkeypatch):
+    made = rig()
+    monkeypatch.setattr(made.engine._waiting, "take", lambda: 1 / 0)
+    made.put("key", [[1]])
+    made.engine._thread.join(LONG_S)
+    with pytest.raises(ThreadEnded, match="division"):
+        made.engine.step()
+    made.body.closed.set()
+
+
+@pytest.mark.parametrize(
+    ("texts", "said", "field"),
+    [
+        ([[1], []], "The decoder prompt cannot be empty", None),
+        ([], "The decoder prompt cannot be empty", None),
+        ([[1], [5, 300]], "Token id 300 is out of vocabulary", None),
+        ([[-1]], "Token id -1 is out of vocabulary", None),
+        ([[1] * 65], "maximum context length is 64 tokens. However, your prompt contains 65", "input_tokens"),
+    ],
+)
+def test_texts_that_the_model_cannot_read(rig, texts, said, field):
+    made = rig()
+    with pytest.raises(RequestError, match=said) as caught:
+        made.put("key", texts)
+    assert caught.value.field == field
+    assert made.engine.counts().waiting == 0
+
+
+def test_lengths_that_are_not_those_of_the_ids(rig):
+    with pytest.raises(RequestError, match="lengths of the texts"):
+        rig().engine.submit("key", {**tensors([[1, 2]]), "lengths": np.array([1], np.int32)}, None, print)
+
+
+def test_only_so_many_tokens_may_wait(rig):
+    made = rig(held=True, max_waiting_tokens=50)
+    made.put("running", [[1]])
+    made.body.began.get(timeout=LONG_S)
+    made.put("large", [[2] * 30, [3] * 30])  # alone it may be larger
+    with pytest.raises(Overloaded, match="texts of 60 tokens wait"):
+        made.put("more", [[4]])
+    made.engine.abort("large")
+    made.put("more", [[4]])
+    made.body.turns.release(2)
+    assert [made.answer()[0] for _ in range(2)] == ["running", "more"]
+
+
+def test_a_batch_that_is_not_full_waits_for_more(rig):
+    made = rig(max_wait_s=LONG_S, max_batch_tokens=64)
+    made.put("first", [[1] * 32])
+    assert (made.engine.counts().waiting, made.body.began.empty()) == (1, True)
+    made.put("second", [[2] * 32])
+    assert {made.answer()[0] for _ in range(2)} == {"first", "second"}
+    assert made.engine.counts().steps == 1
+
+
+def test_a_batch_that_is_never_full_waits_no_longer_than_it_should(rig):
+    made = rig(max_wait_s=0.01)
+    made.put("key", [[1]])
+    assert made.answer()[0] == "key"
+
+
+def test_an_encoder_is_warmed_while_nothing_waits_and_by_one_thread(rig):
+    made = rig(warm=5)
+    made.put("key", [[1]])
+    made.answer()
+    while made.encoder.left_to_warm:
+        time.sleep(0.001)
+    made.put("more", [[2]])
+    assert made.answer()[0] == "more"
+
+
+def test_closing_drops_what_waits_and_closes_the_body_after_the_run(rig):
+    made = rig(held=True)
+    made.put("running", [[1]])
+    made.body.began.get(timeout=LONG_S)
+    made.put("waiting", [[2]])
+    made.engine.close()
+    assert not made.body.closed.is_set()
+    made.body.turns.release()
+    assert made.body.closed.wait(LONG_S)
+    assert made.told.empty()  # the running one was dropped with its engine, too

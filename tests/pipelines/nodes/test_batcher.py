@@ -1,0 +1,119 @@
+"""The batcher node: what it hands over on the worker, and the engine that it makes in the host."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
+
+from pipelines.build import BuildError, load_for_host
+from pipelines.errors import RequestError
+from pipelines.inspection import inspect
+from pipelines.nodes.batcher import Batcher, rows
+from pipelines.repository import scan
+from pipelines.tasks import Pooling
+from pipelines.values import Later, Tensors, Tokens
+
+
+class Call(SimpleNamespace):
+    def infer(self, address, inputs, outputs, num_texts):
+        self.sent = SimpleNamespace(address=address, inputs=inputs, outputs=outputs, num_texts=num_texts)
+        return Later(None)
+
+
+@pytest.fixture
+def node(tmp_path):
+    made = Batcher(Batcher.Config(), tmp_path)
+    made.load(SimpleNamespace(address="here", max_context=5))
+    return made
+
+
+def call(**wanted):
+    return Call(request=Pooling(**wanted), prompt_lengths=[])
+
+
+def built(folder, **host):
+    (model,) = scan(folder)
+    return load_for_host(model, **host)
+
+
+def problem(tmp_path, graph, **fake):
+    write_fake_encoder(tmp_path / "rows", graph, **fake)
+    with pytest.raises(BuildError) as caught:
+        built(tmp_path)
+    (said,) = caught.value.problems
+    return said
+
+
+def test_texts_go_over_one_behind_another(node):
+    made = call(activate=False, priority=-3)
+    node.run(made, [Tokens([1, 2]), Tokens([3])])
+    sent = made.sent.inputs
+    assert (sent["ids"].tolist(), sent["ids"].dtype) == ([1, 2, 3], np.int32)
+    assert (sent["lengths"].tolist(), sent["lengths"].dtype) == ([2, 1], np.int32)
+    assert (sent["activate"].tolist(), sent["priority"].tolist()) == ([0], [-3])
+    assert "types" not in sent
+    assert (made.prompt_lengths, made.sent.num_texts, made.sent.address) == ([2, 1], 2, "here")
+
+
+def test_types_go_with_them_where_a_text_has_any(node):
+    made = call()
+    node.run(made, [Tokens([1, 2], types=[0, 1]), Tokens([3])])
+    assert (made.sent.inputs["types"].tolist(), made.sent.inputs["types"].dtype) == ([0, 1, 0], np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("texts", "said", "field"),
+    [
+        ([], "The decoder prompt cannot be empty", None),
+        ([Tokens([1]), Tokens([])], "The decoder prompt cannot be empty", None),
+        (
+            [Tokens([1] * 6)],
+            "This model's maximum context length is 5 tokens. However, your prompt contains 6 input tokens, "
+            "which exceeds this limit even without any output tokens. Please reduce the length of the input "
+            "prompt.",
+            "input_tokens",
+        ),
+        ([Tokens([-(1 << 40)])], f"Token id {-(1 << 40)} is out of vocabulary", None),
+    ],
+)
+def test_what_no_model_reads_is_refused_before_it_is_sent(node, texts, said, field):
+    made = call()
+    with pytest.raises(RequestError) as caught:
+        node.run(made, texts)
+    assert (caught.value.message, caught.value.field, hasattr(made, "sent")) == (said, field, False)
+
+
+def test_the_answer_is_rows_of_texts_or_of_their_tokens():
+    values = np.arange(8, dtype=np.float32).reshape(4, 2)
+    assert rows(Tensors(rows=values)).values is values
+    split = rows(Tensors(rows=values, lengths=np.array([1, 3], np.int32)))
+    assert split.per_token
+    assert [part.tolist() for part in split.values] == [values[:1].tolist(), values[1:].tolist()]
+
+
+def test_a_graph_with_a_batcher_is_checked_and_drawn(tmp_path):
+    (finding,) = inspect(write_fake_encoder(tmp_path / "rows"))
+    assert finding.problems == ()
+    assert "batcher" in finding.text()
+    assert "batch" in finding.text()
+
+
+def test_the_host_s_model_says_how_long_a_text_may_be(tmp_path, monkeypatch):
+    use_fake_encoders(monkeypatch)
+    write_fake_encoder(tmp_path / "rows", max_tokens=40)
+    made = built(tmp_path)
+    assert (made.max_context, made.cache_tokens, made.inputs) == (40, 0, [])
+    made.close()
+    write_fake_encoder(tmp_path / "rows", FAKE_BATCHER.replace("max_batch_tokens: 256", "max_tokens: 30"))
+    made = built(tmp_path)
+    assert made.max_context == 30
+    made.close()
+
+
+def test_a_graph_cannot_make_a_model_read_more(tmp_path, monkeypatch):
+    use_fake_encoders(monkeypatch)
+    said = problem(tmp_path, FAKE_BATCHER.replace("max_batch_tokens: 256", "max_tokens: 90"))
+    assert said == "graph.yaml:5: rows (batcher): max_tokens: the model reads 64 tokens, not 90"

@@ -1,0 +1,95 @@
+"""A request's own template and kwargs, and conversations of requests for vectors."""
+
+import pytest
+from fake_models import CHAT_TEMPLATE
+from reading_nodes import call_of
+
+from pipelines.build import Resources
+from pipelines.errors import RequestError
+from pipelines.nodes.chat_template import ChatTemplate
+from pipelines.tasks import Generation, Pooling
+from pipelines.values import Prompt
+from pipelines.work import EngineAddress
+
+USER = [{"role": "user", "content": "Hello"}]
+MOODY = "{{ mood | default('calm') }} {{ messages[0].content }}"
+
+
+def template_node(tmp_path, source=CHAT_TEMPLATE, **settings):
+    (tmp_path / "chat_template.jinja").write_text(source)
+    node = ChatTemplate(ChatTemplate.Config(template="chat_template.jinja", **settings), tmp_path)
+    node.load(Resources(EngineAddress("m", 1, "")))
+    return node
+
+
+def test_a_request_may_bring_its_own_template(tmp_path):
+    node = template_node(tmp_path)
+    request = Generation(messages=USER, chat_template="<{{ messages[0].content }}>")
+    assert node.text(request) == "<Hello>"
+    assert node.template_for(request) is node.template_for(request)
+
+
+@pytest.mark.parametrize(
+    "source", ["{% if %}", "{{ raise_exception('no') }}", "x" * (1 << 21), "{{ ''.__class__.x }}"]
+)
+def test_a_request_s_template_that_fails_is_the_request_s_fault(tmp_path, source):
+    with pytest.raises(RequestError) as error:
+        template_node(tmp_path).text(Generation(messages=USER, chat_template=source))
+    assert error.value.field == "chat_template"
+
+
+def test_a_conversation_that_the_model_s_template_refuses_is_named(tmp_path):
+    with pytest.raises(RequestError) as error:
+        template_node(tmp_path, "{{ raise_exception('no') }}").text(Generation(messages=USER))
+    assert error.value.field == "messages"
+
+
+@pytest.mark.parametrize(
+    ("settings", "kwargs", "text"),
+    [
+        ({}, {}, "calm Hello"),
+        ({"kwargs": {"mood": "glad"}}, {}, "glad Hello"),
+        ({"kwargs": {"mood": "glad"}}, {"mood": "sad"}, "sad Hello"),
+    ],
+)
+def test_variables_of_the_graph_and_of_the_request(tmp_path, settings, kwargs, text):
+    node = template_node(tmp_path, MOODY, **settings)
+    assert node.text(Generation(messages=USER, template_kwargs=kwargs)) == text
+
+
+def test_a_template_says_what_it_reads(tmp_path):
+    assert template_node(tmp_path, MOODY).template.variables == {"mood", "messages"}
+
+
+def test_the_graph_may_say_how_content_is_read(tmp_path):
+    node = template_node(tmp_path, "{{ messages[0].content }}", content_format="openai")
+    assert node.text(Generation(messages=USER)) == "[{'type': 'text', 'text': 'Hello'}]"
+
+
+def test_each_conversation_of_a_pooling_request_is_a_prompt(tmp_path):
+    request = Pooling(
+        conversations=[USER, [{"role": "user", "content": "Bye"}]],
+        add_generation_prompt=False,
+        add_special_tokens=True,
+    )
+    first, second = template_node(tmp_path).run(call_of(request), request)
+    assert first == Prompt(text="<|im_start|>user\nHello<|im_end|>\n", add_special_tokens=True)
+    assert second.text == "<|im_start|>user\nBye<|im_end|>\n"
+
+
+def test_a_pooling_request_may_want_the_answer_begun(tmp_path):
+    request = Pooling(conversations=[USER], add_generation_prompt=True)
+    (prompt,) = template_node(tmp_path).run(call_of(request), request)
+    assert prompt.text.endswith("<|im_start|>assistant\n")
+
+
+def test_texts_of_a_pooling_request_pass_through(tmp_path):
+    request = Pooling(prompts=[Prompt(text="Hello"), Prompt(ids=[1, 2])])
+    assert template_node(tmp_path).run(call_of(request), request) == request.prompts
+
+
+def test_a_conversation_among_several_that_is_refused_is_named(tmp_path):
+    request = Pooling(conversations=[USER])
+    with pytest.raises(RequestError) as error:
+        template_node(tmp_path, "{{ raise_exception('no') }}").run(call_of(request), request)
+    assert error.value.field == "messages"

@@ -1,0 +1,43 @@
+"""The infer node on the worker: rows of another engine become the tensor `rows`."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from pipelines.errors import EngineError
+from pipelines.nodes.infer import Infer
+from pipelines.tasks import Inference
+from pipelines.values import Later, Rows, Tensors
+
+ROWS = np.ones((2, 3), np.float32)
+
+
+@pytest.fixture
+def node():
+    node = Infer(Infer.Config(), None)
+    node.address = "address"
+    return node
+
+
+@pytest.fixture
+def call():
+    return SimpleNamespace(infer=lambda address, inputs, outputs: Later((address, inputs, outputs)))
+
+
+def test_a_request_s_tensors_are_asked_for_at_once(node, call):
+    request = Inference(Tensors(x=ROWS), ["y"])
+    assert node.run(call, request).source == ("address", request.inputs, ["y"])
+
+
+def test_rows_are_asked_for_when_they_are_there(node, call):
+    later = node.run(call, Later("batcher"))
+    assert later.source == "batcher"
+    (make,) = later.makers
+    assert make(Rows(ROWS)).source == ("address", {"rows": ROWS}, None)
+
+
+def test_rows_of_tokens_are_no_tensor(node, call):
+    (make,) = node.run(call, Later("batcher")).makers
+    with pytest.raises(EngineError, match="one for each token"):
+        make(Rows([ROWS]))

@@ -1,0 +1,156 @@
+"""Prompts that a model goes on with, cut to size; texts that it only reads."""
+
+from types import SimpleNamespace
+
+import pytest
+from reading_nodes import call_of, framed_tokenizer
+
+from pipelines.build import Resources
+from pipelines.errors import RequestError
+from pipelines.nodes.tokenize import Tokenize
+from pipelines.tasks import Generation, Pooling
+from pipelines.values import Prompt
+from pipelines.work import EngineAddress
+
+
+def tokenize_node(tokenizer, tmp_path, max_context=16):
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    node = Tokenize(Tokenize.Config(tokenizer="tokenizer.json"), tmp_path)
+    node.load(Resources(EngineAddress("m", 1, ""), max_context))
+    return node
+
+
+def run(node, prompts, **fields):
+    """The call after the node ran, and the ids it gave."""
+    call = SimpleNamespace(request=Generation(**fields), prompt_text="", reply_text="", prompt_ids=[])
+    return call, [tokens.ids for tokens in node.run(call, prompts)]
+
+
+def test_text_that_cannot_fit_is_refused_before_it_is_read(tokenizer, tmp_path):
+    node = tokenize_node(tokenizer, tmp_path)
+    with pytest.raises(RequestError, match="input characters") as error:
+        run(node, [Prompt(text="a" * (node.max_chars + 1))])
+    assert error.value.field == "prompt"
+    _, (kept,) = run(node, [Prompt(text="a" * (node.max_chars + 1))], truncate_prompt_tokens=2)
+    assert len(kept) == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({}, "abcdefgh"),
+        ({"truncate_prompt_tokens": 3}, "fgh"),
+        ({"truncate_prompt_tokens": 3, "truncate_left": False}, "abc"),
+        ({"truncate_prompt_tokens": 16}, "abcdefgh"),
+        ({"truncate_prompt_tokens": -1}, "abcdefgh"),
+    ],
+)
+def test_prompts_are_cut_as_asked(tokenizer, tmp_path, fields, kept):
+    ids = [tokenizer.encode(char).ids[0] for char in "abcdefgh"]
+    wanted = [tokenizer.encode(char).ids[0] for char in kept]
+    call, found = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)], **fields)
+    assert found == call.prompt_ids == [wanted]
+
+
+def test_minus_one_leaves_room_for_one_token(tokenizer, tmp_path):
+    call, (ids,) = run(
+        tokenize_node(tokenizer, tmp_path, 8), [Prompt(ids=list(range(20)))], truncate_prompt_tokens=-1
+    )
+    assert ids == list(range(13, 20))
+
+
+@pytest.mark.parametrize("kept", [0, -2, 17])
+def test_a_size_that_no_prompt_can_have_is_refused(tokenizer, tmp_path, kept):
+    with pytest.raises(RequestError) as error:
+        run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=[1])], truncate_prompt_tokens=kept)
+    assert error.value.field == "truncate_prompt_tokens"
+
+
+def test_the_beginning_of_the_reply_follows_the_prompt(tokenizer, tmp_path):
+    begun = tokenizer.encode("ab").ids
+    call, found = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=[5, 6])], completion_ids=begun)
+    assert found == [[5, 6, *begun]]
+    assert call.reply_text == "ab"
+
+
+def test_parsers_read_how_a_prompt_in_ids_ends(tokenizer, tmp_path):
+    ids = tokenizer.encode("<|im_start|>assistant\n<think>\n").ids
+    call, _ = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)])
+    assert call.prompt_text.endswith("<think>\n")
+    call, _ = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)], parse_reasoning=False)
+    assert call.prompt_text == ""
+
+
+def texts(node, prompts, **fields):
+    """The tokens of a pooling request."""
+    return node.run(call_of(Pooling(prompts=prompts, **fields)), prompts)
+
+
+def test_texts_of_a_pooling_request_are_read_together(tmp_path):
+    tokenizer = framed_tokenizer()
+    node = tokenize_node(tokenizer, tmp_path)
+    prompts = [
+        Prompt(text="ab", add_special_tokens=True),
+        Prompt(ids=[5, 6, 7]),
+        Prompt(text="", add_special_tokens=True),
+        Prompt(text="abc"),
+    ]
+    tokens = texts(node, prompts)
+    wanted = [tokenizer.encode("ab").ids, [5, 6, 7], tokenizer.encode("").ids]
+    assert [each.ids for each in tokens] == [*wanted, tokenizer.encode("abc", add_special_tokens=False).ids]
+    assert [each.of for each in tokens] == [0, 1, 2, 3]
+    assert [each.types for each in tokens] == [None] * 4
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({"truncate_prompt_tokens": 5, "truncate_left": False}, "abc"),
+        ({"truncate_prompt_tokens": 5}, "jkl"),
+        ({"truncate_prompt_tokens": -1, "truncate_left": False}, "abcdef"),
+        ({"truncate_prompt_tokens": 1, "truncate_left": False}, ""),
+    ],
+)
+def test_a_text_that_is_cut_keeps_its_special_tokens(tmp_path, fields, kept):
+    tokenizer = framed_tokenizer()
+    node = tokenize_node(tokenizer, tmp_path, max_context=8)
+    (tokens,) = texts(node, [Prompt(text="abcdefghijkl", add_special_tokens=True)], **fields)
+    assert tokens.ids == tokenizer.encode(kept).ids
+
+
+@pytest.mark.parametrize(("left", "kept"), [(True, [17, 18, 19]), (False, [0, 1, 2])])
+def test_ids_are_cut_plainly(tmp_path, left, kept):
+    node = tokenize_node(framed_tokenizer(), tmp_path)
+    prompts = [Prompt(ids=list(range(20)))]
+    (tokens,) = texts(node, prompts, truncate_prompt_tokens=3, truncate_left=left)
+    assert tokens.ids == kept
+
+
+@pytest.mark.parametrize(
+    ("prompt", "contained"),
+    [(Prompt(ids=[1] * 20), "contains 20 input"), (Prompt(text="a" * 20), "contains at least 17 input")],
+)
+def test_a_text_may_fill_the_context_and_not_more(tmp_path, prompt, contained):
+    node = tokenize_node(framed_tokenizer(), tmp_path)
+    assert len(texts(node, [Prompt(text="a" * 14, add_special_tokens=True)])[0].ids) == 16
+    with pytest.raises(RequestError, match="maximum context length is 16 tokens.*" + contained) as error:
+        texts(node, [Prompt(ids=[1]), prompt])
+    assert error.value.field == "input_tokens"
+
+
+def test_a_text_of_too_many_characters_is_not_read(tmp_path):
+    node = tokenize_node(framed_tokenizer(), tmp_path)
+    with pytest.raises(RequestError, match="characters, which is the upper bound") as error:
+        texts(node, [Prompt(text="a" * (node.max_chars + 1))])
+    assert error.value.field == "input_text"
+
+
+@pytest.mark.parametrize("prompt", [Prompt(text=""), Prompt(ids=[])])
+def test_a_text_without_tokens_is_refused(tmp_path, prompt):
+    with pytest.raises(RequestError, match="^The decoder prompt cannot be empty$"):
+        texts(tokenize_node(framed_tokenizer(), tmp_path), [Prompt(text="a"), prompt])
+
+
+def test_a_conversation_without_a_template_is_refused(tmp_path):
+    with pytest.raises(RequestError, match="chat_template"):
+        texts(tokenize_node(framed_tokenizer(), tmp_path), [], conversations=[[]])

@@ -1,0 +1,50 @@
+"""A repository of real folders, served in one process or over a real socket, for one scene."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+from wire_scene import until
+
+from pipelines.build import build_for_host
+from pipelines.catalogue import Catalogue
+from pipelines.host.host import Host
+from pipelines.host.inprocess import InProcessClient
+from pipelines.repository import scan
+from pipelines.wire.client import over_socket
+from pipelines.wire.socket_gate import SocketGate
+
+
+async def serve(client, models, scene):
+    """What `scene` gives, once every model of the repository is live in the worker."""
+    catalogue = Catalogue(client, models)
+    await catalogue.start()
+    await client.start()
+    try:
+        await until(lambda: client.status is not None and client.status.state == "ready", 20)
+        await until(lambda: all(card.state == "ready" for card in catalogue.cards()))
+        return await scene(client, catalogue)
+    finally:
+        await catalogue.close()
+        await client.close()
+
+
+def in_one_process(scene, models):
+    async def run():
+        return await serve(InProcessClient(models), models, scene)
+
+    return asyncio.run(run())
+
+
+def over_a_socket(scene, models):
+    path = models.parent / "engine.sock"
+    host = Host(models, SocketGate(path), scan=scan, build=build_for_host)
+    thread = threading.Thread(target=host.run)
+    thread.start()
+    try:
+        return asyncio.run(serve(over_socket(str(path)), models, scene))
+    finally:
+        host.drain()
+        thread.join(10)
+        assert not thread.is_alive()

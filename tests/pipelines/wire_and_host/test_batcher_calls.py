@@ -1,0 +1,300 @@
+"""Graphs with a batcher around the fake encoder, in one process and over a real socket."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import numpy as np
+import pytest
+from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
+from fake_models import write_fake_model
+from live_models import in_one_process, over_a_socket
+from wire_scene import read, submit, until
+
+from pipelines import metrics
+from pipelines.backends.errors import DeviceLost
+from pipelines.errors import EngineError, Overloaded, RequestError, Unavailable
+from pipelines.tasks import Pooling
+from pipelines.values import Prompt
+
+TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8], [9, 10], [11, 12, 13]]
+PARALLEL = 8
+
+
+@pytest.fixture
+def encoders(monkeypatch):
+    return use_fake_encoders(monkeypatch)
+
+
+@pytest.fixture
+def models(tmp_path, encoders):
+    """Two models of rows and one of text."""
+    write_fake_encoder(tmp_path / "rows")
+    write_fake_encoder(
+        tmp_path / "tokens", FAKE_BATCHER.replace("task: embed", "task: token_embed"), per_token=True
+    )
+    write_fake_model(tmp_path / "text", vocab_size=50, max_context=64)
+    return tmp_path
+
+
+@pytest.fixture(params=[in_one_process, over_a_socket], ids=["in process", "socket"])
+def over(request, models):
+    return lambda scene: request.param(scene, models)
+
+
+@pytest.fixture
+def held(encoders, monkeypatch):
+    """Holds every run until it is set; `began` is set by the first."""
+    from fake_encoder import FakeEncoder
+
+    gate, run = threading.Event(), FakeEncoder.run
+    gate.began = threading.Event()
+
+    def wait(encoder, batch):
+        gate.began.set()
+        assert gate.wait(10)
+        return run(encoder, batch)
+
+    monkeypatch.setattr(FakeEncoder, "run", wait)
+    yield gate
+    gate.set()
+
+
+def pooling(texts, **more):
+    return Pooling(prompts=[Prompt(ids=ids) for ids in texts], **more)
+
+
+def opened(client, catalogue, texts, model="rows", **more):
+    return catalogue.get(model).open(pooling(texts, **more), client)
+
+
+async def ask(client, catalogue, texts, model="rows", **more):
+    call = opened(client, catalogue, texts, model, **more)
+    try:
+        return await asyncio.wait_for(call.answer(), 10)
+    finally:
+        call.close()
+
+
+def rows_of(texts, **more):
+    return np.array([row_of(ids, **more) for ids in texts])
+
+
+def number(model, name, *parts):
+    rows = [row for row in metrics.render().decode().splitlines() if row.startswith(name + "{")]
+    wanted = [f'model_name="{model}"', *parts]
+    return sum(float(row.rsplit(" ", 1)[1]) for row in rows if all(part in row for part in wanted))
+
+
+def test_rows_come_back_in_the_order_of_the_texts(over):
+    async def scene(client, catalogue):
+        return await ask(client, catalogue, TEXTS), client.num_in_flight
+
+    rows, in_flight = over(scene)
+    np.testing.assert_array_equal(rows.values, rows_of(TEXTS))
+    assert (rows.per_token, in_flight) == (False, 0)
+
+
+def test_rows_of_tokens_come_text_by_text(over):
+    async def scene(client, catalogue):
+        return await ask(client, catalogue, TEXTS, "tokens")
+
+    rows = over(scene)
+    assert [len(text) for text in rows.values] == [3, 1, 4, 2, 3]
+    np.testing.assert_array_equal(rows.values[3], [row_of([9]), row_of([9, 10])])
+
+
+def test_many_requests_each_have_their_own_rows(over):
+    async def scene(client, catalogue):
+        asked = [[[one, *text] for text in TEXTS] for one in range(PARALLEL)]
+        answers = await asyncio.gather(*(ask(client, catalogue, texts) for texts in asked))
+        return list(zip(asked, answers, strict=True))
+
+    for texts, rows in over(scene):
+        np.testing.assert_array_equal(rows.values, rows_of(texts))
+
+
+def test_what_a_request_wants_reaches_the_encoder(models):
+    async def scene(client, catalogue):
+        return await ask(client, catalogue, TEXTS, activate=False)
+
+    np.testing.assert_array_equal(in_one_process(scene, models).values, rows_of(TEXTS, activate=False))
+
+
+def test_the_worker_knows_the_longest_text_and_the_call_its_lengths(over):
+    async def scene(client, catalogue):
+        call = opened(client, catalogue, TEXTS)
+        await call.answer()
+        cards = {card.name: card.max_context for card in catalogue.cards()}
+        return call.prompt_lengths, cards
+
+    lengths, cards = over(scene)
+    assert lengths == [3, 1, 4, 2, 3]
+    assert (cards["rows"], cards["text"]) == (64, 64)
+
+
+@pytest.mark.parametrize(
+    ("texts", "said", "field"),
+    [
+        (
+            [[1] * 65],
+            "maximum context length is 64 tokens. However, your prompt contains 65 inp",
+            "input_tokens",
+        ),
+        ([[1], []], "The decoder prompt cannot be empty", None),
+        ([[1], [999999]], "Token id 999999 is out of vocabulary", None),
+        ([[-1]], "Token id -1 is out of vocabulary", None),
+        ([[1 << 40]], f"Token id {1 << 40} is out of vocabulary", None),
+    ],
+)
+def test_a_text_that_the_model_cannot_read(over, texts, said, field):
+    async def scene(client, catalogue):
+        with pytest.raises(RequestError, match=said) as caught:
+            await ask(client, catalogue, texts)
+        return caught.value.field, await ask(client, catalogue, TEXTS), client.num_in_flight
+
+    told, rows, in_flight = over(scene)
+    assert (told, len(rows.values), in_flight) == (field, 5, 0)
+
+
+def test_a_graph_may_take_shorter_texts_than_its_model(models):
+    graph = FAKE_BATCHER.replace("max_batch_tokens: 256", "max_tokens: 3")
+    write_fake_encoder(models / "rows", graph)
+
+    async def scene(client, catalogue):
+        with pytest.raises(RequestError, match="length is 3 tokens"):
+            await ask(client, catalogue, TEXTS)
+
+    in_one_process(scene, models)
+
+
+def test_too_many_tokens_are_refused(models, held):
+    write_fake_encoder(
+        models / "rows", FAKE_BATCHER.replace("max_batch_tokens: 256", "max_waiting_tokens: 9")
+    )
+
+    async def scene(client, catalogue):
+        running = asyncio.create_task(ask(client, catalogue, [[1]]))
+        await until(held.began.is_set)
+        waiting = asyncio.create_task(ask(client, catalogue, TEXTS))
+        await asyncio.sleep(0)  # it is sent before the next
+        with pytest.raises(Overloaded, match="texts of 13 tokens wait"):
+            await ask(client, catalogue, [[1]])
+        held.set()
+        return len((await waiting).values), len((await running).values)
+
+    assert in_one_process(scene, models) == (5, 1)
+
+
+def test_other_models_step_while_one_reads(over, held):
+    async def scene(client, catalogue):
+        reading = asyncio.create_task(ask(client, catalogue, TEXTS))
+        await until(held.began.is_set)
+        load = next(model.load for model in client.status.models if model.name == "text")
+        tokens, _ = await read(submit(client, model="text", load=load, max_tokens=9)[1])
+        unfinished = not reading.done()
+        held.set()
+        return len(tokens[0]), unfinished, len((await reading).values)
+
+    assert over(scene) == (9, True, 5)
+
+
+def test_a_call_that_is_closed_leaves_the_queue(over, held, encoders):
+    async def scene(client, catalogue):
+        running = asyncio.create_task(ask(client, catalogue, [[1]]))
+        await until(held.began.is_set)
+        dropped = opened(client, catalogue, [[77] * 20] * 50)
+        waiting = asyncio.create_task(dropped.answer())
+        await client.profile("rows")  # whose answer comes after what was sent before
+        dropped.close()
+        assert await waiting is None
+        await client.profile("rows")
+        held.set()
+        await running
+        last = await ask(client, catalogue, [[2]])
+        return len(last.values), client.num_in_flight
+
+    assert over(scene) == (1, 0)
+    assert all(77 not in batch.ids for encoder in encoders for batch in encoder.batches)
+
+
+def test_what_a_worker_that_hangs_up_had_waiting_is_dropped(models, held, encoders):
+    async def scene(client, catalogue):
+        tasks = [asyncio.create_task(ask(client, catalogue, [[77] * 20] * 50)) for _ in range(3)]
+        await until(held.began.is_set)
+        client._link.close()
+        for task in tasks:
+            with pytest.raises(Unavailable):
+                await task
+        await until(lambda: client.status is not None)
+        await client.profile("rows")
+        held.set()
+        return len((await ask(client, catalogue, TEXTS)).values)
+
+    assert over_a_socket(scene, models) == 5
+    assert sum(77 in batch.ids for encoder in encoders for batch in encoder.batches) == 1
+
+
+def test_a_batch_that_fails_fails_its_requests_alone(models, encoders):
+    async def scene(client, catalogue):
+        (encoder,) = [one for one in encoders if not one.per_token]
+        encoder.trouble = RuntimeError("no memory")
+        with pytest.raises(EngineError, match="see the server's log"):
+            await ask(client, catalogue, TEXTS)
+        return await ask(client, catalogue, TEXTS)
+
+    assert len(in_one_process(scene, models).values) == 5
+
+
+def test_a_lost_device_ends_the_host(models, encoders):
+    async def scene(client, catalogue):
+        for encoder in encoders:
+            encoder.trouble = DeviceLost("it fell off the bus")
+        with pytest.raises(Unavailable):
+            await ask(client, catalogue, TEXTS)
+        return client.host.state
+
+    in_one_process(scene, models)
+
+
+def test_where_the_time_goes_is_told_as_batches(over):
+    async def scene(client, catalogue):
+        await ask(client, catalogue, TEXTS)
+        return (await client.profile("rows")).engines["rows"]
+
+    (steps,) = over(scene)
+    assert (steps.kind, steps.steps, steps.tokens, steps.sequences) == ("batches", 1, 13, 5)
+    assert ("body.hidden", "encoder") in {(phase.name, phase.node) for phase in steps.phases}
+
+
+def test_texts_are_counted_as_requests(tmp_path, encoders, request):
+    name = f"counted-{id(request)}"
+    write_fake_encoder(tmp_path / name)
+
+    async def scene(client, catalogue):
+        await ask(client, catalogue, TEXTS, name)
+        opened(client, catalogue, [[1], [2]], name).close()
+        await until(lambda: number(name, "vllm:iteration_tokens_total_count"))
+
+    in_one_process(scene, tmp_path)
+    assert number(name, "vllm:request_success_total", 'finished_reason="stop"') == 5
+    assert number(name, "vllm:request_success_total", 'finished_reason="abort"') == 2
+    assert number(name, "vllm:e2e_request_latency_seconds_count") == 7
+    assert number(name, "vllm:request_prompt_tokens_count") == 7
+    assert number(name, "vllm:request_prompt_tokens_sum") == 15
+    assert number(name, "vllm:iteration_tokens_total_sum") in (13, 15)
+    assert number(name, "vllm:prompt_tokens_total") in (13, 15)
+    assert number(name, "braid:padding_tokens_total") == 7
+    assert number(name, "braid:steps_total", 'kind="batches"') in (1, 2)
+    assert number(name, "vllm:num_requests_waiting") == 0
+
+
+def test_an_encoder_is_warmed_when_nothing_is_asked(tmp_path, encoders):
+    write_fake_encoder(tmp_path / "rows", warm=3)
+
+    async def scene(client, catalogue):
+        await until(lambda: encoders[0].left_to_warm == 0)
+
+    in_one_process(scene, tmp_path)
+    assert encoders[0].closed

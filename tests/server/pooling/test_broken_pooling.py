@@ -1,0 +1,43 @@
+"""No body, however broken, gets a 5xx from the endpoints that ask models, and every refusal says why."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+from broken_bodies import BROKEN, WRONG, body_of, places, replaced
+from pooled_calls import TASKS, PooledPipeline
+from random_bodies import random_body
+
+PATHS = ["/v1/embeddings", "/v3/embeddings", "/pooling", "/v3/pooling", "/classify", "/v3/classify"]
+NUM_RANDOM = 60
+
+
+def bodies(path):
+    yield from BROKEN.values()
+    whole = {"model": "tiny", **body_of(path)}
+    for place in places(whole):
+        for value in WRONG:
+            yield json.dumps(replaced(whole, place, value)).encode()
+    rng = random.Random(path)
+    for _ in range(NUM_RANDOM):
+        yield json.dumps(random_body(path, rng) | {"model": "tiny"}).encode()
+
+
+@pytest.mark.parametrize("path", PATHS)
+@pytest.mark.parametrize("task", TASKS)
+def test_every_body_is_answered(path, task, make_rig):
+    rig = make_rig(PooledPipeline(task))
+
+    async def scenario(client):
+        return [(body, await client.post(path, body)) for body in bodies(path)]
+
+    answers = rig.run(scenario)
+    for body, answer in answers:
+        assert answer.status < 500, (body[:300], answer.body)
+        if answer.status >= 400:
+            error = answer.error
+            assert error if isinstance(error, str) else error["message"], body[:300]
+    if path.endswith("/pooling"):
+        assert any(answer.status == 200 for _, answer in answers)

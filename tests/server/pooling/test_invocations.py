@@ -1,0 +1,69 @@
+"""POST invocations with models that generate no text."""
+
+from __future__ import annotations
+
+import pytest
+from pooled_calls import PooledPipeline
+
+from pipelines.catalogue import ModelCard
+from server.endpoints.chat import ChatCompletions
+from server.endpoints.completions import Completions
+from server.endpoints.embeddings import Embeddings
+from server.endpoints.invocations import meant
+from server.endpoints.rerank import Rerank
+from server.endpoints.score import Score
+
+INPUT = {"input": "a"}
+TALK = {"messages": [{"role": "user", "content": "a"}]}
+
+
+@pytest.mark.parametrize(
+    ("task", "body", "prefix"),
+    [
+        ("embed", INPUT, "embd-"),
+        ("embed", TALK, "embd-"),
+        ("token_embed", INPUT, "pooling-"),
+        ("classify", INPUT, "classify-"),
+        ("classify", TALK, "classify-"),
+        ("rerank", INPUT, "classify-"),
+    ],
+)
+def test_the_models_task_tells_the_endpoint(task, body, prefix, make_rig):
+    rig = make_rig(PooledPipeline(task))
+    for model in ({}, {"model": "tiny"}):
+        answer = rig.post("/invocations", {**body, **model})
+        assert answer.status == 200, answer.body
+        assert answer.json["id"].startswith(prefix)
+
+
+@pytest.mark.parametrize(
+    ("body", "endpoint"),
+    [
+        ({"query": "a", "documents": ["b"]}, Rerank),
+        ({"queries": "a", "documents": ["b"]}, Score),
+        ({"text_1": "a", "text_2": "b"}, Score),
+        ({"data_1": "a", "data_2": "b"}, Score),
+        (INPUT, Embeddings),
+        (TALK, ChatCompletions),
+        ({"prompt": "a"}, Completions),
+    ],
+    ids=str,
+)
+def test_where_tasks_differ_the_body_tells_it(body, endpoint):
+    assert meant(body, None) is endpoint
+
+
+def test_a_chat_may_bring_documents():
+    assert meant({**TALK, "documents": [], "query": "a"}, "chat") is ChatCompletions
+
+
+def test_among_several_models_the_only_one_that_can_is_meant(make_rig):
+    rig = make_rig(PooledPipeline())
+    rig.services.catalogue.models.append(ModelCard("other", 1, 1, 512, "ready", [], "chat"))
+    assert rig.post("/invocations", INPUT).json["id"].startswith("embd-")
+
+
+@pytest.mark.parametrize("model", ["nope", 5, ["tiny"]], ids=str)
+def test_a_wrong_model_is_refused(model, make_rig):
+    answer = make_rig(PooledPipeline()).post("/invocations", {**INPUT, "model": model})
+    assert (answer.status, answer.error["param"]) == (404 if model == "nope" else 400, "model")

@@ -1,0 +1,180 @@
+"""The endpoints over real graphs: request nodes, the engine and the wire, around an encoder that hashes."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import random
+
+import numpy as np
+import pytest
+from asgi_client import AsgiClient
+from broken_bodies import BROKEN
+from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
+from fake_models import byte_tokenizer
+from random_bodies import random_body
+
+from server.app import create_app
+from server.services import connect
+from server.settings import Settings
+
+PATHS = ["/v1/embeddings", "/v3/embeddings", "/pooling", "/classify"]
+LAST = "hidden: {type: encoder, from: batch, path: encoder.fake}"
+MODELS = {
+    "vectors": (FAKE_BATCHER, {"size": 4}),
+    "nested": (FAKE_BATCHER + "  cut: {type: matryoshka, from: rows, dimensions: [2, 4]}\n", {"size": 8}),
+    "tokens": (
+        FAKE_BATCHER.replace("task: embed", "task: token_embed").replace(
+            LAST, LAST + "\n      each: {type: pool, from: hidden, how: none}"
+        ),
+        {"size": 4, "per_token": True},
+    ),
+    "moods": (
+        FAKE_BATCHER.replace("task: embed", "task: classify")
+        + "  classes: {type: label, from: rows, labels: labels.json}\n",
+        {"size": 3},
+    ),
+    "pairs": (
+        FAKE_BATCHER.replace("task: embed", "task: rerank").replace(
+            "tokens: {type: tokenize, from: request.prompts,", "tokens: {type: tokenize_pairs, from: request,"
+        )
+        + "  ranking: {type: rank, from: {scores: rows, pairs: tokens}}\n",
+        {"size": 1},
+    ),
+}
+"""Name → its graph, and what its encoder is."""
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("repository")
+    for name, (graph, fake) in MODELS.items():
+        write_fake_encoder(folder / name, graph, **fake)
+    (folder / "moods/labels.json").write_text('["sad", "calm", "glad"]')
+    return folder
+
+
+@pytest.fixture
+def ask(models, monkeypatch):
+    """What the server answers each (path, body)."""
+    use_fake_encoders(monkeypatch)
+
+    async def whole(asked):
+        app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
+        async with AsgiClient(app) as client:
+            async with asyncio.timeout(20):
+                while len((await client.get("/v1/models")).json["data"]) < len(MODELS):
+                    await asyncio.sleep(0.02)
+            return [await client.post(path, body) for path, body in asked]
+
+    return lambda *asked: asyncio.run(whole(asked))
+
+
+def ids(text):
+    return byte_tokenizer().encode(text).ids
+
+
+def test_each_model_gives_its_own(ask):
+    texts = ["a", "some longer text", "bc"]
+    asked = [
+        ("vectors", "/v1/embeddings"),
+        ("tokens", "/pooling"),
+        ("moods", "/classify"),
+        ("pairs", "/classify"),
+    ]
+    answers = ask(*((path, {"model": name, "input": texts}) for name, path in asked))
+    assert [answer.status for answer in answers] == [200] * 4, [answer.body for answer in answers]
+    vectors, tokens, moods, pairs = (answer.json["data"] for answer in answers)
+    assert [each["embedding"] for each in vectors] == [row_of(ids(text)).tolist() for text in texts]
+    for each, text in zip(tokens, texts, strict=True):
+        whole = ids(text)
+        assert each["data"] == [row_of(whole[: end + 1]).tolist() for end in range(len(whole))]
+    rows = [row_of(ids(text), size=3) for text in texts]
+    assert [each["probs"] for each in moods] == [row.tolist() for row in rows]
+    assert [each["label"] for each in moods] == [["sad", "calm", "glad"][row.argmax()] for row in rows]
+    assert [each["probs"] for each in pairs] == [row_of(ids(text), size=1).tolist() for text in texts]
+    usage = answers[0].json["usage"]
+    assert usage["prompt_tokens"] == usage["total_tokens"] == sum(len(ids(text)) for text in texts)
+
+
+def test_a_thousand_texts_come_back_in_order(ask):
+    texts = [f"text {i} " * (i % 5 + 1) for i in range(1000)]
+    numbers, coded = ask(
+        ("/v1/embeddings", {"model": "vectors", "input": texts}),
+        ("/v1/embeddings", {"model": "vectors", "input": texts, "encoding_format": "base64"}),
+    )
+    wanted = np.array([row_of(ids(text)) for text in texts])
+    assert [each["embedding"] for each in numbers.json["data"]] == wanted.tolist()
+    packed = b"".join(base64.b64decode(each["embedding"]) for each in coded.json["data"])
+    np.testing.assert_array_equal(np.frombuffer(packed, np.float32).reshape(wanted.shape), wanted)
+
+
+def test_truncation_and_activation_reach_the_model(ask):
+    body = {"model": "vectors", "input": [list(range(10, 20))], "truncate_prompt_tokens": 3}
+    right, left, plain = ask(
+        ("/v1/embeddings", body),
+        ("/v1/embeddings", {**body, "truncation_side": "left"}),
+        ("/v1/embeddings", {**body, "use_activation": False}),
+    )
+    assert [answer.json["data"][0]["embedding"] for answer in (right, left, plain)] == [
+        row_of([10, 11, 12]).tolist(),
+        row_of([17, 18, 19]).tolist(),
+        row_of([10, 11, 12], activate=False).tolist(),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "status", "words"),
+    [
+        ("/v1/embeddings", {"model": "moods", "input": "a"}, 404, "models that do: nested, vectors"),
+        ("/classify", {"model": "vectors", "input": "a"}, 404, "models that do: moods, pairs"),
+        ("/classify", {"input": "a"}, 400, "`model` is required; models: moods, pairs"),
+        ("/v1/embeddings", {"model": "vectors", "input": "a", "dimensions": 2}, 400, "Matryoshka"),
+        ("/v1/embeddings", {"model": "nested", "input": "a", "dimensions": 3}, 400, "[2, 4], got 3"),
+        ("/v1/embeddings", {"model": "vectors", "input": [7, 999]}, 400, "Token id 999 is out of vocabulary"),
+        (
+            "/v1/embeddings",
+            {"model": "vectors", "input": "a" * 65},
+            400,
+            "maximum context length is 64 tokens",
+        ),
+        (
+            "/v3/embeddings",
+            {"model": "vectors", "input": "a" * 65},
+            400,
+            "Input length 65 longer than allowed 64",
+        ),
+        (
+            "/v1/embeddings",
+            {"model": "vectors", "messages": [{"role": "user", "content": "a"}]},
+            400,
+            "chat_template",
+        ),
+        (
+            "/v1/embeddings",
+            {"model": "vectors", "input": "a", "truncate_prompt_tokens": 65},
+            400,
+            "truncate_prompt_tokens value is greater than max_model_len",
+        ),
+    ],
+)
+def test_what_a_model_cannot_do_is_said(path, body, status, words, ask):
+    [answer] = ask((path, body))
+    assert answer.status == status, answer.body
+    assert words in str(answer.error)
+
+
+def test_no_body_breaks_a_model(ask):
+    rng = random.Random(5)
+    asked = [(path, body) for path in PATHS for body in BROKEN.values()]
+    for path in PATHS:
+        for name in MODELS:
+            asked += [(path, random_body(path, rng) | {"model": name}) for _ in range(40)]
+    answers = ask(*asked)
+    for (_, body), answer in zip(asked, answers, strict=True):
+        assert answer.status < 500, (
+            json.dumps(body)[:300] if isinstance(body, dict) else body[:99],
+            answer.body,
+        )
+    assert sum(answer.status == 200 for answer in answers) > 100

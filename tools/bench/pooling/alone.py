@@ -1,0 +1,43 @@
+"""The exported model alone, one text at a time: what an answer cannot be faster than.
+
+A text is tokenized when it is seen first, so that later rounds hold nothing but the model's own call and the
+mean of what it gives.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+from tokenizers import Tokenizer
+
+from tools.bench.pooling.asking import Embed, Vectors
+
+MAX_TOKENS = 256
+
+
+def opened(folder: Path) -> Embed:
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.no_padding()
+    tokenizer.enable_truncation(MAX_TOKENS)
+    compiled = ov.Core().compile_model(folder / "openvino_model.xml", "CPU", {"PERFORMANCE_HINT": "LATENCY"})
+    names = [port.get_any_name() for port in compiled.inputs]
+    request = compiled.create_infer_request()
+    known: dict[str, list[np.ndarray]] = {}
+
+    def inputs(text: str) -> list[np.ndarray]:
+        ids = np.array([tokenizer.encode(text).ids])
+        made = {"input_ids": ids, "attention_mask": np.ones_like(ids)}
+        return [made.get(name, np.zeros_like(ids)) for name in names]
+
+    def embed(texts: list[str]) -> Vectors:
+        vectors = []
+        for text in texts:
+            if text not in known:
+                known[text] = inputs(text)
+            request.infer(known[text], share_inputs=True, share_outputs=True)
+            vectors.append(request.get_output_tensor(0).data[0].mean(0))
+        return [vector / np.linalg.norm(vector) for vector in vectors]
+
+    return embed

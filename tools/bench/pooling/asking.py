@@ -1,0 +1,91 @@
+"""What every contender is asked, and how: texts through a pipe or over HTTP, with what each request took.
+
+Pure, and of the standard library alone, since peers read it in environments of their own.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import struct
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import local
+from typing import NamedTuple
+
+TIMEOUT_S = 600.0
+Vectors = list[list[float]]
+
+
+@dataclass(frozen=True)
+class Load:
+    """`texts` in requests of `per_request`, at most `streams` of them in flight."""
+
+    texts: list[str]
+    per_request: int
+    streams: int
+
+    @property
+    def requests(self) -> list[list[str]]:
+        starts = range(0, len(self.texts), self.per_request)
+        return [self.texts[start : start + self.per_request] for start in starts]
+
+
+class Timings(NamedTuple):
+    """Seconds: of all requests together, and of each.  `first` is the vector of the first text."""
+
+    wall_s: float
+    request_s: list[float]
+    first: list[float]
+
+
+Embed = Callable[[list[str]], Vectors]
+"""The vectors of some texts."""
+
+
+def ask(load: Load, embed: Embed) -> Timings:
+    """Every request answered, in as many threads as there are streams."""
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(load.streams) as threads:
+        done = list(threads.map(lambda texts: _timed(embed, texts), load.requests))
+    wall_s = time.perf_counter() - begin
+    return Timings(wall_s, [took_s for took_s, _ in done], done[0][1])
+
+
+def _timed(embed: Embed, texts: list[str]) -> tuple[float, list[float]]:
+    begin = time.perf_counter()
+    vectors = embed(texts)
+    took_s = time.perf_counter() - begin
+    assert len(vectors) == len(texts)
+    return took_s, [float(one) for one in vectors[0]]
+
+
+class OverHTTP:
+    """POST /v1/embeddings as OpenAI's client sends it: base64.  A connection for each thread."""
+
+    def __init__(self, port: int, model: str) -> None:
+        self._port, self._model = port, model
+        self._threads = local()
+
+    def __call__(self, texts: list[str]) -> Vectors:
+        body = {"model": self._model, "input": texts, "encoding_format": "base64"}
+        connection = self._connection()
+        connection.request("POST", "/v1/embeddings", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"{response.status}: {answer}")
+        return [_decoded(each["embedding"]) for each in answer["data"]]
+
+    def _connection(self) -> http.client.HTTPConnection:
+        if not hasattr(self._threads, "connection"):
+            self._threads.connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
+        return self._threads.connection  # type: ignore[no-any-return]
+
+
+def _decoded(text: str) -> list[float]:
+    data = base64.b64decode(text)
+    return list(struct.unpack(f"<{len(data) // 4}f", data))

@@ -1,0 +1,107 @@
+"""Every workload, round by round, each contender in its turn; timings → figures.  Starts nobody."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tools.bench.contenders import ContenderFailed
+from tools.bench.pooling.asking import Load, Timings
+from tools.bench.pooling.contenders import ALONE, BRAID, Contender
+from tools.bench.pooling.texts import make_texts
+
+Row = dict[str, float | str]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """`texts` in requests of `per_request`, at most `streams` in flight; `alone`: for the bare model too."""
+
+    texts: int
+    per_request: int
+    streams: int
+    alone: bool = False
+
+    def load(self, seed: int) -> Load:
+        return Load(make_texts(self.texts, seed), self.per_request, self.streams)
+
+
+WORKLOADS = {
+    "1,000 texts at once": Workload(1000, 1000, 1),
+    "requests of 32, 4 in flight": Workload(1024, 32, 4),
+    "single texts, 32 in flight": Workload(1000, 1, 32),
+    "single texts, one by one": Workload(200, 1, 1, alone=True),
+}
+QUICK = {
+    "200 texts at once": Workload(200, 200, 1),
+    "single texts, one by one": Workload(50, 1, 1, alone=True),
+}
+WARM_UP = (Workload(64, 32, 1), Workload(32, 1, 8))
+
+
+def measure(
+    contenders: Mapping[str, Contender],
+    workloads: Mapping[str, Workload],
+    rounds: int,
+    note: Callable[[str], None],
+) -> list[Row]:
+    """A row for each workload and contender.
+
+    The same texts come in every round, and a round before them that does not count.
+    """
+    for number, workload in enumerate(WARM_UP):
+        for name in contenders:
+            _take(name, contenders, workload.load(number), note)
+    rows: list[Row] = []
+    for number, (title, workload) in enumerate(workloads.items()):
+        able = [name for name in contenders if workload.alone or name != ALONE]
+        load = workload.load(100 + number)
+        taken: dict[str, list[Timings]] = {name: [] for name in able}
+        for turn in range(rounds + 1):
+            for name in able:
+                timings = _take(name, contenders, load, note)
+                if timings is not None and turn:
+                    taken[name].append(timings)
+                    note(f"{title}, round {turn}, {name}: {len(load.texts) / timings.wall_s:.0f} texts/s")
+        rows += _rows(title, load, {name: each for name, each in taken.items() if len(each) == rounds})
+    return rows
+
+
+def _take(
+    name: str, contenders: Mapping[str, Contender], load: Load, note: Callable[[str], None]
+) -> Timings | None:
+    try:
+        return contenders[name].take(load)
+    except ContenderFailed as error:
+        note(f"{name}: {error}")
+        return None
+
+
+def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Row]:
+    """Medians of the rounds; `ratio` is the median of the rounds' ratios of Braid's rate to this one's."""
+    rows: list[Row] = []
+    for name, rounds in taken.items():
+        latencies = [sorted(each.request_s) for each in rounds]
+        row: Row = {"workload": title, "contender": name}
+        row["texts_per_s"] = statistics.median(len(load.texts) / each.wall_s for each in rounds)
+        row["p50_ms"] = statistics.median(_percentile(each, 0.5) for each in latencies) * 1000
+        row["p99_ms"] = statistics.median(_percentile(each, 0.99) for each in latencies) * 1000
+        if BRAID in taken:
+            ours = taken[BRAID]
+            row["ratio"] = statistics.median(
+                its.wall_s / own.wall_s for own, its in zip(ours, rounds, strict=True)
+            )
+            row["cosine"] = _cosine(ours[0].first, rounds[0].first)
+        rows.append(row)
+    return rows
+
+
+def _percentile(ordered: list[float], share: float) -> float:
+    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
+
+
+def _cosine(one: list[float], other: list[float]) -> float:
+    dot = sum(a * b for a, b in zip(one, other, strict=True))
+    return dot / math.hypot(*one) / math.hypot(*other)

@@ -1,0 +1,42 @@
+"""English texts of every length that are always at hand: what Python's own library says of itself.
+
+Knows modules and their documentation; knows no model.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from importlib import import_module
+
+MODULES = (
+    *("argparse", "asyncio", "collections", "csv", "datetime", "decimal", "email.message", "fractions"),
+    *("functools", "heapq", "http.client", "itertools", "json", "logging", "os", "pathlib", "random"),
+    *("shutil", "socket", "statistics", "subprocess", "tempfile", "textwrap", "threading", "typing"),
+    *("unittest", "urllib.request", "zipfile"),
+)
+SHORTEST, LONGEST = 20, 800  # characters
+NUM_TEXTS = 300
+
+
+def calibration_texts() -> list[str]:
+    """`NUM_TEXTS` paragraphs in an order of chance, the same every time."""
+    found: set[str] = set()
+    for name in MODULES:
+        for _, documented in sorted(vars(import_module(name)).items(), key=lambda pair: pair[0]):
+            found.update(_paragraphs(getattr(documented, "__doc__", None)))
+    texts = sorted(found)
+    random.Random(0).shuffle(texts)
+    return texts[:NUM_TEXTS]
+
+
+def _paragraphs(text: object) -> list[str]:
+    """Those of a docstring that are prose."""
+    if not isinstance(text, str):
+        return []
+    joined = [" ".join(part.split()) for part in text.split("\n\n")]
+    return [
+        part
+        for part in joined
+        if SHORTEST < len(part) < LONGEST and ">>>" not in part and re.search("[a-z] [a-z]", part)
+    ]

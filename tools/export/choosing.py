@@ -1,0 +1,121 @@
+"""What the command line asks for → the export that does it, or what is wrong with the options.
+
+Knows the options and what each kind of model takes; the work is done in `decoder.py`, `onnx_decoder.py` and
+`encoder.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pipelines.folders.purposes import CLASSIFIES, GENERATES, TASKS, TEXT, tell_purpose
+from tools.export.folder import ExportError, Stage, read_config
+
+AUTO = "auto"
+ALL_TASKS = (AUTO, TEXT, *TASKS)
+WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
+"""Format → how it may store weights."""
+ACTIVATIONS = {"openvino": ("int8",), "onnx": ("f32", "f16", "bf16")}
+"""Format → what int8 and int4 weights may be computed in, if not in what the engine likes."""
+RERANKER_TEMPLATE = Path(__file__).parent / "qwen3_reranker.jinja"
+ANSWERS = ("no", "yes")
+SCORING = ("classify", "rerank")
+
+Export = Callable[[Path, Stage], None]
+"""Writes a model into a folder."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The command line, but for where the model goes."""
+
+    task: str = AUTO
+    form: str = "openvino"
+    weights: str = "int8"
+    activations: str | None = None
+    answers: tuple[str, str] | None = None
+    template: Path | None = None
+
+
+def choose(source: str, options: Options) -> Export:
+    """The export; raises click's error for options that do not go together, `ExportError` for models."""
+    _check_form(options)
+    config, task = _read(source, options.task)
+    if task == TEXT:
+        return _generating(source, options)
+    return _whole(source, task, config, options)
+
+
+def _check_form(options: Options) -> None:
+    form, other = options.form, "onnx" if options.form == "openvino" else "openvino"
+    if options.weights not in WEIGHTS[form]:
+        raise click.BadParameter(f"{form} takes {', '.join(WEIGHTS[form])}", param_hint="--weights")
+    if options.activations and options.activations not in ACTIVATIONS[form]:
+        raise click.BadParameter(f"it goes with --format {other}", param_hint="--activations")
+
+
+def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
+    """config.json of `source`, and what it is exported for.  Raises `ExportError` where that is unclear.
+
+    Where nothing can be read, the export of text will say so.
+    """
+    from tools.export.sentence_files import read_types
+
+    try:
+        config = read_config(source)
+        types = read_types(source)
+    except Exception:  # whatever a hub says
+        return {}, TEXT if task == AUTO else task
+    told = tell_purpose(config, types) if task == AUTO else task
+    if told is None:
+        raise ExportError(
+            f"{source} is {', '.join(config['architectures'])}, which does not tell what it is for; "
+            f"--task says it: {', '.join(ALL_TASKS[1:])}"
+        )
+    return config, told
+
+
+def _generating(source: str, options: Options) -> Export:
+    for option, given in (("--classifier-tokens", options.answers), ("--score-template", options.template)):
+        if given:
+            raise click.BadParameter("it goes with --task rerank", param_hint=option)
+    if options.form == "onnx":
+        from tools.export.onnx_decoder import export_onnx
+
+        return lambda folder, stage: export_onnx(source, folder, options.weights, stage, options.activations)
+    from tools.export.decoder import export_decoder
+
+    if options.activations:
+        raise click.BadParameter("int8 goes with models that read whole texts", param_hint="--activations")
+    return lambda folder, stage: export_decoder(source, folder, options.weights, stage)
+
+
+def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:
+    from tools.export.encoder import Wanted, export_encoder
+
+    answers, template = _scoring(source, task, config, options)
+    wanted = Wanted(task, options.form, options.weights, options.activations, answers, template)
+    return lambda folder, stage: export_encoder(source, folder, wanted, stage)
+
+
+def _scoring(
+    source: str, task: str, config: dict[str, Any], options: Options
+) -> tuple[tuple[str, str] | None, Path | None]:
+    """The two answers of a decoder that is to score, and how it is asked; raises for what has no score."""
+    named = tuple(config.get("architectures") or ())
+    if task in SCORING and any(name.endswith(CLASSIFIES) for name in named):
+        return None, options.template
+    if task == "rerank" and any(name.endswith(GENERATES) for name in named):
+        asks = RERANKER_TEMPLATE if config.get("model_type") == "qwen3" else None
+        return options.answers or ANSWERS, options.template or asks
+    if task in SCORING:
+        raise ExportError(
+            f"{source} is {', '.join(named) or 'of no architecture'}, which has no head for --task {task}; "
+            "…ForSequenceClassification has one, and …ForCausalLM for rerank"
+        )
+    return None, None

@@ -1,0 +1,93 @@
+"""The files of sentence-transformers beside a model: its modules, their settings and weights, prompts.
+
+Knows that library's layout; knows no model, no graph.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tools.export.folder import ExportError, first_line
+
+MODULES = "modules.json"
+SETTINGS = ("sentence_bert_config.json", "config_sentence_transformers.json")
+CONFIG, WEIGHTS, PICKLED = "config.json", "model.safetensors", "pytorch_model.bin"
+IDENTITY = "torch.nn.modules.linear.Identity"
+
+
+def copy_sentence_files(source: str, folder: Path) -> None:
+    """Copy what `source` (a local folder or a hub id) has of them; pickled weights become safetensors.
+
+    Raises `ExportError` for weights that cannot be read.
+    """
+    for name in (MODULES, *SETTINGS):
+        if found := find(source, name):
+            shutil.copyfile(found, folder / name)
+    for module in read_modules(source):
+        if module.get("path"):
+            _copy_module(source, folder, str(module["path"]))
+
+
+def read_modules(source: str) -> list[dict[str, Any]]:
+    """What modules.json says: type and path of each; [] where there is none."""
+    found = find(source, MODULES)
+    return json.loads(found.read_text(encoding="utf-8")) if found else []
+
+
+def read_types(source: str) -> list[str]:
+    """The types of its modules, without their Python packages."""
+    return [str(module["type"]).rpartition(".")[2] for module in read_modules(source)]
+
+
+def forget_pooling(folder: Path) -> None:
+    """Let the modules in `folder` give a vector of each token: a model that stands alone gets its own."""
+    modules = read_modules(str(folder)) or [{"type": "Transformer", "path": ""}, {"type": "Normalize"}]
+    kept = [module for module in modules if not str(module["type"]).endswith("Pooling")]
+    (folder / MODULES).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+
+
+def write_dense(folder: Path, weight: Any, bias: Any) -> None:
+    """A Dense module: torch weight [out, in] and bias [out] or None, without an activation."""
+    from safetensors.torch import save_file
+
+    folder.mkdir()
+    sizes = {"in_features": weight.shape[1], "out_features": weight.shape[0], "bias": bias is not None}
+    described = json.dumps(sizes | {"activation_function": IDENTITY}, indent=2)
+    (folder / CONFIG).write_text(described + "\n", encoding="utf-8")
+    named = {"linear.weight": weight} | ({} if bias is None else {"linear.bias": bias})
+    save_file({name: tensor.contiguous().clone() for name, tensor in named.items()}, folder / WEIGHTS)
+
+
+def find(source: str, name: str) -> Path | None:
+    """The file of `source`, fetched where that is a hub id; None when there is none."""
+    from transformers.utils import cached_file
+
+    found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+    return Path(found) if found else None
+
+
+def _copy_module(source: str, folder: Path, place: str) -> None:
+    """Copy a module's settings and weights; a module of neither has no folder."""
+    config, weights, pickled = (find(source, f"{place}/{name}") for name in (CONFIG, WEIGHTS, PICKLED))
+    if config is None:
+        return
+    (folder / place).mkdir(parents=True)
+    shutil.copyfile(config, folder / place / CONFIG)
+    if weights is not None:
+        shutil.copyfile(weights, folder / place / WEIGHTS)
+    elif pickled is not None:
+        _unpickle(pickled, folder / place / WEIGHTS)
+
+
+def _unpickle(pickled: Path, to: Path) -> None:
+    import torch
+    from safetensors.torch import save_file
+
+    try:
+        weights = torch.load(pickled, map_location="cpu", weights_only=True)
+    except Exception as error:
+        raise ExportError(f"{pickled} cannot be read as weights: {first_line(error)}") from error
+    save_file({name: tensor.contiguous() for name, tensor in weights.items()}, to)

@@ -1,0 +1,113 @@
+"""Encoders on the GPU, and what is made of their values there, against ONNX Runtime's CPU kernels and numpy.
+
+Knows sessions by their contract; the models are those of `packs/encoder_models.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.backends.encoders import EncoderSettings
+from pipelines.engine.batch import TokenBatch
+from tools.gpu_check.checks import Failed, Setting
+from tools.gpu_check.correctness.comparing import distance
+from tools.gpu_check.packs.encoder_models import CHECKED, ENCODERS, Made
+from tools.gpu_check.packs.packed_encoders import encoder_file
+
+Open = Callable[[Path], Any]
+"""A model.onnx → its `EncoderSession`."""
+
+LIMITS = {"float32": 1e-4, "float16": 2e-2}
+"""Of errors, by the type of weights, relative to the size of what is expected."""
+BATCHES = {"one": [7], "mixed": [5, 61, 1, 120, 33, 2], "alike": [64] * 16, "long": [250, 3]}
+"""Lengths of the texts of each batch, in tokens."""
+LOOK_AT = "pipelines/backends/onnxruntime/cuda/{encoder,texts}.py, ops/cuda/pooling.cu"
+
+
+def open_on_gpu(path: Path) -> Any:
+    from pipelines.backends.onnxruntime.cuda.encoder import open_encoder
+
+    return open_encoder(path, EncoderSettings("cuda:0"))
+
+
+def open_on_cpu(path: Path) -> Any:
+    from pipelines.backends.onnxruntime.cpu.encoder import OnnxCpuEncoder
+
+    return OnnxCpuEncoder(path)
+
+
+def check_encoders(setting: Setting) -> None:
+    """Every encoder over every batch; fails with all that differ."""
+    wrong: list[str] = []
+    for name, twin in CHECKED.items():
+        try:
+            wrong += check_encoder(name, twin, setting)
+        except Exception as error:  # one that breaks must not hide the next
+            wrong.append(f"{name}: {type(error).__name__}: {error}")
+    if wrong:
+        raise Failed("\n".join(wrong), LOOK_AT)
+
+
+def check_encoder(name: str, twin: str, setting: Setting, open_here: Open | None = None) -> list[str]:
+    """What is wrong, a line each.  `twin` on the CPU is what `name` must give."""
+    limit, made = LIMITS[ENCODERS[name].dtype], ENCODERS[name].made
+    wrong, found = [], {}
+    with (
+        _session(name, open_here or open_on_gpu, setting) as given,
+        _session(twin, open_on_cpu, setting) as expected,
+    ):
+        for kind, lengths in BATCHES.items():
+            batch = random_batch(lengths, given.vocab_size)
+            rows = rows_of(given, batch, made)
+            far = distance(rows, rows_of(expected, batch, made))
+            apart = float(np.abs(rows - _alone(given, batch, made)).max())
+            found[kind] = {"rms": far.rms, "worst": far.worst, "alone": apart}
+            if not far.within(limit):
+                wrong.append(f"{name}, {kind}: {far}")
+            if apart > limit:
+                wrong.append(f"{name}, {kind}: a text beside others is {apart:.2g} from itself alone")
+    setting.note(name, found)
+    setting.say(f"{name}: error {max(one['rms'] for one in found.values()):.2g} of its size")
+    return wrong
+
+
+def rows_of(session: Any, batch: TokenBatch, made: Made) -> NDArray[np.float32]:
+    """Of a batch, in host memory."""
+    rows: NDArray[np.float32] = session.ops.fetch(made(session.ops, session.run(batch), batch))
+    return rows
+
+
+def random_batch(lengths: list[int], vocab_size: int, seed: int = 0) -> TokenBatch:
+    """Texts of these lengths; every third is not activated."""
+    width, count = max(lengths), np.array(lengths)
+    ids = np.random.default_rng(seed).integers(0, vocab_size, (len(lengths), width))
+    ids[np.arange(width) >= count[:, None]] = 0
+    return TokenBatch(ids, count, np.zeros_like(ids), np.arange(len(lengths)) % 3 != 2)
+
+
+def _alone(session: Any, batch: TokenBatch, made: Made) -> NDArray[np.float32]:
+    """The same rows, each of a batch of its own without padding."""
+    texts = [
+        TokenBatch(
+            batch.ids[at : at + 1, :length],
+            batch.lengths[at : at + 1],
+            batch.types[at : at + 1, :length],
+            batch.activate[at : at + 1],
+        )
+        for at, length in enumerate(batch.lengths.tolist())
+    ]
+    return np.concatenate([rows_of(session, text, made) for text in texts])
+
+
+@contextmanager
+def _session(name: str, opened: Open, setting: Setting) -> Iterator[Any]:
+    with ExitStack() as kept:
+        session = opened(kept.enter_context(encoder_file(name, setting)))
+        kept.callback(session.close)
+        yield session

@@ -1,0 +1,1 @@
+"""A small search: questions and the passages that answer them, by the vectors of a served model."""

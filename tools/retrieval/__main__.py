@@ -1,0 +1,68 @@
+"""`python -m tools.retrieval`: asks a running server for vectors, and shows what each question finds.
+
+Knows HTTP, and that vectors of length 1 are near where their products are large; knows nothing of models.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import click
+import yaml
+from rich.console import Console
+
+QUESTIONS = Path(__file__).with_name("questions.yaml")
+TIMEOUT_S = 60
+Vector = list[float]
+
+
+@click.command()
+@click.option("--url", default="http://127.0.0.1:8000", show_default=True, help="The server.")
+@click.option("--model", default="minilm", show_default=True, help="An embedding model that it serves.")
+@click.option("--key", default="none", help="An API key, where the server wants one.")
+def main(url: str, model: str, key: str) -> None:
+    """For each built-in question the passage whose vector is nearest; ends with 1 where one is wrong."""
+    console = Console()
+    pairs = yaml.safe_load(QUESTIONS.read_text(encoding="utf-8"))
+    texts = [pair["question"] for pair in pairs] + [pair["passage"] for pair in pairs]
+    try:
+        vectors = embed(url, model, key, texts)
+    except (OSError, ValueError) as error:
+        console.print(f"{url} gave no vectors: {error}", style="red", markup=False, soft_wrap=True)
+        sys.exit(2)
+    questions, passages = vectors[: len(pairs)], vectors[len(pairs) :]
+    num_right = 0
+    for number, (pair, question) in enumerate(zip(pairs, questions, strict=True)):
+        found, score = nearest(question, passages)
+        num_right += found == number
+        console.print(f"{pair['question']}", style="bold", markup=False)
+        mark = "✓" if found == number else "✗"
+        console.print(f"  {mark} {score:.2f}  {pairs[found]['passage']}", markup=False, highlight=False)
+    console.print(f"{num_right} of {len(pairs)} questions found their passage first")
+    sys.exit(0 if num_right == len(pairs) else 1)
+
+
+def embed(url: str, model: str, key: str, texts: list[str]) -> list[Vector]:
+    """A vector of length 1 for each text.  Raises OSError, or ValueError with what the server said."""
+    body = json.dumps({"model": model, "input": texts}).encode()
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
+    request = urllib.request.Request(f"{url}/v1/embeddings", body, headers)
+    try:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
+            return [one["embedding"] for one in json.load(response)["data"]]
+    except urllib.error.HTTPError as error:
+        raise ValueError(error.read().decode(errors="replace")) from error
+
+
+def nearest(question: Vector, passages: list[Vector]) -> tuple[int, float]:
+    """The passage with the largest product, and that."""
+    scores = [sum(a * b for a, b in zip(question, passage, strict=True)) for passage in passages]
+    return scores.index(max(scores)), max(scores)
+
+
+if __name__ == "__main__":
+    main()
