@@ -37,7 +37,9 @@ class EncoderFacts:
 
 
 def read_facts(folder: Path) -> EncoderFacts:
-    """Of the encoder in `folder`.  Raises `ModelError`."""
+    """Of the encoder in `folder`; hubs keep what describes it one folder above.  Raises `ModelError`."""
+    if not (folder / "config.json").exists() and (folder.parent / "config.json").exists():
+        folder = folder.parent
     config = read_config(folder / "config.json")
     pad_id = config.get("pad_token_id")
     return EncoderFacts(

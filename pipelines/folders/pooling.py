@@ -13,6 +13,8 @@ from pipelines.folders.sentence_modules import FIRST_POOLING, module_lines, read
 PROMPTS, LENGTHS = "config_sentence_transformers.json", "sentence_bert_config.json"
 SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
 """How a query and a document are asked about; the head of a decoder, for one row of each text."""
+ASKED_WHOLE = ("prompt", "pairs")
+"""Lines that read all of a request, not its prompts alone."""
 MAX_BATCH_TOKENS = 8192
 RAW = "Identity"
 
@@ -32,7 +34,7 @@ def pooling_lines(export: Export, task: str) -> list[str]:
     return [
         f"task: {task}",
         "nodes:",
-        *_chain(before, "request" if before[0][0] != "tokens" else "request.prompts", "  "),
+        *_chain(before, "request" if before[0][0] in ASKED_WHOLE else "request.prompts", "  "),
         f"  {name}:",
         "    type: batcher",
         f"    from: {before[-1][0]}",
@@ -65,8 +67,6 @@ def _texts(export: Export) -> Lines:
     lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []
     if export.read(PROMPTS).get("prompts"):
         lines.append(("prefixed", f"type: add_prompt, prompts: {export.names(PROMPTS)}"))
-    if lines and lines[0][0] == "prefixed":
-        lines[0] = ("prefixed", f"{lines[0][1]}, from: request.prompts")
     return [*lines, ("tokens", f"type: tokenize, tokenizer: {export.tokenizer}")]
 
 

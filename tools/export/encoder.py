@@ -28,6 +28,7 @@ DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 COMPUTED = {"fp16": "f16", "bf16": "bf16", "fp32": "f32"}
 """What an ONNX model computes in whose weights are stored so; the others f32 or what is asked."""
 LONGEST = 256  # tokens of a text that activations are measured with
+SPARE = 8  # positions that no text has, as some families count from behind their padding
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _write_model(source: str, folder: Path, wanted: Wanted, tokenizer: Any, stag
     _write_config(source, folder, model, wanted)
     stage("tracing the model")
     program = trace(model)
-    _write_program(program, model, folder, wanted, _texts(tokenizer, wanted), stage)
+    _write_program(program, model, folder, wanted, _texts(tokenizer, model.config, wanted), stage)
 
 
 def _write_program(program: Any, model: Any, folder: Path, wanted: Wanted, texts: Any, stage: Stage) -> None:
@@ -100,7 +101,7 @@ def _write_program(program: Any, model: Any, folder: Path, wanted: Wanted, texts
     write_openvino(program, model.output, folder, wanted.weights, texts)
 
 
-def _texts(tokenizer: Any, wanted: Wanted) -> list[list[int]] | None:
+def _texts(tokenizer: Any, config: Any, wanted: Wanted) -> list[list[int]] | None:
     """Token ids of texts to measure activations with, where these are wanted in int8."""
     from tools.export.calibration import calibration_texts
 
@@ -108,7 +109,8 @@ def _texts(tokenizer: Any, wanted: Wanted) -> list[list[int]] | None:
         return None
     if wanted.weights != "int8":
         raise ExportError(f"activations in int8 go with weights in int8, not with {wanted.weights}")
-    return [tokenizer.encode(text, truncation=True, max_length=LONGEST) for text in calibration_texts()]
+    longest = min(LONGEST, getattr(config, "max_position_embeddings", LONGEST) - SPARE)
+    return [tokenizer.encode(text, truncation=True, max_length=longest) for text in calibration_texts()]
 
 
 def _computed_in(wanted: Wanted) -> str:

@@ -15,8 +15,8 @@ import torch
 MODEL = "openvino_model.xml"
 GROUP = 128  # of int4 weights that share a scale; a narrower layer takes the largest that fits
 SMOOTHING = 0.6
-"""How much of the outliers of activations weights take over (SmoothQuant's alpha): of 0.5, 0.6, 0.75 and
-nncf's own 0.95 the one that moved MiniLM's vectors least."""
+"""How much of the outliers of activations weights take over (SmoothQuant's alpha): it moves MiniLM's vectors
+less than nncf's own 0.95."""
 
 
 def write_openvino(

@@ -61,3 +61,9 @@ def test_what_is_missing_is_named(tmp_path):
         read_facts(tmp_path)
     with pytest.raises(ModelError, match="names no context length"):
         read_facts(folder(tmp_path, vocab_size=9))
+
+
+def test_a_hubs_folder_describes_the_model_one_folder_above(tmp_path):
+    made = folder(tmp_path, {"model_max_length": 64}, vocab_size=9, max_position_embeddings=512)
+    (made / "onnx").mkdir()
+    assert read_facts(made / "onnx") == read_facts(made)
