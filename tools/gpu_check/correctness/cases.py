@@ -20,29 +20,11 @@ from ops.sampling import draw, draw_filtered
 from ops.verifying import NO_GUESS
 from pipelines.engine.feed import Step
 from tools.gpu_check.correctness.pooling_cases import pooling_benches, pooling_cases
+from tools.gpu_check.correctness.sizes import SIZES, Size
 
 Floats = NDArray[np.float32]
 OFF = 2**31 - 1
 """A top_k that limits nothing."""
-
-
-class Size(NamedTuple):
-    """`rows` × `vocab` logits; `sequences`, `context` and `block_tokens` of steps and caches."""
-
-    rows: int
-    vocab: int
-    sequences: int
-    context: int
-    block_tokens: int
-
-
-SIZES = {
-    "tiny": Size(3, 131, 3, 70, 16),
-    "small": Size(7, 4099, 9, 700, 16),
-    "medium": Size(33, 151_936, 64, 3000, 128),
-    "large": Size(256, 151_936, 256, 8000, 128),
-}
-"""`tiny` is for tests and for the sanitizer, where a thread costs a thousand times as much."""
 
 
 class Case(NamedTuple):

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from tools.gpu_check.checks import Failed, Setting
-from tools.gpu_check.correctness.cases import CASES, SIZES, Bench, Case, benches
+from tools.gpu_check.correctness.cases import CASES, Bench, Case, benches
+from tools.gpu_check.correctness.sizes import SIZES
 
 LOOK_AT = "ops/cuda/*.cu and their numpy references in ops/; run the check `sanitizer`"
 REPEATS = 20

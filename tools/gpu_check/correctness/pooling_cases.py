@@ -6,17 +6,15 @@ Cases as those of `cases.py`: a function of a device and a size, which raises As
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ops import pooling as host
+from tools.gpu_check.correctness.sizes import Size
 
-if TYPE_CHECKING:
-    from tools.gpu_check.correctness.cases import Size
-
-Check = Callable[[Any, "Size"], None]
+Check = Callable[[Any, Size], None]
 
 CLOSE = {"rtol": 2e-5, "atol": 4e-6}
 MOST_TOKENS, MOST_NUMBERS = 257, 400
