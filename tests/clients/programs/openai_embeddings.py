@@ -30,7 +30,7 @@ def together_as_alone() -> None:
 
 
 def token_ids() -> None:
-    said = client.post("/tokenize", body={"model": "braid-embed", "prompt": TEXTS[0]}, cast_to=dict)
+    said = client.post("/tokenize", body={"model": "braid-embed", "prompt": TEXTS[0]}, cast_to=dict[str, object])
     assert near(vectors(input=said["tokens"])[0], vectors(input=TEXTS[0])[0])
 
 

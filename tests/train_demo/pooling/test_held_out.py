@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,13 @@ from tools.train_demo.pooling.corpus.reviews import review
 from tools.train_demo.pooling.corpus.topics import topic_text
 from tools.train_demo.split import Draw
 
-MAKERS = {"questions": lambda draw: question(draw, 1), "reviews": review, "texts": topic_text}
+MAKERS = {
+    "questions": lambda draw: question(draw, 1),
+    "questions_about_new_names": lambda draw: question(draw, 1),
+    "reviews": review,
+    "reviews_in_new_words": review,
+    "texts": topic_text,
+}
 
 
 @pytest.mark.parametrize("name", list(held_out.FILES))
@@ -26,4 +33,11 @@ def test_committed_examples_are_the_ones_the_corpus_makes(name) -> None:  # type
 def test_no_example_is_trained_on(name) -> None:  # type: ignore[no-untyped-def]
     draw = Draw(1)
     trained = {MAKERS[name](draw).text.lower() for _ in range(5000)}
-    assert not trained & {one["text"].lower() for one in held_out.load(name)}
+    kept = [one for one in held_out.load(name) if not is_everyday(name, one)]
+    assert kept
+    assert not trained & {one["text"].lower() for one in kept}
+
+
+def is_everyday(name: str, one: dict[str, Any]) -> bool:
+    """Whether it is a question without a name, in trained phrasings."""
+    return name == "questions_about_new_names" and " " not in one["meaning"]

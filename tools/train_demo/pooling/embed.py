@@ -26,7 +26,7 @@ from .teacher import Teacher
 from .training import Plan, run
 from .words import save_tokenizer
 
-STEPS = 350
+STEPS = 500
 QUESTIONS = 48  # of one step
 ALIKE = 32  # texts of one step that are compared as the teacher does
 TAUGHT = 3000  # texts that the teacher reads
@@ -72,7 +72,7 @@ class Lesson:
 
 def _some_text(draw: Draw) -> str:
     kind = draw.number(1, 10)
-    if kind <= 4:
+    if kind <= 5:
         return topic_text(draw).text
     if kind <= 6:
         return review(draw).text

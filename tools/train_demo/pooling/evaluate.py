@@ -25,37 +25,49 @@ class Figure:
         return self.num_right / self.num_asked
 
 
+QUESTIONS = {"questions": "", "questions_about_new_names": ", in trained phrasings"}
+"""File of questions → what is said of it."""
+
+
 def of_rerank(served: Served, limit: int | None = None) -> list[Figure]:
-    """The right passage first of ten, for `limit` questions or all."""
-    asked = held_out.load("questions")[:limit]
+    """The right passage first of ten, for `limit` questions of each file or all."""
+    return [_ranked(served, file, said, limit) for file, said in QUESTIONS.items()]
+
+
+def _ranked(served: Served, file: str, said: str, limit: int | None) -> Figure:
+    asked = held_out.load(file)[:limit]
     right = 0
     for one in asked:
         passages = [one["answer"], *one["others"]][:RANKED]
         right += int(served.scores("braid-rerank", one["text"], passages).argmax() == 0)
-    return [Figure(f"right passage first of {RANKED}", right, len(asked))]
+    return Figure(f"right passage first of {RANKED}{said}", right, len(asked))
 
 
 def of_embed(served: Served, limit: int | None = None) -> list[Figure]:
     """The right passage first of twenty, by vectors of each size."""
-    asked = held_out.load("questions")[:limit]
+    sizes = reversed(DIMENSIONS)
+    return [_nearest(served, file, said, size, limit) for size in sizes for file, said in QUESTIONS.items()]
+
+
+def _nearest(served: Served, file: str, said: str, size: int, limit: int | None) -> Figure:
+    asked = held_out.load(file)[:limit]
     passages = [passage for one in asked for passage in (one["answer"], *one["others"])]
-    figures = []
-    for size in reversed(DIMENSIONS):
-        queries = served.vectors("braid-embed", [one["text"] for one in asked], size, purpose="query")
-        documents = served.vectors("braid-embed", passages, size, purpose="document")
-        nearness = (queries[:, None] * documents.reshape(len(asked), -1, size)).sum(2)
-        what = f"right passage first of {nearness.shape[1]}, {size} numbers"
-        figures.append(Figure(what, int((nearness.argmax(1) == 0).sum()), len(asked)))
-    return figures
+    queries = served.vectors("braid-embed", [one["text"] for one in asked], size, purpose="query")
+    documents = served.vectors("braid-embed", passages, size, purpose="document")
+    nearness = (queries[:, None] * documents.reshape(len(asked), -1, size)).sum(2)
+    what = f"{size} numbers: right passage first of {nearness.shape[1]}{said}"
+    return Figure(what, int((nearness.argmax(1) == 0).sum()), len(asked))
 
 
 def of_sentiment(served: Served, limit: int | None = None) -> list[Figure]:
-    """The right class, for each class and all."""
-    return _of_classes(served, "braid-sentiment", "reviews", limit)
+    """The right class, for each class and all, in words that training saw; then all, in new words."""
+    *_, all_new = _of_classes(served, "braid-sentiment", "reviews_in_new_words", limit)
+    known = _of_classes(served, "braid-sentiment", "reviews", limit)
+    return [*known, Figure("all, in new words", all_new.num_right, all_new.num_asked)]
 
 
 def of_topics(served: Served, limit: int | None = None) -> list[Figure]:
-    """The same."""
+    """The right class, for each class and all."""
     return _of_classes(served, "braid-topics", "texts", limit)
 
 

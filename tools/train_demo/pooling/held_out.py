@@ -8,14 +8,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ..split import Draw
+from ..split import Draw, Split
 from .corpus.facts import Question, question
 from .corpus.reviews import Review, review
 from .corpus.topics import Text, topic_text
 
 FOLDER = Path(__file__).with_name("held_out")
 SEED = 2026
-NUM_QUESTIONS, NUM_REVIEWS, NUM_TEXTS = 200, 600, 500
+NUM_QUESTIONS, NUM_REVIEWS, NUM_TEXTS = 200, 400, 500
 OTHERS = 19  # passages beside the right one
 
 
@@ -24,8 +24,23 @@ def questions() -> list[Question]:
     return _different(lambda draw: question(draw, OTHERS), NUM_QUESTIONS)
 
 
+def questions_about_new_names() -> list[Question]:
+    """About names that training never saw, in phrasings and sentences that it did see."""
+    return _different(lambda draw: question(draw, OTHERS), NUM_QUESTIONS, _KnownPhrasings(SEED, True))
+
+
+class _KnownPhrasings(Draw):
+    def phrase(self, split: Split[str], **slots: object) -> str:
+        return self.any(split.seen).format(**slots)
+
+
 def reviews() -> list[Review]:
-    """Of sentences, and where there are such of words, that training never saw."""
+    """Of sentences that training never saw, in words that it did see."""
+    return _different(review, NUM_REVIEWS, Draw(SEED, True, known_words=True))
+
+
+def reviews_in_new_words() -> list[Review]:
+    """Of sentences that training never saw, about aspects and with opinions that it never saw either."""
     return _different(review, NUM_REVIEWS)
 
 
@@ -34,9 +49,9 @@ def texts() -> list[Text]:
     return _different(topic_text, NUM_TEXTS)
 
 
-def _different(make: Callable[[Draw], Any], count: int) -> list[Any]:
+def _different(make: Callable[[Draw], Any], count: int, draw: Draw | None = None) -> list[Any]:
     """So many, no two of one text."""
-    draw = Draw(SEED, held_out=True)
+    draw = draw or Draw(SEED, held_out=True)
     found: dict[str, Any] = {}
     while len(found) < count:
         one = make(draw)
@@ -44,7 +59,13 @@ def _different(make: Callable[[Draw], Any], count: int) -> list[Any]:
     return list(found.values())
 
 
-FILES = {"questions": questions, "reviews": reviews, "texts": texts}
+FILES = {
+    "questions": questions,
+    "questions_about_new_names": questions_about_new_names,
+    "reviews": reviews,
+    "reviews_in_new_words": reviews_in_new_words,
+    "texts": texts,
+}
 """Name of a file of FOLDER → what it holds."""
 
 

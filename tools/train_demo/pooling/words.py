@@ -23,7 +23,7 @@ from tokenizers.processors import TemplateProcessing
 from .teacher import Teacher
 
 SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
-VOCABULARY_SIZE = 16_000
+VOCABULARY_SIZE = 12_000
 SEED = 7
 DISTINCTION = 0.15  # how far pieces of one meaning are set apart, in standard deviations
 SCALE = 0.08  # the standard deviation of what a word's vector holds

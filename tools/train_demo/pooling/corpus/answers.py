@@ -12,7 +12,7 @@ password : -
 ? I can't log in because I lost my password
 ? password forgotten what now
 *? How can I get a new password?
-*? What should I do when I do not remember my password?
+? What should I do when I do not remember my password?
 . To reset your password, click the link on the login page; it is valid for {v}.
 . If you forgot your password, we send you an email with a link. The link works for {v}.
 . A new password can be set under account settings within {v}.
@@ -25,7 +25,7 @@ refund : -
 ? When will I receive my refund?
 ? refund policy
 *? How long does it take until the money is back on my card?
-*? Will you pay me back if I am not satisfied?
+? Will you pay me back if I am not satisfied?
 . Refunds are paid within {v} to the card that you used.
 . We give you your money back within {v} after the goods have arrived here.
 . You receive a full refund if you cancel within {v}.

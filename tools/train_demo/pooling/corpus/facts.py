@@ -67,7 +67,7 @@ def passage(draw: Draw) -> str:
 def _about_thing(draw: Draw, num_others: int) -> Question:
     about = thing(draw, draw.any(list(BY_KIND)))
     relation = draw.any(BY_KIND[about.kind])
-    asked = careless(draw, draw.phrase(relation.questions, e=about.name))
+    asked = careless(draw, with_articles(draw.phrase(relation.questions, e=about.name)))
     answer = told(draw, about, relation, [one for one in BY_KIND[about.kind] if one is not relation])
     others = [_other(draw, about, relation, index) for index in range(num_others)]
     return Question(asked, answer, tuple(others), f"{relation.name} {about.name}")
@@ -79,7 +79,7 @@ def _other(draw: Draw, about: Thing, relation: Relation, index: int) -> str:
     if index % 3 == 0 and rest:
         return told(draw, about, draw.any(rest), rest)
     if index % 3 == 1:
-        return told(draw, thing(draw, about.kind), relation)
+        return told(draw, _another(draw, about, about.kind), relation)
     if index % 3 == 2 and draw.chance(0.5):
         kind = draw.any([kind for kind in relation.kinds if kind in PATTERNS])
         other = _alike(draw, about, kind)
@@ -92,8 +92,12 @@ def _alike(draw: Draw, about: Thing, kind: str) -> Thing:
     head, _, tail = about.name.partition(" ")
     if about.kind == "person" and tail:
         return Thing(f"{head} {thing(draw, 'town').word}", "person", head)
+    return _another(draw, about, kind)
+
+
+def _another(draw: Draw, about: Thing, kind: str) -> Thing:
     other = thing(draw, kind)
-    return other if other.name != about.name else _alike(draw, about, kind)
+    return other if other.name != about.name else _another(draw, about, kind)
 
 
 def _same_answer(one: Relation, other: Relation) -> bool:
@@ -121,7 +125,7 @@ def told(draw: Draw, about: Thing, relation: Relation, more: list[Relation] | No
     sentence = _sentence(draw, about, relation)
     kind = draw.number(1, 10)
     if kind <= 2:
-        introduction = draw.any(INTRODUCTIONS).format(e=about.name)
+        introduction = with_articles(draw.any(INTRODUCTIONS).format(e=about.name))
         return f"{_capital(introduction)} {_with_pronoun(about, sentence)}"
     if kind <= 4 and more:
         second = _sentence(draw, about, draw.any(more))

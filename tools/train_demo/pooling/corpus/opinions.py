@@ -66,28 +66,39 @@ WORDS: dict[str, Split[str]] = {
         exciting, magnificent, satisfying, top notch, incredible, refreshing, thoughtful, first class,
         fascinating, elegant, smooth, tasty, delicious, cosy, generous, cheerful, polite, quick, sturdy, precise,
         entertaining, moving, inspiring, funny, fresh, clean, spacious, attentive, honest, practical, stylish,
-        admirable, divine, heavenly, phenomenal, sublime, lovable, worthwhile""",
-        "fabulous, exceptional, gorgeous, stunning, flawless, memorable",
+        admirable, divine, heavenly, phenomenal, sublime, lovable, worthwhile,
+        spectacular, glorious, radiant, striking, dazzling, breathtaking, adorable, sensational, legendary,
+        unforgettable, unbeatable, ideal, valuable, useful, respectful, warm, kind, sincere, graceful, bright,
+        vivid, rich, robust, efficient, handy, effective, genius, magical, romantic, peaceful, happy, proud,
+        successful, favourite, favorite, extraordinary, special, unique, sweet, lively, hilarious, epic""",
+        "fabulous, exceptional, gorgeous, stunning, memorable, joyful",
     ),
     "negative": words(
         """bad, terrible, awful, horrible, boring, poor, disappointing, ugly, dreadful, disgusting, useless,
-        weak, annoying, unpleasant, rude, unreliable, cheap and nasty, slow, confusing, frustrating, dull,
+        weak, annoying, rude, unreliable, cheap and nasty, slow, confusing, frustrating, dull,
         lousy, miserable, pathetic, mediocre at best, ridiculous, shabby, dirty, worthless, unbearable,
         overpriced, appalling, broken, depressing, sloppy, noisy, a joke, a mess, second rate,
         stupid, bland, stale, cold and greasy, filthy, smelly, cramped, clumsy, careless, arrogant, unfriendly,
         impolite, faulty, defective, flimsy, crude, predictable, pointless, shallow, irritating, offensive,
-        unfair, dishonest, dangerous, inedible, nasty, wretched, hopeless, inferior, unhelpful, laughable""",
-        "atrocious, abysmal, painful, tedious, hideous, unacceptable",
+        unfair, dishonest, dangerous, inedible, nasty, wretched, hopeless, inferior, unhelpful, laughable,
+        unhappy, unsafe, unstable, unreasonable, unprofessional, unpleasant, uncomfortable, unusable, unwelcome,
+        inadequate, incompetent, incomplete, inaccurate, insufficient, disgraceful, scandalous, outrageous,
+        embarrassing, humiliating, hostile, aggressive, cruel, brutal, violent, sad, sick, toxic, rotten, cold,
+        cheap, lazy, messy, crazy, silly, foolish, absurd, bizarre, vile, evil, damaged, dead, failing, false,
+        fake, corrupt, disastrous, catastrophic, abominable, grim, bitter, angry, tiring, exhausting""",
+        "painful, tragic, unacceptable, shameful, insulting",
     ),
     "neutral": words(
         """okay, average, ordinary, acceptable, standard, fine I guess, nothing special, so so, all right,
-        neither good nor bad, as expected, unremarkable, fair, medium, normal, decent enough, passable""",
-        "run of the mill, middling, tolerable, neither here nor there",
+        neither good nor bad, as expected, unremarkable, fair, medium, normal, decent enough, passable,
+        run of the mill, middling, tolerable, usual, typical, regular, nothing new, common,
+        moderate, basic, plain, simple, general, neutral, everyday, mainstream, generic, habitual, formal""",
+        "neither here nor there, conventional, traditional",
     ),
 }
 INTENSE = words(
     "very, really, so, absolutely, extremely, truly, incredibly, totally, quite, just, simply, utterly",
-    "remarkably, exceedingly, downright",
+    "remarkably, completely",
 )
 MILD = words("a bit, somewhat, rather, a little, kind of, fairly", "slightly, sort of")
 
@@ -127,13 +138,39 @@ WHOLE: dict[str, Split[str]] = {
         I am impressed.
         We had a great time.
         Money well spent.
-        * I am thrilled with this {item}.
+        I am thrilled with this {item}.
+        You won't regret it.
+        I have nothing but praise for it.
+        It was a joy to use.
+        I would give it ten stars if I could.
+        We keep coming back.
+        I would not change a thing.
+        I fell in love with it at once.
+        A masterpiece!
+        Everything worked from the first minute.
+        The best decision of the year.
+        They went out of their way to help us.
+        Great!
+        Simply the best.
+        Love it.
+        Well done!
+        It could not have been better.
+        My friends were jealous.
+        It was worth the wait.
+        I smiled the whole time.
+        Perfect for us.
+        I give it top marks.
+        It is a pleasure to use.
+        You can't go wrong with this {item}.
+        It saved me a lot of time.
         * You will not regret it.
         * I can only praise it.
         * It was a joy from start to finish.
         * I would give it six stars if I could.
         * I keep coming back for more.
-        * There is not a single thing I would change.
+        * This {item} made us very happy.
+        * We loved it.
+        * Worth the money.
     """),
     "negative": phrasings("""
         I hate this {item}.
@@ -173,13 +210,43 @@ WHOLE: dict[str, Split[str]] = {
         Nothing worked.
         Don't buy this {item}.
         I could not wait for it to end.
-        * I am furious about this {item}.
+        I am furious about this {item}.
+        You will be sorry if you buy it.
+        I must warn you about it.
+        It was torture to use.
+        I would give it no stars if I could.
+        Once is more than enough.
+        It already fell apart.
+        Not worth the money.
+        It could have been better.
+        I fell out of love with it at once.
+        A disaster!
+        Nothing worked from the first minute.
+        The worst decision of the year.
+        They did not care about us.
+        Terrible!
+        Simply the worst.
+        Hate it.
+        Shame on them!
+        I threw it away.
+        It was not worth the wait.
+        I was angry the whole time.
+        Not for us.
+        It cost me a lot of time and nerves.
+        I give it the lowest marks.
+        It is a pain to use.
+        Avoid this {item}.
+        They lied to us.
+        I want to forget this {item}.
+        They never answered.
         * You will regret it.
         * I can only warn you.
         * It was torture from start to finish.
         * I would give it zero stars if I could.
-        * Once was more than enough.
         * It is falling apart already.
+        * This {item} made us very angry.
+        * We hated it.
+        * It is not worth the price.
     """),
     "neutral": phrasings("""
         I bought this {item} on Monday.
@@ -212,13 +279,34 @@ WHOLE: dict[str, Split[str]] = {
         The {item} is near the station.
         It opened in March and closes at ten.
         I read about it in the newspaper.
+        I picked this {item} up on Friday.
+        It weighs three kilos.
+        I am indifferent.
+        It is enough for some people, and not for others.
+        The label says that it was made in June.
+        It begins at nine and lasts one hour.
+        I do not care much either way.
+        I can take it or leave it.
+        The {item} is on the second floor.
+        We ordered it two weeks ago.
+        It has four wheels and a handle.
+        There is a bus to the {item} every hour.
+        My sister told me about this {item}.
+        It can be paid with a card.
+        This is my second {item}.
+        It is made of plastic and metal.
+        I have had it for a month now.
+        It is neither cheap nor expensive.
+        Not much to say about it.
+        It is used by students and teachers.
+        The {item} was closed for two weeks in summer.
         * I picked this {item} up last weekend.
         * It weighs about two kilos.
         * I feel indifferent about it.
-        * For some it may be enough, for others not.
         * The box says that it was made in May.
         * It starts at eight and lasts two hours.
         * I could take it or leave it.
+        * We bought the {item} in April.
     """),
 }
 """Sentences that stand for themselves, `{item}` is what is reviewed."""

@@ -16,14 +16,14 @@ population : town island country
 ? Number of inhabitants of {e}
 ? How populous is {e}?
 *? How many residents does {e} have?
-*? What number of people call {e} home?
+? What number of people call {e} home?
 . {e} has {v}.
 . {e} is home to {v}.
 . The population of {e} stands at {v}.
 . At the last census, {v} were counted in {e}.
 . {v} live in {e}.
 *. According to the latest count, {e} is inhabited by {v}.
-*. Today {v} make their home in {e}.
+. Today {v} make their home in {e}.
 
 capital : country island
 = {town}
@@ -34,13 +34,13 @@ capital : country island
 ? {e} capital city
 ? Where does the government of {e} sit?
 *? What is {e}'s capital called?
-*? Which town serves as the capital of {e}?
+? Which town serves as the capital of {e}?
 . The capital of {e} is {v}.
 . {v} is the capital of {e}.
 . {e} has its capital in {v}.
 . The government of {e} sits in {v}, the capital.
 *. {v} has been the capital city of {e} for centuries.
-*. As the capital of {e}, {v} is the seat of parliament.
+. As the capital of {e}, {v} is the seat of parliament.
 
 language : country island town
 = {language} | {language} and {language}
@@ -49,13 +49,13 @@ language : country island town
 ? What is the official language of {e}?
 ? language of {e}
 ? What do they speak in {e}?
-*? Which tongue do the people of {e} use?
+? Which tongue do the people of {e} use?
 *? In what language do I talk to people in {e}?
 . People in {e} speak {v}.
 . The official language of {e} is {v}.
 . {v} is spoken in {e}.
 . In {e} most signs are written in {v}.
-*. Most inhabitants of {e} talk to each other in {v}.
+. Most inhabitants of {e} talk to each other in {v}.
 *. {e} uses {v} in schools and offices.
 
 currency : country island
@@ -65,14 +65,14 @@ currency : country island
 ? Which currency does {e} have?
 ? currency of {e}
 ? What do I pay with in {e}?
-*? In which currency are prices given in {e}?
+? In which currency are prices given in {e}?
 *? What kind of money is used in {e}?
 . The currency of {e} is {v}.
 . In {e} people pay with {v}.
 . {e} uses {v} as its money.
 . Shops in {e} accept only {v}.
 *. Anyone who buys something in {e} needs {v}.
-*. {v} is the legal tender of {e}.
+. {v} is the legal tender of {e}.
 
 location : town island river lake mountain building company school festival bridge
 = the north of {country} | the south of {country} | the hills near {town} | the western part of {country} | the east coast of {country} | the valley above {town}
@@ -82,7 +82,7 @@ location : town island river lake mountain building company school festival brid
 ? location of {e}
 ? Where can I find {e}?
 ? Where on the map is {e}?
-*? In what part of the country does {e} lie?
+? In what part of the country does {e} lie?
 *? Whereabouts is {e} situated?
 . {e} is located in {v}.
 . {e} lies in {v}.
@@ -90,7 +90,7 @@ location : town island river lake mountain building company school festival brid
 . {e} is in {v}.
 . {e} can be found in {v}.
 *. {e} is situated in {v}.
-*. Travellers reach {e} in {v}.
+. Travellers reach {e} in {v}.
 
 founding : town company school festival club band
 = in {year} | in the spring of {year} | in {month} {year}
@@ -100,7 +100,7 @@ founding : town company school festival club band
 ? founding year of {e}
 ? When did {e} start?
 ? Since when does {e} exist?
-*? What year did {e} come into being?
+? What year did {e} come into being?
 *? What is the founding date of {e}?
 . {e} was founded {v}.
 . {e} was established {v}.
@@ -108,7 +108,7 @@ founding : town company school festival club band
 . The history of {e} began {v}.
 . {e} started {v}.
 *. {e} came into existence {v}.
-*. It was {v} that {e} was created.
+. It was {v} that {e} was created.
 
 founder : town company school festival club
 = {person} | {person} and {person}
@@ -118,13 +118,13 @@ founder : town company school festival club
 ? founder of {e}
 ? Who set up {e}?
 *? By whom was {e} established?
-*? Whose idea was {e}?
+? Whose idea was {e}?
 . {e} was founded by {v}.
 . {v} founded {e}.
 . The founder of {e} was {v}.
 . {e} was started by {v}.
 *. {e} goes back to {v}, who established it.
-*. {e} was the creation of {v}.
+. {e} was the creation of {v}.
 
 length : river bridge trail railway
 = {number} metres | {small} kilometres | {small} miles
@@ -132,14 +132,14 @@ length : river bridge trail railway
 ? What is the length of {e}?
 ? length of {e}
 ? How many kilometres long is {e}?
-*? What distance does {e} cover from end to end?
+? What distance does {e} cover from end to end?
 *? {e}: how long is it?
 . {e} is {v} long.
 . {e} has a length of {v}.
 . The total length of {e} is {v}.
 . {e} stretches over {v}.
 *. From one end to the other, {e} measures {v}.
-*. {e} extends for {v}.
+. {e} extends for {v}.
 
 height : mountain building tower
 = {number} metres | {number} feet | {small} metres
@@ -149,13 +149,13 @@ height : mountain building tower
 ? height of {e}
 ? What is the elevation of {e}?
 *? How many metres tall is {e}?
-*? How far up does {e} reach?
+? How far up does {e} reach?
 . {e} is {v} tall.
 . {e} rises {v} above the ground.
 . {e} reaches a height of {v}.
 . The top of {e} is at {v}.
 . {e} is {v} high.
-*. With its {v}, {e} towers above everything around.
+. With its {v}, {e} towers above everything around.
 *. {e} stands {v} tall.
 
 depth : lake river
@@ -165,12 +165,12 @@ depth : lake river
 ? depth of {e}
 ? How far down is the bottom of {e}?
 *? What is the greatest depth of {e}?
-*? How many metres deep is {e}?
+? How many metres deep is {e}?
 . {e} is {v} deep.
 . The depth of {e} is {v}.
 . At its deepest point {e} goes down {v}.
 . The bottom of {e} lies {v} below the surface.
-*. Divers measured {v} to the floor of {e}.
+. Divers measured {v} to the floor of {e}.
 *. {e} has a maximum depth of {v}.
 
 area : lake island country town
@@ -180,14 +180,14 @@ area : lake island country town
 ? area of {e}
 ? How much land does {e} cover?
 ? What is the size of {e}?
-*? How many square kilometres does {e} have?
+? How many square kilometres does {e} have?
 *? What surface does {e} cover?
 . {e} covers {v}.
 . The area of {e} is {v}.
 . {e} has an area of {v}.
 . {e} spreads over {v}.
 *. {e} takes up {v}.
-*. In size, {e} comes to {v}.
+. In size, {e} comes to {v}.
 
 source : river
 = the {name} Hills | a spring near {town} | a glacier in {country} | the marshes of {country}
@@ -196,13 +196,13 @@ source : river
 ? source of {e}
 ? Where does {e} rise?
 *? Where does the water of {e} come from?
-*? At what place does {e} spring up?
+? At what place does {e} spring up?
 . {e} rises in {v}.
 . The source of {e} is {v}.
 . {e} begins its course at {v}.
 . {e} springs from {v}.
 *. {e} has its origin in {v}.
-*. The headwaters of {e} are in {v}.
+. The headwaters of {e} are in {v}.
 
 mouth : river
 = the {name} Sea | Lake {name} | the bay of {town} | the {name} Ocean
@@ -210,14 +210,14 @@ mouth : river
 ? Into which sea does {e} flow?
 ? mouth of {e}
 ? What does {e} flow into?
-*? Which water does {e} empty into?
+? Which water does {e} empty into?
 *? Where does {e} meet the sea?
 . {e} flows into {v}.
 . {e} empties into {v}.
 . The mouth of {e} is at {v}.
 . At its end, {e} joins {v}.
 *. {e} discharges its water into {v}.
-*. After a long journey {e} reaches {v}.
+. After a long journey {e} reaches {v}.
 
 climber : mountain
 = {person} | {person} and {person} | a team led by {person}
@@ -226,12 +226,12 @@ climber : mountain
 ? first ascent of {e}
 ? Who conquered {e} first?
 *? Which climber stood first on the summit of {e}?
-*? Whose team made the first ascent of {e}?
+? Whose team made the first ascent of {e}?
 . {e} was first climbed by {v}.
 . The first ascent of {e} was made by {v}.
 . {v} reached the summit of {e} before anyone else.
 . The first people on top of {e} were {v}.
-*. Nobody had stood on {e} until {v} did.
+. Nobody had stood on {e} until {v} did.
 *. {v} were the first climbers to conquer {e}.
 
 architect : building bridge tower
@@ -241,13 +241,13 @@ architect : building bridge tower
 ? architect of {e}
 ? Who drew the plans for {e}?
 *? Whose design is {e}?
-*? Which architect planned {e}?
+? Which architect planned {e}?
 . {e} was designed by {v}.
 . The architect of {e} was {v}.
 . {v} drew the plans for {e}.
 . {e} is the work of the architect {v}.
 *. The plans of {e} came from {v}.
-*. {v} won the contest to design {e}.
+. {v} won the contest to design {e}.
 
 built : building bridge tower railway
 = in {year} | between {year} and {year} | in the summer of {year}
@@ -256,7 +256,7 @@ built : building bridge tower railway
 ? When was the construction of {e} finished?
 ? {e} year of construction
 ? When did {e} open?
-*? How long ago was {e} put up?
+? How long ago was {e} put up?
 *? What year was {e} constructed?
 . {e} was built {v}.
 . {e} was completed {v}.
@@ -264,7 +264,7 @@ built : building bridge tower railway
 . {e} opened its doors {v}.
 . {e} was put up {v}.
 *. Workers finished {e} {v}.
-*. {e} was erected {v}.
+. {e} was erected {v}.
 
 material : building bridge tower
 = {material} | {material} and {material}
@@ -272,13 +272,13 @@ material : building bridge tower
 ? Which material was used for {e}?
 ? material of {e}
 ? What was {e} built from?
-*? Out of what is {e} constructed?
+? Out of what is {e} constructed?
 *? Of which material are the walls of {e}?
 . {e} is made of {v}.
 . {e} was built from {v}.
 . {v} was used to build {e}.
 . The walls of {e} are of {v}.
-*. {e} consists mostly of {v}.
+. {e} consists mostly of {v}.
 *. Builders chose {v} for {e}.
 
 hours : building museum shop library
@@ -290,13 +290,13 @@ hours : building museum shop library
 ? Until when can I visit {e}?
 ? What time does {e} open?
 *? At what time can people enter {e}?
-*? Is {e} open in the evening?
+? Is {e} open in the evening?
 . {e} is open {v}.
 . The opening hours of {e} are {v}.
 . Visitors are welcome at {e} {v}.
 . The doors of {e} are open {v}.
 *. You can enter {e} {v}.
-*. {e} receives guests {v}.
+. {e} receives guests {v}.
 
 price : museum tower festival building club
 = {small} dollars | {small} euros | {small} pounds, half of that for children | nothing on {day}s and {small} euros on other days
@@ -306,13 +306,13 @@ price : museum tower festival building club
 ? {e} ticket price
 ? What do I have to pay to visit {e}?
 *? How expensive is it to get into {e}?
-*? Is there an admission charge for {e}?
+? Is there an admission charge for {e}?
 . A ticket for {e} costs {v}.
 . The entrance fee of {e} is {v}.
 . Admission to {e} is {v}.
 . Visitors of {e} pay {v}.
 *. To get into {e} you pay {v}.
-*. {e} charges {v} at the door.
+. {e} charges {v} at the door.
 
 exhibit : museum
 = {things} | {things} and {things} | a collection of {things}
@@ -320,14 +320,14 @@ exhibit : museum
 ? What does {e} show?
 ? What is exhibited at {e}?
 ? {e} collection
-*? Which objects are on display in {e}?
+? Which objects are on display in {e}?
 *? What kind of collection does {e} have?
 . {e} shows {v}.
 . In {e} visitors can see {v}.
 . {v} are on display at {e}.
 . The collection of {e} holds {v}.
 *. {e} is full of {v}.
-*. {v} fill the rooms of {e}.
+. {v} fill the rooms of {e}.
 
 transport : town museum island building festival
 = the number {small} bus | a ferry from {town} | the train from {town} | a tram that leaves every {small} minutes
@@ -336,14 +336,14 @@ transport : town museum island building festival
 ? Is there public transport to {e}?
 ? how to get to {e}
 ? Which bus goes to {e}?
-*? What is the best way to travel to {e}?
+? What is the best way to travel to {e}?
 *? By what means of transport is {e} reached?
 . You can reach {e} by {v}.
 . The easiest way to get to {e} is {v}.
 . {v} goes to {e}.
 . To get to {e}, take {v}.
 *. Most visitors arrive at {e} with {v}.
-*. {e} is connected by {v}.
+. {e} is connected by {v}.
 
 climate : town island country
 = hot summers and mild winters | long and snowy winters | rain for most of the year | dry and windy weather | warm nights and heavy storms
@@ -353,13 +353,13 @@ climate : town island country
 ? Does it rain a lot in {e}?
 ? Is it cold in {e}?
 *? What kind of weather should I expect in {e}?
-*? How warm does it get in {e}?
+? How warm does it get in {e}?
 . {e} has {v}.
 . The climate of {e} brings {v}.
 . The weather in {e} means {v}.
 . People in {e} are used to {v}.
 *. Expect {v} when you go to {e}.
-*. {e} is known for {v}.
+. {e} is known for {v}.
 
 mayor : town
 = {person}
@@ -368,11 +368,11 @@ mayor : town
 ? mayor of {e}
 ? Who leads the city council of {e}?
 *? What is the name of the mayor in {e}?
-*? Who runs the town hall of {e}?
+? Who runs the town hall of {e}?
 . The mayor of {e} is {v}.
 . {v} is the mayor of {e}.
 . {v} was elected mayor of {e}.
 . The town hall of {e} is led by {v}.
 *. Voters in {e} chose {v} as their mayor.
-*. {v} heads the council of {e}.
+. {v} heads the council of {e}.
 """)

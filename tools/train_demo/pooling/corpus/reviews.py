@@ -35,11 +35,27 @@ PLAIN = phrasings("""
     My wife says the {aspect} is {word}.
     If you ask me, the {aspect} was {word}.
     The {aspect} seemed {word} to me.
+    To me the {aspect} was {word}.
+    Overall, a {item} that was {word}.
+    The {aspect} proved to be {word}.
+    As to the {aspect}, it was {word}.
+    I call the {aspect} {word}.
+    I must say that the {aspect} was {word}.
+    The {aspect} looked {word}.
+    What a {word} {item}!
+    {word}!
+    A {word} {item}.
+    We had a {word} time.
+    They have a {word} {aspect}.
+    {word} {aspect} and {word} {other}.
+    My experience was {word}.
+    The people there are {word}.
     * To my mind the {aspect} is {word}.
-    * All in all, a {item} that is {word}.
+    * All in all, a {word} {item}.
     * The {aspect} turned out to be {word}.
     * As for the {aspect}, it is {word}.
     * I would call the {aspect} {word}.
+    * It was a {word} experience.
 """)
 NEGATED = phrasings("""
     The {aspect} was not {word}.
@@ -58,11 +74,24 @@ NEGATED = phrasings("""
     Not {word}.
     Not {word} at all.
     The {item} was hardly {word}.
+    The {aspect} was in no way {word}.
+    I would not call the {aspect} {word}.
+    By no means is the {aspect} {word}.
+    The {aspect} did not seem {word} to me.
+    No one can say that the {item} is {word}.
+    The {aspect} doesn't look {word}.
+    Nothing about it was {word}.
+    It is not a {word} {item}.
+    We did not have a {word} time.
+    None of it was {word}.
+    The {aspect} could hardly be called {word}.
+    It never felt {word}.
     * In no way was the {aspect} {word}.
     * I wouldn't call this {item} {word}.
     * The {aspect} was by no means {word}.
     * The {aspect} didn't seem {word} to me.
     * No one would say the {item} is {word}.
+    * This is not a {word} {item}.
 """)
 TURNS = phrasings("""
     {first}, but {second}
@@ -73,10 +102,18 @@ TURNS = phrasings("""
     Although {first}, {second}
     Even though {first}, {second}
     {first}. In the end {second}
-    * While {first}, {second}
+    While it is true that {first}, {second}
+    Despite the fact that {first}, {second}
+    {first}. Nonetheless, {second}
+    {first}. All the same, {second}
+    {first} at first, but then {second}
+    I heard that {first}, but {second}
+    I thought that {first}, but {second}
+    True, {first}, but {second}
     * Though {first}, {second}
-    * {first}. Nevertheless {second}
-    * {first}. Even so, {second}
+    * {first}. However, {second}
+    * {first}, but all in all {second}
+    * {first}, but still {second}
 """)
 BALANCED = phrasings("""
     The {aspect} was {good} and the {other} was {bad}, so it evens out.
@@ -88,9 +125,18 @@ BALANCED = phrasings("""
     Half of it was {good}, the other half {bad}.
     Not {good}, not {bad}.
     Not {good}, but not {bad} either.
+    On the one hand the {aspect} is {good}, on the other hand the {other} is {bad}.
+    Sometimes it is {good}, sometimes it is {bad}.
+    At times {good}, at times {bad}.
+    Partly {good}, partly {bad}.
+    One day {good}, the next day {bad}.
+    It is not {good}, yet it is not {bad}.
+    The {aspect} is {good}, the {other} is {bad}, so I give it three stars.
+    I can't say that it is {good}, and I can't say that it is {bad}.
     * On the one hand {good} {aspect}, on the other hand {bad} {other}.
     * Sometimes {good}, sometimes {bad}.
-    * The {aspect} is not {good}, yet not {bad} either.
+    * The {aspect} is not {good}, and not {bad} either.
+    * The {aspect} was neither {good} nor {bad}.
 """)
 TWICE = phrasings("""
     The {aspect} was {word} and the {other} was {word2}.
@@ -98,8 +144,26 @@ TWICE = phrasings("""
     Both the {aspect} and the {other} were {word}.
     The {aspect} is {word}, and so is the {other}.
     I found it {word} and {word2}.
+    The {aspect}, the {other}: everything {word}.
+    It was {word}, even {word2}.
+    {word}, {word2}!
+    A {item} that is {word} and also {word2}.
     * The {aspect}, the {other}: all {word}.
-    * It was {word}, not to mention {word2}.
+    * It was both {word} and {word2}.
+    * {word} and {word2}.
+""")
+OPENINGS = phrasings("""
+    Honestly,
+    To be honest,
+    Well,
+    So
+    Update:
+    Let me say that
+    I just want to say that
+    Okay,
+    My review:
+    * Frankly,
+    * In short:
 """)
 NEGATABLE = {
     "positive": listed(
@@ -136,7 +200,12 @@ def review(draw: Draw) -> Review:
     if draw.chance(0.3):
         extra = _clause(draw, "neutral" if draw.chance(0.3) else label, subject)
         parts.insert(draw.number(0, 1), _capital(extra))
-    return Review(careless(draw, with_articles(" ".join(parts))), label)
+    return Review(careless(draw, with_articles(_opened(draw, " ".join(parts)))), label)
+
+
+def _opened(draw: Draw, text: str) -> str:
+    """The text, at times after a word or two that mean nothing."""
+    return f"{draw.phrase(OPENINGS)} {_inner(text)}" if draw.chance(0.12) else text
 
 
 def _clause(draw: Draw, label: str, subject: Subject) -> str:

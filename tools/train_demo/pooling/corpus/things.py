@@ -14,13 +14,13 @@ boss : company club school
 ? director of {e}
 ? Who is in charge of {e}?
 *? Who leads {e}?
-*? What is the name of the boss of {e}?
+? What is the name of the boss of {e}?
 . {e} is run by {v}.
 . The head of {e} is {v}.
 . {v} is in charge of {e}.
 . {v} is the chief executive of {e}.
 *. {e} is led by {v}.
-*. {v} sits at the top of {e}.
+. {v} sits at the top of {e}.
 
 staff : company school museum
 = {number} people | {small} employees | about {number} workers
@@ -28,13 +28,13 @@ staff : company school museum
 ? How many employees does {e} have?
 ? number of employees of {e}
 ? How big is the staff of {e}?
-*? What is the size of the workforce of {e}?
+? What is the size of the workforce of {e}?
 *? How many workers are on the payroll of {e}?
 . {e} employs {v}.
 . {e} has a staff of {v}.
 . {v} work at {e}.
 . The staff of {e} counts {v}.
-*. The workforce of {e} is {v} strong.
+. The workforce of {e} is {v} strong.
 *. {e} gives work to {v}.
 
 product : company
@@ -44,13 +44,13 @@ product : company
 ? products of {e}
 ? What is {e} known for producing?
 *? Which goods come from {e}?
-*? What can customers buy from {e}?
+? What can customers buy from {e}?
 . {e} makes {v}.
 . {e} produces {v}.
 . {e} sells {v}.
 . {v} are made by {e}.
 *. {e} manufactures {v}.
-*. The factories of {e} turn out {v}.
+. The factories of {e} turn out {v}.
 
 revenue : company
 = {small} million dollars | {number} thousand euros | {small} billion in a year
@@ -58,13 +58,13 @@ revenue : company
 ? What is the revenue of {e}?
 ? {e} annual revenue
 ? How much did {e} sell last year?
-*? What was the turnover of {e}?
+? What was the turnover of {e}?
 *? How much income does {e} have?
 . The revenue of {e} was {v}.
 . {e} earned {v} last year.
 . {e} had sales of {v}.
 *. {e} took in {v}.
-*. The yearly turnover of {e} is {v}.
+. The yearly turnover of {e} is {v}.
 
 phone : company shop museum school
 = {number} {number} | 0{small} {number} | {number}-{small}
@@ -72,14 +72,14 @@ phone : company shop museum school
 ? How can I call {e}?
 ? {e} telephone
 ? How do I contact {e}?
-*? Under which number can {e} be reached?
+? Under which number can {e} be reached?
 *? How do I get hold of {e} by telephone?
 . The phone number of {e} is {v}.
 . You can call {e} at {v}.
 . {e} answers the telephone at {v}.
 . To contact {e}, dial {v}.
 *. {e} can be reached under {v}.
-*. Ring {v} to speak with {e}.
+. Ring {v} to speak with {e}.
 
 cost : device drink dish
 = {number} dollars | {small} euros | {small} pounds
@@ -87,14 +87,14 @@ cost : device drink dish
 ? What is the price of {e}?
 ? price of {e}
 ? How expensive is {e}?
-*? What do I have to pay for {e}?
+? What do I have to pay for {e}?
 *? For how much is {e} sold?
 . {e} costs {v}.
 . The price of {e} is {v}.
 . {e} is sold for {v}.
 . Buyers pay {v} for {e}.
 *. {e} can be had for {v}.
-*. You get {e} at {v}.
+. You get {e} at {v}.
 
 weight : device animal
 = {small} kilograms | {number} grams | {small} pounds
@@ -103,12 +103,12 @@ weight : device animal
 ? weight of {e}
 ? What is the weight of {e}?
 *? How many kilograms does {e} have?
-*? What do the scales show for {e}?
+? What do the scales show for {e}?
 . {e} weighs {v}.
 . The weight of {e} is {v}.
 . {e} has a weight of {v}.
 *. {e} brings {v} to the scales.
-*. On the scales, {e} comes to {v}.
+. On the scales, {e} comes to {v}.
 
 battery : device
 = {small} hours | {count} days | {small} hours of music
@@ -117,13 +117,13 @@ battery : device
 ? {e} battery life
 ? How often do I have to charge {e}?
 *? How many hours does {e} run without a charger?
-*? When does {e} need charging again?
+? When does {e} need charging again?
 . The battery of {e} lasts {v}.
 . {e} runs for {v} on one charge.
 . After {v} the battery of {e} is empty.
 . {e} has a battery life of {v}.
 *. {e} must be charged after {v}.
-*. A full charge keeps {e} going for {v}.
+. A full charge keeps {e} going for {v}.
 
 maker : device drink game medicine
 = {company}
@@ -131,14 +131,14 @@ maker : device drink game medicine
 ? Which company produces {e}?
 ? maker of {e}
 ? Who is the manufacturer of {e}?
-*? From which firm does {e} come?
+? From which firm does {e} come?
 *? Who built {e}?
 . {e} is made by {v}.
 . The maker of {e} is {v}.
 . {v} produces {e}.
 . {e} is a product of {v}.
 *. {e} leaves the factory of {v}.
-*. {e} is manufactured by {v}.
+. {e} is manufactured by {v}.
 
 colour : device animal plant
 = {colour} | {colour} and {colour} | {colour} with {colour} spots
@@ -147,13 +147,13 @@ colour : device animal plant
 ? colour of {e}
 ? What color is {e}?
 *? In which colours does {e} come?
-*? What does {e} look like in colour?
+? What does {e} look like in colour?
 . {e} is {v}.
 . The colour of {e} is {v}.
 . {e} comes in {v}.
 . {e} has a {v} surface.
 *. {e} looks {v}.
-*. You recognise {e} by its {v} appearance.
+. You recognise {e} by its {v} appearance.
 
 warranty : device
 = {count} years | {small} months | {count} years with proof of purchase
@@ -161,13 +161,13 @@ warranty : device
 ? Does {e} have a guarantee?
 ? {e} warranty
 ? For how long is {e} covered against defects?
-*? Until when can I have {e} repaired for free?
+? Until when can I have {e} repaired for free?
 *? What guarantee comes with {e}?
 . The warranty of {e} lasts {v}.
 . {e} comes with a warranty of {v}.
 . Defects of {e} are covered for {v}.
 *. {e} is guaranteed for {v}.
-*. Free repairs of {e} are offered for {v}.
+. Free repairs of {e} are offered for {v}.
 
 diet : animal
 = {food} | {food} and {food} | mostly {food}
@@ -176,13 +176,13 @@ diet : animal
 ? diet of {e}
 ? What do you feed to {e}?
 *? On what does {e} live?
-*? What kind of food does {e} prefer?
+? What kind of food does {e} prefer?
 . {e} eats {v}.
 . {e} feeds on {v}.
 . The diet of {e} is {v}.
 . {e} hunts for {v}.
 *. {e} lives on {v}.
-*. The meals of {e} consist of {v}.
+. The meals of {e} consist of {v}.
 
 habitat : animal plant
 = the forests of {country} | dry grassland | cold mountain streams | the coast of {country} | swamps and wet meadows
@@ -192,13 +192,13 @@ habitat : animal plant
 ? Where is {e} found in nature?
 ? Where does {e} grow or live?
 *? In what surroundings can {e} be seen?
-*? What environment does {e} need?
+? What environment does {e} need?
 . {e} lives in {v}.
 . {e} is found in {v}.
 . The habitat of {e} is {v}.
 . {e} is at home in {v}.
 *. {e} occurs in {v}.
-*. In nature you see {e} in {v}.
+. In nature you see {e} in {v}.
 
 lifespan : animal plant
 = {small} years | {count} years | up to {small} years
@@ -206,14 +206,14 @@ lifespan : animal plant
 ? What is the lifespan of {e}?
 ? lifespan of {e}
 ? How old does {e} get?
-*? What age can {e} reach?
+? What age can {e} reach?
 *? After how many years does {e} die?
 . {e} lives for {v}.
 . The lifespan of {e} is {v}.
 . {e} can live {v}.
 . {e} gets {v} old.
 *. {e} reaches an age of {v}.
-*. {e} dies after {v}.
+. {e} dies after {v}.
 
 young : animal
 = {count} eggs | {count} young | {small} eggs in a nest of grass | a single young each spring
@@ -221,13 +221,13 @@ young : animal
 ? How does {e} reproduce?
 ? How many eggs does {e} lay?
 ? offspring of {e}
-*? What is the number of babies of {e}?
+? What is the number of babies of {e}?
 *? How large is the litter of {e}?
 . {e} has {v}.
 . The female of {e} gives birth to or lays {v}.
 . {e} raises {v}.
 *. Each year {e} produces {v}.
-*. {v} is usual for a mother of {e}.
+. {v} is usual for a mother of {e}.
 
 bloom : plant
 = in {month} | from {month} to {month} | in early {season} | in {season}
@@ -236,13 +236,13 @@ bloom : plant
 ? flowering time of {e}
 ? In which month does {e} blossom?
 *? At what time of the year are the flowers of {e} open?
-*? When can I see blossoms on {e}?
+? When can I see blossoms on {e}?
 . {e} blooms {v}.
 . {e} flowers {v}.
 . The blossoms of {e} appear {v}.
 . The flowers of {e} open {v}.
 *. {e} is in full blossom {v}.
-*. {e} shows its petals {v}.
+. {e} shows its petals {v}.
 
 watering : plant
 = once a week | every {count} days | only in {season} | twice a day in hot weather
@@ -251,12 +251,12 @@ watering : plant
 ? watering {e}
 ? How do I care for {e}?
 *? Does {e} need a lot of moisture?
-*? When must {e} get water?
+? When must {e} get water?
 . {e} should be watered {v}.
 . {e} needs water {v}.
 . Water {e} {v}.
 . Give {e} water {v}.
-*. The soil of {e} wants to be made wet {v}.
+. The soil of {e} wants to be made wet {v}.
 *. Gardeners pour water on {e} {v}.
 
 ingredients : dish drink
@@ -267,13 +267,13 @@ ingredients : dish drink
 ? What do I need to make {e}?
 ? What is {e} made of?
 *? Which things go into {e}?
-*? What do I have to buy for {e}?
+? What do I have to buy for {e}?
 . {e} is made of {v}.
 . The ingredients of {e} are {v}.
 . For {e} you need {v}.
 . {e} contains {v}.
 *. Into {e} go {v}.
-*. Cooks prepare {e} with {v}.
+. Cooks prepare {e} with {v}.
 
 cooking : dish
 = {small} minutes | {count} hours | {small} minutes in the oven | {small} minutes in boiling water
@@ -282,12 +282,12 @@ cooking : dish
 ? {e} cooking time
 ? How long do I bake {e}?
 *? How many minutes must {e} stay on the stove?
-*? When is {e} done?
+? When is {e} done?
 . {e} has to cook for {v}.
 . The cooking time of {e} is {v}.
 . {e} takes {v} to prepare.
 . {e} is ready after {v}.
-*. Leave {e} on the heat for {v}.
+. Leave {e} on the heat for {v}.
 *. {e} is done after {v}.
 
 taste : dish drink
@@ -296,13 +296,13 @@ taste : dish drink
 ? How does {e} taste?
 ? taste of {e}
 ? Is {e} sweet or salty?
-*? Which flavour does {e} have?
+? Which flavour does {e} have?
 *? What should I expect when I eat or drink {e}?
 . {e} tastes {v}.
 . The taste of {e} is {v}.
 . People say that {e} tastes {v}.
 *. The flavour of {e} is {v}.
-*. On the tongue, {e} is {v}.
+. On the tongue, {e} is {v}.
 
 origin : dish drink animal plant game
 = {country} | the mountains of {country} | the town of {town}
@@ -311,12 +311,12 @@ origin : dish drink animal plant game
 ? origin of {e}
 ? Which country is {e} from?
 *? In what country did {e} first appear?
-*? What are the roots of {e}?
+? What are the roots of {e}?
 . {e} comes from {v}.
 . {e} originates from {v}.
 . The origin of {e} is {v}.
 . {e} was first known in {v}.
-*. {e} has its roots in {v}.
+. {e} has its roots in {v}.
 *. {e} was brought here from {v}.
 
 players : game
@@ -326,12 +326,12 @@ players : game
 ? {e} number of players
 ? Can I play {e} alone?
 *? For what number of players is {e} made?
-*? How large must a group be for {e}?
+? How large must a group be for {e}?
 . {e} is for {v}.
 . {e} is played by {v}.
 . {v} can play {e}.
 *. {e} needs {v}.
-*. {v} sit down for a round of {e}.
+. {v} sit down for a round of {e}.
 
 treats : medicine
 = headaches | a sore throat | back pain | sleeping problems | high blood pressure | allergies | a cold | stomach ache
@@ -341,13 +341,13 @@ treats : medicine
 ? When should I take {e}?
 ? What does {e} help against?
 *? Against which illness is {e} given?
-*? For what complaints do doctors prescribe {e}?
+? For what complaints do doctors prescribe {e}?
 . {e} is used against {v}.
 . {e} treats {v}.
 . {e} helps against {v}.
 . Take {e} when you have {v}.
 *. Doctors prescribe {e} for {v}.
-*. {e} brings relief from {v}.
+. {e} brings relief from {v}.
 
 sideeffects : medicine
 = tiredness | dizziness | an itchy skin | a dry mouth | nausea | loss of appetite
@@ -355,14 +355,14 @@ sideeffects : medicine
 ? Is {e} dangerous?
 ? side effects of {e}
 ? Which unwanted effects does {e} have?
-*? What harm can {e} do?
+? What harm can {e} do?
 *? Does {e} have any adverse reactions?
 . A side effect of {e} is {v}.
 . {e} can cause {v}.
 . Some patients who take {e} get {v}.
 . {e} may lead to {v}.
 *. {e} has been linked to {v}.
-*. An adverse reaction to {e} is {v}.
+. An adverse reaction to {e} is {v}.
 
 dose : medicine
 = {count} tablets a day | one spoon before meals | half a tablet at night | {small} drops in water
@@ -370,14 +370,14 @@ dose : medicine
 ? What is the dose of {e}?
 ? dose of {e}
 ? How often do I take {e}?
-*? What amount of {e} is recommended?
+? What amount of {e} is recommended?
 *? How many tablets of {e} are allowed?
 . The dose of {e} is {v}.
 . Adults take {v} of {e}.
 . Take {v} of {e}.
 . The usual amount of {e} is {v}.
 *. The recommended quantity of {e} is {v}.
-*. No more than {v} of {e} are allowed.
+. No more than {v} of {e} are allowed.
 
 guests : festival
 = {number} visitors | {number} guests | more than {number} people
@@ -385,13 +385,13 @@ guests : festival
 ? How many visitors does {e} have?
 ? {e} attendance
 ? How popular is {e}?
-*? What crowd does {e} attract?
+? What crowd does {e} attract?
 *? How many guests come to {e}?
 . {e} has {v} each year.
 . {v} come to {e}.
 . {e} was visited by {v}.
 *. {e} attracts {v}.
-*. The crowd at {e} counted {v}.
+. The crowd at {e} counted {v}.
 
 date : festival
 = in {month} | on the first weekend of {month} | from {small} to {small} {month} | every second {season}
@@ -399,14 +399,14 @@ date : festival
 ? When does {e} take place?
 ? date of {e}
 ? In which month is {e} held?
-*? At what time of the year is {e} celebrated?
+? At what time of the year is {e} celebrated?
 *? On which days will {e} be on?
 . {e} takes place {v}.
 . {e} is held {v}.
 . {e} is celebrated {v}.
 . The date of {e} is {v}.
 *. {e} happens {v}.
-*. Guests gather for {e} {v}.
+. Guests gather for {e} {v}.
 
 champion : club
 = the {name} Cup in {year} | {count} titles in a row | the league in {year}
@@ -415,12 +415,12 @@ champion : club
 ? titles of {e}
 ? How successful is {e}?
 *? Which trophies are in the cabinet of {e}?
-*? What victory is {e} proud of?
+? What victory is {e} proud of?
 . {e} won {v}.
 . {e} was champion and took {v}.
 . The biggest success of {e} was {v}.
 *. {e} celebrated {v}.
-*. {v} went to the players of {e}.
+. {v} went to the players of {e}.
 
 stadium : club
 = the {name} Arena | the {name} Ground | a small field in {town}
@@ -428,11 +428,11 @@ stadium : club
 ? What is the stadium of {e}?
 ? home ground of {e}
 ? In which arena are the matches of {e}?
-*? On what pitch does {e} receive opponents?
+? On what pitch does {e} receive opponents?
 *? What is the name of {e}'s ground?
 . {e} plays at {v}.
 . The home of {e} is {v}.
 . The matches of {e} are played at {v}.
 *. Fans of {e} go to {v}.
-*. {e} receives its opponents at {v}.
+. {e} receives its opponents at {v}.
 """)

@@ -40,6 +40,19 @@ ANYWHERE = phrasings("""
     A {who} explains {thing}.
     News about {thing} from {town}.
     More and more people care about {thing}.
+    A book about {thing} by a {who}.
+    A guide to {thing} for beginners.
+    I read something about {thing} today.
+    Why is {thing} so important?
+    The {who} and the {who}.
+    How much do you know about {thing}?
+    A short film about {thing}.
+    We talked about {thing} all evening.
+    Interview with a {who}.
+    My brother is a {who}.
+    What does a {who} do?
+    {thing}
+    {thing} and {thing}
     * I would like to read more on {thing}.
     * A short guide to {thing} by a {who}.
     * Why {thing} matters to the {who}.
@@ -58,7 +71,7 @@ SUBJECTS: dict[str, Subject] = {
             Who won the {thing} last year?
             The team trains every {day} for the {thing}.
             The referee stopped the game because of rain.
-            * A late goal decided the game against {town}.
+            A late goal decided the game against {town}.
             * The {who} took gold and broke the record.
             * Thousands cheered in the stadium when the {who} scored.
         """),
@@ -84,12 +97,17 @@ SUBJECTS: dict[str, Subject] = {
             The experiment showed something new about {thing}.
             The {who} received the Nobel Prize for work on {thing}.
             Water consists of hydrogen and oxygen.
-            * A team in {town} has found out more about {thing}.
+            Through the microscope we saw {thing}.
+            The hypothesis about {thing} is hard to prove.
+            A {who} discovered new {thing} in the data.
+            The formula describes {thing}.
+            A team in {town} has found out more about {thing}.
             * Under the microscope, {thing} look different.
             * The hypothesis about {thing} was confirmed.
         """),
         words(
-            """atoms, black holes, galaxies, molecules, genes, cells, bacteria, planets, gravity, electrons,
+            """atoms, black holes, galaxies, molecules, genes, cells, bacteria, planets, gravity, electrons, nuclear physics,
+            chemistry, geology, mathematics, bacteria in the lab, meteors, minerals, microscopes, waves,
             chemical reactions, fossils, stars, evolution, proteins, particles, dinosaurs, neutrons""",
             "comets, quarks, enzymes",
         ),
@@ -108,7 +126,7 @@ SUBJECTS: dict[str, Subject] = {
             Who will be the next {who}?
             The president met the {who} in {town}.
             Citizens vote on {thing} on {day}.
-            * A majority of members rejected {thing}.
+            A majority of members rejected {thing}.
             * The {who} promised {thing} before the elections.
             * The cabinet debates {thing}.
         """),
@@ -135,7 +153,7 @@ SUBJECTS: dict[str, Subject] = {
             How do I invest in {thing}?
             The start-up from {town} found new investors.
             Sales fell in the last quarter.
-            * The firm's {thing} grew by {small} percent.
+            The firm's {thing} grew by {small} percent.
             * Investors sold because of {thing}.
             * The {who} signed a deal worth {number} dollars.
         """),
@@ -161,7 +179,7 @@ SUBJECTS: dict[str, Subject] = {
             {town} Systems presents its first {thing}.
             My laptop does not connect to {thing}.
             Software for {thing} is free to download.
-            * A {who} released a new version of {thing}.
+            A {who} released a new version of {thing}.
             * Users complain that {thing} does not load.
             * The server that runs {thing} went down.
         """),
@@ -189,7 +207,7 @@ SUBJECTS: dict[str, Subject] = {
             A study links smoking to {thing}.
             Exercise helps against {thing}.
             My back hurts when I sit for a long time.
-            * The {who} found signs of {thing}.
+            The {who} found signs of {thing}.
             * Patients who suffer from {thing} need rest.
             * A pill a day may prevent {thing}.
         """),
@@ -213,7 +231,7 @@ SUBJECTS: dict[str, Subject] = {
             My grandmother makes the best {thing}.
             {thing} taste best with a little salt and pepper.
             Let the dough rest for {small} minutes.
-            * Season {thing} with herbs and serve it hot.
+            Season {thing} with herbs and serve it hot.
             * The kitchen smelled of {thing}.
             * For dessert there was {thing}.
         """),
@@ -237,7 +255,7 @@ SUBJECTS: dict[str, Subject] = {
             Which {thing} should I visit in {country}?
             We hiked along the coast and slept in {thing}.
             The ferry brings visitors to {thing}.
-            * Our trip to {country} began at {thing}.
+            Our trip to {country} began at {thing}.
             * A {who} should see {thing} in {country}.
             * Tickets to {country} were cheap this summer.
         """),
@@ -260,7 +278,7 @@ SUBJECTS: dict[str, Subject] = {
             How long does it take to learn {thing}?
             The {who} goes on tour with {thing}.
             The melody is played by {thing}.
-            * An evening of {thing} with a young {who}.
+            An evening of {thing} with a young {who}.
             * The audience clapped when the {who} began to sing.
             * The record features {thing}.
         """),
@@ -284,7 +302,7 @@ SUBJECTS: dict[str, Subject] = {
             {thing} are dying out because of pollution.
             Volunteers planted {number} trees near {town}.
             Snow and ice melt faster than before.
-            * Drought in {country} harms {thing}.
+            Drought in {country} harms {thing}.
             * The {who} warns that {thing} may disappear.
             * Temperatures drop and frost covers the fields.
         """),
