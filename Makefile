@@ -20,6 +20,7 @@ serve: $(VENV)/.serve-$(KIND)  ## Serve MODELS on PORT; DEVICE=cuda runs them on
 demo-embeddings: $(MODELS)/minilm/graph.yaml  ## An embedding model, all-MiniLM-L6-v2 in int8, and the server.
 	@echo "minilm is in $(MODELS). When the server is up, try:"
 	@echo "  curl http://$(HOST):$(PORT)/v1/embeddings -H 'Content-Type: application/json' -d '{\"model\": \"minilm\", \"input\": \"Hello!\"}'"
+	@echo "  $(BIN)/python -m tools.retrieval --url http://$(HOST):$(PORT)"
 	@$(MAKE) --no-print-directory serve
 
 test: $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors lint  ## Lint, types and every test.

@@ -1,8 +1,8 @@
-"""What sampling asks of arithmetic, wherever the logits lie: `ops.host` for numpy, `ops.cuda` for a GPU.
+"""What sampling and pooling ask of arithmetic, wherever values lie: on the host for numpy, or on a GPU.
 
-Logits stay where the model left them; ids, parameters and results are numpy arrays on the host.  So what
-crosses to a device in a step is a few numbers per row, and what comes back is one id per row and the
-log-probabilities that were asked for.
+Logits, and the values of encoders, stay where the model left them; ids, parameters and results are numpy
+arrays on the host.  So what crosses to a device in a step is a few numbers per row, and what comes back is
+one id per row and the log-probabilities that were asked for, or a row for each text.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ class Logprobs(NamedTuple):
 
 
 class SamplingOps(Protocol):
-    """The arithmetic of the sampling stages.  `logits` are float32[num_rows, vocab] and changed in place.
+    """The arithmetic of the sampling stages: `ops.host` for numpy, `ops.cuda` for a GPU.
+
+    `logits` are float32[num_rows, vocab] and changed in place.
 
     `rows` and `ids` are flat pairs of equal length, int64[k]; what each function does to them stands in
     `ops.masking` and `ops.penalties`.

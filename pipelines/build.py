@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 AnyEngine = TypeVar("AnyEngine", bound=ThreadedEngine[Any])
 
 
+OF_TOKENS = frozenset({"token_embed"})
+"""Tasks that reply rows of tokens; what other tasks reply of a batcher are rows of texts."""
+
+
 class BuildError(Exception):
     """A model cannot be served.  `problems` says everything that is wrong with it, a line each."""
 
@@ -115,6 +119,7 @@ class HostModel:
 
     name: str
     version: int
+    task: str = ""
     engines: dict[str, Engine | ThreadedEngine[Any]] = field(default_factory=dict)
     bodies: dict[str, Body] = field(default_factory=dict)
 
@@ -144,13 +149,13 @@ class HostModel:
 
     @property
     def inputs(self) -> list[TensorPort]:
-        """The tensors that a request must hold, for a graph of tensor models."""
-        return [port for engine in self._of(TensorEngine) for port in engine.inputs.values()]
+        """The tensors that a request must hold, for a graph that infers."""
+        return [port for engine in self._inferring() for port in engine.inputs.values()]
 
     @property
     def outputs(self) -> list[TensorPort]:
         """The tensors that such a graph replies."""
-        return [port for engine in self._of(TensorEngine) for port in engine.outputs.values()]
+        return [port for engine in self._inferring() for port in engine.outputs.values()]
 
     def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None:
         """What keeps the outputs of an engine node to `params.guide`; takes long, in any thread.
@@ -192,6 +197,10 @@ class HostModel:
             if not isinstance(engine, ThreadedEngine):
                 yield node, engine
 
+    def _inferring(self) -> Iterator[TensorEngine]:
+        """Those that read the request itself."""
+        return self._of(TensorEngine) if self.task == "infer" else iter(())
+
     def _of(self, kind: type[AnyEngine]) -> Iterator[AnyEngine]:
         yield from (engine for engine in self.engines.values() if isinstance(engine, kind))
 
@@ -202,11 +211,12 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
     `device`, when given, is where its models run, whatever the graph says.
     """
     graph = _checked(model, graphs)
-    host_model = HostModel(model.name, model.version)
+    host_model = HostModel(model.name, model.version, graph.task)
     try:
         for binding in graph.bindings:
             if binding.body:
                 _start(host_model, model, binding, device)
+                _check_rows(host_model, binding)
     except BuildError:
         host_model.close()
         raise
@@ -223,6 +233,16 @@ def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: 
     except Exception as error:
         raise BuildError([_said(binding, error)]) from error
     host_model.engines[binding.name] = engine
+
+
+def _check_rows(host_model: HostModel, binding: Binding) -> None:
+    """Raise BuildError where a batcher gives rows of tokens and the task is of texts, or the other way."""
+    engine = host_model.engines[binding.name]
+    if not isinstance(engine, BatchEngine) or engine.per_token == (host_model.task in OF_TOKENS):
+        return
+    gives, advice = ("tokens", "add a pool line") if engine.per_token else ("texts", "set `how: none`")
+    fault = ValueError(f"its body gives rows of {gives}, which is not what {host_model.task} is; {advice}")
+    raise BuildError([_said(binding, fault)])
 
 
 def build_for_host(model: ModelFolder, models: Sequence[ModelFolder], device: str | None = None) -> HostModel:

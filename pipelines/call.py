@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -13,6 +14,9 @@ from pipelines.values import Later, Stream, Tensors, TokenUpdate
 from pipelines.wire.client import EngineClient
 from pipelines.wire.mailbox import Mailbox, Slot
 from pipelines.work import EngineAddress, GrammarWriter, Submission, TensorWork
+
+LARGE_ANSWER_BYTES = 1 << 20
+"""What is made of a larger answer is made off the event loop."""
 
 
 class Call:
@@ -33,6 +37,7 @@ class Call:
         self._client = client
         self._work: Submission | TensorWork | None = None
         self._open: set[int] = set()
+        self._closed = False
         self._timing = metrics.RequestTiming(model)
 
     def submit(
@@ -111,7 +116,7 @@ class Call:
         """Have tensors ready for an engine; `answer` gives what comes back once the call started.
 
         They stand for `num_texts` texts, each counted as a choice.  Of several that a graph asks for the
-        first goes out at the start, each other when it is answered for.
+        first goes out at the start, and its texts are the call's; each other when it is answered for.
         """
         work = TensorWork(address, inputs, outputs, Slot(), num_texts)
         if self._work is None:
@@ -124,6 +129,7 @@ class Call:
         if work is None:
             raise ValueError("this call was closed, or its graph has no engine node")
         self._send(work)
+        self._open = set(range(work.num_choices))
         if isinstance(work, Submission):
             self._timing.started(self.prompt_lengths, self.request.n, work.params.max_tokens)
         elif self.prompt_lengths:
@@ -132,7 +138,6 @@ class Call:
     def _send(self, work: Submission | TensorWork) -> None:
         work.request_id = work.send(self._client, self.request)
         self._work = work
-        self._open = set(range(work.num_choices))
 
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
         """What arrived since the last look: (choice, update) pairs in order, until every choice ended.
@@ -177,8 +182,11 @@ class Call:
         if answer is None:
             return None
         value: Any = Tensors(answer)
+        is_large = sum(array.nbytes for array in value.values()) > LARGE_ANSWER_BYTES
         for make in later.makers:
-            value = make(value)
+            value = await asyncio.to_thread(make, value) if is_large else make(value)
+            if self._closed:
+                return None
             if isinstance(value, Later):
                 value = await self._resolved(value)
             if value is None:
@@ -204,6 +212,7 @@ class Call:
 
     def close(self) -> None:
         """Abort what has not ended; its blocks are free within a step."""
+        self._closed = True
         work = self._work
         if work is not None and work.request_id is not None and self._open:
             self._forget_open("abort")

@@ -130,6 +130,17 @@ def step(model: str, num_tokens: int) -> None:
     _observe("vllm:iteration_tokens_total", model, num_tokens)
 
 
+def texts_ran(model: str, waits: Sequence[tuple[int, float]], took_s: float) -> None:
+    """Texts were computed side by side in `took_s`; `waits` are (texts, how long they had waited before)."""
+    now_s, num_texts = time.monotonic(), sum(num_waiting for num_waiting, _ in waits)
+    queued = _observed("vllm:request_queue_time_seconds", model)
+    for num_waiting, waited_s in waits:
+        queued.add(waited_s, now_s, num_waiting)
+    queued.tell()
+    for name in ("vllm:request_prefill_time_seconds", "vllm:request_inference_time_seconds"):
+        _observe_all(name, model, took_s, num_texts, now_s)
+
+
 def steps(model: str, kind: str, num_steps: int) -> None:
     """An engine of a model made so many more steps of a kind."""
     _metric(STEPS).labels(model, kind).inc(num_steps)
@@ -169,7 +180,7 @@ def process_memory(process: str) -> None:
 
 
 _making = Lock()
-"""Where a worker and the host are one process, both threads say it first at the same time."""
+"""Where a worker and the host are one process, both threads may need a metric first at the same time."""
 _resident_at_s: dict[str, float] = {}
 """When each was said last; a process is one of them, or both where there is but one."""
 
@@ -240,7 +251,8 @@ def _metric(name: str) -> Any:
 
 @cache
 def _child(name: str, model: str) -> Any:
-    return _metric(name).labels(model)
+    with _making:
+        return _metric(name).labels(model)
 
 
 def _gaps(model: str) -> Observed:

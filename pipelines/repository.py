@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphs.errors import GraphError, Problem
 from pipelines.new_graph import new_graph, recognise
 
 GRAPH_FILE = "graph.yaml"
@@ -36,9 +37,17 @@ class ModelFolder:
         return GRAPH_FILE if (self.path / GRAPH_FILE).exists() else f"{self.path.name} (no {GRAPH_FILE})"
 
     def graph_text(self) -> str:
-        """The text of the graph: written by a person, or what `braid new-graph` would write."""
+        """The text of the graph: written by a person, or what `braid new-graph` would write.
+
+        Raises GraphError where that would refuse the folder; OSError and UnicodeDecodeError.
+        """
         file = self.path / GRAPH_FILE
-        return file.read_text() if file.exists() else new_graph(self.path)
+        if file.exists():
+            return file.read_text()
+        try:
+            return new_graph(self.path)
+        except ValueError as error:
+            raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
 
 
 def scan(repository: Path) -> list[ModelFolder]:

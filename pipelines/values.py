@@ -227,7 +227,7 @@ class Later(Generic[T]):
     def then(self, make: Callable[[T], U | Later[U]]) -> Later[U]:
         """What `make` makes of the value when it is there; where that comes later, too, what comes then.
 
-        `make` runs on the event loop: it takes microseconds, and may raise RequestError.
+        `make` may raise RequestError; of a large value it runs in a thread, else on the event loop.
         """
         return Later(self.source, (*self.makers, make))
 

@@ -12,6 +12,7 @@ from pipelines.pipeline import Pipeline
 from server.services import Services
 
 NO_NAMES = (None, "", "default")
+MAX_LISTED = 16
 
 
 class Ability(NamedTuple):
@@ -41,13 +42,19 @@ def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pi
     if named is None and len(cards) > 1:
         if len(able) != 1:
             models = able or [card.name for card in cards]
-            raise RequestError(f"`model` is required; models: {', '.join(models)}", field="model")
+            raise RequestError(f"`model` is required; models: {_listed(models)}", field="model")
         named = able[0]
     pipeline = services.catalogue.get(named)
     if pipeline.task not in ability.tasks:
-        others = f"models that do: {', '.join(able)}" if able else "no model here does"
+        others = f"models that do: {_listed(able)}" if able else "no model here does"
         raise NotFound(
             f"The model `{pipeline.name}` does not {ability.words}: its task is {pipeline.task}; {others}",
             field="model",
         )
     return pipeline
+
+
+def _listed(names: list[str]) -> str:
+    """The first of them, and how many others there are."""
+    others = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
+    return ", ".join(names[:MAX_LISTED] + others)

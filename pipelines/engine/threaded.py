@@ -13,6 +13,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from numpy.typing import NDArray
@@ -30,6 +31,15 @@ Job = TypeVar("Job")
 
 class ThreadEnded(BaseException):
     """An engine's thread ended for no reason of its body's.  As DeviceLost it passes on and ends the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that succeeded; `waits` are (how many texts, how long they had waited before)."""
+
+    num_tokens: int
+    took_s: float
+    waits: list[tuple[int, float]]
 
 
 class Runnable(Protocol):
@@ -53,7 +63,7 @@ class ThreadedEngine(ABC, Generic[Job]):
         nothing waits, until it says that there is no more of it.
         """
         self.profile = profile
-        self.new_steps: deque[int] = deque()  # tokens of each step that nobody has looked at yet
+        self.new_runs: deque[Ran] = deque()  # those that nobody has looked at yet
         self._body = body
         self._warm = warm
         self._totals = Counts()

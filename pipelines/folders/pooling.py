@@ -17,6 +17,7 @@ ASKED_WHOLE = ("prompt", "pairs")
 """Lines that read all of a request, not its prompts alone."""
 MAX_BATCH_TOKENS = 8192
 RAW = "Identity"
+GUESS = "  # a guess: no modules.json here says how; see the model's card"
 
 Lines = list[tuple[str, str]]
 """Pairs of a line's name and its settings; each reads the line above it."""
@@ -41,22 +42,22 @@ def pooling_lines(export: Export, task: str) -> list[str]:
         f"    max_batch_tokens: {MAX_BATCH_TOKENS}  # of one call, padding counted",
         *_longest(export),
         "    body:",
-        *_chain(
-            [("hidden" if vectors or _has_head(export) else "logits", _encoder(export)), *body],
-            "batch",
-            "      ",
-        ),
+        *_chain([(_encoded(export, vectors), _encoder(export)), *body], "batch", "      "),
         *_chain(after, name, "  "),
     ]
 
 
 def _chain(lines: Lines, source: str, indent: str) -> list[str]:
-    """The text of lines, the first of which reads `source`; a line that says what it reads keeps that."""
+    """The text of lines, the first of which reads `source`; a line that says what it reads keeps that.
+
+    What follows a # is a note to whoever reads the file.
+    """
     written = []
-    for name, settings in lines:
+    for name, told in lines:
+        settings, mark, note = told.partition("  #")
         kind, _, others = settings.partition(", ")
         reads = "" if "from: " in settings else f", from: {source}"
-        written.append(f"{indent}{name}: {{{kind}{reads}{', ' + others if others else ''}}}")
+        written.append(f"{indent}{name}: {{{kind}{reads}{', ' + others if others else ''}}}{mark}{note}")
         source = name
     return written
 
@@ -96,15 +97,21 @@ def _vectors(export: Export) -> Lines:
     lines = module_lines(export.place, export.prefix)
     if lines:
         return lines
-    pooled = ("pooled", f"type: pool, how: {_pooling(export)}")
+    said = _said_pooling(export)
+    pooled = ("pooled", f"type: pool, how: {said or _usual_pooling(export)}{'' if said else GUESS}")
     return [pooled, ("unit", "type: normalize")] if served_by_ovms.normalizes(export.place) else [pooled]
 
 
-def _pooling(export: Export) -> str:
+def _said_pooling(export: Export) -> str | None:
     if said := served_by_ovms.find_pooling(export.place):
         return said
     if export.names(f"{FIRST_POOLING}/{CONFIG}"):
         return read_pooling(export.place / FIRST_POOLING)
+    return None
+
+
+def _usual_pooling(export: Export) -> str:
+    """What vLLM and OpenVINO Model Server take of a family where a folder says nothing."""
     return "last" if reads_forward(export.read(CONFIG)) else "cls"
 
 

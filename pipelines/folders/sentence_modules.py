@@ -11,8 +11,8 @@ from typing import Any
 from pipelines.folders.exports import read_json, read_object
 
 FILE = "modules.json"
-POOLING, DENSE, NORMALIZE = "Pooling", "Dense", "Normalize"
-READ = ("Transformer", POOLING, DENSE, NORMALIZE, "Dropout")
+TRANSFORMER, POOLING, DENSE, NORMALIZE = "Transformer", "Pooling", "Dense", "Normalize"
+READ = (TRANSFORMER, POOLING, DENSE, NORMALIZE, "Dropout")
 """Types of modules whose meaning a graph can say."""
 FIRST_POOLING = "1_Pooling"
 """Where its settings lie."""
@@ -50,7 +50,7 @@ def module_lines(place: Path, prefix: str) -> list[tuple[str, str]]:
     for kind, path in _modules(place):
         if kind not in READ:
             raise ValueError(
-                f"{place / FILE} has the module {kind}, which Braid cannot run; it runs {', '.join(READ)}"
+                f"{FILE} has the module {kind}, which Braid cannot run; it runs {', '.join(READ)}"
             )
         if kind == POOLING:
             lines.append(("pooled", f"type: pool, how: {read_pooling(place / path)}"))
@@ -66,13 +66,13 @@ def read_pooling(module: Path) -> str:
     """How a Pooling module pools, in our words; raises ValueError where that has none."""
     settings = read_object(module / "config.json")
     if settings.get("include_prompt") is False:
-        raise ValueError(f"{module} leaves prompts out of its pooling, which Braid cannot do")
+        raise ValueError(f"{module.name} leaves prompts out of its pooling, which Braid cannot do")
     mode = settings.get("pooling_mode")
     if isinstance(mode, str) and mode in MODES:
         return MODES[mode]
     named = [how for name, how in POOLINGS.items() if settings.get(name)]
     if len(named) != 1:
-        raise ValueError(f"{module} does not pool in one way: {', '.join(named) or 'it names none'}")
+        raise ValueError(f"{module.name} does not pool in one way: {', '.join(named) or 'it names none'}")
     return named[0]
 
 

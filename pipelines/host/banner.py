@@ -17,7 +17,10 @@ def banner(status: Status, url: str, needs_key: bool, model: str | None) -> str:
     lines = [f"Braid is ready at {url}", ""]
     if not any(entry.state == "ready" for entry in status.models):
         lines = [f"Braid is at {url}, but no model is ready", ""]
-    lines += [f"  {_state(entry)}" for entry in status.models] or ["  the model repository holds no model"]
+    width = max((len(entry.name) for entry in status.models), default=0)
+    lines += [f"  {entry.name:<{width}}  {_state(entry)}" for entry in status.models]
+    if not status.models:
+        lines.append("  the model repository holds no model")
     if model is not None:
         lines += ["", *_curl(url, needs_key, model), "", *_python(url, needs_key, model)]
     return "\n".join(["", *lines, ""])
@@ -26,12 +29,12 @@ def banner(status: Status, url: str, needs_key: bool, model: str | None) -> str:
 def _state(entry: ModelStatus) -> str:
     if entry.state == "ready":
         if entry.inputs:
-            return f"{entry.name}  ready   {_names(entry.inputs)} → {_names(entry.outputs)}"
+            return f"ready   {_names(entry.inputs)} → {_names(entry.outputs)}"
         cache = f", cache {entry.cache_tokens:,} tokens" if entry.cache_tokens else ""
-        return f"{entry.name}  ready   context {entry.max_context:,} tokens{cache}"
+        return f"ready   context {entry.max_context:,} tokens{cache}" if entry.max_context else "ready"
     if entry.state == "failed":
-        return f"{entry.name}  failed  {_short(entry.problems[0])}   (run: braid check)"
-    return f"{entry.name}  {entry.state}"
+        return f"failed  {_short(entry.problems[0])}   (run: braid check)"
+    return entry.state
 
 
 def _names(tensors: list[TensorSpec]) -> str:

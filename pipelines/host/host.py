@@ -184,10 +184,12 @@ class Host:
         self._loads.loaded(event.folder, event.model)
         self._cold.append(event.model)
         name, model = event.folder.name, event.model
+        cache = (
+            f", cache {model.cache_tokens} tokens ({model.cache_bytes} bytes)" if model.cache_tokens else ""
+        )
         log.info(
-            "loaded %s version %s in %.1f s: context %d tokens, cache %d tokens (%d bytes)",
-            *(name, event.folder.version, event.seconds),
-            *(model.max_context, model.cache_tokens, model.cache_bytes),
+            "loaded %s version %s in %.1f s: context %d tokens%s",
+            *(name, event.folder.version, event.seconds, model.max_context, cache),
         )
         settle()
         self._publisher.note_change()

@@ -81,8 +81,12 @@ class Publisher:
         metrics.engine_progress(model, now, self._published.get(engine))
         self._published[engine] = now
         if isinstance(engine, ThreadedEngine):
-            while engine.new_steps:
-                metrics.step(model, engine.new_steps.popleft())
+            if now.running:  # it ends by itself, even when nobody waits for it any more
+                self.note_change()
+            while engine.new_runs:
+                ran = engine.new_runs.popleft()
+                metrics.step(model, ran.num_tokens)
+                metrics.texts_ran(model, ran.waits, ran.took_s)
         self._tell_steps(model, engine)
         return now
 

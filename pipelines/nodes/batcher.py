@@ -13,7 +13,7 @@ from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.engine.batch import Encoded, TokenBatch
-from pipelines.engine.batching.submission import Bounds, check_length
+from pipelines.engine.batching.submission import Bounds
 from pipelines.errors import RequestError
 from pipelines.values import Later, Rows, Tensors, Tokens
 
@@ -43,16 +43,10 @@ class Batcher(Node):
 
     def load(self, resources: Resources) -> None:
         self.address = resources.address
-        self.max_tokens = resources.max_context
 
     def run(self, call: Call, tokens: list[Tokens]) -> Later[Rows]:
-        """Raises RequestError for a text that the model cannot read."""
-        lengths = [len(text.ids) for text in tokens]
-        if not lengths or not min(lengths):
-            raise RequestError("The decoder prompt cannot be empty")
-        if self.max_tokens:
-            check_length(max(lengths), self.max_tokens)
-        call.prompt_lengths = lengths
+        """Raises RequestError for ids that no model has; the engine, for what this model does not read."""
+        call.prompt_lengths = [len(text.ids) for text in tokens]
         return call.infer(self.address, written(tokens, call.request), None, len(tokens)).then(rows)
 
     def start(self, body: Body) -> BatchEngine:
@@ -80,7 +74,8 @@ class Batcher(Node):
         asked = self.config.max_tokens
         if asked is not None and asked > most:
             raise ValueError(f"max_tokens: the model reads {most} tokens, not {asked}")
-        return Bounds(asked or most, min(encoder.vocab_size for encoder in body.encoders))
+        size: int = body.lines[-1].node.gives.size  # type: ignore[attr-defined]
+        return Bounds(asked or most, min(encoder.vocab_size for encoder in body.encoders), size)
 
 
 def written(tokens: list[Tokens], request: object) -> Tensors:

@@ -6,6 +6,7 @@ Knows requests and templates; knows nothing of tokens or HTTP.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,14 +25,20 @@ if TYPE_CHECKING:
 
 def read_template(path: Path, content_format: str = "auto") -> Template:
     """The template of a `.jinja` file or of a tokenizer_config.json, with its special tokens as variables."""
-    config_path = path if path.suffix == ".json" else path.with_name("tokenizer_config.json")
-    config = json.loads(config_path.read_text()) if config_path.exists() else {}
+    config = tokenizer_config(path)
     source = config.get("chat_template") if path.suffix == ".json" else path.read_text()
     if isinstance(source, list):  # several named templates; "default" serves plain chat
         source = next((entry["template"] for entry in source if entry.get("name") == "default"), None)
     if not isinstance(source, str):
         raise ValueError(f"{path.name} holds no chat template")
     return Template(source, special_tokens(config), content_format)
+
+
+def tokenizer_config(path: Path) -> dict[str, Any]:
+    """A tokenizer_config.json, or the one beside another file; {} where there is none."""
+    config_path = path if path.suffix == ".json" else path.with_name("tokenizer_config.json")
+    config: dict[str, Any] = json.loads(config_path.read_text()) if config_path.exists() else {}
+    return config
 
 
 def special_tokens(config: dict[str, Any]) -> dict[str, str]:
@@ -43,6 +50,14 @@ def special_tokens(config: dict[str, Any]) -> dict[str, str]:
         if isinstance(text, str):
             texts[name] = text
     return texts
+
+
+def asked_template(source: str, special_tokens: Mapping[str, str]) -> Template:
+    """A request's own template.  Raises RequestError when it does not compile."""
+    try:
+        return compiled(source, special_tokens)
+    except ChatTemplateError as error:
+        raise RequestError(f"`chat_template`: {error}", "chat_template") from error
 
 
 class ChatTemplate(Node):
@@ -101,7 +116,4 @@ class ChatTemplate(Node):
         """The request's own template, or the node's.  Raises RequestError when it does not compile."""
         if request.chat_template is None:
             return self.template
-        try:
-            return compiled(request.chat_template, self.template.special_tokens)
-        except ChatTemplateError as error:
-            raise RequestError(f"`chat_template`: {error}", "chat_template") from error
+        return asked_template(request.chat_template, self.template.special_tokens)

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, ValidationInfo
-from safetensors import SafetensorError
-from safetensors.numpy import load_file
+from safetensors import SafetensorError, deserialize
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.activations import ACTIVATIONS
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
     from pipelines.build import Resources
 
 CONFIG, WEIGHTS, TORCH_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
+FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+"""Types that numpy has, by safetensors' names."""
 
 
 class ModuleFolder(FilePath):
@@ -75,11 +76,19 @@ def read_weights(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]
     if not (folder / WEIGHTS).is_file() and (folder / TORCH_WEIGHTS).is_file():
         raise ModelError(f"{folder} has only {TORCH_WEIGHTS}; braid export makes {WEIGHTS} of it.")
     try:
-        tensors = load_file(folder / WEIGHTS)
+        tensors = dict(deserialize((folder / WEIGHTS).read_bytes()))
         weight, bias = tensors["linear.weight"], tensors.get("linear.bias")
+        return _floats(weight), None if bias is None else _floats(bias)
     except (OSError, SafetensorError, KeyError) as error:
-        raise ModelError(f"{folder / WEIGHTS} holds no dense layer: {error}") from error
-    return weight.astype(np.float32), None if bias is None else bias.astype(np.float32)
+        raise ModelError(f"{folder / WEIGHTS} holds no dense layer of floats: {error}") from error
+
+
+def _floats(tensor: dict[str, Any]) -> NDArray[np.float32]:
+    """Raises KeyError for other numbers.  numpy has no bfloat16, the upper half of a float32."""
+    shape, data = tensor["shape"], tensor["data"]
+    if tensor["dtype"] == "BF16":
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return np.frombuffer(data, FLOATS[tensor["dtype"]]).astype(np.float32).reshape(shape)
 
 
 def read_activation(folder: Path) -> str:

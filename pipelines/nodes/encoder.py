@@ -7,7 +7,6 @@ workers too, to check graphs, so an engine is imported only when a file is opene
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -15,8 +14,9 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.backends.encoders import EncoderSettings
-from pipelines.backends.errors import ModelError, Unsupported
+from pipelines.backends.errors import ModelError
 from pipelines.engine.batch import Encoded, TokenBatch
+from pipelines.nodes.opening import Opener, open_file
 from pipelines.nodes.rows import RowShape
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from pipelines.build import Resources
 
 log = logging.getLogger(__name__)
-
-Opener = Callable[[Path, EncoderSettings], "EncoderSession"]
-"""A file and what its line says of it → its session, or `ModelError`."""
 
 
 class Encoder(Node):
@@ -71,26 +68,7 @@ def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
         raise ModelError(f"{path.name}: encoders are opened from {', '.join(ENGINES)}.")
     if not path.is_file():
         raise ModelError(f"{path} does not exist.")
-    kind = "cuda" if settings.device.startswith("cuda") else settings.engine
-    if kind == "cuda" and settings.engine == "openvino":
-        raise ModelError(f"device {settings.device} is run by onnxruntime; take `engine: openvino` out.")
-    if kind is None:
-        return _open_with_first(engines, path, settings)
-    if kind not in engines:
-        raise ModelError(f"{path.name}: {kind} runs model.onnx; export it with --format onnx.")
-    return engines[kind](path, settings)
-
-
-def _open_with_first(engines: dict[str, Opener], path: Path, settings: EncoderSettings) -> EncoderSession:
-    """By the first of the engines on cpu that is installed and can run the file."""
-    reasons: list[str] = []
-    for name in (name for name in engines if name != "cuda"):
-        try:
-            return engines[name](path, settings)
-        except (Unsupported, ImportError) as error:
-            log.warning("%s is not run by %s: %s", path, name, error)
-            reasons.append(str(error))
-    raise ModelError("; ".join(reasons))
+    return open_file(engines, path, settings)
 
 
 def _open_openvino(path: Path, settings: EncoderSettings) -> EncoderSession:
@@ -111,7 +89,7 @@ def _open_cuda(path: Path, settings: EncoderSettings) -> EncoderSession:
     return open_encoder(path, settings)
 
 
-ENGINES: dict[str, dict[str, Opener]] = {
+ENGINES: dict[str, dict[str, Opener[EncoderSettings, EncoderSession]]] = {
     ".xml": {"openvino": _open_openvino},
     ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
 }

@@ -12,13 +12,12 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import Node, NodeConfig
+from ops.activations import unit_length
 from pipelines.errors import RequestError
 from pipelines.values import Later, Rows
 
 if TYPE_CHECKING:
     from pipelines.call import Call
-
-SMALLEST_NORM = 1e-12
 
 
 class Matryoshka(Node):
@@ -62,6 +61,4 @@ def _cut(values: NDArray[np.float32], size: int, activate: bool, model: str) -> 
     kept = np.ascontiguousarray(values[:, :size])
     if not activate:
         return kept
-    norms = np.linalg.norm(kept, axis=1, keepdims=True)
-    unit: NDArray[np.float32] = kept / np.maximum(norms, np.float32(SMALLEST_NORM))
-    return unit
+    return unit_length(kept)

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.backends.errors import EXPORT_ADVICE, ModelError, Unsupported
+from pipelines.backends.errors import EXPORT_ADVICE, ModelError
 from pipelines.engine.feed import Logits, Step
+from pipelines.nodes.opening import Opener, open_file
 
 if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
-
-Opener = Callable[[Path, Any], "DecoderSession"]
-"""A file and the node's Config → its session, or `ModelError`."""
 
 
 class Model(Node):
@@ -84,35 +81,7 @@ def open_session(path: Path, config: Model.Config) -> DecoderSession:
     engines = ENGINES.get(path.suffix)
     if engines is None:
         raise ModelError(f"{path.name}: decoders are opened from {', '.join(ENGINES)}. {EXPORT_ADVICE}")
-    kind = "cuda" if config.device.startswith("cuda") else config.engine
-    if kind == "cuda" and config.engine == "openvino":
-        raise ModelError(f"device {config.device} is run by onnxruntime; take `engine: openvino` out.")
-    if kind is None:
-        return _open_with_first(engines, path, config)
-    if kind not in engines:
-        raise ModelError(f"{path.name}: {_LACKS[kind]}")
-    return engines[kind](path, config)
-
-
-def _open_with_first(engines: dict[str, Opener], path: Path, config: Model.Config) -> DecoderSession:
-    """By the first of the engines on cpu that is installed and can run the file."""
-    reasons: list[str] = []
-    for name in (name for name in engines if name != "cuda"):
-        try:
-            return engines[name](path, config)
-        except (Unsupported, ImportError) as error:
-            log.warning("%s is not run by %s: %s", path, name, error)
-            reasons.append(str(error))
-        except ModelError as error:
-            raise ModelError("; ".join([*reasons, str(error)])) from error
-    raise ModelError("; ".join(reasons))
-
-
-_LACKS = {
-    "cuda": "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16.",
-    "onnxruntime": "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx.",
-}
-"""What an engine would have needed that a file is not."""
+    return open_file(engines, path, config)
 
 
 def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
@@ -151,7 +120,7 @@ def _refuse(config: Model.Config, what: str, *names: str) -> None:
         raise ModelError(f"{what} has no {', '.join(unused)}.")
 
 
-ENGINES: dict[str, dict[str, Opener]] = {
+ENGINES: dict[str, dict[str, Opener[Model.Config, DecoderSession]]] = {
     ".xml": {"openvino": _open_openvino},
     ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
 }

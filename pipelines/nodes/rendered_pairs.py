@@ -5,7 +5,7 @@ Knows templates and texts; knows nothing of requests or of what a score is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -37,16 +37,27 @@ class RenderedPairs:
 
     def chunks(self, pairs: list[Pair]) -> list[Tokens]:
         """A text for each part of a document that fits beside its query, of which half the context stays."""
-        cut = [(of, part) for of, pair in enumerate(pairs) for part in self._parts(*pair)]
-        read = self.reader.read([self._rendered(*part) for _, part in cut], None, False)
+        queries = {query: self._query(query) for query in {query for query, _ in pairs}}
+        cut = [
+            (of, self._rendered(query, part))
+            for of, (asked, document) in enumerate(pairs)
+            for query, size in [queries[asked]]
+            for part in text_parts(self.reader.tokenizer, document, size)
+        ]
+        read = self.reader.read([prompt for _, prompt in cut], None, False)
         return [replace(tokens, of=of) for (of, _), tokens in zip(cut, read, strict=True)]
 
-    def _parts(self, query: str, document: str) -> Iterator[Pair]:
+    def _query(self, query: str) -> tuple[str, int | None]:
+        """What is read of a query, and how many tokens of a document fit beside it, None for any number.
+
+        Raises RequestError where none fits.
+        """
         reader = self.reader
         query = cut_text(reader.tokenizer, query, reader.max_context // 2)
+        if not reader.max_context:
+            return query, None
         (around,) = reader.read([self._rendered(query, "")], None, False)
-        size = room(reader.max_context, len(around.ids) + SPARE_TOKENS) if reader.max_context else None
-        yield from ((query, part) for part in text_parts(reader.tokenizer, document, size))
+        return query, max(room(reader.max_context, len(around.ids)) - SPARE_TOKENS, 1)
 
     def _rendered(self, query: str, document: str) -> Prompt:
         """Raises RequestError where the template refuses."""

@@ -52,9 +52,7 @@ class TensorModel(Node):
         )
 
     def load(self, resources: Resources) -> None:
-        """Open the model and find what feeds it.  Raises `ModelError`."""
-        if resources.device not in (None, "cpu"):
-            raise ModelError(f"tensor models run on cpu, not on {resources.device}.")
+        """Open the model, on cpu wherever others run, and find what feeds it.  Raises `ModelError`."""
         settings = TensorSettings(self.config.engine, self.config.threads)
         self.model: TensorSession = resources.shared(open_tensors, self.folder / self.config.path, settings)
         self.outputs = self.model.outputs

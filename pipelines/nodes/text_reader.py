@@ -10,6 +10,7 @@ from functools import cached_property
 
 from tokenizers import Tokenizer
 
+from pipelines.engine.batching.submission import too_long
 from pipelines.errors import RequestError
 from pipelines.nodes.cutting import cut
 from pipelines.nodes.frame import Frame
@@ -87,16 +88,6 @@ class TextReader:
                 f"bound for {self.max_context} input tokens). Please reduce the length of the input prompt.",
                 "input_text",
             )
-
-
-def too_long(max_context: int, contained: str) -> RequestError:
-    """vLLM's words: "at least" of text, which it stops reading, the number of ids."""
-    return RequestError(
-        f"This model's maximum context length is {max_context} tokens. However, your prompt contains "
-        f"{contained} input tokens, which exceeds this limit even without any output tokens. "
-        "Please reduce the length of the input prompt.",
-        "input_tokens",
-    )
 
 
 def kept_tokens(request: Reading, max_context: int, all_tokens: int) -> int | None:

@@ -7,52 +7,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.cutting import cut
-from pipelines.nodes.text_reader import TextReader, kept_tokens
-from pipelines.nodes.tokenizer import longest_token, open_tokenizer
+from pipelines.nodes.text_reader import kept_tokens
+from pipelines.nodes.tokenizing import Tokenizing, check_given
 from pipelines.tasks import Generation, Pooling
 from pipelines.values import Prompt, Tokens
 
 if TYPE_CHECKING:
-    from pipelines.build import Resources
     from pipelines.call import Call
 
 
-SLACK = 4
-"""How many times the longest token a token may stand for: normalizers drop some characters."""
 PROMPT_TAIL_TOKENS = 64
 """Of a chat prompt in token ids so many are read as text: parsers ask only how a prompt ends."""
 
 
-class Tokenize(Node):
+class Tokenize(Tokenizing):
     """Turns prompts into token ids; ids that the client made pass through."""
 
-    class Config(NodeConfig):
-        tokenizer: FilePath
-
-    def load(self, resources: Resources) -> None:
-        self.path = self.folder / self.config.tokenizer
-        self.tokenizer = resources.shared(open_tokenizer, self.path)
-        self.max_context = resources.max_context
-        self.max_chars = self.max_context * longest_token(self.tokenizer) * SLACK
-        self.reader = TextReader(self.tokenizer, self.max_context, self.max_chars)
-
     def run(self, call: Call, prompts: list[Prompt]) -> list[Tokens]:
-        if not prompts:
-            raise RequestError("this model takes raw prompts: its graph lacks a chat_template", "messages")
         if isinstance(call.request, Pooling):
             return self.whole(call.request, prompts)
         return self.begun(call, call.request, prompts)
 
-    def whole(self, request: Pooling, prompts: list[Prompt]) -> list[Tokens]:
-        """The tokens of texts that the model reads and does not go on with.  Raises RequestError."""
-        most = kept_tokens(request, self.max_context, self.max_context)
-        return self.reader.read(prompts, most, request.truncate_left)
-
     def begun(self, call: Call, request: Generation, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of prompts that the model goes on with.  Raises RequestError."""
+        check_given(prompts)
         if request.truncate_prompt_tokens is None:
             self.check_length(prompts, "prompt" if request.messages is None else "messages")
         call.prompt_ids = [self.cut(self.ids(each) + request.completion_ids, request) for each in prompts]
@@ -72,13 +52,6 @@ class Tokenize(Node):
                 "Please reduce the length of the input prompt.",
                 field,
             )
-
-    def ids(self, prompt: Prompt) -> list[int]:
-        if prompt.ids is not None:
-            return prompt.ids
-        special = prompt.add_special_tokens
-        ids: list[int] = self.tokenizer.encode_batch_fast([prompt.text], add_special_tokens=special)[0].ids
-        return ids  # as a batch of one, for then the GIL is released
 
     def cut(self, ids: list[int], request: Generation) -> list[int]:
         """At most the tokens that the request wants kept of a prompt."""

@@ -11,13 +11,12 @@ from pydantic import Field
 
 from graphs.node import FilePath
 from pipelines.errors import RequestError
-from pipelines.nodes.chat_template import read_template
+from pipelines.nodes.chat_template import asked_template, read_template, special_tokens, tokenizer_config
 from pipelines.nodes.cutting import cut_text
 from pipelines.nodes.framed_pairs import FramedPairs, Pair
 from pipelines.nodes.rendered_pairs import RenderedPairs
 from pipelines.nodes.template import Template
-from pipelines.nodes.text_reader import kept_tokens
-from pipelines.nodes.tokenize import Tokenize
+from pipelines.nodes.tokenizing import Tokenizing
 from pipelines.tasks import Pooling
 from pipelines.values import Tokens
 
@@ -26,13 +25,10 @@ if TYPE_CHECKING:
     from pipelines.call import Call
 
 
-class TokenizePairs(Tokenize):
-    """Turns each pair into one text's ids; a request without pairs is tokenized as single texts.
+class TokenizePairs(Tokenizing):
+    """Turns each pair into one text's ids; a request without pairs is tokenized as single texts."""
 
-    It is a Tokenize, too, to whoever asks for a graph's tokenizer.
-    """
-
-    class Config(Tokenize.Config):
+    class Config(Tokenizing.Config):
         template: FilePath | None = Field(
             default=None,
             description="a .jinja file that writes a pair as one text: messages of roles query, document",
@@ -48,16 +44,17 @@ class TokenizePairs(Tokenize):
         super().load(resources)
         path = self.config.template
         self.template: Template | None = resources.shared(read_template, self.folder / path) if path else None
+        beside = self.path.with_name("tokenizer_config.json")
+        self.special_tokens = special_tokens(tokenizer_config(beside))
 
     def run(self, call: Call, request: Pooling) -> list[Tokens]:
         if not request.pairs:
-            return super().run(call, request.prompts)
+            return self.whole(request, request.prompts)
         pairs = self.texts(request)
         written = self.written(request)
         if request.chunk:
             return self.bounded(pairs, written)
-        most = kept_tokens(request, self.max_context, self.max_context)
-        return written.whole(pairs, most, request.truncate_left)
+        return written.whole(pairs, self.kept(request), request.truncate_left)
 
     def texts(self, request: Pooling) -> list[Pair]:
         """The pairs' texts, each cut to the tokens that it may have.  Raises RequestError."""
@@ -74,11 +71,18 @@ class TokenizePairs(Tokenize):
     def written(self, request: Pooling) -> FramedPairs | RenderedPairs:
         """How this model reads pairs."""
         special = request.pairs[0][0].add_special_tokens
-        if self.template is None:
+        template = self.template_for(request)
+        if template is None:
             return FramedPairs(self.reader, special)
         instruction = request.instruction or self.config.instruction
         named = {} if instruction is None else {"instruction": instruction}
-        return RenderedPairs(self.reader, special, self.template, named | request.template_kwargs)
+        return RenderedPairs(self.reader, special, template, named | request.template_kwargs)
+
+    def template_for(self, request: Pooling) -> Template | None:
+        """The request's own template, the node's, or none.  Raises RequestError for one that is none."""
+        if request.chat_template is None:
+            return self.template
+        return asked_template(request.chat_template, self.special_tokens)
 
     def bounded(self, pairs: list[Pair], written: FramedPairs | RenderedPairs) -> list[Tokens]:
         """The parts of all documents, so many as the graph allows.  Raises RequestError in OVMS's words."""

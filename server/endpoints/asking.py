@@ -18,7 +18,7 @@ from server.dialects import dialect_of
 from server.endpoints.generating import asked_priority
 from server.exchange import Exchange
 from server.finding import Ability, find_pipeline
-from server.pooling.asking import Answer, ask
+from server.pooling.asking import ask
 from server.pooling.replies.schema import Head, Written
 from server.pooling.requests.pooled import PooledRequest
 from server.services import Services
@@ -63,28 +63,28 @@ class Asking(Generic[Body]):
         pipeline = find_pipeline(self._services, request.model, self.ability)
         self.check(request, pipeline)
         try:
-            written = await self._asked(
-                request, pipeline, req.scope["braid.exchange"], is_long or request.compiles
-            )
+            written = await self._asked(request, pipeline, req.scope["braid.exchange"], len(raw))
         except RequestError as error:
             raise dialect.tell(self.kind, error) from None
         resp.content_type, resp.data = written.content_type, written.data
         resp.set_headers(written.headers)
 
-    async def _asked(self, request: Body, pipeline: Pipeline, exchange: Exchange, is_long: bool) -> Written:
+    async def _asked(self, request: Body, pipeline: Pipeline, exchange: Exchange, num_bytes: int) -> Written:
         created = int(time.time())
-        asked = await off_loop(lambda: self.pooling(request, pipeline), is_long)
-        answer = await ask(self._services, exchange, pipeline, asked, is_long)
+        reads_long = num_bytes > LONG_TEXTS_BYTES or request.compiles
+        answer = await ask(
+            self._services, exchange, pipeline, lambda: self.pooling(request, pipeline), reads_long
+        )
         reply_id = self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
         head = Head(reply_id, pipeline.name, created, answer.num_tokens)
+        repeats = num_bytes > LONG_BODY_BYTES  # a reply may hold its request's texts
         return await off_loop(
-            lambda: self.written(request, pipeline, head, answer.value), _takes_long(answer)
+            lambda: self.written(request, pipeline, head, answer.value),
+            repeats or answer.num_values > LONG_ANSWER_VALUES,
         )
 
 
-def _takes_long(answer: Answer) -> bool:
-    return answer.num_values > LONG_ANSWER_VALUES
-
-
+LONG_TEXTS_BYTES = 1 << 10
+"""A longer body may hold hundreds of texts, which are read and tokenized off the event loop."""
 LONG_ANSWER_VALUES = 1 << 14
 """A reply of more numbers is written off the event loop."""

@@ -19,7 +19,7 @@ from server.tokenizing.request import Detokenize, TokenizeChat, TokenizerRequest
 
 
 class Encoding:
-    """An endpoint that answers from the tokenizer; long bodies are worked on off the event loop."""
+    """An endpoint that answers from the tokenizer, in a thread: short bodies may ask for many ids."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -33,11 +33,10 @@ class Encoding:
         exchange.at_end(services.admission.enter())
         raw = await read_body(req, services.settings.max_body_mb << 20)
         body = await parse_body(JsonObject, raw)
-        is_long = len(raw) > LONG_BODY_BYTES
-        request = await off_loop(lambda: self.read(body), is_long)
+        request = await off_loop(lambda: self.read(body), len(raw) > LONG_BODY_BYTES)
         pipeline = find_pipeline(services, request.model, READING)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await off_loop(lambda: request.answer(pipeline).model_dump_json().encode(), is_long)
+        resp.data = await asyncio.to_thread(lambda: request.answer(pipeline).model_dump_json().encode())
 
 
 class Tokenize(Encoding):

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from pipelines.engine.batching.submission import MAX_ANSWER_VALUES
 from server.generation.requests import fields as generation
 from server.generation.requests.batch import ONE_ONLY
 from server.generation.requests.fields import NONE, Refused
@@ -31,7 +32,7 @@ from server.openapi.operations import (
 )
 from server.openapi.schemas import Body
 from server.pooling.requests.embedding import MAX_IN_HEADER
-from server.pooling.requests.shapes import MAX_TEXTS
+from server.pooling.requests.shapes import MAX_TEXTS, MAX_WRITTEN_CHARS
 from server.responses import fields as responses
 
 INTRODUCTION = """\
@@ -68,13 +69,19 @@ BATCH_NOTE = (
     + "."
 )
 EMBEDDING_NOTE = (
-    f"One request may hold {MAX_TEXTS} texts. `bytes` sends all vectors one behind the other, and where each "
-    f"lies as JSON in the header `metadata`, for {MAX_IN_HEADER} texts at most; `bytes_only` leaves it out."
+    f"One request may hold {MAX_TEXTS} texts, and its reply {MAX_ANSWER_VALUES} numbers: a request for more "
+    "is refused before the model runs. `bytes` sends all vectors one behind the other, and where each lies "
+    f"as JSON in the header `metadata`, for {MAX_IN_HEADER} texts at most; `bytes_only` leaves it out. "
+    "`cache_salt` has nothing to keep apart: texts are computed anew for each request."
 )
 RERANK_NOTE = (
     "With `chunk_documents` a cross-encoder scores a document that is too long by its parts, of which the "
     "best one counts; under /v3 that is so unless `false` is sent. `return_documents` is true where it is "
     "left out, under /v3 false."
+)
+SCORE_NOTE = (
+    f"One request may hold {MAX_TEXTS} documents; for a cross-encoder its pairs {MAX_WRITTEN_CHARS} "
+    "characters, the query and the instruction counted with each document."
 )
 COHERE_NOTE = (
     "`POST v1/embed` takes the same. Of `embedding_types`, `int8` is round(127 x) for the numbers x of a "
@@ -121,7 +128,7 @@ PAGES = (
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
     Page("POST pooling", POOLING),
     Page("POST classify", CLASSIFICATION),
-    Page("POST score", SCORE),
+    Page("POST score", SCORE, note=SCORE_NOTE),
     Page("POST rerank", RERANK, note=RERANK_NOTE),
     Page("POST v2/embed", COHERE_EMBED, note=COHERE_NOTE),
     *(

@@ -5,7 +5,7 @@ Knows calls and exchanges; knows nothing of bodies or of the shape of replies.
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 from pipelines.call import Call
 from pipelines.pipeline import Pipeline
 from pipelines.tasks import Pooling
+from server.body import off_loop
 from server.exchange import ClientGone, Exchange
 from server.services import Services
 
@@ -33,17 +34,17 @@ class Answer:
 
 
 async def ask(
-    services: Services, exchange: Exchange, pipeline: Pipeline, asked: Pooling, is_long: bool
+    services: Services, exchange: Exchange, pipeline: Pipeline, asked: Callable[[], Pooling], is_long: bool
 ) -> Answer:
-    """The whole answer; long texts are tokenized in a thread.
+    """The whole answer to what `asked` gives; long texts, and many, are read and tokenized in a thread.
 
     Raises the request's BraidError, and ClientGone when nobody waits any more: then nothing runs on.
     """
 
     def prepare() -> Call:
-        return pipeline.prepare(asked, services.client)
+        return pipeline.prepare(asked(), services.client)
 
-    call = await asyncio.to_thread(prepare) if is_long else prepare()
+    call = await off_loop(prepare, is_long)
     exchange.at_end(call.close)
     exchange.when_gone(call.close)
     call.start()

@@ -13,7 +13,7 @@ from tokenizers import Encoding, Tokenizer
 from pipelines.errors import RequestError
 from pipelines.nodes.chat_template import ChatTemplate
 from pipelines.nodes.cutting import cut_text
-from pipelines.nodes.tokenize import Tokenize
+from pipelines.nodes.tokenizing import Tokenizing
 from pipelines.pipeline import Pipeline
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
@@ -26,9 +26,9 @@ def _first(pipeline: Pipeline, kind: type[Kind]) -> Kind | None:
     return next((node for node in nodes(pipeline) if isinstance(node, kind)), None)
 
 
-def tokenize_node(pipeline: Pipeline) -> Tokenize:
+def tokenize_node(pipeline: Pipeline) -> Tokenizing:
     """Raises RequestError for a graph that reads no text."""
-    node = _first(pipeline, Tokenize)
+    node = _first(pipeline, Tokenizing)
     if node is None:
         raise RequestError(
             f"The model `{pipeline.name}` has no tokenizer: its graph has no tokenize node", field="model"

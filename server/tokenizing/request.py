@@ -164,7 +164,7 @@ class TokenizeTexts(TokenizerRequest):
         return encoding.padded(pipeline, rows, length, self.padding_side == "left")
 
 
-MAX_PADDED_IDS = 1 << 24
+MAX_PADDED_IDS = 1 << 20
 FORMS: dict[str, type[TokenizerRequest]] = {"messages": TokenizeChat, "text": TokenizeTexts}
 """Field → the form that it tells; a body with neither is a prompt."""
 

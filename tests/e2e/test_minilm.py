@@ -17,17 +17,18 @@ from tools.retrieval.__main__ import QUESTIONS, embed, nearest
 
 pytestmark = [needs_minilm, pytest.mark.slow]
 
-NEAR = {"exact": 0.999999, "plain": 0.9995, "int8": 0.995}
+NEAR = {"exact": 0.999999, "plain": 0.9999, "int8": 0.995}
 """Model → the least cosine of its vectors with those of sentence-transformers."""
 CLOSE = 1e-4
-SHORT = ["a", "How far away is the moon?", "¿Qué hora es?", "日本語", "x" * 300, ""]
+SHORT = ["a", "How far away is the moon?", "¿Qué hora es?", "日本語", "x" * 300, " "]
 LONG = [" ".join(make_texts(6, seed=seed)) for seed in range(3)]
 """Cut to what the model reads."""
 
 
 @pytest.fixture(scope="module")
 def texts():
-    return [*SHORT, *make_texts(40, seed=3), *LONG]
+    """Of all lengths; sixty-four."""
+    return [*SHORT, *make_texts(55, seed=3), *LONG]
 
 
 @pytest.fixture(scope="module")
@@ -99,10 +100,9 @@ def test_a_text_has_the_same_vector_alone_and_beside_others(server, texts):
     np.testing.assert_allclose(np.concatenate(alone), together, atol=CLOSE)
 
 
-def test_sixty_four_clients_each_have_their_own_vector(server, reference):
-    texts = make_texts(64, seed=4)
+def test_sixty_four_clients_each_have_their_own_vector(server, texts, expected):
     found = vectors(server, [body("exact", [text]) for text in texts])
-    np.testing.assert_allclose(np.concatenate(found), reference.vectors(texts), atol=CLOSE)
+    np.testing.assert_allclose(np.concatenate(found), expected, atol=CLOSE)
 
 
 def test_openai_s_client_reads_numbers_and_base64_alike(server, texts, expected):

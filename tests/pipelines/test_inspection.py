@@ -39,6 +39,14 @@ def test_problems_name_the_model(tmp_path):
     assert all(problem.startswith("b/graph.yaml:1: ") for problem in inspect(tmp_path)[0].problems)
 
 
+def test_an_export_that_no_graph_serves_troubles_no_other(tmp_path):
+    (export(tmp_path / "odd") / "modules.json").write_text('[{"type": "models.LSTM"}]')
+    export(tmp_path / "plain")
+    odd, plain = inspect(tmp_path)
+    assert odd.problems[0].startswith("odd (no graph.yaml):1: modules.json has the module LSTM")
+    assert plain.problems == ()
+
+
 def test_one_model_s_folder(tmp_path):
     assert inspect(export(tmp_path / "a"))[0].name == "a"
 

@@ -62,7 +62,7 @@ def test_a_completion_graph_does_not_chat(make_rig):
 
 def test_a_graph_that_generates_nothing_does_not_complete(make_rig):
     answer = make_rig(ScriptedPipeline(task="embedding")).complete()
-    assert answer.status == 400
+    assert answer.status == 404
     assert "embedding" in answer.error["message"]
 
 

@@ -259,7 +259,7 @@ BAD_CHAT = [
     ),
     ({"prompt_token_ids": [[1], [2]]}, "prompt_token_ids", "must be one list of token ids"),
     ({"messages": [1, 2], "prompt_token_ids": [1]}, "prompt_token_ids", "are token ids already"),
-    ({"messages": [1, -2]}, "messages.1", "must be a token id"),
+    ({"messages": [1, -2]}, "messages.1", "Token id -2 is out of vocabulary"),
     (
         {"chat_template": "{{ messages[0].content }}"},
         "chat_template",
@@ -326,7 +326,7 @@ BAD_COMPLETION = [
     ({"prompt": 5}, "prompt", "`prompt` must be a string"),
     ({"prompt": [1, "a"]}, "prompt.1", "must be a token id"),
     ({"prompt": [1, True]}, "prompt.1", "must be a token id"),
-    ({"prompt": [[1, -1]]}, "prompt.0.1", "must be a token id"),
+    ({"prompt": [[1, -1]]}, "prompt.0.1", "Token id -1 is out of vocabulary"),
     ({"prompt": [[1, 1.5]]}, "prompt.0.1", "must be a token id"),
     ({"prompt": ["a", None]}, "prompt.1", "`prompt` must be a string"),
     ({"prompt": ["a"] * 1025}, "prompt", "more than 1024 choices"),

@@ -1,9 +1,14 @@
-"""Exports of models that read whole texts give what transformers gives, and say what they are for."""
+"""Exports of models that read whole texts give what transformers gives, and say what they are for.
+
+What cross-encoders, classifiers and decoders give once they are served is looked at in
+`tests/pipelines/wire_and_host/test_exported_scorers.py`.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import json
+import shutil
 import warnings
 from pathlib import Path
 
@@ -15,12 +20,16 @@ from hf_folders import add_sentence_modules, write_decoder, write_whole
 from graphs.check import check
 from pipelines.backends.encoders import EncoderSettings
 from pipelines.engine.batch import TokenBatch
+from pipelines.folders.sentence_modules import module_lines
 from pipelines.new_graph import recognise
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.dense import read_weights
 from pipelines.nodes.encoder import open_encoder
+from pipelines.nodes.template import Template
 from pipelines.tasks import TASKS
 from tools.export.__main__ import main
+from tools.export.choosing import RERANKER_TEMPLATE
+from tools.export.sentence_files import copy_sentence_files, forget_pooling
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 pytestmark = [pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra"), pytest.mark.slow]
@@ -29,17 +38,32 @@ ROTARY = {"num_key_value_heads": 1, "head_dim": 16}
 LOCAL = {"local_attention": 8, "global_attn_every_n_layers": 2, "reference_compile": False}
 WINDOWS = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
 PADDED = {"pad_token_id": 1, "max_position_embeddings": 130}
-DISTIL = {"dim": 64, "hidden_dim": 128, "n_layers": 2, "n_heads": 2, "hidden_size": 64}
+DISTIL = {"dim": 64, "hidden_dim": 128, "n_layers": 1, "n_heads": 2, "hidden_size": 64}
+SHALLOW = {"num_hidden_layers": 1}
 FAMILIES = {
     "bert": {"type_vocab_size": 2},
-    "xlm-roberta": PADDED,
     "modernbert": LOCAL | {"pad_token_id": 1, "cls_token_id": 2, "sep_token_id": 3},
     "distilbert": DISTIL,
-    "mpnet": PADDED,
-    "qwen3": ROTARY,
+    "mpnet": PADDED | SHALLOW,
+    "llama": ROTARY | SHALLOW,
     "gemma3_text": ROTARY | WINDOWS,
 }
+FORMS = [
+    ("bert", "openvino"),
+    ("bert", "onnx"),
+    ("modernbert", "openvino"),
+    ("distilbert", "openvino"),
+    ("mpnet", "openvino"),
+    ("llama", "onnx"),
+    ("gemma3_text", "openvino"),
+]
 CLOSE = {"rtol": 0, "atol": 1e-4}
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    """The folder of a model of two layers."""
+    return write_whole(tmp_path_factory.mktemp("bert") / "source", "bert", type_vocab_size=2)
 
 
 @pytest.fixture(autouse=True)
@@ -64,15 +88,21 @@ def refusal(source: Path, models: Path, *options: str) -> str:
     return done.output
 
 
-def opened(folder: Path):
-    """The encoder of an export, exactly computed."""
+def copied(source: Path, to: Path) -> Path:
+    return Path(shutil.copytree(source, to))
+
+
+def opened(folder: Path, engine: str | None = None):
+    """The encoder of an export, exactly computed; a model.onnx by ONNX Runtime unless said."""
     path = next(
         folder / "model" / name
         for name in ("openvino_model.xml", "model.onnx")
         if (folder / "model" / name).exists()
     )
-    engine = "onnxruntime" if path.suffix == ".onnx" else None
-    return open_encoder(path, EncoderSettings(engine=engine, precision=None if engine else "f32"))
+    engine = engine or ("onnxruntime" if path.suffix == ".onnx" else "openvino")
+    return open_encoder(
+        path, EncoderSettings(engine=engine, precision="f32" if engine == "openvino" else None)
+    )
 
 
 def read(folder: Path):
@@ -106,19 +136,19 @@ def of_transformers(source: Path, kind: str, field: str, asked: list[list[int]])
         return [getattr(model(torch.tensor([text])), field)[0].numpy() for text in asked]
 
 
-def cosine(one: np.ndarray, other: np.ndarray) -> float:
-    return float(one @ other / np.linalg.norm(one) / np.linalg.norm(other))
+def distance(folder: Path, source: Path, engine: str | None = None) -> float:
+    """1 less the least cosine of a text's mean vector with that of transformers."""
+    asked = texts(20, 33)
+    pairs = zip(
+        rows(opened(folder, engine), asked),
+        of_transformers(source, "AutoModel", "last_hidden_state", asked),
+        strict=True,
+    )
+    means = [(given.mean(0), wanted.mean(0)) for given, wanted in pairs]
+    return 1 - min(one @ other / np.linalg.norm(one) / np.linalg.norm(other) for one, other in means)
 
 
-@pytest.mark.parametrize(
-    ("family", "form"),
-    [
-        *((family, "openvino") for family in FAMILIES),
-        ("bert", "onnx"),
-        ("modernbert", "onnx"),
-        ("qwen3", "onnx"),
-    ],
-)
+@pytest.mark.parametrize(("family", "form"), FORMS)
 def test_hidden_states_are_transformers_own(family, form, tmp_path):
     source = write_whole(tmp_path / "source", family, **FAMILIES[family])
     folder = export(source, tmp_path / "models", "--format", form)
@@ -130,35 +160,14 @@ def test_hidden_states_are_transformers_own(family, form, tmp_path):
         np.testing.assert_allclose(given, wanted, **CLOSE)
 
 
-@pytest.mark.parametrize("form", ["openvino", "onnx"])
-def test_a_cross_encoder_gives_logits_of_pairs(form, tmp_path):
-    kind = "AutoModelForSequenceClassification"
-    source = write_whole(tmp_path / "source", "bert", kind, num_labels=1, type_vocab_size=2)
-    folder = export(source, tmp_path / "models", "--format", form)
-    assert read(folder).task == "rerank"
-    asked = texts(4, 17)
-    wanted = of_transformers(source, kind, "logits", asked)
-    np.testing.assert_allclose(rows(opened(folder), asked), wanted, **CLOSE)
-
-
-def test_a_decoder_that_classifies_keeps_its_head_beside_it(tmp_path):
-    kind = "AutoModelForSequenceClassification"
-    source = write_whole(tmp_path / "source", "qwen3", kind, num_labels=3, pad_token_id=0, **ROTARY)
-    folder = export(source, tmp_path / "models")
-    assert read(folder).task == "classify"
-    asked = texts(4, 17)
-    weight, bias = read_weights(folder / "model" / "score")
-    assert bias is None
-    given = [states[-1] @ weight.T for states in rows(opened(folder), asked)]
-    np.testing.assert_allclose(given, of_transformers(source, kind, "logits", asked), **CLOSE)
-
-
 def test_a_decoder_that_answers_yes_or_no_scores(tmp_path):
-    source = write_decoder(tmp_path / "source", "qwen3", **ROTARY)
-    options = ("--task", "rerank", "--classifier-tokens", "n,y")
-    folder = export(source, tmp_path / "models", *options)
+    source = write_decoder(tmp_path / "source", "qwen3", **ROTARY | SHALLOW)
+    (tmp_path / "asked.jinja").write_text("{{ messages[0].content }}?")
+    asks = ("--classifier-tokens", "n,y", "--score-template", str(tmp_path / "asked.jinja"))
+    folder = export(source, tmp_path / "models", "--task", "rerank", *asks)
     assert read(folder).task == "rerank"
     assert "template: model/score_template.jinja" in (folder / "graph.yaml").read_text()
+    assert (folder / "model" / "score_template.jinja").read_text() == "{{ messages[0].content }}?"
     asked = texts(4, 17)
     weight, _ = read_weights(folder / "model" / "score")
     given = [(states[-1] @ weight.T).item() for states in rows(opened(folder), asked)]
@@ -168,9 +177,8 @@ def test_a_decoder_that_answers_yes_or_no_scores(tmp_path):
     np.testing.assert_allclose(given, wanted, **CLOSE)
 
 
-def test_the_files_of_sentence_transformers_make_the_graph(tmp_path):
-    source = write_whole(tmp_path / "source", "bert", type_vocab_size=2)
-    add_sentence_modules(source, "Pooling", "Dense", "Normalize")
+def test_the_files_of_sentence_transformers_make_the_graph(bert, tmp_path):
+    source = add_sentence_modules(copied(bert, tmp_path / "source"), "Pooling", "Dense", "Normalize")
     folder = export(source, tmp_path / "models", weights="int8")
     text = (folder / "graph.yaml").read_text()
     for line in ("max_tokens: 100", "how: mean", "path: model/2_Dense", "type: normalize"):
@@ -178,30 +186,34 @@ def test_the_files_of_sentence_transformers_make_the_graph(tmp_path):
     assert read(folder).task == "embed"
     weight, bias = read_weights(folder / "model" / "2_Dense")
     assert (weight.shape, bias.shape) == ((16, 64), (16,))
-    asked = texts(20, 33)
-    expected = of_transformers(source, "AutoModel", "last_hidden_state", asked)
-    for given, wanted in zip(rows(opened(folder), asked), expected, strict=True):
-        assert cosine(given.mean(0), wanted.mean(0)) > 0.999
+    assert distance(folder, bert) < 1e-3
 
 
-def test_vectors_of_tokens_are_not_pooled(tmp_path):
-    source = add_sentence_modules(write_whole(tmp_path / "source", "bert"), "Pooling", "Normalize")
-    folder = export(source, tmp_path / "models", "--task", "token_embed")
-    assert read(folder).task == "token_embed"
-    assert "how: none" in (folder / "graph.yaml").read_text()
+def test_vectors_of_tokens_are_not_pooled(bert, tmp_path):
+    source, made = add_sentence_modules(copied(bert, tmp_path / "source"), "Pooling", "Normalize"), tmp_path
+    copy_sentence_files(str(source), made)
+    forget_pooling(made)
+    assert module_lines(made, "") == [("pooled", "type: pool, how: none"), ("unit", "type: normalize")]
 
 
-def test_products_in_int8_stay_close(tmp_path):
-    source = write_whole(tmp_path / "source", "bert", type_vocab_size=2)
-    folder = export(source, tmp_path / "models", "--activations", "int8", weights="int8")
-    asked = texts(20, 33)
-    expected = of_transformers(source, "AutoModel", "last_hidden_state", asked)
-    for given, wanted in zip(rows(opened(folder), asked), expected, strict=True):
-        assert cosine(given.mean(0), wanted.mean(0)) > 0.98
+@pytest.mark.parametrize(
+    ("weights", "options", "most"),
+    [
+        ("int4", [], 0.1),
+        ("fp16", [], 1e-5),
+        ("int8", ["--activations", "int8"], 0.02),
+        ("int8", ["--format", "onnx"], 1e-3),
+        ("fp16", ["--format", "onnx"], 1e-4),
+        ("bf16", ["--format", "onnx"], 1e-3),
+    ],
+)
+def test_weights_of_fewer_bits_stay_close(weights, options, most, bert, tmp_path):
+    folder = export(bert, tmp_path / "models", *options, weights=weights)
+    assert distance(folder, bert, "openvino") < most
 
 
-def test_what_cannot_be_exported_says_why(tmp_path):
-    source = write_whole(tmp_path / "source", "bert")
+def test_what_cannot_be_exported_says_why(bert, tmp_path):
+    source = copied(bert, tmp_path / "source")
     models = tmp_path / "models"
     assert "has no head for --task rerank" in refusal(source, models, "--task", "rerank")
     config = json.loads((source / "config.json").read_text())
@@ -214,7 +226,65 @@ def test_what_cannot_be_exported_says_why(tmp_path):
     assert "lacks 2 weights of a BertForSequenceClassification" in refusal(source, models)
 
 
+def test_answers_go_with_rankings_alone(tmp_path):
+    source = write_whole(tmp_path / "source", "bert")
+    arguments = [str(source), "--name", "m", "--models", str(tmp_path / "models")]
+    done = CliRunner().invoke(main, [*arguments, "--classifier-tokens", "no,yes"])
+    assert done.exit_code == 2
+    assert "it goes with --task rerank" in done.output
+
+
+@pytest.mark.parametrize(
+    ("given", "asked"),
+    [
+        ({}, "Given a web search query, retrieve relevant passages that answer the query"),
+        ({"instruction": "Find proofs"}, "Find proofs"),
+    ],
+)
+def test_qwen3_rerankers_are_asked_as_they_were_taught(given, asked):
+    pair = [{"role": "query", "content": "a\nb "}, {"role": "document", "content": " <c>"}]
+    text = Template(RERANKER_TEMPLATE.read_text(), {}).render(pair, None, False, False, given)
+    assert text == (
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the "
+        'Instruct provided. Note that the answer can only be "yes" or "no".<|im_end|>\n<|im_start|>user\n'
+        f"<Instruct>: {asked}\n<Query>: a\nb \n<Document>:  <c><|im_end|>\n"
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n"
+    )
+
+
 def test_answers_are_one_token_each(tmp_path):
     source = write_decoder(tmp_path / "source", "qwen3", **ROTARY)
     said = refusal(source, tmp_path / "models", "--task", "rerank")
     assert "'no' is 2 tokens of this model; --classifier-tokens" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--activations", "int8", "--weights", "fp32"], "int8 go with weights in int8, not with fp32"),
+        (
+            ["--format", "onnx", "--weights", "fp16", "--activations", "f32"],
+            "fp16 weights are computed in f16",
+        ),
+    ],
+)
+def test_weights_and_activations_that_do_not_go_together(options, why, bert, tmp_path):
+    said = refusal(bert, tmp_path / "models", *options)
+    assert why in said
+    assert "reading" not in said
+
+
+def test_a_folder_of_no_model_is_named(tmp_path):
+    (tmp_path / "source").mkdir()
+    assert "has no config.json: it is not" in refusal(tmp_path / "source", tmp_path / "models")
+
+
+def test_modules_that_cannot_be_exported_are_named(bert, tmp_path):
+    models = tmp_path / "models"
+    source = add_sentence_modules(copied(bert, tmp_path / "source"), "LSTM", "Pooling")
+    assert "has the module LSTM, which Braid cannot run" in refusal(source, models)
+    older = copied(bert, tmp_path / "older" / "0_Transformer").parent
+    listed = json.loads((source / "modules.json").read_text())
+    listed[0]["path"] = "0_Transformer"
+    (older / "modules.json").write_text(json.dumps(listed))
+    assert "move the files of 0_Transformer beside modules.json" in refusal(older, models)

@@ -127,12 +127,18 @@ def _check_extra(form: str, console: Console) -> None:
 
 
 def export_model(export: Export, folder: Path, console: Console) -> Path:
-    """Make `folder/model/` and `folder/graph.yaml`; returns the latter.  An own graph.yaml is kept."""
+    """Make `folder/model/` and `folder/graph.yaml`; returns the latter.  An own graph.yaml is kept.
+
+    Raises `ExportError`.
+    """
     with _stages(console) as progress:
         export(folder / "model", progress.start)
     graph = folder / "graph.yaml"
     if not graph.exists():
-        graph.write_text(new_graph(folder), encoding="utf-8")
+        try:
+            graph.write_text(new_graph(folder), encoding="utf-8")
+        except ValueError as error:
+            raise ExportError(f"{folder / 'model'} is written, but no graph: {error}") from error
     return graph
 
 
@@ -174,4 +180,4 @@ def _size(folder: Path) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    main(prog_name="braid export")

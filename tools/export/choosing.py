@@ -46,6 +46,8 @@ def choose(source: str, options: Options) -> Export:
     """The export; raises click's error for options that do not go together, `ExportError` for models."""
     _check_form(options)
     config, task = _read(source, options.task)
+    if task != "rerank":
+        _refuse_scoring(options)
     if task == TEXT:
         return _generating(source, options)
     return _whole(source, task, config, options)
@@ -64,11 +66,14 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
 
     Where nothing can be read, the export of text will say so.
     """
-    from tools.export.sentence_files import read_types
+    from tools.export.sentence_files import check_place, read_types
 
     try:
+        check_place(source)
         config = read_config(source)
         types = read_types(source)
+    except ExportError:
+        raise
     except Exception:  # whatever a hub says
         return {}, TEXT if task == AUTO else task
     told = tell_purpose(config, types) if task == AUTO else task
@@ -80,10 +85,13 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
     return config, told
 
 
-def _generating(source: str, options: Options) -> Export:
+def _refuse_scoring(options: Options) -> None:
     for option, given in (("--classifier-tokens", options.answers), ("--score-template", options.template)):
         if given:
             raise click.BadParameter("it goes with --task rerank", param_hint=option)
+
+
+def _generating(source: str, options: Options) -> Export:
     if options.form == "onnx":
         from tools.export.onnx_decoder import export_onnx
 
@@ -97,7 +105,10 @@ def _generating(source: str, options: Options) -> Export:
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:
     from tools.export.encoder import Wanted, export_encoder
+    from tools.export.sentence_files import check_types
 
+    if task not in SCORING:
+        check_types(source)
     answers, template = _scoring(source, task, config, options)
     wanted = Wanted(task, options.form, options.weights, options.activations, answers, template)
     return lambda folder, stage: export_encoder(source, folder, wanted, stage)

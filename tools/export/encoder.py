@@ -56,18 +56,19 @@ def export_encoder(source: str, folder: Path, wanted: Wanted, stage: Stage = lam
     config.json; chat_template.jinja and the files of sentence-transformers where the model has them; and
     score/, the head of a decoder that classifies.  It is complete or untouched.  Raises `ExportError`.
     """
+    dtype = DTYPES[_computed_in(wanted)]
     with quiet(), scratch_beside(folder) as scratch:
         made = scratch / "model"
         stage("reading the tokenizer")
         tokenizer = write_tokenizer(source, made)
         _keep_whole_texts(made / "tokenizer.json")
         check_positions(source)
-        _write_model(source, made, wanted, tokenizer, stage)
+        _write_model(source, made, wanted, dtype, tokenizer, stage)
         stage("writing the folder")
         put(made, folder)
 
 
-def _write_model(source: str, folder: Path, wanted: Wanted, tokenizer: Any, stage: Stage) -> None:
+def _write_model(source: str, folder: Path, wanted: Wanted, dtype: str, tokenizer: Any, stage: Stage) -> None:
     """The model and all that its graph is made from but the tokenizer, in `folder`."""
     from tools.export.sentence_files import copy_sentence_files, forget_pooling, write_dense
     from tools.export.whole_model import read_model
@@ -75,7 +76,7 @@ def _write_model(source: str, folder: Path, wanted: Wanted, tokenizer: Any, stag
 
     stage("reading the model")
     answers = _answer_ids(tokenizer, wanted.answers) if wanted.answers else None
-    model = read_model(source, wanted.task, DTYPES[_computed_in(wanted)], answers)
+    model = read_model(source, wanted.task, dtype, answers)
     copy_sentence_files(source, folder)
     if wanted.task == "token_embed":
         forget_pooling(folder)
@@ -107,18 +108,22 @@ def _texts(tokenizer: Any, config: Any, wanted: Wanted) -> list[list[int]] | Non
 
     if wanted.activations != "int8":
         return None
-    if wanted.weights != "int8":
-        raise ExportError(f"activations in int8 go with weights in int8, not with {wanted.weights}")
     longest = min(LONGEST, getattr(config, "max_position_embeddings", LONGEST) - SPARE)
     return [tokenizer.encode(text, truncation=True, max_length=longest) for text in calibration_texts()]
 
 
 def _computed_in(wanted: Wanted) -> str:
-    """Of the model that is traced; OpenVINO chooses when it runs."""
+    """Of the model that is traced; OpenVINO chooses when it runs.  Raises `ExportError`."""
+    if wanted.form == "openvino":
+        if wanted.activations and wanted.weights != "int8":
+            raise ExportError(f"activations in int8 go with weights in int8, not with {wanted.weights}")
+        return "f32"
     own = COMPUTED.get(wanted.weights)
     if own and wanted.activations not in (None, own):
-        raise ExportError(f"{wanted.weights} weights are computed in {own}, not in {wanted.activations}")
-    return (own or wanted.activations or "f32") if wanted.form == "onnx" else "f32"
+        raise ExportError(
+            f"{wanted.weights} weights are computed in {own}; --activations is for int8 and int4 weights"
+        )
+    return own or wanted.activations or "f32"
 
 
 def _answer_ids(tokenizer: Any, answers: tuple[str, str]) -> tuple[int, int]:

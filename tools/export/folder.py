@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 Stage = Callable[[str], None]
 """Hears what is being done."""
@@ -115,6 +116,8 @@ def read_config(source: str) -> dict[str, Any]:
 def _tried(source: str, error: Exception) -> str:
     """Why nothing could be read, and where it was looked for."""
     said = first_line(error)
+    if Path(source).is_dir() and not (Path(source) / SETTINGS[0]).is_file():
+        return f"{source} has no {SETTINGS[0]}: it is not the folder of a Hugging Face model"
     if Path(source).is_dir():
         return f"{source} has no tokenizer that transformers can read: {said}"
     return f"there is no folder {Path(source).resolve()}, and {source} could not be had as a hub id: {said}"
@@ -127,11 +130,14 @@ def first_line(error: Exception) -> str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep tracing's warnings and logs off the terminal: they are about torch, not the model."""
+    """Keep tracing's warnings and logs off the terminal: they are about torch, not the model.
+
+    Nor is anything told to the makers of the libraries.
+    """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     loggers = [logging.getLogger(name) for name in LOGGERS]
     levels = [logger.level for logger in loggers]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _unreported():
         warnings.simplefilter("ignore")
         for logger in loggers:
             logger.setLevel(logging.ERROR)
@@ -140,3 +146,15 @@ def quiet() -> Iterator[None]:
         finally:
             for logger, level in zip(loggers, levels, strict=True):
                 logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _unreported() -> Iterator[None]:
+    """Let OpenVINO's converter send no reports of its use: each would fork this process besides."""
+    try:
+        from openvino_telemetry.utils.sender import TelemetrySender
+    except ImportError:
+        yield
+        return
+    with mock.patch.object(TelemetrySender, "send", lambda *_: None):
+        yield

@@ -10,6 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from pipelines.folders.sentence_modules import READ, TRANSFORMER
 from tools.export.folder import ExportError, first_line
 
 MODULES = "modules.json"
@@ -39,7 +40,26 @@ def read_modules(source: str) -> list[dict[str, Any]]:
 
 def read_types(source: str) -> list[str]:
     """The types of its modules, without their Python packages."""
-    return [str(module["type"]).rpartition(".")[2] for module in read_modules(source)]
+    return [_type(module) for module in read_modules(source)]
+
+
+def check_place(source: str) -> None:
+    """Raise `ExportError` for a model that lies in a folder of its own."""
+    for module in read_modules(source):
+        if _type(module) == TRANSFORMER and (place := module.get("path")):
+            raise ExportError(
+                f"{source} is in the form of old sentence-transformers, its model in {place}: move the files "
+                f'of {place} beside {MODULES}, and let that say "path": "" of it'
+            )
+
+
+def check_types(source: str) -> None:
+    """Raise `ExportError` for a module that no graph can say."""
+    if unknown := [kind for kind in read_types(source) if kind not in READ]:
+        raise ExportError(
+            f"{source}: {MODULES} has the module {unknown[0]}, which Braid cannot run; it runs "
+            f"{', '.join(READ)}"
+        )
 
 
 def forget_pooling(folder: Path) -> None:
@@ -67,6 +87,10 @@ def find(source: str, name: str) -> Path | None:
 
     found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
     return Path(found) if found else None
+
+
+def _type(module: dict[str, Any]) -> str:
+    return str(module["type"]).rpartition(".")[2]
 
 
 def _copy_module(source: str, folder: Path, place: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
 
 from pipelines.backends.encoder_ports import check_inputs, chosen_output
-from pipelines.backends.errors import ModelError
+from pipelines.backends.errors import ModelError, Unsupported
 
 INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -23,7 +24,13 @@ def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[
     return {name: INTEGERS[told] for name, told in types.items()}
 
 
-def taken_output(session: ort.InferenceSession) -> ort.NodeArg:
-    """The output that counts."""
+def taken_output(path: Path, session: ort.InferenceSession, floats: Collection[str]) -> ort.NodeArg:
+    """The output that counts.  Raises `Unsupported` where its type is none of `floats`, the readable."""
     ports: list[ort.NodeArg] = list(session.get_outputs())
-    return ports[chosen_output([[port.name] for port in ports])]
+    output = ports[chosen_output([[port.name] for port in ports])]
+    if output.type not in floats:
+        raise Unsupported(
+            f"{path}: its output {output.name} is of type {output.type}; "
+            f"here {', '.join(floats)} can be read."
+        )
+    return output

@@ -55,7 +55,7 @@ class OpenVINOEncoder:
         self._files = [weights] if weights else []
         model = read_encoder(path, weights)
         self._inputs = input_types(path, model)
-        keep_one_output(model)
+        keep_one_output(path, model)
         with read_once(self._files):
             compiled = compile_encoder(path, model, settings or EncoderSettings())
             self._compiled: ov.CompiledModel | None = compiled
@@ -75,7 +75,7 @@ class OpenVINOEncoder:
             self._request.infer(share_outputs=True, decode_strings=False)
         except RuntimeError as error:
             raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
-        values: NDArray[np.float32] = self._request.get_output_tensor(0).data.astype(np.float32, copy=False)
+        values: NDArray[np.float32] = self._request.get_output_tensor(0).data
         return values[:, :width] if values.ndim == 3 else values
 
     def warm(self) -> bool:

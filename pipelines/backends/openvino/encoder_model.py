@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import openvino as ov
+from openvino import opset13
 
 from pipelines.backends.encoder_ports import INPUTS, TASK_ADVICE, check_inputs, chosen_output
 from pipelines.backends.encoders import EncoderSettings
@@ -57,12 +58,19 @@ def _name(port: ov.Output) -> str:
     return min(port.get_names(), key=lambda name: (name not in INPUTS, name), default="without a name")
 
 
-def keep_one_output(model: ov.Model) -> None:
-    """What nobody reads is not computed."""
+def keep_one_output(path: Path, model: ov.Model) -> None:
+    """As float32; numpy has no bfloat16.  What nobody reads is not computed.  Raises `ModelError`."""
     kept = chosen_output([port.get_names() for port in model.outputs])
+    element_type = model.output(kept).get_element_type()
+    if not element_type.is_real():
+        raise ModelError(f"{path}: its output is of type {element_type.get_type_name()}, no floats.")
     for index, result in enumerate(model.get_results()):
         if index != kept:
             model.remove_result(result)
+        elif element_type != ov.Type.f32:
+            values = opset13.convert(result.input_value(0), "f32")
+            result.input(0).replace_source_output(values.output(0))
+    model.validate_nodes_and_infer_types()
 
 
 def compile_encoder(path: Path, model: ov.Model, settings: EncoderSettings) -> ov.CompiledModel:

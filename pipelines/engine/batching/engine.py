@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 from pipelines.engine.batch import TokenBatch
 from pipelines.engine.batching.gathering import gathered, scatter
-from pipelines.engine.batching.submission import Bounds, check_texts
+from pipelines.engine.batching.submission import Bounds, check_answer, check_texts
+from pipelines.engine.batching.suspects import Suspects
 from pipelines.engine.batching.texts import Arrays, Piece, Texts, texts_of
 from pipelines.engine.batching.waiting import Waiting
 from pipelines.engine.profile import BATCHES, StepProfile
-from pipelines.engine.threaded import Runnable, Tell, ThreadedEngine, Told
+from pipelines.engine.threaded import Ran, Runnable, Tell, ThreadedEngine, Told
 from pipelines.errors import BraidError, EngineError, Overloaded
 
 log = logging.getLogger("braid.engine")
@@ -34,7 +35,8 @@ class BatchSettings:
 class BatchEngine(ThreadedEngine[list[Piece]]):
     """A request is in `_requests` until its last row came, it failed or was aborted.
 
-    One that fails in a batch is told so once, and its other texts are dropped.
+    A batch that fails is run again in halves, until a request fails alone: it is told so once, and its other
+    texts are dropped.
     """
 
     def __init__(
@@ -51,14 +53,17 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         """`per_token`: the body gives a row for each token, else for each text."""
         self.bounds = bounds
         self._settings = settings
-        self._per_token = per_token
+        self.per_token = per_token
         self._clock = clock
         self._requests: dict[Hashable, Texts] = {}
         self._waiting = Waiting(settings.max_batch_tokens)
+        self._suspects = Suspects()
+        self._began_s = 0.0  # the batch that runs
         super().__init__(body, profile or StepProfile(), warm)
 
     def submit(self, key: Hashable, inputs: Arrays, outputs: list[str] | None, tell: Tell) -> None:
         check_texts(inputs, self.bounds)
+        check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.row_size)
         texts = texts_of(key, inputs, tell, self._clock())
         with self._news:
             waiting = self._waiting.num_tokens
@@ -70,16 +75,19 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
 
     def _due_s(self) -> float | None:
         """A call that may be full is due at once, another when the oldest request has waited long enough."""
-        if not self._waiting.num_texts:
-            return None
-        if not self._settings.max_wait_s or self._waiting.num_tokens >= self._settings.max_batch_tokens:
+        waiting, settings = self._waiting, self._settings
+        if self._suspects:
             return 0.0
-        oldest = next(iter(self._requests.values()))
-        return oldest.arrived_s + self._settings.max_wait_s - self._clock()
+        if not waiting.num_texts:
+            return None
+        if not settings.max_wait_s or waiting.num_tokens >= settings.max_batch_tokens:
+            return 0.0
+        return waiting.oldest.arrived_s + settings.max_wait_s - self._clock()
 
     def _begin(self) -> list[Piece]:
-        pieces = self._waiting.take()
+        pieces = self._suspects.take() if self._suspects else self._waiting.take()
         self._totals.running = sum(map(len, pieces))
+        self._began_s = self._clock()
         return pieces
 
     def _compute(self, pieces: list[Piece]) -> TokenBatch:
@@ -96,10 +104,17 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
 
     def _end(self, pieces: list[Piece], result: TokenBatch | Exception) -> list[Told]:
         if isinstance(result, Exception):
-            error = _failure(result)
-            return [told for piece in pieces for told in self._fail(piece.texts, error)]
-        self._count(result)
+            return self._failed(pieces, result)
+        self._count(result, pieces)
         return [told for piece in pieces for told in self._rows_of(piece)]
+
+    def _failed(self, pieces: list[Piece], error: Exception) -> list[Told]:
+        waited_for = [piece for piece in pieces if self._requests.get(piece.texts.key) is piece.texts]
+        if self._suspects.add(waited_for):
+            log.warning("a batch of several requests failed and is run again in halves: %r", error)
+            return []
+        told = _failure(error)
+        return [one for piece in waited_for for one in self._fail(piece.texts, told)]
 
     def _rows_of(self, piece: Piece) -> list[Told]:
         texts = piece.texts
@@ -107,7 +122,7 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         if texts.remaining or self._requests.get(texts.key) is not texts:
             return []
         del self._requests[texts.key]
-        return [(texts.tell, texts.key, texts.answer(self._per_token))]
+        return [(texts.tell, texts.key, texts.answer(self.per_token))]
 
     def _fail(self, texts: Texts, error: Exception) -> list[Told]:
         if self._requests.get(texts.key) is not texts:
@@ -115,28 +130,30 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         self._forget(texts.key)
         return [(texts.tell, texts.key, error)]
 
-    def _count(self, batch: TokenBatch) -> None:
+    def _count(self, batch: TokenBatch, pieces: list[Piece]) -> None:
         num_tokens, totals = int(batch.lengths.sum()), self._totals
         totals.prompt_tokens += num_tokens
         totals.step_tokens += num_tokens
         totals.padding_tokens += batch.ids.size - num_tokens
-        self.new_steps.append(num_tokens)
+        waits = [(len(piece), self._began_s - piece.texts.arrived_s) for piece in pieces]
+        self.new_runs.append(Ran(num_tokens, self._clock() - self._began_s, waits))
 
     def _forget(self, key: Hashable) -> None:
         texts = self._requests.pop(key, None)
         if texts is not None:
             self._waiting.drop(texts)
+            self._suspects.drop(texts)
 
     def _forget_all(self) -> None:
         for key in list(self._requests):
             self._forget(key)
 
     def _num_waiting(self) -> int:
-        return self._waiting.num_texts
+        return self._waiting.num_texts + self._suspects.num_texts
 
 
 def _failure(error: Exception) -> BraidError:
-    """What the requests of a batch are told; what is our fault is logged, once for all of them."""
+    """What the request of a batch is told; what is our fault is logged."""
     if isinstance(error, BraidError):
         return error
     log.error("a batch failed", exc_info=error)

@@ -9,13 +9,17 @@ import numpy as np
 from pipelines.engine.batching.texts import Arrays
 from pipelines.errors import RequestError
 
+MAX_ANSWER_VALUES = 1 << 25
+"""Numbers of one answer: what the wire carries, and a worker can write without others waiting for long."""
+
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What an encoder reads: texts of at most `max_tokens`, of ids below `vocab_size`."""
+    """What a body reads: texts of at most `max_tokens`, of ids below `vocab_size`; its rows' numbers."""
 
     max_tokens: int
     vocab_size: int
+    row_size: int = 1
 
 
 def check_texts(inputs: Arrays, bounds: Bounds) -> None:
@@ -23,7 +27,8 @@ def check_texts(inputs: Arrays, bounds: Bounds) -> None:
     ids, lengths = inputs["ids"], inputs["lengths"]
     if not len(lengths) or int(lengths.min()) < 1:
         raise RequestError("The decoder prompt cannot be empty")
-    check_length(int(lengths.max()), bounds.max_tokens)
+    if lengths.max() > bounds.max_tokens:
+        raise too_long(bounds.max_tokens, str(lengths.max()))
     if int(lengths.sum()) != len(ids):
         raise RequestError("the lengths of the texts are not those of their ids")
     outside = (ids < 0) | (ids >= bounds.vocab_size)
@@ -31,12 +36,21 @@ def check_texts(inputs: Arrays, bounds: Bounds) -> None:
         raise RequestError(f"Token id {ids[np.argmax(outside)]} is out of vocabulary")
 
 
-def check_length(num_tokens: int, max_tokens: int) -> None:
-    """Raise RequestError for a text of more tokens than the model reads."""
-    if num_tokens > max_tokens:
+def check_answer(num_rows: int, row_size: int) -> None:
+    """Raise RequestError for a request whose rows would be too many numbers, before any is computed."""
+    if num_rows * row_size > MAX_ANSWER_VALUES:
         raise RequestError(
-            f"This model's maximum context length is {max_tokens} tokens. However, your prompt contains "
-            f"{num_tokens} input tokens, which exceeds this limit even without any output tokens. "
-            "Please reduce the length of the input prompt.",
-            "input_tokens",
+            f"the reply would hold {num_rows * row_size} numbers, {num_rows} rows of {row_size}; one request "
+            f"may have {MAX_ANSWER_VALUES}. Please send the input in several requests.",
+            "input",
         )
+
+
+def too_long(max_tokens: int, contained: str) -> RequestError:
+    """vLLM's words: `contained` is "at least" a number of text, which it stops reading, the number of ids."""
+    return RequestError(
+        f"This model's maximum context length is {max_tokens} tokens. However, your prompt contains "
+        f"{contained} input tokens, which exceeds this limit even without any output tokens. "
+        "Please reduce the length of the input prompt.",
+        "input_tokens",
+    )

@@ -55,6 +55,11 @@ class Waiting:
         self._share = 0  # what the last batch will have the clock count
         self._numbers = count()
 
+    @property
+    def oldest(self) -> Texts:
+        """The first that came of the requests of which something waits; there is one."""
+        return next(iter(self._left))
+
     def add(self, texts: Texts) -> None:
         """Queue all texts of a request."""
         tag, runs = self._clock, []

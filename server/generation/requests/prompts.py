@@ -23,7 +23,7 @@ def read_prompts(value: Any, add_special_tokens: bool) -> list[Prompt]:
     if not value:
         raise RequestError("You must pass at least one prompt", field="prompt")
     if _is_number(value[0]):
-        return [Prompt(ids=_ids(value, "prompt"))]
+        return [Prompt(ids=token_ids(value, "prompt"))]
     return [_one(item, f"prompt.{i}", add_special_tokens) for i, item in enumerate(value)]
 
 
@@ -35,13 +35,13 @@ def read_ids(value: Any, where: str) -> list[list[int]]:
             field=where,
         )
     if _is_number(value[0]):
-        return [_ids(value, where)]
+        return [token_ids(value, where)]
     for i, item in enumerate(value):
         if not isinstance(item, list) or not item:
             raise RequestError(
                 f"`{where}.{i}` must be a list of token ids, got {shown(item)}", field=f"{where}.{i}"
             )
-    return [_ids(item, f"{where}.{i}") for i, item in enumerate(value)]
+    return [token_ids(item, f"{where}.{i}") for i, item in enumerate(value)]
 
 
 def _one(item: Any, where: str, add_special_tokens: bool) -> Prompt:
@@ -50,18 +50,21 @@ def _one(item: Any, where: str, add_special_tokens: bool) -> Prompt:
     if isinstance(item, str):
         return Prompt(text=item, add_special_tokens=add_special_tokens)
     if isinstance(item, list):
-        return Prompt(ids=_ids(item, where))
+        return Prompt(ids=token_ids(item, where))
     raise RequestError(f"`{where}`: `prompt` must be {SHAPES}, got {shown(item)}", field=where)
 
 
-def _ids(items: list[Any], where: str) -> list[int]:
+def token_ids(items: list[Any], where: str) -> list[int]:
+    """Numbers of a body as token ids.  Raises RequestError naming the one that is none."""
     for i, item in enumerate(items):
-        if not _is_number(item) or item != int(item) or not 0 <= item <= MAX_TOKEN_ID:
+        if not _is_number(item) or item != int(item):
             raise RequestError(
                 f"`{where}.{i}` must be a token id, an integer from 0 to the size of the vocabulary, "
                 f"got {shown(item)}",
                 field=f"{where}.{i}",
             )
+        if not 0 <= item <= MAX_TOKEN_ID:
+            raise RequestError(f"Token id {shown(item)} is out of vocabulary", field=f"{where}.{i}")
     return [int(item) for item in items]
 
 

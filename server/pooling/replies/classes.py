@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.values import Classes, Scores
-from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.schema import Head, Written, joined
 
 ONLY_LABEL = "LABEL_0"
 """What the one class of a model that scores is called."""
@@ -19,11 +18,11 @@ def classified(head: Head, found: Classes | Scores) -> Written:
     if isinstance(found, Scores):
         found = Classes(found.values[:, None], [ONLY_LABEL])
     best = np.argmax(found.values, axis=1).tolist()
-    pairs = zip(found.values.tolist(), best, strict=True)
-    data = [_row(i, probs, found.labels, at) for i, (probs, at) in enumerate(pairs)]
-    return Written(msgspec.json.encode(head.listed(data)))
+    pairs = enumerate(zip(found.values, best, strict=True))
+    return Written(joined(head, ((_row(i, probs, found.labels, at),) for i, (probs, at) in pairs)))
 
 
-def _row(index: int, probs: list[float], labels: list[str], best: int) -> dict[str, Any]:
+def _row(index: int, probs: NDArray[np.float32], labels: list[str], best: int) -> bytes:
     label = labels[best] if best < len(labels) else None
-    return {"index": index, "label": label, "probs": probs, "num_classes": len(probs)}
+    row = {"index": index, "label": label, "probs": probs.tolist(), "num_classes": len(probs)}
+    return msgspec.json.encode(row)

@@ -8,6 +8,8 @@ from numpy.typing import NDArray
 from pipelines.values import Rows
 
 Floats = NDArray[np.float32]
+QUERY_TOKENS = 128
+"""So many of a query are compared at once: two long texts would fill gigabytes."""
 
 
 def similarities(rows: Rows, num_queries: int) -> Floats:
@@ -29,7 +31,10 @@ def cosines(queries: Floats, documents: Floats) -> Floats:
 def max_sim(query: Floats, document: Floats) -> float:
     """ColBERT's late interaction (Khattab and Zaharia, 2020): how near the nearest of the document's tokens
     is to each of the query's tokens, summed; it may exceed 1."""
-    return float((query @ document.T).max(axis=1).sum())
+    nearest = [
+        (query[i : i + QUERY_TOKENS] @ document.T).max(axis=1) for i in range(0, len(query), QUERY_TOKENS)
+    ]
+    return float(np.concatenate(nearest).sum())
 
 
 def _by_tokens(queries: list[Floats], documents: list[Floats]) -> Floats:

@@ -8,14 +8,15 @@ from __future__ import annotations
 import binascii
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.schema import Head, Written, joined, listed
 from server.pooling.requests.embedding import EncodedRequest
 
 Floats = NDArray[np.float32]
@@ -45,14 +46,20 @@ def vectors(head: Head, rows: Texts, form: Form, name: str, kind: str) -> Writte
     """A reply with a row, or a row for each token, for each text; `name` is its field, `kind` its object."""
     if form.format in ("bytes", "bytes_only"):
         return _bytes(head, rows, form)
-    data = [{"index": i, "object": kind, name: row} for i, row in enumerate(_values(rows, form))]
-    return Written(msgspec.json.encode(head.listed(data)))
+    before = b'{"index":%%d,"object":"%b","%b":' % (kind.encode(), name.encode())
+    values = enumerate(_values(rows, form))
+    return Written(joined(head, (chain((before % i,), value, (b"}",)) for i, value in values)))
 
 
-def _values(rows: Texts, form: Form) -> Iterator[Any]:
+def _values(rows: Texts, form: Form) -> Iterator[Iterable[bytes]]:
+    """Each text's part of the reply as JSON, in pieces: others may run between two of them."""
     if form.format == "base64":
-        return (binascii.b2a_base64(data, newline=False).decode() for data in _packed(rows, form))
-    return (msgspec.Raw(msgspec.json.encode(row.tolist())) for row in rows)  # others may run between two rows
+        return ((b'"', binascii.b2a_base64(data, newline=False), b'"') for data in _packed(rows, form))
+    return (_vector(row) if row.ndim == 1 else listed(map(_vector, row)) for row in rows)
+
+
+def _vector(row: Floats) -> tuple[bytes]:
+    return (msgspec.json.encode(row.tolist()),)
 
 
 def _bytes(head: Head, rows: Texts, form: Form) -> Written:
@@ -82,8 +89,12 @@ def _metadata(head: Head, rows: Texts, packed: list[bytes], form: Form) -> str:
 
 def _packed(rows: Texts, form: Form) -> Iterator[bytes]:
     order, convert = ORDERS[form.endianness], DTYPES[form.dtype]
-    converted = map(convert, rows) if isinstance(rows, list) else convert(rows)
-    return (row.astype(row.dtype.newbyteorder(order), copy=False).tobytes() for row in converted)
+
+    def packed(vector: Floats) -> bytes:
+        numbers = convert(vector)
+        return numbers.astype(numbers.dtype.newbyteorder(order), copy=False).tobytes()
+
+    return (b"".join(map(packed, np.atleast_2d(row))) for row in rows)
 
 
 def _half(values: Floats) -> NDArray[np.float16]:

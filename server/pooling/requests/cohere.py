@@ -13,7 +13,7 @@ from pydantic import StrictStr
 from pipelines.errors import RequestError
 from pipelines.tasks import Pooling
 from pipelines.values import Prompt
-from server.generation.requests.field_types import NumTokens, Whole
+from server.generation.requests.field_types import MAX_TOKEN_ID, NumTokens, Whole
 from server.generation.requests.fields import Refused
 from server.pooling.requests.fields import IGNORED, REFUSED, REFUSED_COHERE
 from server.pooling.requests.pooled import PooledRequest
@@ -65,7 +65,7 @@ class EmbedRequest(PooledRequest):
 
     def _kept_tokens(self, max_context: int) -> int | None:
         """Most tokens of a text that are kept; -1 for what the model can, None where nothing is cut."""
-        few = self.max_tokens if (self.max_tokens or max_context) < max_context else None
+        few = self.max_tokens if (self.max_tokens or 0) < (max_context or MAX_TOKEN_ID) else None
         if self.truncate != "NONE":
             return few or -1
         if few is not None:

@@ -21,11 +21,7 @@ REFUSED_POOLING: dict[str, Refused] = {
         "'prithvi_geospatial_mae_io_processor' offline inference example for more details."
     ),
 }
-REFUSED_COMPARING: dict[str, Refused] = {
-    "chat_template": Refused("the model's graph says how a pair is written"),
-}
 REFUSED_RERANKING: dict[str, Refused] = {
-    **REFUSED_COMPARING,
     "relevant_spans": Refused("a document is scored as a whole; spans of it are not looked for", ({},)),
 }
 REFUSED_COHERE: dict[str, Refused] = {

@@ -14,7 +14,14 @@ from pipelines.tasks import Pooling
 from server.generation.requests.chat import OWN_FIELDS
 from server.pooling.requests.conversations import are_messages, read_conversations
 from server.pooling.requests.pooled import PooledRequest
-from server.pooling.requests.shapes import Conversations, Input, check_number, read_inputs
+from server.pooling.requests.shapes import (
+    Conversations,
+    Input,
+    check_number,
+    check_written,
+    read_inputs,
+    written_chars,
+)
 
 TEMPLATED = ("add_generation_prompt", "continue_final_message", "chat_template", "chat_template_kwargs")
 """Fields for the chat template, which raw prompts do not meet."""
@@ -56,9 +63,11 @@ class InputRequest(PooledRequest):
 
     def _conversations(self) -> Pooling:
         self._check_template()
-        where = self._where
+        where, beside = self._where, written_chars(self.chat_template_kwargs)
+        conversations = read_conversations(getattr(self, where), where)
+        check_written([beside] * len(conversations), "chat_template_kwargs")
         return Pooling(
-            conversations=read_conversations(getattr(self, where), where),
+            conversations=conversations,
             add_special_tokens=bool(self.add_special_tokens),
             add_generation_prompt=bool(self.add_generation_prompt),
             continue_final_message=bool(self.continue_final_message),

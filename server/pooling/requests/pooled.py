@@ -1,6 +1,7 @@
 """What every body for vectors, classes or scores may hold: checked fields → how `tasks.Pooling` is read.
 
-Every declared field is honoured; the others are looked up in `fields.py`.  Knows nothing of HTTP.
+Every declared field is honoured, `cache_salt` by keeping nothing of a text; the others are looked up in
+`fields.py`.  Knows nothing of HTTP.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Knows nothing of HTTP or of how a model compares.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -16,9 +16,8 @@ from pipelines.errors import RequestError
 from pipelines.tasks import Pooling
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
-from server.generation.requests.fields import Refused
-from server.pooling.requests.fields import REFUSED, REFUSED_COMPARING
 from server.pooling.requests.pooled import PooledRequest
+from server.pooling.requests.shapes import check_written, written_chars
 from server.pooling.requests.texts import Texts, said
 
 NO_LESS = "{name} must be greater than or equal to 0, got {got}."
@@ -45,11 +44,10 @@ class Sides:
 class ComparingRequest(PooledRequest):
     """What score and rerank ask alike."""
 
-    refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_COMPARING
-
     max_tokens_per_query: Count | None = None
     max_tokens_per_doc: Count | None = None
     instruction: StrictStr | None = None
+    chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
     @cached_property
@@ -62,11 +60,17 @@ class ComparingRequest(PooledRequest):
         raise NotImplementedError
 
     def as_pairs(self) -> Pooling:
-        """What is asked of a model that reads a query and a document together."""
-        queries = {text: _prompt(text) for text in self.sides.queries}
+        """What is asked of a model that reads a query and a document together.
+
+        Raises RequestError where the pairs are too much text: a short body may repeat a long query.
+        """
+        queries, pairs = {text: _prompt(text) for text in self.sides.queries}, self.sides.pairs()
+        beside = len(self.instruction or "") + written_chars(self.chat_template_kwargs)
+        check_written([len(query) + len(document) + beside for query, document in pairs], "documents")
         return Pooling(
-            pairs=[(queries[query], _prompt(document)) for query, document in self.sides.pairs()],
+            pairs=[(queries[query], _prompt(document)) for query, document in pairs],
             instruction=self.instruction,
+            chat_template=self.chat_template,
             template_kwargs=self.chat_template_kwargs or {},
             max_query_tokens=self.max_tokens_per_query or None,
             max_document_tokens=self.max_tokens_per_doc or None,
@@ -76,8 +80,10 @@ class ComparingRequest(PooledRequest):
     def as_texts(self, cut: Cut) -> Pooling:
         """What is asked of a model that reads each text alone: vectors of length 1, the queries' first.
 
-        `cut` gives the first tokens of texts.
+        `cut` gives the first tokens of texts.  Raises RequestError for a template, which only pairs have.
         """
+        if self.chat_template is not None:
+            raise RequestError("`chat_template`: this model reads each text alone", field="chat_template")
         queries, documents = self.sides.queries, self.sides.documents
         if self.max_tokens_per_query:
             queries = cut(queries, self.max_tokens_per_query)

@@ -30,7 +30,9 @@ def together_as_alone() -> None:
 
 
 def token_ids() -> None:
-    said = client.post("/tokenize", body={"model": "braid-embed", "prompt": TEXTS[0]}, cast_to=dict[str, object])
+    said = client.post(
+        "/tokenize", body={"model": "braid-embed", "prompt": TEXTS[0]}, cast_to=dict[str, object]
+    )
     assert near(vectors(input=said["tokens"])[0], vectors(input=TEXTS[0])[0])
 
 
@@ -41,7 +43,7 @@ def shorter() -> None:
 
 
 def extra() -> None:
-    (plain,) = vectors(input=TEXTS[0], extra_body={"use_activation": False})
+    (plain,) = vectors(input=TEXTS[0], user="me", extra_body={"use_activation": False})
     assert not math.isclose(math.hypot(*plain), 1, abs_tol=1e-3)
     usage = client.embeddings.create(
         model="braid-embed", input="word " * 900, extra_body={"truncate_prompt_tokens": 16}

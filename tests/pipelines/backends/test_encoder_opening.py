@@ -7,6 +7,7 @@ import openvino as ov
 import pytest
 from encoder_models import BOTH, write_encoder_model
 from openvino import opset6 as ops
+from small_encoders import write_encoder
 from tiny_batches import batch_of
 
 from pipelines.backends.encoder_ports import chosen_output
@@ -115,7 +116,7 @@ def test_a_file_no_engine_opens_is_refused(tmp_path):
         (tmp_path / "model.gguf", EncoderSettings(), r"opened from \.xml, \.onnx"),
         (tmp_path / "gone.onnx", EncoderSettings(), "does not exist"),
         (ir, EncoderSettings(engine="onnxruntime"), "onnxruntime runs model.onnx"),
-        (ir, EncoderSettings("cuda:0"), "cuda runs model.onnx"),
+        (ir, EncoderSettings("cuda:0"), "NVIDIA GPUs run model.onnx"),
         (onnx, EncoderSettings("cuda:0", "openvino"), "take `engine: openvino` out"),
         (onnx, EncoderSettings("gpu"), "device gpu is not here"),
         (onnx, EncoderSettings(engine="onnxruntime", precision="bf16"), "has no precision"),
@@ -139,3 +140,30 @@ def test_the_next_engine_is_asked_where_the_first_cannot(tmp_path, monkeypatch):
 
 def f32(engine):
     return None if engine == "onnxruntime" else "f32"
+
+
+@pytest.mark.parametrize("element_type", ["f16", "bf16"])
+@pytest.mark.parametrize("per_token", [True, False])
+def test_values_of_sixteen_bits_are_given_as_floats(tmp_path, element_type, per_token):
+    (tmp_path / "wide").mkdir()
+    wanted = open_encoder(write_encoder(tmp_path / "wide", per_token=per_token), EncoderSettings())
+    given = open_encoder(
+        write_encoder(tmp_path, per_token=per_token, element_type=element_type), EncoderSettings()
+    )
+    found, expected = given.run(batch_of(TEXTS)), wanted.run(batch_of(TEXTS))
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, expected, rtol=2e-2, atol=2e-2)
+
+
+@pytest.mark.parametrize(
+    ("element_type", "engine", "complaint"),
+    [
+        ("bf16", "onnxruntime", r"type tensor\(bfloat16\); here tensor\(float\), tensor\(float16\)"),
+        ("i64", "onnxruntime", r"last_hidden_state is of type tensor\(int64\); here"),
+        ("i64", "openvino", "its output is of type i64, no floats"),
+    ],
+)
+def test_values_that_cannot_be_read_are_refused(tmp_path, element_type, engine, complaint):
+    path = write_encoder(tmp_path, element_type=element_type)
+    with pytest.raises(ModelError, match=complaint):
+        open_encoder(path, EncoderSettings(engine=engine))

@@ -17,7 +17,7 @@ CLOSE = {"rtol": 0, "atol": 1e-4}
 LONGEST = 40
 OPENVINO, ONNX = EncoderSettings(precision="f32"), EncoderSettings(engine="onnxruntime")
 WAYS = [("openvino_model.xml", OPENVINO), ("model.onnx", OPENVINO), ("model.onnx", ONNX)]
-FAMILIES = ["bert", "roberta", "modernbert", "qwen3", "qwen3-scorer"]
+FAMILIES = ["bert", "roberta", "qwen3-scorer"]
 
 
 def run(encoder, texts, width=None):

@@ -166,7 +166,7 @@ def test_it_is_closed_twice(encoder):
 
 def test_a_model_that_gives_no_floats_is_refused(tmp_path):
     with pytest.raises(
-        ModelError, match=r"its output last_hidden_state is of type tensor\(int64\), no floats"
+        ModelError, match=r"its output last_hidden_state is of type tensor\(int64\); here tensor\(float\), "
     ):
         on_host(write_encoder(tmp_path, element_type="i64"))
 

@@ -30,13 +30,10 @@ DECODER: dict[str, Any] = {
     "head_dim": 16,
     "tie_word_embeddings": True,
 }
-LOCAL: dict[str, Any] = {"local_attention": 8, "global_attn_every_n_layers": 2, "reference_compile": False}
 
 FAMILIES: dict[str, tuple[str, dict[str, Any], type[Any]]] = {
     "bert": ("bert", ENCODER, hf.AutoModel),
     "roberta": ("roberta", ENCODER, hf.AutoModel),
-    "modernbert": ("modernbert", {**SIZES, **LOCAL, "max_position_embeddings": 64}, hf.AutoModel),
-    "qwen3": ("qwen3", DECODER, hf.AutoModel),
     "qwen3-scorer": ("qwen3", {**DECODER, "num_labels": 1}, hf.AutoModelForSequenceClassification),
 }
 """Name → transformers' kind, settings, class; the scorer looks for padding to find a text's last token."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,16 +42,24 @@ class Body:
 class Rig:
     """An engine, what it was asked and what it told."""
 
-    def __init__(self, held: bool = False, per_token: bool = False, warm: int | None = None, **settings: Any):
+    def __init__(
+        self,
+        held: bool = False,
+        per_token: bool = False,
+        warm: int | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        **settings: Any,
+    ) -> None:
         encoder = self.encoder = FakeEncoder(per_token=per_token, warm=warm or 0)
         self.body = Body(encoder, held)
-        bounds = Bounds(encoder.max_tokens, encoder.vocab_size)
+        bounds = Bounds(encoder.max_tokens, encoder.vocab_size, encoder.size)
         self.engine = BatchEngine(
             self.body,
             bounds,
             BatchSettings(**settings),
             per_token=per_token,
             warm=None if warm is None else encoder.warm,
+            clock=clock,
         )
         self.told: queue.Queue[tuple[Any, Any]] = queue.Queue()
         self.asked: dict[Any, list[list[int]]] = {}

@@ -12,9 +12,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.backends.errors import DeviceLost
+from pipelines.engine.batching.submission import MAX_ANSWER_VALUES
 from pipelines.engine.profile import BATCHES
 from pipelines.engine.threaded import ThreadEnded
 from pipelines.errors import Overloaded, RequestError
+from pipelines.wire.messages import MAX_FRAME_BYTES
+from pipelines.wire.tensors import ENVELOPE_BYTES
+
+
+class Clock:
+    """Seconds as the test sets them."""
+
+    now_s = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
 
 TEXT = st.lists(st.integers(0, 299), min_size=1, max_size=40)
 REQUEST = st.lists(TEXT, min_size=1, max_size=12)
@@ -101,7 +114,8 @@ def test_padding_is_counted_beside_the_tokens(rig):
     made.answer()
     counts = made.engine.counts()
     assert (counts.prompt_tokens, counts.step_tokens, counts.padding_tokens) == (17, 17, 3)
-    assert list(made.engine.new_steps) == [17]
+    (ran,) = made.engine.new_runs
+    assert (ran.num_tokens, [num_texts for num_texts, _ in ran.waits]) == (17, [1, 1])
     (steps,) = made.engine.profile.told()
     assert (steps.kind, steps.steps, steps.tokens, steps.sequences) == (BATCHES, 1, 17, 2)
     assert {phase.name for phase in steps.phases} == {"gather", "fetch", "scatter"}
@@ -119,6 +133,46 @@ def test_what_waits_of_an_aborted_request_is_dropped_and_its_run_ends_unheard(ri
     assert made.answer()[0] == "kept"
     assert made.told.empty()
     assert made.engine.counts().steps == 2
+
+
+def test_a_text_that_breaks_its_batch_fails_its_request_alone(rig, caplog):
+    made = rig(held=True, max_batch_tokens=280)
+    made.put("running", [[1] * 64])
+    made.body.began.get(timeout=LONG_S)
+    made.encoder.poison = 13
+    for key in range(7):
+        made.put(key, [[key + 1] * 20, [13 if key == 4 else key] * 19])
+    made.body.turns.release(1)
+    made.body.began.get(timeout=LONG_S)  # all of them
+    made.engine.abort(1)
+    assert made.engine.counts().running == 14
+    made.body.turns.release(20)
+    answers = dict(made.answer() for _ in range(7))
+    assert answers.pop(4).message == "the batch of this request failed; see the server's log"
+    for key, answer in answers.items():
+        np.testing.assert_array_equal(answer["rows"], rows_of(made.asked[key]))
+    assert answers.keys() == {"running", 0, 2, 3, 5, 6}
+    assert [record.exc_info[1].args for record in caplog.records if record.exc_info] == [("poison",)]
+    counts = made.engine.counts()
+    assert (counts.waiting, counts.failed_steps, made.told.empty()) == (0, 3, True)
+
+
+def test_what_is_to_be_run_again_is_dropped_with_its_request(rig):
+    made = rig(held=True)
+    made.put("running", [[1]])
+    made.body.began.get(timeout=LONG_S)
+    made.encoder.poison = 13
+    for key in range(4):
+        made.put(key, [[13]])
+    made.body.turns.release(2)
+    assert [len(made.body.began.get(timeout=LONG_S).ids) for _ in range(2)] == [4, 2]
+    assert made.engine.counts().waiting == 2
+    for key in range(4):
+        made.engine.abort(key)
+    assert made.engine.counts().waiting == 0
+    made.put("after", [[2]])
+    made.body.turns.release(9)
+    assert [made.answer()[0] for _ in range(2)] == ["running", "after"]
 
 
 def test_a_body_that_raises_fails_the_requests_of_its_batch_alone(rig, caplog):
@@ -141,13 +195,64 @@ def test_a_body_that_raises_fails_the_requests_of_its_batch_alone(rig, caplog):
     np.testing.assert_array_equal(made.answer()[1]["rows"], rows_of([[7]]))
 
 
-def test_one_text_is_answered_before_a_thousand_that_came_earlier(rig):
+@pytest.mark.parametrize("lengths", [(20,), (1, 64), range(1, 65)])
+@pytest.mark.parametrize("num_batches_before", [1, 3])
+def test_one_text_is_answered_within_two_batches_of_ten_thousand_that_came_earlier(
+    rig, lengths, num_batches_before
+):
     made = rig(held=True, max_batch_tokens=200)
-    made.put("many", [[1] * 20] * 1000)
+    made.put("many", [[1] * lengths[i % len(lengths)] for i in range(10_000)])
     made.body.began.get(timeout=LONG_S)
+    for _ in range(num_batches_before - 1):
+        made.body.turns.release()
+        made.body.began.get(timeout=LONG_S)
     made.put("one", [[2] * 50])
     made.body.turns.release(2)
     assert made.answer()[0] == "one"
+
+
+def test_the_smaller_its_priority_the_sooner_a_request_is_answered(rig):
+    made = rig(held=True, max_batch_tokens=20)
+    made.put("running", [[1] * 20])
+    made.body.began.get(timeout=LONG_S)
+    for key, priority in [("usual", 0), ("last", 2**63 - 1), ("soon", -1), ("first", -(2**63))]:
+        made.put(key, [[1] * 20] * 3, priority=priority)
+    made.body.turns.release(13)
+    answered = [made.answer()[0] for _ in range(5)]
+    assert answered == ["running", "first", "soon", "usual", "last"]
+
+
+def test_how_long_texts_waited_and_their_batch_took_is_told(rig):
+    made = rig(held=True, max_batch_tokens=20, clock=(clock := Clock()))
+    made.put("first", [[1] * 20])
+    made.body.began.get(timeout=LONG_S)
+    clock.now_s = 1.0
+    made.put("second", [[1] * 10] * 3)
+    clock.now_s = 5.0
+    made.body.turns.release()
+    made.body.began.get(timeout=LONG_S)
+    clock.now_s = 7.0
+    made.body.turns.release()
+    made.body.began.get(timeout=LONG_S)
+    made.body.turns.release()
+    assert [made.answer()[0] for _ in range(2)] == ["first", "second"]
+    told = [(ran.num_tokens, ran.took_s, ran.waits) for ran in made.engine.new_runs]
+    assert told == [(20, 5.0, [(1, 0.0)]), (20, 2.0, [(2, 4.0)]), (10, 0.0, [(1, 6.0)])]
+
+
+def test_a_call_that_is_not_full_waits_for_the_oldest_of_what_still_waits(rig):
+    made = rig(held=True, max_batch_tokens=40, max_wait_s=LONG_S, clock=(clock := Clock()))
+    made.put("running", [[1] * 40])
+    made.body.began.get(timeout=LONG_S)
+    clock.now_s = 3.0
+    made.put("older", [[1] * 4])
+    clock.now_s = 4.0
+    made.put("newer", [[1] * 4])
+    assert made.engine._due_s() == 3.0 + LONG_S - 4.0
+    made.engine.abort("older")
+    assert made.engine._due_s() == LONG_S
+    made.body.turns.release()
+    assert made.answer()[0] == "running"
 
 
 def test_a_lost_device_is_told_to_who_steps(rig):
@@ -205,6 +310,21 @@ def test_only_so_many_tokens_may_wait(rig):
     made.put("more", [[4]])
     made.body.turns.release(2)
     assert [made.answer()[0] for _ in range(2)] == ["running", "more"]
+
+
+@pytest.mark.parametrize(("per_token", "texts"), [(False, [[1] * 9, [2]]), (True, [[1, 2]])])
+def test_an_answer_holds_only_so_many_numbers(rig, monkeypatch, per_token, texts):
+    monkeypatch.setattr("pipelines.engine.batching.submission.MAX_ANSWER_VALUES", 8)
+    made = rig(per_token=per_token)
+    with pytest.raises(RequestError, match="hold 12 numbers, 3 rows of 4; one request may have 8"):
+        made.put("more", [*texts, [3]])
+    assert not made.body.began.qsize()
+    made.put("most", texts)
+    assert made.answer()[0] == "most"
+
+
+def test_the_wire_carries_the_largest_answer():
+    assert MAX_ANSWER_VALUES * 4 < MAX_FRAME_BYTES - ENVELOPE_BYTES
 
 
 def test_a_batch_that_is_not_full_waits_for_more(rig):

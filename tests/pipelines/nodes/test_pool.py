@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,10 +12,13 @@ from encoder_models import BOTH, write_encoder_model
 from safetensors.numpy import save_file
 
 from graphs.graph import Binding, Source
+from ops.pooling import POOLINGS
 from pipelines.backends.errors import ModelError
 from pipelines.build import Resources
 from pipelines.engine.batch import TokenBatch
 from pipelines.nodes import VOCABULARY
+from pipelines.nodes.dense import read_weights
+from pipelines.nodes.pool import Pool
 from pipelines.nodes.rows import RowShape
 from pipelines.work import EngineAddress
 
@@ -133,6 +137,30 @@ def test_a_dense_layer_that_does_not_fit_is_refused(tmp_path):
     ):
         with pytest.raises((ModelError, ValueError), match=complaint):
             loaded(tmp_path, hidden=ENCODER, wide={"type": "dense", "from": "hidden", "path": path})
+
+
+@pytest.mark.parametrize(("dtype", "written"), [("BF16", "u2"), ("F16", "f2"), ("F32", "f4"), ("F64", "f8")])
+def test_a_dense_layer_may_be_of_any_floats(tmp_path, dtype, written):
+    weight = np.array([[1.0, -2.5, 0.375], [3.0, 1e-2, 96.0]], np.float32)
+    data = (weight.view(np.uint32) >> 16 if dtype == "BF16" else weight).astype(written).tobytes()
+    header = {"linear.weight": {"dtype": dtype, "shape": [2, 3], "data_offsets": [0, len(data)]}}
+    said = json.dumps(header).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(said).to_bytes(8, "little") + said + data)
+    read, bias = read_weights(tmp_path)
+    assert (read.dtype, bias) == (np.float32, None)
+    np.testing.assert_allclose(read, weight, rtol=2**-7)
+    np.testing.assert_array_equal(read[0], weight[0])
+
+
+def test_a_dense_layer_of_integers_is_refused(tmp_path):
+    save_file({"linear.weight": np.zeros((2, 3), np.int8)}, tmp_path / "model.safetensors")
+    with pytest.raises(ModelError, match="no dense layer of floats: 'I8'"):
+        read_weights(tmp_path)
+
+
+def test_a_graph_names_every_way_of_pooling():
+    named = get_args(Pool.Config.model_fields["how"].annotation)
+    assert {*named} == {*POOLINGS, "none"}
 
 
 def test_two_lines_may_read_the_same_rows(tmp_path):

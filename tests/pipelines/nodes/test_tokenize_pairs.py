@@ -23,6 +23,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("pairs")
     TOKENIZER.save(str(path / "tokenizer.json"))
     (path / "score.jinja").write_text(TEMPLATE)
+    (path / "tokenizer_config.json").write_text('{"bos_token": "[CLS]"}')
     return path
 
 
@@ -144,6 +145,38 @@ def test_a_template_reads_texts_that_were_cut(folder):
     assert text(tokens) == "[CLS]judge: qu / doc[SEP]"
 
 
+@pytest.mark.parametrize("setting", [{}, {"template": "score.jinja"}])
+def test_a_request_may_bring_its_own_template(folder, setting):
+    node = pairs_node(folder, 99, **setting)
+    (tokens,) = run(
+        node,
+        ("q", "d"),
+        chat_template="{{ bos_token }}{% for each in messages %}{{ each.role[0] }}:{{ each.content }};{% endfor %}",
+    )
+    assert text(tokens) == "[CLS][CLS]q:q;d:d;[SEP]"
+    with pytest.raises(RequestError, match="does not compile") as error:
+        run(node, ("q", "d"), chat_template="{% if %}")
+    assert error.value.field == "chat_template"
+
+
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [
+        ({"truncate_prompt_tokens": 9, "truncate_left": False}, "[CLS]judge: [SEP]"),
+        ({"truncate_prompt_tokens": 9, "truncate_left": True}, "[CLS]efghijk[SEP]"),
+        ({"truncate_prompt_tokens": -1, "max_document_tokens": 1}, "[CLS]judge: qu / a[SEP]"),
+    ],
+)
+def test_what_a_template_wrote_is_cut_as_asked(folder, fields, kept):
+    (tokens,) = run(pairs_node(folder, 20, template="score.jinja"), ("qu", "abcdefghijk"), **fields)
+    assert text(tokens) == kept
+
+
+def test_what_a_template_wrote_may_be_too_long(folder):
+    with pytest.raises(RequestError, match="contains at least 21 input tokens"):
+        run(pairs_node(folder, 20, template="score.jinja"), ("qu", "abcdefghijk"))
+
+
 def test_a_request_without_pairs_is_read_as_single_texts(folder):
     prompts = [Prompt(text="ab", add_special_tokens=True)]
     request = Pooling(prompts=prompts)
@@ -167,6 +200,16 @@ def test_with_a_template_chunks_hold_the_whole_document_too(folder, query, docum
     parts = [text(tokens).removeprefix(f"[CLS]judge: {kept} / ").removesuffix("[SEP]") for tokens in found]
     assert "".join(parts) == document
     assert all(len(tokens.ids) <= max_context and tokens.of == 0 for tokens in found)
+
+
+@pytest.mark.parametrize("around", [13, 20, 21])
+def test_little_room_beside_a_template_s_words_is_used(folder, around):
+    """`[CLS]judge: q / [SEP]` are 13 tokens."""
+    node = pairs_node(folder, around + 1, template="score.jinja")
+    found = run(node, ("q" * (around - 12), "abc"), chunk=True)
+    assert "".join(text(tokens)[-6] for tokens in found) == "abc"
+    with pytest.raises(RequestError, match="no document fits"):
+        run(pairs_node(folder, 13, template="score.jinja"), ("q", "d"), chunk=True)
 
 
 def test_chunks_of_a_template_belong_to_their_pairs(folder):

@@ -40,7 +40,8 @@ def test_model_of_tensors_shows_their_names():
 
 def test_failed_model_shows_its_first_problem_and_what_to_do():
     written = text(READY, FAILED)
-    assert "bad  failed  graph.yaml:3: no node type `tokenise`   (run: braid check)" in written
+    assert "bad   failed  graph.yaml:3: no node type `tokenise`   (run: braid check)" in written
+    assert "demo  ready" in written
     assert "more" not in written
 
 

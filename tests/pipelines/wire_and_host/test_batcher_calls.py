@@ -10,6 +10,7 @@ import pytest
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
 from fake_models import write_fake_model
 from live_models import in_one_process, over_a_socket
+from tensor_models import write_onnx
 from wire_scene import read, submit, until
 
 from pipelines import metrics
@@ -20,6 +21,19 @@ from pipelines.values import Prompt
 
 TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8], [9, 10], [11, 12, 13]]
 PARALLEL = 8
+DOUBLING = "doubling (float[n, 4] x) => (float[n, 4] probabilities) { probabilities = Add (x, x) }"
+HEAD = """\
+version: 1
+task: classify
+nodes:
+  vectors: {type: graph, graph: rows, from: request}
+  logits:
+    type: infer
+    from: vectors
+    body:
+      head: {type: tensor_model, from: batch, path: head.onnx, inputs: {x: rows}}
+  classes: {type: label, from: logits, labels: labels.json}
+"""
 
 
 @pytest.fixture
@@ -122,6 +136,37 @@ def test_what_a_request_wants_reaches_the_encoder(models):
     np.testing.assert_array_equal(in_one_process(scene, models).values, rows_of(TEXTS, activate=False))
 
 
+def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
+    monkeypatch.setattr("pipelines.call.LARGE_ANSWER_BYTES", 79)  # of 5 rows of 4 numbers
+    threads = []
+
+    async def scene(client, catalogue):
+        for texts in (TEXTS, TEXTS[:4]):
+            call = opened(client, catalogue, texts)
+            call.result = call.result.then(lambda rows: threads.append(threading.current_thread()) or rows)
+            np.testing.assert_array_equal((await call.answer()).values, rows_of(texts))
+
+    in_one_process(scene, models)
+    assert [thread is threading.main_thread() for thread in threads] == [False, True]
+
+
+def test_a_call_that_is_closed_while_rows_are_cut_has_no_answer(models, monkeypatch):
+    monkeypatch.setattr("pipelines.call.LARGE_ANSWER_BYTES", 0)
+
+    async def scene(client, catalogue):
+        call, loop, closed = opened(client, catalogue, TEXTS), asyncio.get_running_loop(), threading.Event()
+
+        def close(rows):
+            loop.call_soon_threadsafe(lambda: (call.close(), closed.set()))
+            assert closed.wait(10)
+            return rows
+
+        call.result = call.result.then(close)
+        return await call.answer(), client.num_in_flight
+
+    assert in_one_process(scene, models) == (None, 0)
+
+
 def test_the_worker_knows_the_longest_text_and_the_call_its_lengths(over):
     async def scene(client, catalogue):
         call = opened(client, catalogue, TEXTS)
@@ -219,6 +264,24 @@ def test_a_call_that_is_closed_leaves_the_queue(over, held, encoders):
     assert all(77 not in batch.ids for encoder in encoders for batch in encoder.batches)
 
 
+def test_what_ran_for_who_left_is_counted_when_it_is_over(tmp_path, held, request):
+    name = f"left-{id(request)}"
+    write_fake_encoder(tmp_path / name)
+
+    async def scene(client, catalogue):
+        call = opened(client, catalogue, TEXTS, name)
+        asking = asyncio.create_task(call.answer())
+        await until(lambda: number(name, "vllm:num_requests_running") == len(TEXTS))
+        call.close()
+        await asking
+        await asyncio.sleep(0.1)
+        held.set()
+        await until(lambda: number(name, "vllm:num_requests_running") == 0)
+
+    in_one_process(scene, tmp_path)
+    assert number(name, "vllm:prompt_tokens_total") == 13
+
+
 def test_what_a_worker_that_hangs_up_had_waiting_is_dropped(models, held, encoders):
     async def scene(client, catalogue):
         tasks = [asyncio.create_task(ask(client, catalogue, [[77] * 20] * 50)) for _ in range(3)]
@@ -288,6 +351,27 @@ def test_texts_are_counted_as_requests(tmp_path, encoders, request):
     assert number(name, "braid:padding_tokens_total") == 7
     assert number(name, "braid:steps_total", 'kind="batches"') in (1, 2)
     assert number(name, "vllm:num_requests_waiting") == 0
+    for phase in ("queue", "prefill", "inference"):
+        assert number(name, f"vllm:request_{phase}_time_seconds_count") in (5, 7)
+
+
+def test_texts_of_a_head_over_another_model_s_rows_are_counted_too(tmp_path, encoders, request):
+    name = f"head-{id(request)}"
+    write_fake_encoder(tmp_path / "rows")
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "graph.yaml").write_text(HEAD)
+    (tmp_path / name / "labels.json").write_text('["a", "b", "c", "d"]')
+    write_onnx(tmp_path / name / "head.onnx", DOUBLING)
+
+    async def scene(client, catalogue):
+        return await ask(client, catalogue, TEXTS, name), client.num_in_flight
+
+    classes, in_flight = in_one_process(scene, tmp_path)
+    np.testing.assert_array_equal(classes.values, 2 * rows_of(TEXTS))
+    assert (classes.labels, in_flight) == (["a", "b", "c", "d"], 0)
+    assert number(name, "vllm:request_success_total", 'finished_reason="stop"') == 5
+    assert number(name, "vllm:e2e_request_latency_seconds_count") == 5
+    assert number(name, "vllm:request_prompt_tokens_count") == 5
 
 
 def test_an_encoder_is_warmed_when_nothing_is_asked(tmp_path, encoders):

@@ -228,6 +228,20 @@ def test_steps_are_counted_by_their_tokens_in_vllms_buckets(model):
     assert sample(text, f"{name}_sum{{{labels}}}") == 20018
 
 
+def test_texts_side_by_side_waited_each_and_took_as_long(model):
+    metrics.texts_ran(model, [(3, 0.5), (1, 2.0)], 0.25)
+    text = metrics.render()
+
+    def number(phase, part):
+        return sample(text, f'vllm:request_{phase}_time_seconds_{part}{{model_name="{model}"}}')
+
+    told = {
+        phase: [number(phase, "count"), number(phase, "sum")]
+        for phase in ("queue", "prefill", "inference", "decode")
+    }
+    assert told == {"queue": [4, 3.5], "prefill": [4, 1.0], "inference": [4, 1.0], "decode": [0, 0]}
+
+
 def test_a_cache_is_told_until_it_is_gone(model):
     shape = metrics.CacheShape(16, 100, 5, True)
     line = "vllm:cache_config_info{" + ",".join(

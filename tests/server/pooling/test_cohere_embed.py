@@ -127,6 +127,13 @@ def test_what_is_cut(embed, rig, fields, kept, left):
     assert (rig.pipeline.asked.truncate_prompt_tokens, rig.pipeline.asked.truncate_left) == (kept, left)
 
 
+def test_a_model_without_a_bound_is_cut_as_asked(make_rig):
+    rig = make_rig(PooledPipeline(max_context=0))
+    for max_tokens, kept in ((7, 7), (None, -1)):
+        assert rig.post("/v2/embed", {"texts": ["a"], "max_tokens": max_tokens}).status == 200
+        assert rig.pipeline.asked.truncate_prompt_tokens == kept
+
+
 INPUTS = [{"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}]
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 from pooled_calls import PooledPipeline, rows, vector
 
+from pipelines.catalogue import ModelCard
 from pipelines.errors import RequestError
 from pipelines.values import Rows
-from server.endpoints.asking import LONG_ANSWER_VALUES
+from server.endpoints.asking import LONG_ANSWER_VALUES, LONG_TEXTS_BYTES
+from server.finding import MAX_LISTED
 from server.pooling.replies.schema import EmbeddingList
 from server.pooling.requests.embedding import MAX_IN_HEADER
 from server.pooling.requests.shapes import MAX_TEXTS
@@ -198,8 +201,6 @@ def test_ids_of_requests_name_replies(rig):
 @pytest.mark.parametrize(
     ("body", "words", "field"),
     [
-        ({"input": ""}, "The decoder prompt cannot be empty", "input"),
-        ({"input": ["a", ""]}, "The decoder prompt cannot be empty", "input.1"),
         ({"input": [[1], []]}, "The decoder prompt cannot be empty", "input.1"),
         ({"input": []}, "You must pass at least one prompt", "input"),
         ({}, "`input` is required", "input"),
@@ -278,3 +279,31 @@ def test_a_hang_up_closes_the_call(rig):
     rig.run(scenario)
     assert rig.pipeline.calls[0].closed
     assert rig.services.admission.num_inside == 0
+
+
+def test_of_many_models_that_would_do_some_are_named(make_rig):
+    rig = make_rig(PooledPipeline("classify"))
+    cards = [ModelCard(f"m{i:02}", 1, 1, 512, "ready", [], "embed") for i in range(MAX_LISTED + 5)]
+    rig.services.catalogue.models.extend(cards)
+    for body in (WORDS, {**WORDS, "model": "tiny"}):
+        assert rig.post(PATH, body).error["message"].endswith(f"m{MAX_LISTED - 1}, 5 more")
+
+
+def test_a_templates_variables_count_with_each_conversation(rig, refusal, monkeypatch):
+    monkeypatch.setattr("server.pooling.requests.shapes.MAX_WRITTEN_CHARS", 25)
+    body = {"messages": [TALK] * 2, "chat_template_kwargs": {"x": "12345"}}  # 14 characters
+    assert rig.post(PATH, {**body, "messages": TALK}).status == 200
+    assert refusal(**body)["param"] == "chat_template_kwargs"
+
+
+@pytest.mark.parametrize(("length", "on_loop"), [(10, True), (LONG_TEXTS_BYTES, False)])
+def test_many_texts_are_tokenized_off_the_event_loop(rig, monkeypatch, length, on_loop):
+    threads, prepare = [], rig.pipeline.prepare
+
+    def recorded(*given):
+        threads.append(threading.current_thread())
+        return prepare(*given)
+
+    monkeypatch.setattr(rig.pipeline, "prepare", recorded)
+    assert rig.post(PATH, {"input": ["x"] * length}).status == 200
+    assert [thread is threading.main_thread() for thread in threads] == [on_loop]

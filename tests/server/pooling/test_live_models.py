@@ -6,13 +6,16 @@ import asyncio
 import base64
 import json
 import random
+from functools import partial
 
+import httpx
 import numpy as np
 import pytest
 from asgi_client import AsgiClient
 from broken_bodies import BROKEN
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
 from fake_models import byte_tokenizer
+from openai import AsyncOpenAI, NotFoundError
 from random_bodies import random_body
 
 from server.app import create_app
@@ -163,6 +166,39 @@ def test_what_a_model_cannot_do_is_said(path, body, status, words, ask):
     [answer] = ask((path, body))
     assert answer.status == status, answer.body
     assert words in str(answer.error)
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/pooling", "/v3/embeddings"])
+def test_a_reply_that_would_be_too_large_is_refused_before_the_model_runs(path, ask, monkeypatch):
+    monkeypatch.setattr("pipelines.engine.batching.submission.MAX_ANSWER_VALUES", 8)
+    most, more = ask(*((path, {"model": "vectors", "input": ["a"] * num}) for num in (2, 3)))
+    assert (most.status, more.status) == (200, 400)
+    assert b"the reply would hold 12 numbers, 3 rows of 4" in more.body
+
+
+def test_openais_client(models, monkeypatch):
+    """What its `embeddings.create` may be given, and what it makes of base64, which it asks for itself."""
+    use_fake_encoders(monkeypatch)
+
+    async def scenario():
+        app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
+        async with AsgiClient(app) as ours:
+            while len((await ours.get("/v1/models")).json["data"]) < len(MODELS):
+                await asyncio.sleep(0.02)
+            http = httpx.AsyncClient(transport=httpx.ASGITransport(app))
+            client = AsyncOpenAI(base_url="http://test/v1", api_key="x", http_client=http)
+            create = partial(client.embeddings.create, model="nested", input=["a", "bc"])
+            same = [await create(user="me"), await create(encoding_format="float")]
+            cut = await create(dimensions=2, extra_body={"truncate_prompt_tokens": 1, "request_id": "mine"})
+            with pytest.raises(NotFoundError, match="does not give embeddings"):
+                await create(model="moods")
+            return [[row.embedding for row in each.data] for each in (*same, cut)], cut.usage
+
+    (coded, plain, cut), usage = asyncio.run(asyncio.wait_for(scenario(), 20))
+    assert coded == plain == [row_of(ids(text), size=8).tolist() for text in ("a", "bc")]
+    first = [row_of(ids(text)[:1], size=8)[:2] for text in ("a", "b")]
+    assert cut == [pytest.approx((row / np.linalg.norm(row)).tolist()) for row in first]
+    assert usage.prompt_tokens == 2
 
 
 def test_no_body_breaks_a_model(ask):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 from pooled_calls import PooledPipeline
 
 from pipelines.errors import RequestError
 from pipelines.values import Scores
-from server.pooling.replies.ranking import BareRanking, Ranking
+from server.body import LONG_BODY_BYTES
+from server.pooling.replies.ranking import BareRanking, Ranking, ranking
 from server.pooling.requests.fields import IGNORED_RERANKING, REFUSED_RERANKING
 
 PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"]
@@ -221,3 +224,16 @@ def test_openvinos_words_for_what_is_missing(rig, name):
     del body[name]
     answer = rig.post("/v3/rerank", body)
     assert (answer.status, answer.json) == (400, {"error": f"{name} field is missing in request"})
+
+
+@pytest.mark.parametrize(("length", "on_loop"), [(10, True), (LONG_BODY_BYTES, False)])
+def test_long_documents_are_written_off_the_event_loop(rerank, monkeypatch, length, on_loop):
+    threads = []
+
+    def recorded(*given):
+        threads.append(threading.current_thread())
+        return ranking(*given)
+
+    monkeypatch.setattr("server.endpoints.rerank.ranking", recorded)
+    assert order(rerank(documents=[*DOCUMENTS[:3], "x" * length])) == [1, 3, 0, 2]
+    assert [thread is threading.main_thread() for thread in threads] == [on_loop]

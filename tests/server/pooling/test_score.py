@@ -13,7 +13,6 @@ from pipelines.values import Prompt, Rows
 from server.endpoints import PREFIXES
 from server.pooling.replies.ranking import ScoreList
 from server.pooling.replies.similarity import cosines, max_sim, similarities
-from server.pooling.requests.fields import REFUSED_COMPARING
 from server.pooling.requests.shapes import MAX_TEXTS
 
 PATHS = ["/score", *(prefix + "/score" for prefix in PREFIXES)]
@@ -95,6 +94,14 @@ def test_the_fields_of_a_pair_reach_the_model(cross):
     assert (asked.truncate_prompt_tokens, asked.truncate_left, asked.priority) == (9, True, 7)
     assert score(cross, queries="a", documents="b", max_tokens_per_query=0).status == 200
     assert cross.pipeline.asked.max_query_tokens is None
+
+
+def test_a_trusted_template_writes_pairs_and_nothing_else(make_rig):
+    cross = make_rig(PooledPipeline("rerank"), trust_request_chat_template=True)
+    assert score(cross, queries="a", documents="b", chat_template="{{ 1 }}").status == 200
+    assert cross.pipeline.asked.chat_template == "{{ 1 }}"
+    vectors = make_rig(PooledPipeline("embed"), trust_request_chat_template=True)
+    assert "each text alone" in refused(score(vectors, queries="a", documents="b", chat_template="{{ 1 }}"))
 
 
 def test_one_query_is_read_once_by_a_model_of_vectors(vectors):
@@ -181,9 +188,9 @@ def test_an_image_is_refused(cross):
         ),
         ({"queries": "a", "documents": ["x"] * (MAX_TEXTS + 1)}, f"`documents` may hold {MAX_TEXTS} texts"),
         ({"queries": "a", "documents": "b", "use_activations": True}, "did you mean `use_activation`"),
-        *(
-            ({"queries": "a", "documents": "b", name: "x"}, why.reason)
-            for name, why in REFUSED_COMPARING.items()
+        (
+            {"queries": "a", "documents": "b", "chat_template": "x"},
+            "BRAID_TRUST_REQUEST_CHAT_TEMPLATE is not set",
         ),
     ],
 )
@@ -215,3 +222,21 @@ def test_equal_texts_are_as_near_as_can_be():
 def test_late_interaction_may_exceed_one():
     tokens = np.eye(3, dtype=np.float32)
     assert max_sim(tokens[:2], tokens) == pytest.approx(2)
+
+
+def test_long_queries_are_compared_in_blocks():
+    rng = np.random.default_rng(0)
+    query, document = (rng.standard_normal((length, 8)).astype(np.float32) for length in (300, 50))
+    assert max_sim(query, document) == pytest.approx((query @ document.T).max(axis=1).sum(), rel=1e-5)
+
+
+def test_a_query_counts_with_each_document(cross, vectors, monkeypatch):
+    monkeypatch.setattr("server.pooling.requests.shapes.MAX_WRITTEN_CHARS", 33)
+    fields = {"queries": "x" * 10, "documents": ["a"] * 3}
+    assert score(cross, **fields).status == 200
+    fields["documents"].append("b")
+    assert "`documents`: 4 texts of 44 characters together" in refused(score(cross, **fields))
+    aside = {"queries": "a", "documents": ["b"] * 3}
+    assert "of 36 characters" in refused(score(cross, **aside, instruction="x" * 10))
+    assert "of 39 characters" in refused(score(cross, **aside, chat_template_kwargs={"x": "yz"}))
+    assert score(vectors, **fields).status == 200  # there each text is read once

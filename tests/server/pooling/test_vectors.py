@@ -91,3 +91,14 @@ def test_matrices_of_tokens_are_written_whole():
     assert [each["data"] for each in found] == [each.tolist() for each in TOKENS]
     coded = json.loads(vectors(HEAD, TOKENS, Form("base64"), "data", "pooling").data)["data"]
     assert [base64.b64decode(each["data"]) for each in coded] == [each.tobytes() for each in TOKENS]
+
+
+def test_a_name_may_look_like_json():
+    head = Head('x"data":[]', '"data":[]', 1, 7)
+    reply = json.loads(vectors(head, ROWS, Form(), "embedding", "embedding").data)
+    assert (reply["id"], reply["model"], len(reply["data"])) == ('x"data":[]', '"data":[]', 3)
+
+
+def test_no_text_is_an_empty_list():
+    reply = json.loads(vectors(HEAD, [], Form(), "data", "pooling").data)
+    assert (reply["data"], reply["usage"]["prompt_tokens"]) == ([], 7)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -10,6 +11,7 @@ from reading_nodes import framed_tokenizer, loaded
 
 from pipelines.nodes.tokenize import Tokenize
 from pipelines.nodes.tokenize_pairs import TokenizePairs
+from server.tokenizing.request import MAX_PADDED_IDS, TokenizeTexts
 
 TOKENIZER = framed_tokenizer()
 CLS, SEP = (TOKENIZER.token_to_id(token) for token in ("[CLS]", "[SEP]"))
@@ -64,3 +66,18 @@ def test_a_text_as_openvino_shows_it(make, task, fields, wanted):
 def test_a_model_without_a_template_holds_no_conversation(make):
     answer = make("embed").post("/tokenize", {"messages": [{"role": "user", "content": "hi"}]})
     assert (answer.status, answer.error["param"]) == (400, "model")
+
+
+def test_a_short_body_may_ask_for_many_ids(make, monkeypatch):
+    rig, threads, padded = make("embed"), [], TokenizeTexts._padded
+
+    def recorded(*given):
+        threads.append(threading.current_thread())
+        return padded(*given)
+
+    monkeypatch.setattr(TokenizeTexts, "_padded", recorded)
+    body = {"text": "hi", "max_length": MAX_PADDED_IDS - 1, "pad_to_max_length": True}
+    assert len(rig.post("/tokenize", body).json["tokens"]) == MAX_PADDED_IDS - 1
+    assert threading.main_thread() not in threads
+    answer = rig.post("/tokenize", {**body, "text": ["hi", "hi"]})
+    assert (answer.status, answer.error["param"]) == (400, "max_length")

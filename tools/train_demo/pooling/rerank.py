@@ -21,7 +21,7 @@ from .sizes import MAX_TOKENS
 from .training import Plan, run
 from .words import save_tokenizer
 
-STEPS = 600
+STEPS = 2000
 QUESTIONS = 12  # of one step
 OTHERS = 4  # passages beside the right one
 LAYERS = 3

@@ -22,6 +22,9 @@ from pipelines.backends.onnxruntime.ports import integer_inputs, taken_output
 from pipelines.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
 from pipelines.engine.batch import TokenBatch
 
+FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
+"""Types of values that ONNX Runtime gives as numpy's; bfloat16 is none of these."""
+
 
 class OnnxCpuEncoder:
     """One session of a model.onnx with config.json beside it.  Raises `ModelError`."""
@@ -36,7 +39,7 @@ class OnnxCpuEncoder:
         self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
         self._session: ort.InferenceSession | None = _open(path, settings.threads)
         self._inputs = integer_inputs(path, self._session)
-        self._output = taken_output(self._session).name
+        self._output = taken_output(path, self._session, FLOATS).name
         self.per_token, self.size = row_shape(path, self.run(ONE_TEXT))
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:

@@ -76,8 +76,8 @@ class OnnxCudaEncoder:
         self.ops, self._kept = CudaPoolingOps(device, GATE.calls), Kept(device)
         with GATE.calls():
             self._session = runtime.open_file(path)
-        output = taken_output(self._session)
-        self._output, self._type = output.name, _type(path, output)
+        output = taken_output(path, self._session, VALUE_TYPES)
+        self._output, self._type = output.name, VALUE_TYPES[output.type]
         self._feed = TextFeed(device, integer_inputs(path, self._session), facts.pad_id)
         self._is_warm = False
         self.per_token, self.size = self._try(path)
@@ -144,9 +144,3 @@ class OnnxCudaEncoder:
             raise_if_lost(self._device, error)
             raise ModelError(f"{path} does not run on {self._device.name}: {words(error)}") from error
         return row_shape(path, np.empty(binding.get_outputs()[0].shape()))
-
-
-def _type(path: Path, output: ort.NodeArg) -> ValueType:
-    if output.type not in VALUE_TYPES:
-        raise ModelError(f"{path}: its output {output.name} is of type {output.type}, no floats.")
-    return VALUE_TYPES[output.type]

@@ -1,0 +1,31 @@
+"""What a graph of texts must give for its task is seen when it is loaded."""
+
+from __future__ import annotations
+
+import pytest
+from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
+
+from pipelines.build import BuildError, load_for_host
+from pipelines.repository import scan
+
+
+def load(folder, monkeypatch, task, per_token):
+    opened = use_fake_encoders(monkeypatch)
+    write_fake_encoder(folder / "one", FAKE_BATCHER.replace("embed", task), per_token=per_token)
+    (model,) = scan(folder)
+    return opened, load_for_host(model)
+
+
+@pytest.mark.parametrize(("task", "per_token"), [("embed", False), ("token_embed", True)])
+def test_rows_are_of_what_the_task_is_of(tmp_path, monkeypatch, task, per_token):
+    _, built = load(tmp_path, monkeypatch, task, per_token)
+    built.close()
+
+
+@pytest.mark.parametrize(
+    ("task", "per_token", "advice"), [("embed", True, "add a pool line"), ("token_embed", False, "how: none")]
+)
+def test_other_rows_are_refused_at_load(tmp_path, monkeypatch, task, per_token, advice):
+    with pytest.raises(BuildError, match=advice) as raised:
+        load(tmp_path, monkeypatch, task, per_token)
+    assert raised.value.problems[0].startswith("graph.yaml:5: rows (batcher)")
