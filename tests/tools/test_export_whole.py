@@ -73,6 +73,16 @@ def _third_party_warnings():
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_reports(monkeypatch):
+    """Nobody hears that something was exported."""
+    ga4 = pytest.importorskip("openvino_telemetry.backend.backend_ga4")
+    sent = []
+    monkeypatch.setattr(ga4.GA4Backend, "send", lambda backend, message: sent.append(message))
+    yield
+    assert sent == []
+
+
 def export(source: Path, models: Path, *options: str, weights: str = "fp32") -> Path:
     """The model's folder."""
     arguments = [str(source), "--name", "m", "--models", str(models), "--weights", weights, *options]

@@ -21,7 +21,7 @@ from .sizes import MAX_TOKENS
 from .training import Plan, run
 from .words import save_tokenizer
 
-STEPS = 450
+STEPS = 2000
 REVIEWS = 64  # of one step
 LAYERS = 2
 CERTAINTY = 0.05  # how much of each label is given to the others
