@@ -13,6 +13,9 @@ from typing import Any, Protocol
 from ops.contract import PoolingOps
 from pipelines.engine.batch import TokenBatch
 
+CPU_BATCH_TOKENS = 1024
+"""Beyond it a call's values no longer lie in a core's own cache."""
+
 
 @dataclass(frozen=True)
 class EncoderSettings:
@@ -29,7 +32,7 @@ class EncoderSession(Protocol):
 
     `per_token` tells whether it gives hidden states of tokens, or a row for each text; `size` is the length
     of either.  `max_tokens` is the longest text that it reads, special tokens counted; `vocab_size` bounds
-    ids.
+    ids.  Calls of more than `good_batch_tokens` tokens, padding counted, compute no more texts a second.
     """
 
     ops: PoolingOps
@@ -37,6 +40,7 @@ class EncoderSession(Protocol):
     per_token: bool
     max_tokens: int
     vocab_size: int
+    good_batch_tokens: int
 
     def run(self, batch: TokenBatch) -> Any:
         """float32[num_texts, width, size] or float32[num_texts, size], on the device of `ops`.

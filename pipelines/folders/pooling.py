@@ -15,7 +15,6 @@ SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
 """How a query and a document are asked about; the head of a decoder, for one row of each text."""
 ASKED_WHOLE = ("prompt", "pairs")
 """Lines that read all of a request, not its prompts alone."""
-MAX_BATCH_TOKENS = 8192
 RAW = "Identity"
 GUESS = "  # a guess: no modules.json here says how; see the model's card"
 
@@ -39,7 +38,6 @@ def pooling_lines(export: Export, task: str) -> list[str]:
         f"  {name}:",
         "    type: batcher",
         f"    from: {before[-1][0]}",
-        f"    max_batch_tokens: {MAX_BATCH_TOKENS}  # of one call, padding counted",
         *_longest(export),
         "    body:",
         *_chain([(_encoded(export, vectors), _encoder(export)), *body], "batch", "      "),

@@ -30,7 +30,11 @@ class Batcher(Node):
     body = BodyContract(root="batch", gives=TokenBatch, result=Encoded)
 
     class Config(NodeConfig):
-        max_batch_tokens: int = Field(default=8192, ge=1, description="tokens of one call, padding included")
+        max_batch_tokens: int | None = Field(
+            default=None,
+            ge=1,
+            description="tokens of one call, padding included; default: what suits the device",
+        )
         max_wait_ms: float = Field(
             default=0, ge=0, le=10_000, description="how long a call that is not full waits for more texts"
         )
@@ -60,11 +64,15 @@ class Batcher(Node):
         return BatchEngine(
             body,
             self._bounds(body),
-            BatchSettings(config.max_batch_tokens, config.max_wait_ms / 1000, config.max_waiting_tokens),
+            BatchSettings(self._batch_tokens(body), config.max_wait_ms / 1000, config.max_waiting_tokens),
             per_token=body.lines[-1].node.gives.per_token,  # type: ignore[attr-defined]
             profile=body.profile,
             warm=body.warm,
         )
+
+    def _batch_tokens(self, body: Body) -> int:
+        """What the graph says, or what the slowest to fill of the encoders likes."""
+        return self.config.max_batch_tokens or max(encoder.good_batch_tokens for encoder in body.encoders)
 
     def _bounds(self, body: Body) -> Bounds:
         """What every encoder of the body reads, or less where the graph says so."""

@@ -27,7 +27,6 @@ nodes:
   rows:
     type: batcher
     from: tokens
-    max_batch_tokens: 8192  # of one call, padding counted
     max_tokens: 256  # of one text
     body:
       hidden: {type: encoder, from: batch, path: openvino/openvino_model.xml, device: cpu}
@@ -45,7 +44,6 @@ nodes:
   rows:
     type: batcher
     from: tokens
-    max_batch_tokens: 8192  # of one call, padding counted
     body:
       hidden: {type: encoder, from: batch, path: model/model.onnx, device: cpu}
       pooled: {type: pool, from: hidden, how: last}
@@ -62,7 +60,6 @@ nodes:
   rows:
     type: batcher
     from: tokens
-    max_batch_tokens: 8192  # of one call, padding counted
     body:
       logits: {type: encoder, from: batch, path: openvino_model.xml, device: cpu}
       probabilities: {type: softmax, from: logits}
@@ -77,7 +74,6 @@ nodes:
   scores:
     type: batcher
     from: pairs
-    max_batch_tokens: 8192  # of one call, padding counted
     body:
       hidden: {type: encoder, from: batch, path: openvino_model.xml, device: cpu}
       pooled: {type: pool, from: hidden, how: last}

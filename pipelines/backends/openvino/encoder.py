@@ -14,7 +14,7 @@ from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.backends.encoder_files import read_facts
 from pipelines.backends.encoder_ports import ONE_TEXT, arrays_of, blank_texts, row_shape, widened
-from pipelines.backends.encoders import EncoderSettings
+from pipelines.backends.encoders import CPU_BATCH_TOKENS, EncoderSettings
 from pipelines.backends.openvino.encoder_model import (
     compile_encoder,
     facts_of,
@@ -47,6 +47,7 @@ class OpenVINOEncoder:
     """
 
     ops: PoolingOps = pooling
+    good_batch_tokens = CPU_BATCH_TOKENS
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
         facts = read_facts(path.parent)

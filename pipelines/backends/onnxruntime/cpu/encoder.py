@@ -16,7 +16,7 @@ from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.backends.encoder_files import read_facts
 from pipelines.backends.encoder_ports import ONE_TEXT, arrays_of, row_shape
-from pipelines.backends.encoders import EncoderSettings
+from pipelines.backends.encoders import CPU_BATCH_TOKENS, EncoderSettings
 from pipelines.backends.errors import ModelError
 from pipelines.backends.onnxruntime.ports import integer_inputs, taken_output
 from pipelines.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
@@ -30,6 +30,7 @@ class OnnxCpuEncoder:
     """One session of a model.onnx with config.json beside it.  Raises `ModelError`."""
 
     ops: PoolingOps = pooling
+    good_batch_tokens = CPU_BATCH_TOKENS
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
         settings = settings or EncoderSettings()

@@ -67,6 +67,7 @@ class OnnxCudaEncoder:
     """
 
     ops: CudaPoolingOps
+    good_batch_tokens = WARM_TOKENS
     _session: ort.InferenceSession
 
     def __init__(self, path: Path, device: Device, runtime: FileRuntime) -> None:
