@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pipelines.catalogue import ModelCard
 from pipelines.errors import NotFound, RequestError
 from pipelines.pipeline import Pipeline
 from server.services import Services
@@ -36,22 +37,37 @@ def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pi
     "" and FastDeploy's "default" are no name, unless a model is called so.  Raises NotFound for a model of
     another task, with the names of those that would do.
     """
-    cards = services.catalogue.cards()
-    able = [card.name for card in cards if card.task in ability.tasks]
-    named = None if model in NO_NAMES and model not in [card.name for card in cards] else model
-    if named is None and len(cards) > 1:
-        if len(able) != 1:
-            models = able or [card.name for card in cards]
-            raise RequestError(f"`model` is required; models: {_listed(models)}", field="model")
-        named = able[0]
+    named = _name_without_one(services, model, ability) if model in NO_NAMES else model
     pipeline = services.catalogue.get(named)
     if pipeline.task not in ability.tasks:
+        able = _able(services.catalogue.cards(), ability)
         others = f"models that do: {_listed(able)}" if able else "no model here does"
         raise NotFound(
             f"The model `{pipeline.name}` does not {ability.words}: its task is {pipeline.task}; {others}",
             field="model",
         )
     return pipeline
+
+
+def _name_without_one(services: Services, model: str | None, ability: Ability) -> str | None:
+    """What is meant by a name that is none; None for the only model that there is."""
+    cards = services.catalogue.cards()
+    names = [card.name for card in cards]
+    if model in names:
+        return model
+    if len(cards) <= 1:
+        return None
+    able = _able(cards, ability)
+    if not able and all(card.task for card in cards):  # those that load may be able yet
+        raise NotFound(f"There is no model that can {ability.words}; models: {_listed(names)}", field="model")
+    if len(able) != 1:
+        raise RequestError(f"`model` is required; models: {_listed(able or names)}", field="model")
+    return able[0]
+
+
+def _able(cards: list[ModelCard], ability: Ability) -> list[str]:
+    """The names of those that have it."""
+    return [card.name for card in cards if card.task in ability.tasks]
 
 
 def _listed(names: list[str]) -> str:

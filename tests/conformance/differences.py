@@ -339,7 +339,10 @@ ERRORS = (
     ),
     Difference(
         "Cohere's clients read `message` beside the envelope",
-        ("embed__066*", "embed__070*", "embed__072*", "embed__073*", "embed__075*", "bertemb__008*"),
+        (
+            *("embed__066*", "embed__070*", "embed__072*", "embed__073*", "embed__075*", "bertemb__008*"),
+            *("gen2__017*", "gen2__018*"),
+        ),
         ("message",),
         "extra",
     ),

@@ -164,7 +164,7 @@ def test_tokens_are_text_again(demo):
     with httpx.Client(base_url=demo.url, headers={"x-api-key": "secret"}, verify=False) as http:
         body = {"model": "braid-demo", "messages": [WEATHER_QUESTION]}
         tokens = http.post("/tokenize", json=body).json()["tokens"]
-        text = http.post("/detokenize", json={"tokens": tokens}).json()["prompt"]
+        text = http.post("/detokenize", json={"model": "braid-demo", "tokens": tokens}).json()["prompt"]
         info = http.get("/tokenizer_info").json()
     assert WEATHER_QUESTION["content"] in text
     assert info["eos_token"] in text

@@ -96,6 +96,7 @@ def rows_of(texts, **more):
 
 
 def number(model, name, *parts):
+    metrics.catch_up()
     rows = [row for row in metrics.render().decode().splitlines() if row.startswith(name + "{")]
     wanted = [f'model_name="{model}"', *parts]
     return sum(float(row.rsplit(" ", 1)[1]) for row in rows if all(part in row for part in wanted))

@@ -133,6 +133,7 @@ def test_truncation_and_activation_reach_the_model(ask):
         ("/v1/embeddings", {"model": "moods", "input": "a"}, 404, "models that do: nested, vectors"),
         ("/classify", {"model": "vectors", "input": "a"}, 404, "models that do: moods, pairs"),
         ("/classify", {"input": "a"}, 400, "`model` is required; models: moods, pairs"),
+        ("/v1/completions", {"prompt": "a"}, 404, "There is no model that can generate text; models: "),
         ("/v1/embeddings", {"model": "vectors", "input": "a", "dimensions": 2}, 400, "Matryoshka"),
         ("/v1/embeddings", {"model": "nested", "input": "a", "dimensions": 3}, 400, "[2, 4], got 3"),
         ("/v1/embeddings", {"model": "vectors", "input": [7, 999]}, 400, "Token id 999 is out of vocabulary"),
