@@ -18,8 +18,8 @@ LEAST_LENGTH = np.float32(1e-12)
 
 def unit_length(values: Floats) -> Floats:
     """x / max(|x|, 1e-12) over the last axis."""
-    squares = np.einsum("...i,...i->...", values, values)
-    return cast(Floats, values / np.maximum(np.sqrt(squares), LEAST_LENGTH)[..., None])
+    lengths = np.sqrt(np.vecdot(values, values))
+    return cast(Floats, values / np.maximum(lengths, LEAST_LENGTH)[..., None])
 
 
 def sigmoid(values: Floats) -> Floats:

@@ -103,11 +103,11 @@ POOLINGS: dict[str, Callable[[Floats, Index], Floats]] = {
 
 def _only(where: Bools, values: Floats, change: Callable[[Floats], Floats]) -> Floats:
     """`change` of the texts that `where` is true for; behind their ends it may meet anything."""
-    if not where.any():
-        return values
     with np.errstate(invalid="ignore", over="ignore"):
         if where.all():
             return change(values)
+        if not where.any():
+            return values
         changed = values.copy()
         changed[where] = change(values[where])
         return changed

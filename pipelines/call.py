@@ -170,8 +170,9 @@ class Call:
         except BraidError:
             self._forget_open("error")
             raise
-        if answer is not None:
-            self._forget_open("stop")
+        if answer is not None and self._open:
+            self._timing.answered_late(len(self._open), "stop")
+            self._open.clear()
         return answer
 
     async def _resolved(self, later: Later[Any]) -> Any:

@@ -8,8 +8,9 @@ The library is imported, and a metric made, when the first number is written.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from functools import cache
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from itertools import zip_longest
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,7 @@ class RequestTiming:
         self._last_s: dict[int, float] = {}
         self._num_tokens: dict[int, int] = {}
         self._prefill_s: dict[int, float] = {}
+        self._text_lengths: Sequence[int] = ()
 
     def started(self, prompt_lengths: Sequence[int], n: int, max_tokens: int) -> None:
         """The request went to its engine."""
@@ -57,13 +59,9 @@ class RequestTiming:
         _observe("vllm:request_params_max_tokens", self._model, max_tokens)
 
     def read(self, text_lengths: Sequence[int]) -> None:
-        """Texts went to an engine that answers whole."""
-        self._sent_s = now_s = time.monotonic()
-        lengths = _observed("vllm:request_prompt_tokens", self._model)
-        for length in text_lengths:
-            lengths.add(length, now_s)
-        lengths.tell()
-        _observe_all("vllm:request_params_n", self._model, 1, len(text_lengths), now_s)
+        """Texts went to an engine that answers whole, and needs the cores now: written at their end."""
+        self._sent_s = time.monotonic()
+        self._text_lengths = text_lengths
 
     def prefilled(self, choice: int, prefill_s: float) -> None:
         """What the engine says with a choice's first token: its prompt was admitted `prefill_s` before."""
@@ -83,13 +81,31 @@ class RequestTiming:
         self._last_s[choice] = now_s
         self._num_tokens[choice] = self._num_tokens.get(choice, 0) + num_tokens
 
+    def answered_late(self, num_choices: int, finish: str) -> None:
+        """As `answered`, but written by the next `catch_up`: a client that waits does not wait for this."""
+        _late.append(partial(self._add_answered, num_choices, finish, time.monotonic()))
+        if len(_late) >= MOST_LATE:
+            catch_up()
+
     def answered(self, num_choices: int, finish: str) -> None:
         """So many choices, or texts, ended together, all with `finish`."""
+        self._add_answered(num_choices, finish, time.monotonic())
+        _tell_added()
+
+    def _add_answered(self, num_choices: int, finish: str, now_s: float) -> None:
         process_memory("worker")
         _finished(self._model, finish).inc(num_choices)
-        now_s = time.monotonic()
-        passed_s = now_s - self._start_s
-        _observe_all("vllm:e2e_request_latency_seconds", self._model, passed_s, num_choices, now_s)
+        _added("vllm:e2e_request_latency_seconds", self._model).add(now_s - self._start_s, now_s, num_choices)
+        if self._text_lengths:
+            self._add_texts(now_s)
+
+    def _add_texts(self, now_s: float) -> None:
+        """What was read, once."""
+        lengths = _added("vllm:request_prompt_tokens", self._model)
+        for length in self._text_lengths:
+            lengths.add(length, now_s)
+        _added("vllm:request_params_n", self._model).add(1, now_s, len(self._text_lengths))
+        self._text_lengths = ()
 
     def ended(self, choice: int, finish: str) -> None:
         """A choice ended with `finish`: "stop", "length", "repetition", "abort" or "error"."""
@@ -113,6 +129,32 @@ class RequestTiming:
         _observe("vllm:request_prefill_time_seconds", self._model, prefill_s)
         _observe("vllm:request_decode_time_seconds", self._model, decode_s)
         _observe("vllm:request_inference_time_seconds", self._model, prefill_s + decode_s)
+
+
+MOST_LATE = 64
+"""So many ends of requests are put off, and no more."""
+_late: deque[Callable[[], None]] = deque()
+_untold: set[Observed] = set()
+"""Both belong to the thread of the worker's event loop."""
+
+
+def catch_up() -> None:
+    """Write what was put off.  To be called now and then, before anybody looks, and at the end."""
+    while _late:
+        _late.popleft()()
+    _tell_added()
+
+
+def _added(name: str, model: str) -> Observed:
+    """A histogram to which values are added, for `_tell_added`."""
+    observed = _observed(name, model)
+    _untold.add(observed)
+    return observed
+
+
+def _tell_added() -> None:
+    while _untold:
+        _untold.pop().tell()
 
 
 def engine_progress(model: str, now: Counts, before: Counts | None) -> None:

@@ -6,7 +6,7 @@ Knows ASGI messages; knows nothing of routes, models or what is said.
 from __future__ import annotations
 
 import asyncio
-import uuid
+import secrets
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -35,7 +35,7 @@ class Exchange:
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self.asked_id: str | None = None  # the client's own
-        self.request_id = uuid.uuid4().hex
+        self.request_id = secrets.token_hex(16)
         self.said = False  # since the last look of the keep-alive clock
         self._receive = receive
         self._send = send

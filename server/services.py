@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass, field
 
+from pipelines import metrics
 from pipelines.catalogue import Catalogue
 from pipelines.errors import Unavailable
 from pipelines.wire.client import EngineClient, over_socket
@@ -16,6 +18,9 @@ from server.settings import Settings
 CATCH_UP_S = 3.0
 """A worker listens after so long, whatever the engine host does."""
 
+COUNTED_S = 0.3
+"""Between two times that numbers are written which were put off."""
+
 
 @dataclass(slots=True)
 class Services:
@@ -27,6 +32,7 @@ class Services:
     admission: Admission
     keeper: Keeper = field(init=False)
     background: Background = field(init=False)
+    counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.keeper = Keeper(self.settings)
@@ -43,17 +49,27 @@ class Services:
         await self.catalogue.start()
         await self.catalogue.caught_up(CATCH_UP_S)
         drain.before_deadline(self.end_streams)
+        self.counting = asyncio.create_task(_count(), name="counting")
 
     async def close(self) -> None:
         await self.background.close(self.settings.grace_s)
         await self.keeper.close()
         await self.catalogue.close()
         await self.client.close()
+        if self.counting is not None:
+            self.counting.cancel()
+        metrics.catch_up()
 
     def end_streams(self) -> None:
         """End every request in flight with an error that its client can read."""
         self.background.leaving = True
         self.client.abort_all(Unavailable("the server is shutting down"))
+
+
+async def _count() -> None:
+    while True:
+        await asyncio.sleep(COUNTED_S)
+        metrics.catch_up()
 
 
 def connect(settings: Settings) -> Services:

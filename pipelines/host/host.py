@@ -29,6 +29,8 @@ log = logging.getLogger("braid.host")
 
 IDLE_S = 0.5
 """How long an idle turn waits for mail; the heartbeat is touched at least so often."""
+QUIET_S = 0.005
+"""After so long without mail numbers are written: at once, whom an answer woke would wait for the core."""
 BEAT_S = 0.2
 """Between two heartbeats of a busy host: touching a file takes longer than planning a step."""
 STOP_S = 1.0
@@ -97,6 +99,7 @@ class Host:
         self._loader.rescan()
         while self.state != "draining" or self._calls:
             self.turn()
+        self._publisher.publish(busy=False)
         self._loader.stop(STOP_S)
         self._requests.close()
         self._gate.close()
@@ -105,7 +108,7 @@ class Host:
     def turn(self) -> None:
         """Read all mail (idle: wait for it a moment), step each busy engine once, tidy up."""
         self._beat_in_time()
-        self._read_mail()
+        had_mail = self._read_mail()
         self._turns.mark("mail")
         for load in self._loads:
             for engine in load.model.engines.values():
@@ -115,7 +118,7 @@ class Host:
         if not self._busy():
             self._warm()
         self._turns.mark("warm")
-        self._publisher.publish(busy=self._busy() or len(self._calls) > 0)
+        self._publisher.publish(busy=had_mail or self._busy() or len(self._calls) > 0)
         if self._loads.close_idle():
             self._tell_status()
         self._turns.mark("numbers")
@@ -126,19 +129,23 @@ class Host:
             self._beaten_s = now_s
             self._beat()
 
-    def _read_mail(self) -> None:
+    def _read_mail(self) -> bool:
+        """Whether there was any."""
+        had_mail = False
         try:
             peer, message = self._first_mail()
             while True:
+                had_mail = True
                 self._readers[type(message)](peer, message)
                 peer, message = self.inbox.get_nowait()
         except queue.Empty:
-            return
+            return had_mail
 
     def _first_mail(self) -> tuple[Peer, Any]:
         """Raises queue.Empty."""
+        timeout_s = QUIET_S if self._publisher.has_news and not self._calls else IDLE_S
         try:
-            return self.inbox.get(block=not (self._busy() or self._cold), timeout=IDLE_S)
+            return self.inbox.get(block=not (self._busy() or self._cold), timeout=timeout_s)
         finally:
             self._turns.mark("idle")
 

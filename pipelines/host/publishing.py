@@ -36,6 +36,11 @@ class Publisher:
         self._profiles: WeakKeyDictionary[AnyEngine, dict[tuple[str, str], float]] = WeakKeyDictionary()
         self._caches: set[tuple[str, CacheShape]] = set()
 
+    @property
+    def has_news(self) -> bool:
+        """Whether something changed that is not written yet."""
+        return self._changed_at_s is not None
+
     def note_change(self) -> None:
         """An engine did something."""
         if self._changed_at_s is None:

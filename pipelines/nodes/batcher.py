@@ -87,14 +87,16 @@ class Batcher(Node):
 
 
 def written(tokens: list[Tokens], request: object) -> Tensors:
-    """Texts as `pipelines.engine.batching` reads them.  Raises RequestError for ids that no model has."""
-    lengths = np.array([len(text.ids) for text in tokens], np.int32)
-    tensors = Tensors(
-        ids=_ids(tokens, int(lengths.sum())),
-        lengths=lengths,
-        activate=np.array([getattr(request, "activate", True)], np.uint8),
-        priority=np.array([getattr(request, "priority", 0)], np.int64),
-    )
+    """Texts as `pipelines.engine.batching` reads them; what goes without saying is not sent.
+
+    Raises RequestError for ids that no model has.
+    """
+    lengths = [len(text.ids) for text in tokens]
+    tensors = Tensors(ids=_ids(tokens, sum(lengths)), lengths=np.array(lengths, np.int32))
+    if not getattr(request, "activate", True):
+        tensors["activate"] = np.zeros(1, np.uint8)
+    if priority := getattr(request, "priority", 0):
+        tensors["priority"] = np.array([priority], np.int64)
     if any(text.types is not None for text in tokens):
         types = chain.from_iterable(text.types or [0] * len(text.ids) for text in tokens)
         tensors["types"] = np.fromiter(types, np.uint8)

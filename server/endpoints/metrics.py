@@ -17,5 +17,6 @@ class Metrics:
         pass
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        metrics.catch_up()
         resp.content_type = CONTENT_TYPE
         resp.data = await asyncio.to_thread(metrics.render)

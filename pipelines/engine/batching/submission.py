@@ -31,8 +31,8 @@ def check_texts(inputs: Arrays, bounds: Bounds) -> None:
         raise too_long(bounds.max_tokens, str(lengths.max()))
     if int(lengths.sum()) != len(ids):
         raise RequestError("the lengths of the texts are not those of their ids")
-    outside = (ids < 0) | (ids >= bounds.vocab_size)
-    if outside.any():
+    if ids.min() < 0 or ids.max() >= bounds.vocab_size:
+        outside = (ids < 0) | (ids >= bounds.vocab_size)
         raise RequestError(f"Token id {ids[np.argmax(outside)]} is out of vocabulary")
 
 

@@ -5,8 +5,10 @@ Knows arrays; knows nothing of queues, threads or of what an encoder computes.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from operator import neg
 from typing import Any
 
 import numpy as np
@@ -41,11 +43,10 @@ class Texts:
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
         """(length, start, end): which places of `order` have texts of one length, the longest first."""
-        ordered = self.lengths[self.order]
-        ends = [*(np.flatnonzero(np.diff(ordered)) + 1).tolist(), len(ordered)]
-        start = 0
-        for end in ends:
-            yield int(ordered[start]), start, end
+        lengths, start = self.lengths[self.order].tolist(), 0
+        while start < len(lengths):
+            end = bisect_right(lengths, -lengths[start], start, key=neg)
+            yield lengths[start], start, end
             start = end
 
     def answer(self, per_token: bool) -> dict[str, NDArray[Any]]:
@@ -63,8 +64,8 @@ def texts_of(key: Hashable, inputs: Arrays, tell: Tell, now_s: float) -> Texts:
         inputs["ids"],
         lengths,
         inputs.get("types"),
-        bool(inputs["activate"][0]),
-        int(inputs["priority"][0]),
+        bool(inputs["activate"][0]) if "activate" in inputs else True,
+        int(inputs["priority"][0]) if "priority" in inputs else 0,
         now_s,
         np.argsort(-lengths, kind="stable"),
         np.cumsum(lengths, dtype=np.int64) - lengths,

@@ -29,15 +29,15 @@ class Head:
     num_tokens: int
 
     @property
-    def usage(self) -> Usage:
-        """With every field, as vLLM sends it."""
-        return Usage(
-            prompt_tokens=self.num_tokens,
-            total_tokens=self.num_tokens,
-            completion_tokens=0,
-            prompt_tokens_details=None,
-            completion_tokens_details=None,
-        )
+    def usage(self) -> dict[str, Any]:
+        """`Usage` with every field, as vLLM sends it."""
+        return {
+            "prompt_tokens": self.num_tokens,
+            "total_tokens": self.num_tokens,
+            "completion_tokens": 0,
+            "prompt_tokens_details": None,
+            "completion_tokens_details": None,
+        }
 
     def listed(self, data: list[Any]) -> dict[str, Any]:
         """A reply whose rows are `data`: the fields of `Listed` in their order."""
@@ -47,7 +47,7 @@ class Head:
             "created": self.created,
             "model": self.model,
             "data": data,
-            "usage": self.usage.model_dump(),
+            "usage": self.usage,
         }
 
 

@@ -58,6 +58,12 @@ def test_texts_go_over_one_behind_another(node):
     assert (made.prompt_lengths, made.sent.num_texts, made.sent.address) == ([2, 1], 2, "here")
 
 
+def test_what_goes_without_saying_is_not_sent(node):
+    made = call()
+    node.run(made, [Tokens([1, 2])])
+    assert sorted(made.sent.inputs) == ["ids", "lengths"]
+
+
 def test_types_go_with_them_where_a_text_has_any(node):
     made = call()
     node.run(made, [Tokens([1, 2], types=[0, 1]), Tokens([3])])

