@@ -6,16 +6,23 @@ import base64
 import json
 import statistics
 import struct
+import subprocess
+import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from tools.bench.contenders import ContenderFailed
 from tools.bench.pooling.asking import Load, OverHTTP, Timings, ask
 from tools.bench.pooling.contenders import ALONE, BRAID
-from tools.bench.pooling.measuring import Workload, measure
+from tools.bench.pooling.measuring import Workload, asleep, measure
 from tools.bench.pooling.texts import MOST_WORDS, make_texts
+
+NOBODY = 2**22 + 1
+"""No process has this number."""
 
 
 class Steady:
@@ -23,6 +30,7 @@ class Steady:
 
     def __init__(self, text_s, broken=False):
         self.text_s, self.broken, self.loads = text_s, broken, []
+        self.process = SimpleNamespace(pid=NOBODY)
 
     def take(self, load):
         if self.broken:
@@ -111,3 +119,11 @@ def test_a_servers_refusal_is_told(port):
     with pytest.raises(RuntimeError, match="404"):
         embed(["a"])
     embed._threads.connection.close()
+
+
+def test_who_is_not_asked_does_not_run():
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        with asleep([SimpleNamespace(process=process), SimpleNamespace(process=SimpleNamespace(pid=NOBODY))]):
+            assert psutil.Process(process.pid).status() == psutil.STATUS_STOPPED
+        assert psutil.Process(process.pid).status() != psutil.STATUS_STOPPED
+        process.communicate(b"\n")
