@@ -165,6 +165,6 @@ def test_tokens_are_text_again(demo):
         body = {"model": "braid-demo", "messages": [WEATHER_QUESTION]}
         tokens = http.post("/tokenize", json=body).json()["tokens"]
         text = http.post("/detokenize", json={"model": "braid-demo", "tokens": tokens}).json()["prompt"]
-        info = http.get("/tokenizer_info").json()
+        info = http.get("/tokenizer_info", params={"model": "braid-demo"}).json()
     assert WEATHER_QUESTION["content"] in text
     assert info["eos_token"] in text
