@@ -21,7 +21,8 @@ from pipelines.engine.guessing.steps import with_guesses
 from pipelines.nodes.draft_choice import Guesses
 from pipelines.nodes.draft_policy import DraftPolicy
 from pipelines.nodes.guesser import ADAPTIVE, Guesser
-from pipelines.nodes.model import Model, log_facts, on_device, open_session
+from pipelines.nodes.model import Model, on_device, open_session
+from pipelines.nodes.opening import log_facts
 from pipelines.sampling.params import MAX_GUESSES
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Draft(Guesser):
         config = on_device(self.config, resources)
         path = self.folder / config.path
         self.begin_with(open_session(path, config))  # never shared: its cache is its own
-        log_facts(path, self.session)
+        log_facts(path, self.session.describe())
 
     def begin_with(self, session: DecoderSession) -> None:
         self.session = session

@@ -6,7 +6,6 @@ workers too, to check graphs, so an engine is imported only when a file is opene
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -16,14 +15,12 @@ from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.backends.encoders import EncoderSettings
 from pipelines.backends.errors import ModelError
 from pipelines.engine.batch import Encoded, TokenBatch
-from pipelines.nodes.opening import Opener, open_file
+from pipelines.nodes.opening import Opener, log_facts, open_file
 from pipelines.nodes.rows import RowShape
 
 if TYPE_CHECKING:
     from pipelines.backends.encoders import EncoderSession
     from pipelines.build import Resources
-
-log = logging.getLogger(__name__)
 
 
 class Encoder(Node):
@@ -51,8 +48,8 @@ class Encoder(Node):
         path = self.folder / config.path
         self.encoder = resources.shared(open_encoder, path, settings)
         self.gives = RowShape(self.encoder.per_token, self.encoder.size)
-        facts = {**self.encoder.describe(), "rows": self.gives, "max_tokens": self.encoder.max_tokens}
-        log.info("%s: %s", path, ", ".join(f"{name} {value}" for name, value in facts.items()))
+        bounds = {"rows": self.gives, "max_tokens": self.encoder.max_tokens}
+        log_facts(path, {**self.encoder.describe(), **bounds})
 
     def run(self, batch: TokenBatch) -> Encoded:
         return Encoded(self.encoder.run(batch), batch, self.encoder.ops)

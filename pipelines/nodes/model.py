@@ -7,7 +7,6 @@ workers too, to check graphs, so an engine is imported only when a file is opene
 from __future__ import annotations
 
 import json
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,13 +15,11 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.backends.errors import EXPORT_ADVICE, ModelError
 from pipelines.engine.feed import Logits, Step
-from pipelines.nodes.opening import Opener, open_file
+from pipelines.nodes.opening import Opener, log_facts, open_file
 
 if TYPE_CHECKING:
     from pipelines.backends.contract import DecoderSession
     from pipelines.build import Resources
-
-log = logging.getLogger(__name__)
 
 DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
 
@@ -53,7 +50,7 @@ class Model(Node):
         config = on_device(self.config, resources)
         path = self.folder / config.path
         self.session = resources.shared(open_session, path, config)
-        log_facts(path, self.session)
+        log_facts(path, self.session.describe())
 
     def run(self, step: Step) -> Logits:
         return Logits(self.session.run(step), step, self.session.ops)
@@ -67,11 +64,6 @@ def on_device(config: Model.Config, resources: Resources) -> Model.Config:
     if resources.device is None:
         return config
     return config.model_copy(update={"device": resources.device})
-
-
-def log_facts(path: Path, session: DecoderSession) -> None:
-    facts = (f"{name} {value}" for name, value in session.describe().items())
-    log.info("%s: %s", path, ", ".join(facts))
 
 
 def open_session(path: Path, config: Model.Config) -> DecoderSession:

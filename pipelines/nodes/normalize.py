@@ -5,13 +5,15 @@ A request may want none of it (`TokenBatch.activate`).  Knows no formula: those 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from graphs.node import Node, Place
 from pipelines.engine.batch import Encoded
 from pipelines.nodes.rows import RowShape, given_above
 
 if TYPE_CHECKING:
+    from ops.contract import Bools, PoolingOps
     from pipelines.build import Resources
 
 
@@ -24,26 +26,31 @@ class Activation(Node):
     def load(self, resources: Resources) -> None:
         self.gives = given_above(resources)
 
+    def run(self, values: Encoded) -> Encoded:
+        changed = self.function(values.ops)(values.values, values.batch.activate)
+        return Encoded(changed, values.batch, values.ops)
+
+    def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
+        """What is made of the rows that want it."""
+        raise NotImplementedError
+
 
 class Normalize(Activation):
     """Each row divided by its length: cosines are products then."""
 
-    def run(self, values: Encoded) -> Encoded:
-        unit = values.ops.normalize(values.values, values.batch.activate)
-        return Encoded(unit, values.batch, values.ops)
+    def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
+        return ops.normalize
 
 
 class Sigmoid(Activation):
     """A probability of each number, on its own."""
 
-    def run(self, values: Encoded) -> Encoded:
-        scores = values.ops.sigmoid(values.values, values.batch.activate)
-        return Encoded(scores, values.batch, values.ops)
+    def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
+        return ops.sigmoid
 
 
 class Softmax(Activation):
     """Probabilities of a row's numbers, which sum to 1."""
 
-    def run(self, values: Encoded) -> Encoded:
-        probabilities = values.ops.softmax(values.values, values.batch.activate)
-        return Encoded(probabilities, values.batch, values.ops)
+    def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
+        return ops.softmax

@@ -53,6 +53,11 @@ def open_file(engines: Mapping[str, Opener[Settings, Session]], path: Path, sett
     return engines[kind](path, settings)
 
 
+def log_facts(path: Path, facts: Mapping[str, object]) -> None:
+    """Tell what was opened, and how it is run."""
+    log.info("%s: %s", path, ", ".join(f"{name} {value}" for name, value in facts.items()))
+
+
 def _open_with_first(
     engines: Mapping[str, Opener[Settings, Session]], path: Path, settings: Settings
 ) -> Session:

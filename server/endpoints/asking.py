@@ -18,6 +18,7 @@ from server.dialects import dialect_of
 from server.endpoints.generating import asked_priority
 from server.exchange import Exchange
 from server.finding import Ability, find_pipeline
+from server.generation.requests.abilities import check_template
 from server.pooling.asking import ask
 from server.pooling.replies.schema import Head, Written
 from server.pooling.requests.pooled import PooledRequest
@@ -39,6 +40,7 @@ class Asking(Generic[Body]):
 
     def check(self, request: Body, pipeline: Pipeline) -> None:
         """Raise RequestError when this model, or this server, cannot do what is asked."""
+        check_template(getattr(request, "chat_template", None), self._services.settings)
 
     def pooling(self, request: Body, pipeline: Pipeline) -> Pooling:
         """What the model is asked.  Raises RequestError; long bodies are worked on in a thread."""

@@ -6,7 +6,6 @@ from pipelines.pipeline import Pipeline
 from pipelines.values import Classes, Scores
 from server.endpoints.asking import Asking
 from server.finding import CLASSIFICATION
-from server.generation.requests.abilities import check_template
 from server.pooling.replies.classes import classified
 from server.pooling.replies.schema import Head, Written
 from server.pooling.requests.classification import ClassificationRequest
@@ -17,9 +16,6 @@ class Classify(Asking[ClassificationRequest]):
     body = ClassificationRequest
     ability = CLASSIFICATION
     id_prefix = "classify-"
-
-    def check(self, request: ClassificationRequest, pipeline: Pipeline) -> None:
-        check_template(request.chat_template, self._services.settings)
 
     def written(
         self, request: ClassificationRequest, pipeline: Pipeline, head: Head, value: Classes | Scores

@@ -21,6 +21,7 @@ class CohereEmbed(Asking[EmbedRequest]):
     version = "2"
 
     def check(self, request: EmbedRequest, pipeline: Pipeline) -> None:
+        super().check(request, pipeline)
         request.check_input()
 
     def pooling(self, request: EmbedRequest, pipeline: Pipeline) -> Pooling:

@@ -6,7 +6,6 @@ from pipelines.pipeline import Pipeline
 from pipelines.values import Rows
 from server.endpoints.asking import Asking
 from server.finding import EMBEDDING
-from server.generation.requests.abilities import check_template
 from server.pooling.replies.schema import Head, Written
 from server.pooling.replies.vectors import form_of, vectors
 from server.pooling.requests.embedding import EmbeddingRequest
@@ -17,9 +16,6 @@ class Embeddings(Asking[EmbeddingRequest]):
     body = EmbeddingRequest
     ability = EMBEDDING
     id_prefix = "embd-"
-
-    def check(self, request: EmbeddingRequest, pipeline: Pipeline) -> None:
-        check_template(request.chat_template, self._services.settings)
 
     def written(self, request: EmbeddingRequest, pipeline: Pipeline, head: Head, value: Rows) -> Written:
         return vectors(head, value.values, form_of(request), "embedding", "embedding")

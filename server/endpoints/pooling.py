@@ -8,7 +8,6 @@ from pipelines.pipeline import Pipeline
 from pipelines.values import Classes, Rows, Scores
 from server.endpoints.asking import Asking
 from server.finding import POOLING
-from server.generation.requests.abilities import check_template
 from server.pooling.replies.schema import Head, Written
 from server.pooling.replies.vectors import form_of, vectors
 from server.pooling.requests.pooling import PoolingRequest
@@ -21,7 +20,7 @@ class Pooling(Asking[PoolingRequest]):
     id_prefix = "pooling-"
 
     def check(self, request: PoolingRequest, pipeline: Pipeline) -> None:
-        check_template(request.chat_template, self._services.settings)
+        super().check(request, pipeline)
         request.check_task(pipeline.task)
 
     def written(

@@ -13,7 +13,6 @@ from pipelines.tasks import Pooling
 from pipelines.values import Scores
 from server.endpoints.asking import Asking
 from server.finding import SCORING
-from server.generation.requests.abilities import check_template
 from server.pooling.replies.ranking import Floats, scored
 from server.pooling.replies.schema import Head, Written
 from server.pooling.replies.similarity import similarities
@@ -28,9 +27,6 @@ class Comparing(Asking[Body]):
 
     ability = SCORING
     id_prefix = "score-"
-
-    def check(self, request: Body, pipeline: Pipeline) -> None:
-        check_template(request.chat_template, self._services.settings)
 
     def pooling(self, request: Body, pipeline: Pipeline) -> Pooling:
         if pipeline.task == "rerank":

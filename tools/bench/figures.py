@@ -40,8 +40,8 @@ def figures(load: Load, timings: Timings) -> Figures:
         sum(len(request.prompt) for request in load.requests) / covered(waits),
         float(np.median(decoded)) if decoded else 0.0,
         load.output_tokens / sum(map(len, timings.token_s)),
-        *_percentiles_ms(firsts),
-        *_percentiles_ms(gaps),
+        *percentiles_ms(firsts),
+        *percentiles_ms(gaps),
     )
 
 
@@ -54,7 +54,8 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
     return length
 
 
-def _percentiles_ms(seconds: Sequence[float]) -> tuple[float, float]:
+def percentiles_ms(seconds: Sequence[float]) -> tuple[float, float]:
+    """The median and the 99th percentile; 0 of nothing."""
     if not seconds:
         return 0.0, 0.0
     return float(np.percentile(seconds, 50)) * 1000, float(np.percentile(seconds, 99)) * 1000

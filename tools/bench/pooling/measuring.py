@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import psutil
 
 from tools.bench.contenders import ContenderFailed
+from tools.bench.figures import percentiles_ms
 from tools.bench.pooling.asking import Load, Timings
 from tools.bench.pooling.contenders import ALONE, BRAID, Contender
 from tools.bench.pooling.texts import make_texts
@@ -109,11 +110,11 @@ def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Ro
     """Medians of the rounds; `ratio` is the median of the rounds' ratios of Braid's rate to this one's."""
     rows: list[Row] = []
     for name, rounds in taken.items():
-        latencies = [sorted(each.request_s) for each in rounds]
+        latencies = [percentiles_ms(each.request_s) for each in rounds]
         row: Row = {"workload": title, "contender": name}
         row["texts_per_s"] = statistics.median(len(load.texts) / each.wall_s for each in rounds)
-        row["p50_ms"] = statistics.median(_percentile(each, 0.5) for each in latencies) * 1000
-        row["p99_ms"] = statistics.median(_percentile(each, 0.99) for each in latencies) * 1000
+        row["p50_ms"] = statistics.median(p50_ms for p50_ms, _ in latencies)
+        row["p99_ms"] = statistics.median(p99_ms for _, p99_ms in latencies)
         if BRAID in taken:
             ours = taken[BRAID]
             row["ratio"] = statistics.median(
@@ -122,10 +123,6 @@ def _rows(title: str, load: Load, taken: Mapping[str, list[Timings]]) -> list[Ro
             row["cosine"] = _cosine(ours[0].first, rounds[0].first)
         rows.append(row)
     return rows
-
-
-def _percentile(ordered: list[float], share: float) -> float:
-    return ordered[min(len(ordered) - 1, math.ceil(share * len(ordered)) - 1)]
 
 
 def _cosine(one: list[float], other: list[float]) -> float:
