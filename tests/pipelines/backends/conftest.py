@@ -19,15 +19,9 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """`source(family)` → a Hugging Face folder."""
     if not HAS_EXPORT:
         pytest.skip("needs the export extra")
-    root = tmp_path_factory.mktemp("decoders")
+    from tiny_decoders import write_decoder
 
-    def make(family: str) -> Path:
-        from tiny_decoders import write_decoder
-
-        write_decoder(family, root / family)
-        return root / family
-
-    return cache(_quiet(make))
+    return _written(write_decoder, tmp_path_factory.mktemp("decoders"))
 
 
 @pytest.fixture(scope="session")
@@ -72,12 +66,16 @@ def encoders(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """`encoders(family)` → a folder with model.onnx, openvino_model.xml in float32 and config.json."""
     if not HAS_EXPORT:
         pytest.skip("needs the export extra")
-    root = tmp_path_factory.mktemp("encoders")
+    from tiny_encoders import write_encoder
+
+    return _written(write_encoder, tmp_path_factory.mktemp("encoders"))
+
+
+def _written(write: Callable[[str, Path], object], root: Path) -> Callable[[str], Path]:
+    """`made(family)` → the folder in `root` that `write` filled, once."""
 
     def make(family: str) -> Path:
-        from tiny_encoders import write_encoder
-
-        write_encoder(family, root / family)
+        write(family, root / family)
         return root / family
 
     return cache(_quiet(make))
