@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.engine.feed import TokenLogprobs
+from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Guesses, TokenUpdate
 
 In = TypeVar("In", contravariant=True)

@@ -10,10 +10,11 @@ from typing import Any
 import falcon
 import falcon.asgi
 
-from pipelines import metrics
-from server import endpoints, errors
-from server.auth import Guard
-from server.exchange import Exchange, Receive, Send
+from pipelines.telemetry import metrics
+from server import endpoints
+from server.http import errors
+from server.http.auth import Guard
+from server.http.exchange import Exchange, Receive, Send
 from server.services import Services, connect
 from server.settings import Settings, read_settings
 

@@ -150,7 +150,7 @@ def draw(model: str, models: Path | None) -> None:
 @click.option("--force", is_flag=True, help="Replace a graph.yaml that is there.")
 def new_graph(folder: Path, force: bool) -> None:
     """Write the graph.yaml of a folder with an exported model."""
-    from pipelines.new_graph import new_graph as graph_for
+    from pipelines.repository.new_graph import new_graph as graph_for
 
     file = folder / "graph.yaml"
     if file.exists() and not force:

@@ -40,8 +40,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pipelines import metrics
-from server import supervisor
+from pipelines.telemetry import metrics
+from server.process import supervisor
 from server.settings import SettingsError, bracketed, read_settings
 
 try:
@@ -52,7 +52,7 @@ except SettingsError as error:
 wsgi_app = "server.app:app"
 bind = f"{bracketed(settings.host)}:{settings.port}"
 workers = 1 if settings.in_process else settings.workers
-worker_class = "server.worker.Worker"
+worker_class = "server.process.worker.Worker"
 timeout = 30
 graceful_timeout = settings.grace_s
 keepalive = 75

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from pipelines import metrics
-from pipelines.catalogue import Catalogue
 from pipelines.errors import Unavailable
+from pipelines.telemetry import metrics
 from pipelines.wire.client import EngineClient, over_socket
-from server import drain
-from server.admission import Admission
-from server.responses.keeping import Keeper
-from server.responses.running import Background
+from pipelines.worker.catalogue import Catalogue
+from server.http.admission import Admission
+from server.process import drain
+from server.responses.background import Background
+from server.responses.stored import Keeper
 from server.settings import Settings
 
 CATCH_UP_S = 3.0
@@ -82,7 +82,7 @@ def connect(settings: Settings) -> Services:
 def _client(settings: Settings) -> EngineClient:
     if settings.in_process:
         from pipelines.host.announce import announce
-        from pipelines.host.inprocess import InProcessClient
+        from pipelines.host.in_process import InProcessClient
 
         needs_key = bool(settings.api_keys)
         return InProcessClient(

@@ -15,26 +15,44 @@ MAY_IMPORT = {
     "ops": {"ops"},
     "pipelines": {"graphs", "ops", "pipelines"},
     "pipelines.errors": set(),
-    "pipelines.metrics": {"pipelines.observed", "pipelines.engine.counts", "pipelines.metric_names"},
-    "pipelines.metric_names": set(),
-    "pipelines.sampling": {"ops", "pipelines.engine.feed", "pipelines.errors", "pipelines.sampling"},
-    "pipelines.wire.messages": {"pipelines.engine.feed", "pipelines.engine.profile", "pipelines.sampling"},
-    "pipelines.values": {"pipelines.engine.feed", "pipelines.wire.messages"},
-    "pipelines.tasks": {"graphs", "pipelines.values"},
-    "pipelines.guides": {"pipelines.errors", "pipelines.guides", "pipelines.sampling", "pipelines.tasks"},
-    "pipelines.parsers": {"pipelines.parsers", "pipelines.values"},
-    "pipelines.engine": {
-        "ops",
-        "pipelines.engine",
-        "pipelines.errors",
-        "pipelines.metrics",
-        "pipelines.sampling",
+    "pipelines.telemetry.metrics": {
+        "pipelines.telemetry.histogram",
+        "pipelines.telemetry.engine_counts",
+        "pipelines.telemetry.metric_names",
     },
-    "pipelines.backends": {
+    "pipelines.telemetry.metric_names": set(),
+    "pipelines.host.sampling": {
         "ops",
-        "pipelines.backends",
-        "pipelines.engine.batch",
-        "pipelines.engine.feed",
+        "pipelines.host.engine.step",
+        "pipelines.errors",
+        "pipelines.host.sampling",
+    },
+    "pipelines.wire.messages": {
+        "pipelines.host.engine.step",
+        "pipelines.telemetry.step_profile",
+        "pipelines.host.sampling",
+    },
+    "pipelines.values": {"pipelines.host.engine.step", "pipelines.wire.messages"},
+    "pipelines.tasks": {"graphs", "pipelines.values"},
+    "pipelines.host.guides": {
+        "pipelines.errors",
+        "pipelines.host.guides",
+        "pipelines.host.sampling",
+        "pipelines.tasks",
+    },
+    "pipelines.worker.parsers": {"pipelines.worker.parsers", "pipelines.values"},
+    "pipelines.host.engine": {
+        "ops",
+        "pipelines.host.engine",
+        "pipelines.errors",
+        "pipelines.telemetry.metrics",
+        "pipelines.host.sampling",
+    },
+    "pipelines.host.backends": {
+        "ops",
+        "pipelines.host.backends",
+        "pipelines.host.engine.encoder_batch",
+        "pipelines.host.engine.step",
         "pipelines.errors",
     },
     "pipelines.nodes": {"graphs", "ops", "pipelines"},
@@ -42,7 +60,13 @@ MAY_IMPORT = {
     "server.cli": {"graphs", "pipelines", "server"},
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},
 }
-NODES_MAY_NOT = {"pipelines.wire", "pipelines.host", "pipelines.catalogue", "pipelines.repository", "server"}
+NODES_MAY_NOT = {
+    "pipelines.wire",
+    "pipelines.host",
+    "pipelines.worker.catalogue",
+    "pipelines.repository.scan",
+    "server",
+}
 HEAVY = {"torch", "transformers", "optimum"}
 ENGINES = {"openvino", "onnxruntime", "onnx", "cupy"}
 
@@ -99,7 +123,7 @@ def test_only_backends_import_an_engine():
     found = {
         module
         for module, path in modules()
-        if not inside(module, {"pipelines.backends", "ops.cuda", "tools"})
+        if not inside(module, {"pipelines.host.backends", "ops.cuda", "tools"})
         and any(name.split(".")[0] in ENGINES for name in imports(path))
     }
     assert found == set()
@@ -123,7 +147,7 @@ def test_workers_load_no_engine(tmp_path):
     import sys
 
     code = (
-        "import sys, server.app, pipelines.catalogue, pipelines.nodes as nodes\n"
+        "import sys, server.app, pipelines.worker.catalogue, pipelines.nodes as nodes\n"
         "[nodes.VOCABULARY[name] for name in nodes.NODE_TYPES]\n"
         f"print([name for name in {sorted(ENGINES | HEAVY)} if name in sys.modules])"
     )

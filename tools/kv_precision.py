@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
-from pipelines.engine.feed import Step
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.engine.step import Step
 
 README = Path(__file__).parents[1] / "README.md"
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")

@@ -17,10 +17,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
-from pipelines.backends.errors import DeviceLost
 from pipelines.host.announce import announce
+from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.host import Host
-from pipelines.wire.socket_gate import SocketGate
+from pipelines.wire.socket_listener import SocketGate
 
 log = logging.getLogger("braid.host")
 
@@ -35,8 +35,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     faulthandler.enable()
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
     logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it tells of every pass over a graph
-    from pipelines.build import build_for_host
-    from pipelines.repository import scan
+    from pipelines.host.model import build_for_host
+    from pipelines.repository.scan import scan
 
     host = Host(
         options.models,

@@ -14,15 +14,15 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pipelines.garbage import settle
-from pipelines.host import loading
-from pipelines.host.calls import Calls
-from pipelines.host.loads import HostModel, Loads
-from pipelines.host.profiling import Turns, profiled
-from pipelines.host.publishing import Publisher
-from pipelines.host.requests import Requests
-from pipelines.host.steps import Stepping
-from pipelines.wire.gate import Gate, Gone, Inbox, Peer
+from pipelines.garbage_collection import settle
+from pipelines.host import loader
+from pipelines.host.in_flight import Calls
+from pipelines.host.instances import HostModel, Loads
+from pipelines.host.intake import Requests
+from pipelines.host.metrics_publisher import Publisher
+from pipelines.host.profile_reply import Turns, profiled
+from pipelines.host.stepping import Stepping
+from pipelines.wire.listener import Gate, Gone, Inbox, Peer
 from pipelines.wire.messages import Hello, HostState, Profile, Status
 
 log = logging.getLogger("braid.host")
@@ -50,8 +50,8 @@ class Host:
         models_dir: Path,
         gate: Gate,
         *,
-        scan: loading.Scan,
-        build: loading.Build,
+        scan: loader.Scan,
+        build: loader.Build,
         loads: Loads | None = None,
         beat: Callable[[], None] = lambda: None,
         announce: Callable[[Status], None] = lambda status: None,
@@ -61,7 +61,7 @@ class Host:
         self.state: HostState = "starting"
         self._gate = gate
         self._loads = loads or Loads()
-        self._loader = loading.Loader(models_dir, scan, build, lambda event: self.inbox.put((None, event)))
+        self._loader = loader.Loader(models_dir, scan, build, lambda event: self.inbox.put((None, event)))
         self._beat, self._beaten_s = beat, 0.0
         self._announce: Callable[[Status], None] | None = announce
         self._peers: set[Peer] = set()
@@ -77,11 +77,11 @@ class Host:
             Profile: self._profile,
             Gone: self._gone,
             Drain: self._drain,
-            loading.Loading: self._loading,
-            loading.Loaded: self._loaded,
-            loading.LoadFailed: self._load_failed,
-            loading.Removed: self._removed,
-            loading.Scanned: self._scanned,
+            loader.Loading: self._loading,
+            loader.Loaded: self._loaded,
+            loader.LoadFailed: self._load_failed,
+            loader.Removed: self._removed,
+            loader.Scanned: self._scanned,
         }
 
     def rescan(self) -> None:
@@ -183,11 +183,11 @@ class Host:
 
     # What the loader tells
 
-    def _loading(self, peer: Peer, event: loading.Loading) -> None:
+    def _loading(self, peer: Peer, event: loader.Loading) -> None:
         self._loads.loading(event.folder)
         self._tell_status()
 
-    def _loaded(self, peer: Peer, event: loading.Loaded) -> None:
+    def _loaded(self, peer: Peer, event: loader.Loaded) -> None:
         self._loads.loaded(event.folder, event.model)
         self._cold.append(event.model)
         name, model = event.folder.name, event.model
@@ -202,17 +202,17 @@ class Host:
         self._publisher.note_change()
         self._tell_status()
 
-    def _load_failed(self, peer: Peer, event: loading.LoadFailed) -> None:
+    def _load_failed(self, peer: Peer, event: loader.LoadFailed) -> None:
         self._loads.failed(event.folder, event.problems)
         for problem in event.problems:
             log.error("%s version %s: %s", event.folder.name, event.folder.version, problem)
         self._tell_status()
 
-    def _removed(self, peer: Peer, event: loading.Removed) -> None:
+    def _removed(self, peer: Peer, event: loader.Removed) -> None:
         self._loads.removed(event.name)
         self._tell_status()
 
-    def _scanned(self, peer: Peer, event: loading.Scanned) -> None:
+    def _scanned(self, peer: Peer, event: loader.Scanned) -> None:
         if self.state == "starting":
             self.state = "ready"
             self._tell_status()

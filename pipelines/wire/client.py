@@ -15,8 +15,6 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, cast
 
 from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
-from pipelines.sampling.params import SamplingParams
-from pipelines.wire.mailbox import Mailbox, Slot
 from pipelines.wire.messages import (
     Abort,
     Frame,
@@ -35,7 +33,9 @@ from pipelines.wire.messages import (
     ToWorker,
     encode,
 )
-from pipelines.wire.tensors import Arrays, pack, unpack
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.tensor_codec import Arrays, pack, unpack
+from pipelines.wire.update_queue import Mailbox, Slot
 
 __all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "TokenUpdate", "over_socket"]
 

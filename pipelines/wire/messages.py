@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from pipelines.engine.feed import TokenLogprobs
-from pipelines.engine.profile import Steps
-from pipelines.sampling.params import SamplingParams
+from pipelines.telemetry.step_profile import Steps
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.sampling_params import SamplingParams
 
 MAX_FRAME_BYTES = 256 << 20
 """No message is longer.  A length beyond it is noise, and the connection it came from is closed."""

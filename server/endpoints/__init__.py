@@ -14,17 +14,17 @@ from server.endpoints.documentation import Docs, OpenAPI
 from server.endpoints.embeddings import Embeddings
 from server.endpoints.health import Health, Live, Ping, Ready
 from server.endpoints.invocations import Invocations
-from server.endpoints.kept_responses import Cancel, InputItems, OneResponse
 from server.endpoints.load import Load
 from server.endpoints.messages import CountTokens, Messages
 from server.endpoints.metrics import Metrics
 from server.endpoints.models import ModelCards, OneModel
+from server.endpoints.path_suffixes import joined
 from server.endpoints.pooling import Pooling
 from server.endpoints.profile import ModelProfile
 from server.endpoints.rerank import Rerank
 from server.endpoints.responses import CountInput, Responses
 from server.endpoints.score import Score
-from server.endpoints.tails import joined
+from server.endpoints.stored_responses import Cancel, InputItems, OneResponse
 from server.endpoints.tokenizer import Detokenizing, Tokenize, TokenizerInfo
 from server.endpoints.version import Version
 from server.services import Services

@@ -9,18 +9,18 @@ from typing import Any
 import falcon
 import falcon.asgi
 
-from pipelines.call import Call
 from pipelines.tasks import Generation
-from server.body import LONG_BODY_BYTES
+from pipelines.worker.call import Call
 from server.dialects import Dialect, dialect_of
 from server.endpoints.chat import ChatCompletions
-from server.endpoints.generating import Answering, open_call
-from server.exchange import ClientGone, Exchange
-from server.finding import TEXT, find_pipeline
+from server.endpoints.generation_endpoint import Answering, open_call
 from server.generation.replies.chat import Gathered, Head, chat_completion
-from server.generation.replies.counting import Tally
+from server.generation.replies.token_counter import Tally
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
+from server.http.exchange import ClientGone, Exchange
+from server.http.request_body import LONG_BODY_BYTES
+from server.model_lookup import TEXT, find_pipeline
 
 
 class BatchChat(ChatCompletions):

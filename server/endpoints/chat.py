@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from pipelines.pipeline import Pipeline
-from server.endpoints.generating import Generating
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.generation_endpoint import Generating
 from server.generation.replies.chat import Gathered, Head, chat_completion
 from server.generation.replies.chat_chunks import ChatChunks
-from server.generation.replies.counting import Tally
 from server.generation.replies.logprobs import Shown
 from server.generation.replies.schema import ChatCompletion
-from server.generation.requests.abilities import check_chat, check_template
+from server.generation.replies.token_counter import Tally
 from server.generation.requests.chat import ChatRequest
+from server.generation.requests.required_nodes import check_chat, check_template
 
 
 class ChatCompletions(Generating[ChatRequest, Head, Gathered]):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.pipeline import Pipeline
 from pipelines.values import Classes, Scores
-from server.endpoints.asking import Asking
-from server.finding import CLASSIFICATION
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.pooling_endpoint import Asking
+from server.model_lookup import CLASSIFICATION
 from server.pooling.replies.classes import classified
 from server.pooling.replies.schema import Head, Written
 from server.pooling.requests.classification import ClassificationRequest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.pipeline import Pipeline
 from pipelines.tasks import Pooling
-from server.endpoints.asking import Asking
-from server.finding import EMBEDDING
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.pooling_endpoint import Asking
+from server.model_lookup import EMBEDDING
 from server.pooling.replies.cohere import as_floats, by_type
 from server.pooling.replies.schema import Head, Written
 from server.pooling.requests.cohere import EmbedRequest

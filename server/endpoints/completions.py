@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pipelines.pipeline import Pipeline
-from server.endpoints.generating import Generating
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.generation_endpoint import Generating
 from server.generation.replies.chat import Gathered, Head
 from server.generation.replies.completion import completion
 from server.generation.replies.completion_chunks import CompletionChunks
-from server.generation.replies.counting import Tally
 from server.generation.replies.logprobs import Shown
 from server.generation.replies.schema import Completion
-from server.generation.requests.abilities import check_completion
+from server.generation.replies.token_counter import Tally
 from server.generation.requests.completion import CompletionRequest
+from server.generation.requests.required_nodes import check_completion
 
 
 class Completions(Generating[CompletionRequest, Head, Gathered]):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.pipeline import Pipeline
 from pipelines.values import Rows
-from server.endpoints.asking import Asking
-from server.finding import EMBEDDING
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.pooling_endpoint import Asking
+from server.model_lookup import EMBEDDING
 from server.pooling.replies.schema import Head, Written
 from server.pooling.replies.vectors import form_of, vectors
 from server.pooling.requests.embedding import EmbeddingRequest

@@ -6,7 +6,6 @@ from typing import Any
 
 import falcon.asgi
 
-from server.body import JsonObject, parse_body, read_body
 from server.endpoints.chat import ChatCompletions
 from server.endpoints.classify import Classify
 from server.endpoints.completions import Completions
@@ -14,7 +13,8 @@ from server.endpoints.embeddings import Embeddings
 from server.endpoints.pooling import Pooling
 from server.endpoints.rerank import Rerank
 from server.endpoints.score import Score
-from server.finding import NO_NAMES, READING, TEXT, find_pipeline
+from server.http.request_body import JsonObject, parse_body, read_body
+from server.model_lookup import NO_NAMES, READING, TEXT, find_pipeline
 from server.services import Services
 
 READERS: dict[str, type[Any]] = {

@@ -5,16 +5,16 @@ from __future__ import annotations
 import falcon
 import falcon.asgi
 
-from pipelines.pipeline import Pipeline
-from server.body import LONG_BODY_BYTES, off_loop, parse_body, read_body
-from server.endpoints.generating import Generating
-from server.finding import TEXT, find_pipeline
-from server.generation.replies.counting import Tally
-from server.generation.requests.abilities import check_chat
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.generation_endpoint import Generating
+from server.generation.replies.token_counter import Tally
+from server.generation.requests.required_nodes import check_chat
+from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
+from server.messages.content_builder import Content, MessageHead, message
 from server.messages.events import MessageEvents
-from server.messages.gathering import Content, MessageHead, message
 from server.messages.reply import ContextManagement, MessageReply, TokenCount
 from server.messages.request import CountRequest, MessageChat, MessagesRequest
+from server.model_lookup import TEXT, find_pipeline
 from server.services import Services
 from server.tokenizing.encoding import chat_ids
 

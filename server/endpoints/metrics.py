@@ -6,7 +6,7 @@ import asyncio
 
 import falcon.asgi
 
-from pipelines import metrics
+from pipelines.telemetry import metrics
 from server.services import Services
 
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"

@@ -8,8 +8,8 @@ import falcon
 import falcon.asgi
 
 from graphs.errors import hint
-from pipelines.catalogue import ModelCard
 from pipelines.errors import NotFound, Unavailable
+from pipelines.worker.catalogue import ModelCard
 from server.generation.replies.schema import Model, ModelList, Permission
 from server.services import Services
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.pipeline import Pipeline
 from pipelines.values import Classes, Rows, Scores
-from server.endpoints.asking import Asking
-from server.finding import POOLING
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.pooling_endpoint import Asking
+from server.model_lookup import POOLING
 from server.pooling.replies.schema import Head, Written
 from server.pooling.replies.vectors import form_of, vectors
 from server.pooling.requests.pooling import PoolingRequest

@@ -9,8 +9,8 @@ import falcon.asgi
 
 from pipelines.errors import RequestError
 from server.endpoints.models import ready_card
-from server.generation.requests.fields import shown
-from server.profile import profile
+from server.generation.requests.known_fields import shown
+from server.profile_reply import profile
 from server.services import Services
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import falcon.asgi
 
-from pipelines.pipeline import Pipeline
 from pipelines.tasks import Pooling
+from pipelines.worker.pipeline import Pipeline
 from server.dialects import OVMS, dialect_of
 from server.endpoints.score import Comparing, scores_of
 from server.pooling.replies.ranking import bare_ranking, ranking

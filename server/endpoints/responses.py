@@ -11,25 +11,25 @@ from typing import ClassVar
 import falcon
 import falcon.asgi
 
-from pipelines.call import Call
 from pipelines.errors import RequestError
-from pipelines.pipeline import Pipeline
 from pipelines.tasks import Generation
-from server.body import parse_body, read_body
+from pipelines.worker.call import Call
+from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
-from server.exchange import Exchange
-from server.finding import TEXT, find_pipeline
-from server.generation.requests.abilities import check_chat
-from server.responses.answering import Answer, taken
-from server.responses.asking import Asked, ask
+from server.generation.requests.required_nodes import check_chat
+from server.http.exchange import Exchange
+from server.http.request_body import parse_body, read_body
+from server.http.streaming import as_stream, kept_alive
+from server.model_lookup import TEXT, find_pipeline
+from server.responses.background import Run
 from server.responses.events import Telling
-from server.responses.keeping import look, packed
+from server.responses.foreground import Answer, taken
+from server.responses.prepare import Asked, ask
 from server.responses.reply import first_response
 from server.responses.request import CountInputRequest, ResponseRequest
-from server.responses.running import Run
 from server.responses.schema import InputTokens, Response
+from server.responses.stored import look, packed
 from server.services import Services
-from server.streaming import as_stream, kept_alive
 
 
 class OfResponses:

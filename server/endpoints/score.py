@@ -8,11 +8,11 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.pipeline import Pipeline
 from pipelines.tasks import Pooling
 from pipelines.values import Scores
-from server.endpoints.asking import Asking
-from server.finding import SCORING
+from pipelines.worker.pipeline import Pipeline
+from server.endpoints.pooling_endpoint import Asking
+from server.model_lookup import SCORING
 from server.pooling.replies.ranking import Floats, scored
 from server.pooling.replies.schema import Head, Written
 from server.pooling.replies.similarity import similarities

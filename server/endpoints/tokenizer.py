@@ -8,10 +8,10 @@ import falcon
 import falcon.asgi
 from pydantic import BaseModel
 
-from pipelines.pipeline import Pipeline
-from server.body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body, read_body
-from server.finding import READING, find_pipeline
-from server.generation.requests.abilities import check_template
+from pipelines.worker.pipeline import Pipeline
+from server.generation.requests.required_nodes import check_template
+from server.http.request_body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body, read_body
+from server.model_lookup import READING, find_pipeline
 from server.services import Services
 from server.tokenizing import encoding
 from server.tokenizing.reply import TokenizerDescription

@@ -11,8 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictS
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import fault
-from server.generation.requests.fields import check_fields, shown
-from server.messages.fields import IGNORED_IN_BLOCKS
+from server.generation.requests.known_fields import check_fields, shown
+from server.messages.unsupported_fields import IGNORED_IN_BLOCKS
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "text": ("text",),

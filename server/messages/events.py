@@ -13,9 +13,9 @@ import msgspec
 
 from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate
-from server.generation.replies.counting import Tally
+from server.generation.replies.token_counter import Tally
+from server.messages.content_builder import Content, MessageHead, OpenBlock, usage
 from server.messages.errors import fault
-from server.messages.gathering import Content, MessageHead, OpenBlock, usage
 from server.messages.reply import (
     BlockDelta,
     BlockStart,

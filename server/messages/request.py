@@ -11,15 +11,15 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictBool, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
-from server.errors import from_validation
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.field_types import NumTokens, Stops, Temperature, TopK, TopP
-from server.generation.requests.fields import check_fields
+from server.generation.requests.known_fields import check_fields
+from server.http.errors import from_validation
 from server.messages.blocks import BY_ROLE, Content, InputMessage, chat_messages, system_messages
-from server.messages.fields import IGNORED, REFUSED
-from server.messages.gathering import MessageHead
+from server.messages.content_builder import MessageHead
 from server.messages.options import OutputConfig, OutputFormat, Thinking, chat_format, template_kwargs
 from server.messages.tools import ToolChoice, ToolDeclaration, chat_tools
+from server.messages.unsupported_fields import IGNORED, REFUSED
 
 Chat = TypeVar("Chat", bound=ChatRequest)
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.fields import check_fields, shown
-from server.messages.fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
+from server.generation.requests.known_fields import check_fields, shown
+from server.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
 
 
 class ToolDeclaration(BaseModel):

@@ -12,8 +12,8 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 
-from server.auth import OPEN_PATHS
 from server.dialects import ANTHROPIC, COHERE, OPENAI, OVMS, Dialect, dialect_of
+from server.http.auth import OPEN_PATHS
 from server.openapi.operations import ERRORS, OPERATIONS, ROOT_OPERATIONS, Operation
 from server.openapi.schemas import Schema, Schemas
 from server.version import VERSION

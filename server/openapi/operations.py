@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pydantic import BaseModel
 
 from server.generation.replies.schema import ChatChunk, ChatCompletion, Completion, Model, ModelList
-from server.generation.requests import fields as generation
+from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.completion import CompletionRequest
-from server.messages import fields as messages
+from server.messages import unsupported_fields as messages
 from server.messages.reply import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
 from server.openapi.replies import Liveness, Load, Readiness, Version
@@ -23,18 +23,18 @@ from server.openapi.schemas import Body, Schema
 from server.pooling.replies.cohere import EmbeddedByType, EmbeddedFloats
 from server.pooling.replies.ranking import BareRanking, Ranking, ScoreList
 from server.pooling.replies.schema import ClassifiedList, EmbeddingList, PooledList
-from server.pooling.requests import fields as pooling
+from server.pooling.requests import unsupported_fields as pooling
 from server.pooling.requests.classification import ClassificationRequest
 from server.pooling.requests.cohere import EmbedRequest
 from server.pooling.requests.embedding import EmbeddingRequest
 from server.pooling.requests.pooling import PoolingRequest
 from server.pooling.requests.reranking import RerankRequest
 from server.pooling.requests.scoring import ScoreRequest
-from server.profile import ModelTimes
-from server.responses import fields as responses
+from server.profile_reply import ModelTimes
+from server.responses import unsupported_fields as responses
 from server.responses.request import CountInputRequest, ResponseRequest
 from server.responses.schema import Deleted, InputTokens, ItemList, Response
-from server.tokenizing import fields as tokenizing
+from server.tokenizing import unsupported_fields as tokenizing
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
 from server.tokenizing.request import Detokenize, TokenizeChat, TokenizePrompt, TokenizeTexts
 

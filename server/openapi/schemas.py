@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from server.generation.requests.fields import Refused
+from server.generation.requests.known_fields import Refused
 
 REF = "#/components/schemas/{model}"
 

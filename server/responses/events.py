@@ -12,7 +12,7 @@ from typing import Any
 
 from pipelines.errors import BraidError, EngineError
 from pipelines.values import CallPiece, ReplyUpdate, TextLogprob
-from server.generation.replies.updates import outside
+from server.generation.replies.update_stages import outside
 from server.responses.output import Event, FunctionCall, Message, OutputItem, Thought, event
 from server.responses.reply import error_of
 from server.responses.schema import IncompleteDetails, Response

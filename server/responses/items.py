@@ -9,10 +9,10 @@ from uuid import uuid4
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
-from server.errors import from_validation
 from server.generation.requests.field_types import fault
-from server.generation.requests.fields import check_fields, shown
-from server.responses.fields import IGNORED_IN_ITEMS
+from server.generation.requests.known_fields import check_fields, shown
+from server.http.errors import from_validation
+from server.responses.unsupported_fields import IGNORED_IN_ITEMS
 
 PART_OF = {
     "user": "input_text",

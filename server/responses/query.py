@@ -7,10 +7,10 @@ from typing import Any
 import falcon.asgi
 
 from pipelines.errors import RequestError
-from server.generation.requests.fields import shown
-from server.responses.fields import IGNORED_INCLUDES
+from server.generation.requests.known_fields import shown
 from server.responses.request import LOGPROBS
 from server.responses.schema import ItemList
+from server.responses.unsupported_fields import IGNORED_INCLUDES
 
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
 DEFAULT_LIMIT = 20

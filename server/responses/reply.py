@@ -7,7 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 from pipelines.errors import BraidError
-from pipelines.sampling.params import SamplingParams
+from pipelines.wire.sampling_params import SamplingParams
 from server.responses.request import ResponseRequest
 from server.responses.schema import Response, ResponseError
 from server.responses.tools import echoed_tool

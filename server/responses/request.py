@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import NumLogprobs, NumTokens, RequestId, check, fault
-from server.generation.requests.fields import check_fields, shown
-from server.responses.fields import (
+from server.generation.requests.known_fields import check_fields, shown
+from server.responses.unsupported_fields import (
     IGNORED,
     IGNORED_INCLUDES,
     IGNORED_REASONING,

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.errors import RequestError
-from server.generation.requests.fields import check_fields, shown
-from server.responses.fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL
+from server.generation.requests.known_fields import check_fields, shown
+from server.responses.unsupported_fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL
 
 OF_FUNCTION = ("name", "description", "parameters", "strict")
 NOT_HERE = ("allowed_callers", "async", "defer_loading", "output_schema")

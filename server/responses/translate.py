@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from pipelines.errors import RequestError
 from pipelines.tasks import Generation
-from server.errors import from_validation
 from server.generation.requests.chat import ChatRequest
+from server.http.errors import from_validation
 from server.responses.conversation import Conversation
 from server.responses.request import ResponseRequest
 from server.responses.tools import choose, functions

@@ -11,13 +11,13 @@ from typing import Any, TypeVar
 from tokenizers import Encoding, Tokenizer
 
 from pipelines.errors import RequestError
-from pipelines.nodes.chat_template import ChatTemplate
-from pipelines.nodes.cutting import cut_text
-from pipelines.nodes.tokenizing import Tokenizing
-from pipelines.pipeline import Pipeline
+from pipelines.nodes.text.chat_template import ChatTemplate
+from pipelines.nodes.text.tokenizing import Tokenizing
+from pipelines.nodes.text.truncation import cut_text
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
-from server.generation.requests.abilities import nodes
+from pipelines.worker.pipeline import Pipeline
+from server.generation.requests.required_nodes import nodes
 
 Kind = TypeVar("Kind")
 

@@ -12,18 +12,18 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
-from pipelines.pipeline import Pipeline
-from server.body import JsonObject
+from pipelines.worker.pipeline import Pipeline
 from server.dialects.rules import Rule, boolean, check, unsigned
-from server.errors import from_validation
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.conversation import Message
 from server.generation.requests.field_types import TokenIds
-from server.generation.requests.fields import Refused, check_fields
+from server.generation.requests.known_fields import Refused, check_fields
 from server.generation.requests.tools import Tools
+from server.http.errors import from_validation
+from server.http.request_body import JsonObject
 from server.tokenizing import encoding
-from server.tokenizing.fields import REFUSED_CHAT
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts
+from server.tokenizing.unsupported_fields import REFUSED_CHAT
 
 
 class TokenizerRequest(BaseModel):

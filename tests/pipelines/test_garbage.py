@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from pipelines.garbage import YOUNG_OBJECTS, settle
+from pipelines.garbage_collection import YOUNG_OBJECTS, settle
 
 
 class Node:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from graphs.check import check
-from pipelines.folders.marks import REASONING_MARKS, TOOL_MARKS
-from pipelines.new_graph import new_graph, recognise
 from pipelines.nodes import VOCABULARY
-from pipelines.parsers import REASONING, TOOLS
+from pipelines.repository.new_graph import new_graph, recognise
+from pipelines.repository.template_markers import REASONING_MARKS, TOOL_MARKS
 from pipelines.tasks import TASKS
+from pipelines.worker.parsers import REASONING, TOOLS
 
 BASE = ("openvino_model.xml", "openvino_model.bin", "tokenizer.json")
 

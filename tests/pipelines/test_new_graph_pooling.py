@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from graphs.check import check
-from pipelines.new_graph import new_graph, recognise
 from pipelines.nodes import VOCABULARY
+from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.tasks import TASKS
 
 BERT = {"architectures": ["BertModel"], "model_type": "bert", "vocab_size": 99}

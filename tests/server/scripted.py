@@ -9,12 +9,12 @@ from typing import Any
 
 from fake_models import byte_tokenizer
 
-from pipelines.catalogue import ModelCard
 from pipelines.errors import NotFound, Unavailable
-from pipelines.nodes.reply import ParseReply
-from pipelines.sampling.params import SamplingParams
+from pipelines.nodes.text.parse_reply import ParseReply
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextUpdate
-from server.admission import Admission
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.worker.catalogue import ModelCard
+from server.http.admission import Admission
 from server.services import Services
 from server.settings import Settings
 

@@ -7,7 +7,7 @@ import math
 import pytest
 from scripted import said
 
-from pipelines.sampling.params import Beams, RepetitionDetection
+from pipelines.wire.sampling_params import Beams, RepetitionDetection
 
 REACHES_SAMPLING = [
     ("temperature", 0.5, 0.5),

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from scripted import said
 
-from server.auth import OPEN_PATHS, Keys
+from server.http.auth import OPEN_PATHS, Keys
 
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "hi"}]}
@@ -67,7 +67,7 @@ def test_a_body_beyond_the_limit_is_refused_while_it_arrives(make_rig):
 
 
 def test_a_body_that_stops_coming_loses_its_place(rig, monkeypatch):
-    monkeypatch.setattr("server.body.IDLE_S", 0.02)
+    monkeypatch.setattr("server.http.request_body.IDLE_S", 0.02)
 
     async def scenario(client):
         headers = {"content-type": "application/json", "content-length": "100"}

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import validate
 
-from server.auth import OPEN_PATHS
 from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES
+from server.http.auth import OPEN_PATHS
 from server.openapi.document import document
-from server.openapi.fields import page
+from server.openapi.fields_page import page
 from server.openapi.operations import OPERATIONS, ROOT_OPERATIONS
 
 TABLES = [
@@ -104,4 +104,4 @@ def test_the_page_needs_nothing_but_this_server(rig):
 
 def test_the_page_of_fields_is_up_to_date():
     written = Path(__file__).parents[2] / "docs" / "fields.md"
-    assert written.read_text() == page(), "python -m server.openapi.fields > docs/fields.md"
+    assert written.read_text() == page(), "python -m server.openapi.fields_page > docs/fields.md"

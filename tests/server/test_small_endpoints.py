@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.catalogue import ModelCard
+from pipelines.worker.catalogue import ModelCard
 from server.version import VERSION
 
 CHAT = "/v1/chat/completions"

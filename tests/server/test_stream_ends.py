@@ -8,8 +8,8 @@ import pytest
 from scripted import HI, said
 
 from pipelines.errors import EngineError, RequestError, Unavailable
-from server import exchange
 from server.generation.replies.sse import KEEP_ALIVE
+from server.http import exchange
 
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "hi"}], "stream": True}
@@ -117,7 +117,7 @@ def test_a_stream_that_talks_needs_no_keep_alive(rig):
 
 
 def test_a_late_first_piece_does_not_hold_back_the_opening(rig, monkeypatch):
-    monkeypatch.setattr("server.streaming.FIRST_PIECE_S", 0.02)
+    monkeypatch.setattr("server.http.streaming.FIRST_PIECE_S", 0.02)
     rig.pipeline.batches = [0.1, *HI]
     answer = rig.chat(stream=True)
     assert b'"role"' in answer.writes[0]
@@ -126,7 +126,7 @@ def test_a_late_first_piece_does_not_hold_back_the_opening(rig, monkeypatch):
 
 
 def test_a_failure_after_the_opening_is_an_event(rig, monkeypatch):
-    monkeypatch.setattr("server.streaming.FIRST_PIECE_S", 0.02)
+    monkeypatch.setattr("server.http.streaming.FIRST_PIECE_S", 0.02)
     rig.pipeline.batches = [0.1, EngineError("a step failed")]
     answer = rig.chat(stream=True)
     assert answer.status == 200

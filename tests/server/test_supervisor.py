@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from server.supervisor import EngineSupervisor, attach, private_folder, restart_delay_s
+from server.process.supervisor import EngineSupervisor, attach, private_folder, restart_delay_s
 
 DIE = "raise SystemExit(3)"
 BEAT = "import os, sys, time\nwhile True: os.utime(sys.argv[1]); time.sleep(0.01)"

@@ -18,14 +18,14 @@ from click.testing import CliRunner
 from hf_folders import add_sentence_modules, write_decoder, write_whole
 
 from graphs.check import check
-from pipelines.backends.encoders import EncoderSettings
-from pipelines.engine.batch import TokenBatch
-from pipelines.folders.sentence_modules import module_lines
-from pipelines.new_graph import recognise
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.engine.encoder_batch import TokenBatch
 from pipelines.nodes import VOCABULARY
-from pipelines.nodes.dense import read_weights
-from pipelines.nodes.encoder import open_encoder
-from pipelines.nodes.template import Template
+from pipelines.nodes.pooling.body.dense import read_weights
+from pipelines.nodes.pooling.body.encoder import open_encoder
+from pipelines.nodes.text.jinja_template import Template
+from pipelines.repository.new_graph import recognise
+from pipelines.repository.sentence_modules import module_lines
 from pipelines.tasks import TASKS
 from tools.export.__main__ import main
 from tools.export.choosing import RERANKER_TEMPLATE

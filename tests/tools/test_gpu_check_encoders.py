@@ -10,8 +10,8 @@ import pytest
 from host_device import HostDevice
 
 from ops.cuda.pooling import CudaPoolingOps
-from pipelines.backends.onnxruntime.cuda.encoder import OnnxCudaEncoder
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.onnxruntime.cuda.encoder_session import OnnxCudaEncoder
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness import encoders
 from tools.gpu_check.packs.encoder_models import CHECKED, ENCODERS, MEASURED, unit

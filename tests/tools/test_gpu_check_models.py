@@ -10,8 +10,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 
-from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.engine.feed import TokenLogprobs
+from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.wire.logprobs import TokenLogprobs
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness import attention
 from tools.gpu_check.correctness.attention import compare, run_node
@@ -237,7 +237,7 @@ def tiny(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def session(tiny):
-    from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
+    from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
     session = OnnxCpuSession(tiny.folder / "model.onnx", OnnxCpuSettings(threads=1))
     session.allocate(max(one.room.num_blocks for one in scenarios(SHAPE, session.block_tokens, quick=True)))
@@ -286,7 +286,7 @@ def test_a_wrong_token_is_not_good(tiny, run):
 
 def test_a_tied_head_is_written_once(tied, tmp_path):
     pytest.importorskip("onnxscript")
-    from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
+    from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
     model = written(tied, tmp_path)
     sizes = sum(parameter.nbytes for parameter in model.parameters())

@@ -17,9 +17,9 @@ import onnx_ir as ir
 import pytest
 from host_device import HostDevice
 
-from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness import end_to_end
 from tools.gpu_check.correctness.end_to_end import differences, judge, run_scenarios, scenarios
@@ -166,7 +166,7 @@ def test_the_end_to_end_check_names_what_is_wrong(on_host):
     assert "mixed, with CUDA graphs: " in said
     assert "mixed, without CUDA graphs: " not in said
     assert "with and without CUDA graphs, mixed: " in said
-    assert "pipelines/backends/onnxruntime/cuda/session.py" in said
+    assert "pipelines/host/backends/onnxruntime/cuda/decoder_session.py" in said
 
 
 def test_the_benchmark_runs_with_graphs_and_without(on_host, monkeypatch, capsys):
@@ -216,13 +216,13 @@ from tools.gpu_check.checks import CHECKS
 for check in CHECKS:
     check.load()
 import ops.cuda.device, ops.cuda.sampling, ops.cuda.feed, ops.cuda.blocks
-import pipelines.backends.onnxruntime.cuda.session, pipelines.backends.onnxruntime.cuda.provider
+import pipelines.host.backends.onnxruntime.cuda.decoder_session, pipelines.host.backends.onnxruntime.cuda.provider
 """
 OPEN = """
 import json, pathlib
 from host_device import HostDevice
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
-from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from tools.gpu_check.packs import sessions
 from tools.gpu_check.packs.packed import read_model
 import tools.gpu_check.packs.driving as driving

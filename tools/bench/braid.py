@@ -19,7 +19,7 @@ from tools.bench.model import Model
 BLOCK_BYTES = """
 import sys
 from pathlib import Path
-from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 print(OpenVINOSession(Path(sys.argv[1]), OpenVINOSettings(kv_cache=sys.argv[2])).block_bytes)
 """
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
-from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.loop import Engine as Loop
-from pipelines.engine.loop import EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.engine.loop import Engine as Loop
+from pipelines.host.engine.loop import EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.load import Load, Request, Settings
 
 

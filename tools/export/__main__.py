@@ -16,7 +16,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from pipelines.new_graph import new_graph
+from pipelines.repository.new_graph import new_graph
 from tools.export.choosing import ALL_TASKS, AUTO, WEIGHTS, Export, Options, choose
 from tools.export.folder import ExportError
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pipelines.folders.purposes import CLASSIFIES, GENERATES, TASKS, TEXT, tell_purpose
+from pipelines.repository.model_task import CLASSIFIES, GENERATES, TASKS, TEXT, tell_purpose
 from tools.export.folder import ExportError, Stage, read_config
 
 AUTO = "auto"

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.folders.sentence_modules import READ, TRANSFORMER
+from pipelines.repository.sentence_modules import READ, TRANSFORMER
 from tools.export.folder import ExportError, first_line
 
 MODULES = "modules.json"

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
-from pipelines.build import graphs_of
-from pipelines.engine.feed import Step
-from pipelines.repository import open_folder
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.engine.step import Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.loading import graphs_of
+from pipelines.repository.scan import open_folder
 from tools.profile_step.operators import Operators, called, rows
 
 

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from pipelines.engine.feed import Logits
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.nodes.model import Model, open_session
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Logits
+from pipelines.host.sampling.stages import sample
+from pipelines.nodes.generation.body.model import Model, open_session
+from pipelines.wire.sampling_params import SamplingParams
 
 from .tokenizer import PAD, TURN_END
 

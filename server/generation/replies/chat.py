@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pipelines.values import CallPiece, ReplyUpdate, TextLogprob, TextUpdate
-from server.generation.replies.counting import Tally
 from server.generation.replies.logprobs import AS_TEXT, Shown, chat_drafts, chat_logprobs, prompt_logprobs
-from server.generation.replies.prompts_shown import PromptShown
+from server.generation.replies.prompt_echo import PromptShown
 from server.generation.replies.schema import (
     CalledFunction,
     ChatChoice,
@@ -18,6 +17,7 @@ from server.generation.replies.schema import (
     ReplyMessage,
     ToolCallReply,
 )
+from server.generation.replies.token_counter import Tally
 from server.version import FINGERPRINT
 
 

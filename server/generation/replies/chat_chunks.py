@@ -12,7 +12,6 @@ from uuid import uuid4
 from pipelines.errors import BraidError
 from pipelines.values import CallPiece, ReplyUpdate
 from server.generation.replies.chat import Head
-from server.generation.replies.counting import Tally
 from server.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.generation.replies.schema import (
     ChatChunk,
@@ -23,6 +22,7 @@ from server.generation.replies.schema import (
     Usage,
 )
 from server.generation.replies.sse import DONE, cut, encode_text, error_events, event
+from server.generation.replies.token_counter import Tally
 from server.version import FINGERPRINT
 
 

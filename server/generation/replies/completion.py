@@ -6,9 +6,9 @@ Knows nothing of HTTP or of streams.
 from __future__ import annotations
 
 from server.generation.replies.chat import Gathered, Head, picked, scores
-from server.generation.replies.counting import Tally
 from server.generation.replies.logprobs import completion_drafts, completion_logprobs, with_prompt
 from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
+from server.generation.replies.token_counter import Tally
 from server.version import FINGERPRINT
 
 

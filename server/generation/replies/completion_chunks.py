@@ -11,10 +11,10 @@ from uuid import uuid4
 from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate, TextUpdate
 from server.generation.replies.chat import Head, text_of
-from server.generation.replies.counting import Tally
 from server.generation.replies.logprobs import completion_drafts, completion_logprobs, width, with_prompt
 from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
 from server.generation.replies.sse import DONE, cut, encode_text, error_events, event
+from server.generation.replies.token_counter import Tally
 from server.version import FINGERPRINT
 
 

@@ -11,8 +11,8 @@ from pipelines.errors import RequestError
 from pipelines.values import Prompt
 from server.generation.requests.conversation import Conversation
 from server.generation.requests.field_types import Budget, NumLogprobs, NumTokens, TokenIds
-from server.generation.requests.fields import REFUSED, REFUSED_CHAT, Refused
 from server.generation.requests.generation import GenerationRequest
+from server.generation.requests.known_fields import REFUSED, REFUSED_CHAT, Refused
 from server.generation.requests.prompts import read_ids
 from server.generation.requests.tools import Choice, Tools, read_choice
 

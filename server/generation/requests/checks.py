@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipelines.errors import RequestError
-from pipelines.nodes.guess_fields import WISHES
-from server.generation.requests.fields import IGNORED, check_fields, unknown_field
+from pipelines.nodes.generation.speculation_fields import WISHES
+from server.generation.requests.known_fields import IGNORED, check_fields, unknown_field
 
 if TYPE_CHECKING:
     from server.generation.requests.generation import GenerationRequest

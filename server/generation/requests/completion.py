@@ -10,8 +10,8 @@ from pydantic import StrictBool
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
 from server.generation.requests.field_types import NumLogprobs, NumTokensOrNone
-from server.generation.requests.fields import REFUSED, REFUSED_COMPLETION, Refused
 from server.generation.requests.generation import GenerationRequest
+from server.generation.requests.known_fields import REFUSED, REFUSED_COMPLETION, Refused
 from server.generation.requests.prompts import read_ids, read_prompts
 
 DEFAULT_MAX_TOKENS = 16

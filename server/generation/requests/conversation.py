@@ -19,7 +19,7 @@ from pydantic import (
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import Also, fault
-from server.generation.requests.fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields, shown
+from server.generation.requests.known_fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields, shown
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function", "custom"]
 

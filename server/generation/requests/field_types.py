@@ -13,9 +13,9 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictStr, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from pipelines.sampling.params import MAX_GUESSES, MAX_NGRAM
-from server.generation.requests.fields import shown
-from server.ids import MAX_ID_CHARS, clean_id
+from pipelines.wire.sampling_params import MAX_GUESSES, MAX_NGRAM
+from server.generation.requests.known_fields import shown
+from server.http.request_ids import MAX_ID_CHARS, clean_id
 
 MAX_TOKEN_ID = 2**31 - 1
 MAX_NUM_CHOICES = 128

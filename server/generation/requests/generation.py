@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
 
-from pipelines.sampling.params import Beams
 from pipelines.tasks import Constraint, Generation
+from pipelines.wire.sampling_params import Beams
 from server.generation.requests import checks
 from server.generation.requests.field_types import (
     AllowedIds,
@@ -41,7 +41,7 @@ from server.generation.requests.field_types import (
     TopK,
     TopP,
 )
-from server.generation.requests.fields import REFUSED, Refused
+from server.generation.requests.known_fields import REFUSED, Refused
 from server.generation.requests.processors import Processors, read_processors
 from server.generation.requests.repetition import Repetition
 from server.generation.requests.sampling import sampling

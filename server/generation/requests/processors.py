@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import MAX_TOKEN_ID
-from server.generation.requests.fields import shown, unknown_field
+from server.generation.requests.known_fields import shown, unknown_field
 
 FIELD = "logits_processors_args"
 

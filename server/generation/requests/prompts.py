@@ -7,7 +7,7 @@ from typing import Any
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID
-from server.generation.requests.fields import shown
+from server.generation.requests.known_fields import shown
 
 SHAPES = "a string, a list of strings, a list of token ids or a list of lists of token ids"
 

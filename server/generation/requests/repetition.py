@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
-from pipelines.sampling.params import RepetitionDetection
+from pipelines.wire.sampling_params import RepetitionDetection
 from server.generation.requests.field_types import MAX_PATTERN, Whole, fault
 
 

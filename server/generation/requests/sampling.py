@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from pipelines.nodes.guess_fields import WISHES
+from pipelines.nodes.generation.speculation_fields import WISHES
 
 if TYPE_CHECKING:
     from server.generation.requests.generation import GenerationRequest

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
 from pipelines.tasks import Constraint
-from server.generation.requests.fields import shown, unknown_field
+from server.generation.requests.known_fields import shown, unknown_field
 
 MAX_CHOICES = 4096
 MAX_GRAMMAR_CHARS = 1 << 20

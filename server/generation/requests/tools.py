@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import said
-from server.generation.requests.fields import shown
+from server.generation.requests.known_fields import shown
 
 
 class Function(BaseModel):

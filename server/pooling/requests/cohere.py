@@ -14,11 +14,11 @@ from pipelines.errors import RequestError
 from pipelines.tasks import Pooling
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, NumTokens, Whole
-from server.generation.requests.fields import Refused
-from server.pooling.requests.fields import IGNORED, REFUSED, REFUSED_COHERE
+from server.generation.requests.known_fields import Refused
 from server.pooling.requests.pooled import PooledRequest
 from server.pooling.requests.shapes import check_number
-from server.pooling.requests.texts import Content
+from server.pooling.requests.text_inputs import Content
+from server.pooling.requests.unsupported_fields import IGNORED, REFUSED, REFUSED_COHERE
 
 VectorType = Literal["float", "int8", "uint8", "binary", "ubinary", "base64"]
 ONE_OF = "Exactly one of texts, images, or inputs must be provided, and it must be non-empty"

@@ -10,9 +10,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipelines.errors import RequestError
-from server.errors import from_validation
 from server.generation.requests.conversation import Message
-from server.generation.requests.fields import shown
+from server.generation.requests.known_fields import shown
+from server.http.errors import from_validation
 
 Messages = list[dict[str, Any]]
 

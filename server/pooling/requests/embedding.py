@@ -11,9 +11,9 @@ from typing import Annotated, Any, ClassVar, Literal
 from pipelines.errors import RequestError
 from pipelines.tasks import Pooling
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
-from server.generation.requests.fields import Refused
-from server.pooling.requests.fields import REFUSED, REFUSED_EMBEDDING
+from server.generation.requests.known_fields import Refused
 from server.pooling.requests.inputs import InputRequest
+from server.pooling.requests.unsupported_fields import REFUSED, REFUSED_EMBEDDING
 
 Dimensions = Annotated[
     Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, "{name} must be non-negative, got {got}.")

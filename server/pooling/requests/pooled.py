@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr, model_validat
 
 from pipelines.tasks import Pooling
 from server.generation.requests.field_types import CacheSalt, KeptTokens, Priority, RequestId
-from server.generation.requests.fields import Refused, check_fields
-from server.pooling.requests.fields import IGNORED, REFUSED
+from server.generation.requests.known_fields import Refused, check_fields
+from server.pooling.requests.unsupported_fields import IGNORED, REFUSED
 
 
 class PooledRequest(BaseModel):

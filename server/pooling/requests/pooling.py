@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 from pipelines.errors import RequestError
-from server.generation.requests.fields import Refused
+from server.generation.requests.known_fields import Refused
 from server.pooling.requests.embedding import EncodedRequest
-from server.pooling.requests.fields import REFUSED, REFUSED_POOLING
+from server.pooling.requests.unsupported_fields import REFUSED, REFUSED_POOLING
 
 Task = Literal["embed", "classify", "token_embed", "token_classify", "plugin", "embed&token_classify"]
 NAMES = {"embed": "embed", "token_embed": "token_embed", "classify": "classify", "rerank": "classify"}

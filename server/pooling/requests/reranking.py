@@ -11,11 +11,11 @@ from pydantic import BeforeValidator, StrictBool, StrictStr
 from pipelines.errors import RequestError
 from pipelines.tasks import Pooling
 from server.generation.requests.field_types import Also
-from server.generation.requests.fields import Refused, shown
-from server.pooling.requests.fields import IGNORED, IGNORED_RERANKING, REFUSED, REFUSED_RERANKING
+from server.generation.requests.known_fields import Refused, shown
 from server.pooling.requests.scoring import ComparingRequest, Count, Cut, Sides
 from server.pooling.requests.shapes import check_number
-from server.pooling.requests.texts import Content, Text, as_list, as_object
+from server.pooling.requests.text_inputs import Content, Text, as_list, as_object
+from server.pooling.requests.unsupported_fields import IGNORED, IGNORED_RERANKING, REFUSED, REFUSED_RERANKING
 
 
 class Document(Content):

@@ -18,7 +18,7 @@ from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
 from server.pooling.requests.pooled import PooledRequest
 from server.pooling.requests.shapes import check_written, written_chars
-from server.pooling.requests.texts import Texts, said
+from server.pooling.requests.text_inputs import Texts, said
 
 NO_LESS = "{name} must be greater than or equal to 0, got {got}."
 Count = Annotated[Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, NO_LESS)]

@@ -12,7 +12,7 @@ from pydantic import WithJsonSchema
 
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
-from server.generation.requests.fields import shown
+from server.generation.requests.known_fields import shown
 from server.generation.requests.prompts import token_ids
 
 MAX_TEXTS = 16_384

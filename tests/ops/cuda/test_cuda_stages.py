@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from ops import host
 from ops.cuda.sampling import CudaOps
-from pipelines.engine.feed import Logits, Step, no_pairs
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import sample
+from pipelines.host.engine.step import Logits, Step, no_pairs
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams
 
 VOCAB = 300
 IDS = st.integers(0, VOCAB - 1)

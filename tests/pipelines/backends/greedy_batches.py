@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pipelines.backends.contract import DecoderSession
-from pipelines.engine.feed import Sampled, Step
-from pipelines.engine.invariants import snapshot, violations
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.backends.decoder_contract import DecoderSession
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.wire.sampling_params import SamplingParams
 
 NUM_TOKENS = 20
 CHUNK_TOKENS = 40

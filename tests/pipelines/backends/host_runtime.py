@@ -17,12 +17,12 @@ import onnx_ir as ir
 from host_device import HostDevice
 from small_forms import write_small
 
-from pipelines.backends.onnx.reading import read_decoder
-from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.backends.onnxruntime.cuda.lowered import Lowered
-from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
-from pipelines.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.cuda.lowered import Lowered
+from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 BLOCK_TOKENS = 16
 SHOWN = (METADATA, CUMULATIVE, PAST)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.engine.feed import Step
+from pipelines.host.engine.step import Step
 
 
 def step(

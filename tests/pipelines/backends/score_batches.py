@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.backends.contract import DecoderSession
-from pipelines.engine.feed import Logits as StepLogits
-from pipelines.engine.feed import Sampled, Step, TokenLogprobs
-from pipelines.engine.invariants import snapshot, violations
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.decoder_contract import DecoderSession
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Logits as StepLogits
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.sampling_params import SamplingParams
 
 TOP = 3
 TOLERANCE = 1e-4

@@ -10,9 +10,9 @@ import ml_dtypes
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.backends.onnx import form
-from pipelines.backends.onnx.decoder import Decoder
-from pipelines.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnx import form
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import AttentionLayer
 
 VOCABULARY, HIDDEN, CONTEXT = 96, 32, 512
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}

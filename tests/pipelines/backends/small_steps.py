@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.engine.feed import Step
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.engine.step import Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
 
 SAMPLING = SamplingRows(1, 8)
 BLOCK = 16

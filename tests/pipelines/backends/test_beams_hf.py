@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import pytest
 from tiny_decoders import VOCABULARY, prompts
 
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.invariants import snapshot, violations
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.sampling.params import Beams, SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import Beams, SamplingParams
 
 pytestmark = pytest.mark.slow
 

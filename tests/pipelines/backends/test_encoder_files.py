@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from tokenizers import Tokenizer, models
 
-from pipelines.backends.encoder_files import read_facts
-from pipelines.backends.errors import ModelError
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.encoder_files import read_facts
 
 
 def folder(tmp_path: Path, tokenizer: dict | None = None, **config: object) -> Path:

@@ -10,11 +10,11 @@ from openvino import opset6 as ops
 from small_encoders import write_encoder
 from tiny_batches import batch_of
 
-from pipelines.backends.encoder_ports import chosen_output
-from pipelines.backends.encoders import EncoderSettings
-from pipelines.backends.errors import ModelError, Unsupported
-from pipelines.nodes import encoder as opening
-from pipelines.nodes.encoder import open_encoder
+from pipelines.host.backends.device_errors import ModelError, Unsupported
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.encoder_ports import chosen_output
+from pipelines.nodes.pooling.body import encoder as opening
+from pipelines.nodes.pooling.body.encoder import open_encoder
 
 WAYS = [("openvino_model.xml", None), ("model.onnx", None), ("model.onnx", "onnxruntime")]
 TEXTS = [[3, 4, 5], [6], [7, 8]]

@@ -9,9 +9,9 @@ import pytest
 from encoder_models import write_encoder_model
 from tiny_batches import batch_of
 
-from pipelines.backends.encoder_ports import blank_texts
-from pipelines.backends.encoders import EncoderSettings
-from pipelines.nodes.encoder import open_encoder
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.encoder_ports import blank_texts
+from pipelines.nodes.pooling.body.encoder import open_encoder
 
 CLOSE = {"rtol": 0, "atol": 1e-4}
 LONGEST = 40

@@ -5,8 +5,8 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from pipelines.backends import free_memory
-from pipelines.backends.free_memory import free_bytes
+from pipelines.host.backends import free_memory
+from pipelines.host.backends.free_memory import free_bytes
 
 
 @pytest.fixture

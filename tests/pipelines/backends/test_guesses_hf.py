@@ -9,12 +9,12 @@ import pytest
 from greedy_batches import generate_together
 from tiny_decoders import prompts, write_decoder
 
-from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
-from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.nodes.draft import Draft
-from pipelines.nodes.lookup import Lookup
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.stages import sample
+from pipelines.nodes.generation.body.draft import Draft
+from pipelines.nodes.generation.body.lookup import Lookup
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.backends.openvino.head import LOGITS_INPUT, gather_logits
+from pipelines.host.backends.openvino.head import LOGITS_INPUT, gather_logits
 
 HIDDEN, VOCABULARY = 8, 20
 RNG = np.random.default_rng(0)

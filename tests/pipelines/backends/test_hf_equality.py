@@ -6,7 +6,7 @@ import pytest
 from greedy_batches import generate_together, greedy_engine
 from tiny_decoders import prompts
 
-from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 
 pytestmark = pytest.mark.slow
 

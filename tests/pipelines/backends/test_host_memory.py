@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.backends import host_memory
-from pipelines.backends.host_memory import PIECE_BYTES, Unmapped, aligned_zeros
+from pipelines.host.backends import host_memory
+from pipelines.host.backends.host_memory import PIECE_BYTES, Unmapped, aligned_zeros
 
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 MIB = 1 << 20

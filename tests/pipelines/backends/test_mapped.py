@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.backends.openvino.mapped import MappedFile, read_once
-from pipelines.backends.openvino.session import OpenVINOSession
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.mapped import MappedFile, read_once
 
 DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from ops import host
-from pipelines.backends.errors import ModelError, Unsupported
-from pipelines.backends.fake import FakeSession
-from pipelines.nodes.model import ENGINES, Model, open_session
+from pipelines.host.backends.device_errors import ModelError, Unsupported
+from pipelines.host.backends.fake import FakeSession
+from pipelines.nodes.generation.body.model import ENGINES, Model, open_session
 
 
 class Shared:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lone_steps import step, together
 
 from ops.blocks import slot_mapping
-from pipelines.backends.onnxruntime.cpu.calls import Costs, group_rows, plan_calls
+from pipelines.host.backends.onnxruntime.cpu.calls import Costs, group_rows, plan_calls
 
 BLOCK_TOKENS, SPARE = 4, 77
 

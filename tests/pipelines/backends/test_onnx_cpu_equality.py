@@ -6,7 +6,7 @@ import pytest
 from greedy_batches import generate_together, greedy_engine
 from tiny_decoders import prompts
 
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
 pytestmark = pytest.mark.slow
 

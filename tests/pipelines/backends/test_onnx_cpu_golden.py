@@ -11,14 +11,14 @@ import pytest
 from lone_steps import step as lone_step
 from small_forms import VOCABULARY, small_decoder
 
-from pipelines.backends.onnxruntime.cpu import session as cpu
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.invariants import snapshot, violations
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams
 
 BLOCK_TOKENS, MAX_CONTEXT = 8, 96
 MOST_TOKENS = 30

@@ -12,10 +12,10 @@ import pytest
 from lone_steps import step, together
 from small_forms import VOCABULARY, small_decoder
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.host_memory import MOST_BYTES
-from pipelines.backends.onnxruntime.cpu import session as cpu
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.host_memory import MOST_BYTES
+from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
 ONE_THREAD = OnnxCpuSettings(threads=1)
 PROMPT = np.random.default_rng(1).integers(3, VOCABULARY, size=50)

@@ -10,16 +10,16 @@ from small_encoders import PAD, SIZE, VOCABULARY, WIDTH, random_batch, write_enc
 
 from ops import pooling as host
 from ops.cuda.device import DeviceError
-from pipelines.backends.encoders import EncoderSettings
-from pipelines.backends.errors import DeviceLost, ModelError
-from pipelines.backends.onnxruntime.cpu.encoder import OnnxCpuEncoder
-from pipelines.backends.onnxruntime.cuda import encoder as encoders
-from pipelines.backends.onnxruntime.cuda import provider
-from pipelines.backends.onnxruntime.cuda.encoder import OnnxCudaEncoder, open_encoder
-from pipelines.backends.onnxruntime.cuda.graphs import GATE
-from pipelines.backends.onnxruntime.cuda.provider import CudaRuntime
-from pipelines.backends.onnxruntime.cuda.texts import TextFeed
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.device_errors import DeviceLost, ModelError
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
+from pipelines.host.backends.onnxruntime.cuda import encoder_session as encoders
+from pipelines.host.backends.onnxruntime.cuda import provider
+from pipelines.host.backends.onnxruntime.cuda.encoder_session import OnnxCudaEncoder, open_encoder
+from pipelines.host.backends.onnxruntime.cuda.graphs import GATE
+from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
+from pipelines.host.backends.onnxruntime.cuda.texts import TextFeed
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 LENGTHS = [5, 1, 17, 8]
 ALL_INPUTS = ("input_ids", "attention_mask", "token_type_ids", "position_ids")

@@ -14,13 +14,13 @@ import pytest
 from host_runtime import BLOCK_TOKENS, open_on_host
 from small_forms import VOCABULARY, write_small
 
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.invariants import snapshot, violations
-from pipelines.engine.loop import Engine
-from pipelines.engine.policy import EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine.loop import Engine
+from pipelines.host.engine.policy import EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams
 
 MAX_SEQUENCES, STEP_TOKENS, MAX_SCORED = 5, 28, 6
 NUM_BLOCKS, NUM_HOST_BLOCKS = 8, 6

@@ -10,9 +10,9 @@ import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 from small_forms import VOCABULARY, small_decoder
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.form import AttentionLayer
-from pipelines.backends.onnxruntime.cuda.lowering import (
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnxruntime.cuda.lowering import (
     HEADROOM,
     NUM_INPUTS,
     block_tokens_for,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small_steps import make_step
 
-from pipelines.backends.onnxruntime.cuda.graphs import (
+from pipelines.host.backends.onnxruntime.cuda.graphs import (
     BATCHES,
     MAX_BATCH,
     MAX_GRAPHS,
@@ -24,8 +24,8 @@ from pipelines.backends.onnxruntime.cuda.graphs import (
     padded_batch,
     padded_columns,
 )
-from pipelines.backends.onnxruntime.cuda.parts import Limits, split
-from pipelines.engine.feed import Step
+from pipelines.host.backends.onnxruntime.cuda.parts import Limits, split
+from pipelines.host.engine.step import Step
 
 steps = st.lists(
     st.tuples(st.integers(0, 90), st.integers(1, 20), st.integers(0, 2)), min_size=1, max_size=20

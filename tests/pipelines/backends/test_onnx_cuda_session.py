@@ -14,17 +14,23 @@ from small_forms import CONTEXT, VOCABULARY, write_small
 from small_steps import make_step
 
 from ops.cuda.device import DeviceError
-from pipelines.backends.errors import DeviceLost, ModelError
-from pipelines.backends.onnx.form import AttentionLayer
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
-from pipelines.backends.onnxruntime.cuda.graphs import GATE, MAX_PADDING, NO_GRAPH, RUNS_TO_CAPTURE, Shape
-from pipelines.backends.onnxruntime.cuda.lowered import ELEMENTS
-from pipelines.backends.onnxruntime.cuda.opening import open_cuda
-from pipelines.backends.onnxruntime.cuda.parts import Part
-from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
-from pipelines.backends.onnxruntime.cuda.steps import bucket_bounds, largest_steps
-from pipelines.engine.feed import Step, no_pairs
+from pipelines.host.backends.device_errors import DeviceLost, ModelError
+from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.cuda.graphs import (
+    GATE,
+    MAX_PADDING,
+    NO_GRAPH,
+    RUNS_TO_CAPTURE,
+    Shape,
+)
+from pipelines.host.backends.onnxruntime.cuda.lowered import ELEMENTS
+from pipelines.host.backends.onnxruntime.cuda.opening import open_cuda
+from pipelines.host.backends.onnxruntime.cuda.parts import Part
+from pipelines.host.backends.onnxruntime.cuda.steps import bucket_bounds, largest_steps
+from pipelines.host.engine.step import Step, no_pairs
 
 NUM_BLOCKS = 24
 
@@ -176,7 +182,7 @@ def test_more_sequences_than_a_call_takes(tmp_path, monkeypatch):
     whole, _, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
     whole.run(step_of(filled))
     expected = np.array(whole.run(step_of(sequences)))
-    monkeypatch.setattr("pipelines.backends.onnxruntime.cuda.session.MAX_BATCH", 2)
+    monkeypatch.setattr("pipelines.host.backends.onnxruntime.cuda.decoder_session.MAX_BATCH", 2)
     split, runtime, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
     split.run(step_of(filled))
     runtime.graph_ids.clear()

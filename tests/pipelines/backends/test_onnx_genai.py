@@ -11,10 +11,10 @@ import onnx_ir as ir
 import pytest
 from whole_prompts import logits_of
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.form import AttentionLayer
-from pipelines.backends.onnx.reading import read_decoder
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 FOLDER = Path(__file__).parent / "recorded" / "genai-tiny"
 EXPECTED = json.loads((FOLDER / "logits.json").read_text())

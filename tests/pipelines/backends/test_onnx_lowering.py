@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ops.blocks import slot_mapping
-from pipelines.backends.onnx import form
-from pipelines.backends.onnx.decoder import Decoder
-from pipelines.backends.onnx.form import AttentionLayer
-from pipelines.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.onnx import form
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 PLAIN = AttentionLayer(layer=0, num_heads=2, num_kv_heads=1, head_size=8, scale=0.3, window=-1, softcap=0.0)
 BLOCK_TOKENS = 4

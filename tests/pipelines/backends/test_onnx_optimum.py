@@ -15,10 +15,10 @@ from greedy_batches import generate_together, greedy_engine
 from tiny_decoders import SLIDING, prompts
 from whole_prompts import logits_of
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.reading import read_decoder
-from pipelines.backends.onnx.windows import read_windows
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnx.windows import read_windows
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
 FAMILIES = {
     "mistral": {},

@@ -11,9 +11,9 @@ import pytest
 from small_forms import VOCABULARY, small_decoder
 from whole_prompts import logits_of
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.onnx.form import ATTENTION
-from pipelines.backends.onnx.reading import read_decoder
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnx.form import ATTENTION
+from pipelines.host.backends.onnx.reading import read_decoder
 
 PROMPT = [5, 9, 40, 41, 3, 60, 2, 17]
 DATA = "model.onnx.data"

@@ -8,9 +8,9 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.onnxruntime import runtime
-from pipelines.backends.onnxruntime.runtime import (
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnxruntime import runtime
+from pipelines.host.backends.onnxruntime.runtime import (
     CPU,
     CUDA,
     open_session,

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from lone_steps import step, together
 
-from pipelines.backends.config import read_max_context
-from pipelines.backends.errors import ModelError
-from pipelines.backends.openvino.feeds import flat_blocks
-from pipelines.backends.openvino.session import (
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.model_config import read_max_context
+from pipelines.host.backends.openvino.decoder_session import (
     OpenVINOSession,
     OpenVINOSettings,
     checked_properties,
 )
+from pipelines.host.backends.openvino.feeds import flat_blocks
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)

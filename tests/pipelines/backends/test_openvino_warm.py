@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from lone_steps import step
 
-from pipelines.backends.openvino.feeds import common_shapes
-from pipelines.backends.openvino.session import OpenVINOSession
-from pipelines.engine.feed import Logits
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
+from pipelines.host.backends.openvino.feeds import common_shapes
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Logits
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams
 
 DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 NUM_BLOCKS = 6
@@ -106,7 +106,7 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
 
 
 def test_a_slow_model_is_not_asked_for_wide_steps(session, monkeypatch):
-    monkeypatch.setattr("pipelines.backends.openvino.session.MOST_IDLE_S", 1e-9)
+    monkeypatch.setattr("pipelines.host.backends.openvino.decoder_session.MOST_IDLE_S", 1e-9)
     while session.warm():
         pass
     assert set(session.idle_s) == {1}

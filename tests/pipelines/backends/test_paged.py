@@ -9,8 +9,8 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.openvino.paged import STEP_INPUTS, read_paged
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.openvino.paged import STEP_INPUTS, read_paged
 
 I32, I64 = ov.Type.i32, ov.Type.i64
 

@@ -13,9 +13,9 @@ from small_forms import VOCABULARY, write_small
 from tiny_decoders import prompts
 from whole_prompts import logits_of
 
-from pipelines.backends.onnx.reading import read_decoder
-from pipelines.backends.onnxruntime.cpu.session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.backends.openvino.session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 
 FAMILIES = ("llama", "mistral")
 

@@ -8,10 +8,10 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
-from pipelines.backends.errors import ModelError
-from pipelines.backends.tensors import TensorPort, run_tensors
 from pipelines.errors import RequestError
-from pipelines.nodes.tensor_model import TensorSettings, open_tensors
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.tensor_contract import TensorPort, run_tensors
+from pipelines.nodes.tensors.body.tensor_model import TensorSettings, open_tensors
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 IDS = np.array([[1], [-2]], np.int64)

@@ -7,9 +7,9 @@ import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pipelines.backends.onnx.decoder import Decoder
-from pipelines.backends.onnx.form import ATTENTION, DOMAIN, AttentionLayer
-from pipelines.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import ATTENTION, DOMAIN, AttentionLayer
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 
 def open_whole(decoder: Decoder, num_tokens: int) -> ort.InferenceSession:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from fake_encoder import FakeEncoder, row_of
 
-from pipelines.engine.batch import Encoded, TokenBatch
-from pipelines.engine.batching.engine import BatchEngine, BatchSettings
-from pipelines.engine.batching.submission import Bounds
+from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
+from pipelines.host.engine.batching.text_checks import Bounds
+from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 
 LONG_S = 10
 

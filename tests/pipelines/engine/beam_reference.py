@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.backends.fake import fake_logits
-from pipelines.sampling.params import Beams
+from pipelines.host.backends.fake import fake_logits
+from pipelines.wire.sampling_params import Beams
 
 NEVER = -1e9
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from engine_rig import VOCAB_SIZE, Rig, Text
 
-from pipelines.engine.counts import Counts
-from pipelines.engine.feed import Step
-from pipelines.sampling.guide import GuideMaker
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.engine.step import Step
+from pipelines.host.sampling.guide import GuideMaker
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.wire.sampling_params import SamplingParams
 
 
 @dataclass

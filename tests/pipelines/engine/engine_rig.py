@@ -9,15 +9,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ops import host
-from pipelines.backends.fake import FakeSession, fake_logits
-from pipelines.engine.feed import Logits, Sampled, Step, TokenLogprobs
-from pipelines.engine.invariants import snapshot, violations
-from pipelines.engine.loop import Engine
-from pipelines.engine.outputs import Output
-from pipelines.engine.policy import EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.fake import FakeSession, fake_logits
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine.loop import Engine
+from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.policy import EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.sampling_params import SamplingParams
 
 VOCAB_SIZE = 97
 

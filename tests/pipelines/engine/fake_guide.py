@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.sampling.guide import GuideError
+from pipelines.host.sampling.guide import GuideError
 
 MAX_FORCED = 5
 

@@ -9,8 +9,8 @@ import numpy as np
 from engine_rig import VOCAB_SIZE, Rig
 
 from ops.verifying import NO_GUESS
-from pipelines.engine.feed import Step
-from pipelines.engine.guessing.steps import with_guesses
+from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.step import Step
 
 Foresight = Callable[[Hashable, int], list[int]]
 """All tokens that a choice of a request will give."""

@@ -11,13 +11,13 @@ from fake_encoder import row_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.backends.errors import DeviceLost
-from pipelines.engine.batching.submission import MAX_ANSWER_VALUES
-from pipelines.engine.profile import BATCHES
-from pipelines.engine.threaded import ThreadEnded
 from pipelines.errors import Overloaded, RequestError
+from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
+from pipelines.host.engine.threaded_engine import ThreadEnded
+from pipelines.telemetry.step_profile import BATCHES
 from pipelines.wire.messages import MAX_FRAME_BYTES
-from pipelines.wire.tensors import ENVELOPE_BYTES
+from pipelines.wire.tensor_codec import ENVELOPE_BYTES
 
 
 class Clock:
@@ -314,7 +314,7 @@ def test_only_so_many_tokens_may_wait(rig):
 
 @pytest.mark.parametrize(("per_token", "texts"), [(False, [[1] * 9, [2]]), (True, [[1, 2]])])
 def test_an_answer_holds_only_so_many_numbers(rig, monkeypatch, per_token, texts):
-    monkeypatch.setattr("pipelines.engine.batching.submission.MAX_ANSWER_VALUES", 8)
+    monkeypatch.setattr("pipelines.host.engine.batching.text_checks.MAX_ANSWER_VALUES", 8)
     made = rig(per_token=per_token)
     with pytest.raises(RequestError, match="hold 12 numbers, 3 rows of 4; one request may have 8"):
         made.put("more", [*texts, [3]])

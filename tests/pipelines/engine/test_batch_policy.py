@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipelines.engine.batching.policy import FREE_SHARE, FREE_TOKENS, PADDING_SHARE, choose
-from pipelines.engine.batching.texts import texts_of
-from pipelines.engine.batching.waiting import Waiting
+from pipelines.host.engine.batching.batched_request import texts_of
+from pipelines.host.engine.batching.length_policy import FREE_SHARE, FREE_TOKENS, PADDING_SHARE, choose
+from pipelines.host.engine.batching.waiting_queue import Waiting
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60)
 BUDGETS = st.sampled_from([1, 100, 256, 1000, 8192])

@@ -10,10 +10,10 @@ import pytest
 from beam_reference import Found, search
 
 from ops.host import gather_logprobs
-from pipelines.backends.fake import fake_logits
-from pipelines.engine.beams import BeamGroup, num_candidates
-from pipelines.engine.feed import TokenLogprobs
-from pipelines.sampling.params import Beams
+from pipelines.host.backends.fake import fake_logits
+from pipelines.host.engine.beam.beam_group import BeamGroup, num_candidates
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.sampling_params import Beams
 
 VOCAB_SIZE = 97
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.engine.blocks import BlockPool
+from pipelines.host.engine.kv_cache.block_pool import BlockPool
 
 
 def digest(number: int) -> bytes:

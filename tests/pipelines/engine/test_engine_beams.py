@@ -8,10 +8,10 @@ from beam_reference import log_softmax, search
 from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, Text, alone
 
-from pipelines.backends.fake import fake_logits
-from pipelines.engine.invariants import snapshot, violations
 from pipelines.errors import RequestError
-from pipelines.sampling.params import (
+from pipelines.host.backends.fake import fake_logits
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.wire.sampling_params import (
     Beams,
     GuideSpec,
     RepetitionDetection,

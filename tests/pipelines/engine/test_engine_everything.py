@@ -15,13 +15,13 @@ from engine_rig import VOCAB_SIZE, Rig, Text, lone_step, scores_alone
 from fake_guide import FakeGuide
 from seer import Seer
 
-from pipelines.backends.fake import fake_logits
-from pipelines.engine.feed import Logits, Masks, Step
-from pipelines.nodes.grammar import Grammar
-from pipelines.sampling.guide import GuideError, GuideMaker
-from pipelines.sampling.params import Beams, RepetitionDetection, SamplingParams
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.fake import fake_logits
+from pipelines.host.engine.step import Logits, Masks, Step
+from pipelines.host.sampling.guide import GuideError, GuideMaker
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import sample
+from pipelines.nodes.generation.body.grammar import Grammar
+from pipelines.wire.sampling_params import Beams, RepetitionDetection, SamplingParams
 
 EOS = frozenset({3, 5, 20, 21})
 DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"

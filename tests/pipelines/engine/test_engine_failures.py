@@ -7,9 +7,9 @@ import logging
 import pytest
 from engine_rig import Rig, alone
 
-from pipelines.engine.feed import Sampled
-from pipelines.engine.invariants import snapshot, violations
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine.step import Sampled
+from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT = list(range(10, 23))
 POISON = 96
@@ -22,7 +22,7 @@ def greedy(max_tokens: int) -> SamplingParams:
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL, logger="pipelines.engine.loop")
+    caplog.set_level(logging.CRITICAL, logger="pipelines.host.engine.loop")
 
 
 def test_a_failed_step_ends_its_sequences_with_a_message_and_frees_all():
@@ -168,7 +168,7 @@ def test_parameters_that_the_sampler_cannot_take_end_their_request_alone(monkeyp
 
 
 def test_the_log_has_the_traceback_that_the_client_does_not_see(caplog):
-    caplog.set_level(logging.ERROR, logger="pipelines.engine.loop")
+    caplog.set_level(logging.ERROR, logger="pipelines.host.engine.loop")
     rig = Rig(poison=POISON)
     rig.submit("a", [POISON], max_tokens=5)
     (output,) = rig.step()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from engine_rig import Rig, alone
 
-from pipelines.sampling.params import SamplingParams
+from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT = list(range(10, 23))
 

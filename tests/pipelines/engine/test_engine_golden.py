@@ -7,7 +7,7 @@ import pytest
 from engine_life import Chances, Life, Wanted
 from engine_rig import Rig, alone
 
-from pipelines.sampling.params import SamplingParams
+from pipelines.wire.sampling_params import SamplingParams
 
 EOS = frozenset({3, 5})
 NUM_SCHEDULES = 160

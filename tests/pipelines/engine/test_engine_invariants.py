@@ -8,8 +8,8 @@ from copy import deepcopy
 import pytest
 from engine_rig import Rig
 
-from pipelines.engine.feed import Sampled
-from pipelines.engine.invariants import SequenceState, Snapshot, snapshot, violations
+from pipelines.host.engine.invariants import SequenceState, Snapshot, snapshot, violations
+from pipelines.host.engine.step import Sampled
 
 
 def sound() -> Snapshot:
@@ -33,7 +33,7 @@ def swapped_out() -> Snapshot:
     rig.step()
     rig.preempt()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.engine.scheduler.may_admit", lambda *numbers: False)
+        patch.setattr("pipelines.host.engine.scheduler.may_admit", lambda *numbers: False)
         rig.step()
     rig.preempt()
     return snapshot(rig.engine)
@@ -47,7 +47,7 @@ def swapped_in() -> Snapshot:
     rig.step()
     rig.preempt()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.engine.scheduler.may_admit", lambda *numbers: False)
+        patch.setattr("pipelines.host.engine.scheduler.may_admit", lambda *numbers: False)
         rig.step()
     rig.engine._body = interrupt
     with pytest.raises(KeyboardInterrupt):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from engine_rig import Rig, alone, scores_alone
 
-from pipelines.engine.submission import MAX_SCORES
 from pipelines.errors import RequestError
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.engine.submission_checks import MAX_SCORES
+from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT = list(range(10, 40))
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from engine_rig import Rig, alone
 
-from pipelines.engine.feed import Step
-from pipelines.engine.sequence import Sequence
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.engine.sequence import Sequence
+from pipelines.host.engine.step import Step
+from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT = list(range(10, 23))
 LONG = list(range(30, 60))
@@ -21,7 +21,7 @@ COMPUTED = 2 * (len(PROMPT) + NUM_TOKENS - 1)  # by `crowded`, if nothing is com
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL, logger="pipelines.engine.loop")
+    caplog.set_level(logging.CRITICAL, logger="pipelines.host.engine.loop")
 
 
 def crowded(num_host_blocks: int = 8, reuse_prefixes: bool = False, **params: object) -> Rig:
@@ -61,7 +61,7 @@ GROUP_COMPUTED = COMPUTED // 2 + len(LONG) + 3 * 3  # by `group`, if nothing is 
 
 def step_without_admission(rig: Rig) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pipelines.engine.scheduler.may_admit", lambda *numbers: False)
+        patch.setattr("pipelines.host.engine.scheduler.may_admit", lambda *numbers: False)
         rig.step()
 
 

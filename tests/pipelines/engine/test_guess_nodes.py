@@ -11,12 +11,12 @@ from engine_rig import VOCAB_SIZE, Rig, alone
 from test_engine_everything import DEMO, EOS, Schedule
 
 from ops.blocks import context_slots
-from pipelines.backends.fake import FakeSession
-from pipelines.engine.feed import Step
-from pipelines.nodes.draft import Draft
-from pipelines.nodes.grammar import Grammar
-from pipelines.nodes.lookup import Lookup
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.backends.fake import FakeSession
+from pipelines.host.engine.step import Step
+from pipelines.nodes.generation.body.draft import Draft
+from pipelines.nodes.generation.body.grammar import Grammar
+from pipelines.nodes.generation.body.lookup import Lookup
+from pipelines.wire.sampling_params import SamplingParams
 
 NOWHERE = Path("nowhere")
 

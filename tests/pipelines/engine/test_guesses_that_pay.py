@@ -5,8 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pipelines.engine.guessing.cost import StepCost
-from pipelines.engine.guessing.paying import POOL_WEIGHT, Acceptance, Purse, counts_that_pay, sure_ones_pay
+from pipelines.host.engine.speculation.draft_lengths import (
+    POOL_WEIGHT,
+    Acceptance,
+    Purse,
+    counts_that_pay,
+    sure_ones_pay,
+)
+from pipelines.host.engine.speculation.step_cost import StepCost
 
 
 def cost_of(**took: float) -> StepCost:

@@ -9,11 +9,12 @@ import pytest
 from engine_rig import Rig, alone
 from seer import Seer
 
-from pipelines.engine.counts import Counts
-from pipelines.engine.feed import Sampled, TokenLogprobs
-from pipelines.engine.guessing.runs import Chosen, Run, first_ids, runs_of
-from pipelines.engine.policy import blocks_for, share_room
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.engine.policy import blocks_for, share_room
+from pipelines.host.engine.speculation.accepted_runs import Chosen, Run, first_ids, runs_of
+from pipelines.host.engine.step import Sampled
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.sampling_params import SamplingParams
 
 
 def test_everyone_gets_what_there_is_first_come_first():

@@ -7,7 +7,15 @@ from random import Random
 
 import pytest
 
-from pipelines.engine.guessing.ngrams import EMPTY, LEAST_BITS, MULTIPLIER, STEP, WORD, Ngrams, Trail
+from pipelines.host.engine.speculation.ngram_index import (
+    EMPTY,
+    LEAST_BITS,
+    MULTIPLIER,
+    STEP,
+    WORD,
+    Ngrams,
+    Trail,
+)
 
 
 def slow(ids: list[int], longest: int) -> tuple[int, int]:

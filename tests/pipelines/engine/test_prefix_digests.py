@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 
-from pipelines.engine.prefix import DIGEST_BYTES, extend, root
+from pipelines.host.engine.kv_cache.prefix_digests import DIGEST_BYTES, extend, root
 
 
 def chain(token_ids: list[int], num_blocks: int, salt: str = "", block_tokens: int = 2) -> list[bytes]:

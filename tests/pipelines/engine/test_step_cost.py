@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from pipelines.engine.guessing.cost import FORGOTTEN, RETRIED, STALE, StepCost
+from pipelines.host.engine.speculation.step_cost import FORGOTTEN, RETRIED, STALE, StepCost
 
 
 def learnt(*steps: tuple[int, float], times: int = 4) -> StepCost:

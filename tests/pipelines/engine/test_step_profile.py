@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from engine_rig import Rig
 
-from pipelines.engine import profile as module
-from pipelines.engine.profile import DECODING, NUM_RECENT, PROMPTS, StepProfile
+from pipelines.telemetry import step_profile as module
+from pipelines.telemetry.step_profile import DECODING, NUM_RECENT, PROMPTS, StepProfile
 
 
 @pytest.fixture

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.backends.fake import FakeSession
-from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.guessing.steps import with_guesses
-from pipelines.engine.loop import Engine, Output
-from pipelines.engine.policy import EngineSettings
-from pipelines.guides.grammars import grammar_of_format
-from pipelines.guides.tokens import TokenTable
-from pipelines.nodes.grammar import Grammar
-from pipelines.nodes.tokenizer import open_tokenizer, special_tokens
-from pipelines.sampling.params import GuideSpec, SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.grammars.grammar_text import grammar_of_format
+from pipelines.host.backends.fake import FakeSession
+from pipelines.host.engine.loop import Engine, Output
+from pipelines.host.engine.policy import EngineSettings
+from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.guides.token_tables import TokenTable
+from pipelines.host.sampling.stages import sample
+from pipelines.nodes.generation.body.grammar import Grammar
+from pipelines.nodes.text.tokenizer import open_tokenizer, special_tokens
+from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "model_repo" / "braid-demo" / "model"

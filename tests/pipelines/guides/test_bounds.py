@@ -9,7 +9,7 @@ from guide_rig import tokens
 from llguidance import LLMatcher
 
 from pipelines.errors import RequestError
-from pipelines.guides.grammars import grammar_of_format, limits
+from pipelines.grammars.grammar_text import grammar_of_format, limits
 
 
 def schema(value):

@@ -9,9 +9,9 @@ import re
 import pytest
 from guide_rig import ENDS, GuidedRig, grammar, grammar_node, schema, text_of
 
-from pipelines.engine.loop import Output
 from pipelines.errors import RequestError
-from pipelines.sampling.params import GuideSpec, Thinking
+from pipelines.host.engine.loop import Output
+from pipelines.wire.sampling_params import GuideSpec, Thinking
 
 PERSON = {
     "type": "object",

@@ -9,10 +9,10 @@ import pytest
 from guide_rig import ENDS, VOCAB_SIZE, grammar, schema, tokens
 from random_schemas import SchemaMaker
 
-from pipelines.guides.makers import GuideMakers
-from pipelines.guides.runs import fill_run
-from pipelines.sampling.guide import Guide, GuideError, GuideMaker
-from pipelines.sampling.params import GuideSpec, SamplingParams, Thinking
+from pipelines.host.guides.guide_makers import GuideMakers
+from pipelines.host.guides.run_masks import fill_run
+from pipelines.host.sampling.guide import Guide, GuideError, GuideMaker
+from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 
 MARKS = [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("[x]", "[/x]")]
 PATTERNS = ("[a-c]{2,9}", "(yes|no|never)( it is){0,3}", "[A-Z][a-z]*( [a-z]+){2,5}\\.", "x|yz", "(ab)+")

@@ -13,7 +13,7 @@ import pytest
 from guide_rig import VOCAB_SIZE, GuidedRig, grammar_node, schema, text_of
 from random_schemas import SchemaMaker
 
-from pipelines.sampling.params import GuideSpec
+from pipelines.wire.sampling_params import GuideSpec
 
 NUM_SCHEMAS = int(os.environ.get("BRAID_SCHEMAS", "10000"))
 BATCH = 500

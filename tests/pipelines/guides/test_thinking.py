@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from guide_rig import ENDS, VOCAB_SIZE, schema, text_of, tokens
 
-from pipelines.guides.makers import GuideMakers
-from pipelines.sampling.guide import GuideError
-from pipelines.sampling.params import GuideSpec, SamplingParams, Thinking
+from pipelines.host.guides.guide_makers import GuideMakers
+from pipelines.host.sampling.guide import GuideError
+from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 
 ANSWER = {"type": "array", "items": {"type": "boolean"}, "minItems": 1, "maxItems": 2}
 CLOSE = 2041

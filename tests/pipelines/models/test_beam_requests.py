@@ -8,9 +8,9 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask, read, serving
 
 from pipelines.errors import RequestError
-from pipelines.sampling.params import Beams
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
+from pipelines.wire.sampling_params import Beams
 
 GRAPH = FAKE_GRAPH.replace("from: logits}", "from: logits, defaults: generation_config.json}")
 DEFAULTS = {"temperature": 0.6, "top_p": 0.9, "top_k": 20, "repetition_penalty": 1.1, "max_new_tokens": 9}

@@ -8,9 +8,9 @@ import numpy as np
 from fake_models import FAKE_GRAPH, write_fake_model
 from tensor_models import write_one
 
-from pipelines.build import load_for_host
-from pipelines.repository import open_folder
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.model import load_for_host
+from pipelines.repository.scan import open_folder
+from pipelines.wire.sampling_params import SamplingParams
 
 GUIDED = FAKE_GRAPH.replace(
     "      next: {type: sampler, from: logits}",

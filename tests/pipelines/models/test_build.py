@@ -1,9 +1,11 @@
 import pytest
 from fake_models import FAKE_GRAPH, write_fake_model
 
-from pipelines.build import BuildError, graphs_of, load_for_host, load_for_worker
-from pipelines.repository import scan
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.model import load_for_host
+from pipelines.loading import BuildError, graphs_of
+from pipelines.repository.scan import scan
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.worker.build import load_for_worker
 
 ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: tiny, from: request}\n"
 

@@ -9,11 +9,12 @@ import pytest
 from fake_models import FAKE_GRAPH, write_fake_model
 from test_pipeline import HELLO, ask
 
-from pipelines.build import BuildError, HostModel, load_for_host
+from pipelines.host.model import HostModel, load_for_host
 from pipelines.inspection import inspect
-from pipelines.repository import scan
-from pipelines.sampling.params import SamplingParams
+from pipelines.loading import BuildError
+from pipelines.repository.scan import scan
 from pipelines.tasks import Generation
+from pipelines.wire.sampling_params import SamplingParams
 
 LOOKUP = "lookup, from: step, max_ngram: 3, num_guesses: 5"
 DRAFT = "draft, from: step, path: draft.json, device: fake, num_guesses: 4"

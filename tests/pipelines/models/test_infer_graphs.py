@@ -8,14 +8,16 @@ import pytest
 from tensor_models import CLASSIFIER, DETECTOR, TWO, write_ir, write_one, write_onnx, write_two
 
 from graphs.check import check
-from pipelines.build import BuildError, load_for_host, load_for_worker
 from pipelines.errors import RequestError
+from pipelines.host.model import load_for_host
 from pipelines.inspection import inspect, schema_text
-from pipelines.new_graph import new_graph, recognise
+from pipelines.loading import BuildError
 from pipelines.nodes import VOCABULARY
-from pipelines.repository import scan
+from pipelines.repository.new_graph import new_graph, recognise
+from pipelines.repository.scan import scan
 from pipelines.tasks import TASKS
-from server.generation.requests.abilities import check_chat, check_completion
+from pipelines.worker.build import load_for_worker
+from server.generation.requests.required_nodes import check_chat, check_completion
 
 
 def built(folder):

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 import pytest
 from fake_models import FAKE_GRAPH, write_fake_model
 
-from pipelines.catalogue import Catalogue
 from pipelines.errors import NotFound, RequestError, Unavailable
-from pipelines.host.inprocess import InProcessClient
-from pipelines.sampling.params import RepetitionDetection
+from pipelines.host.in_process import InProcessClient
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
+from pipelines.wire.sampling_params import RepetitionDetection
+from pipelines.worker.catalogue import Catalogue
 
 HELLO = [{"role": "user", "content": "Hello"}]
 GREEDY = {"temperature": 0.0, "max_tokens": 8, "ignore_eos": True}

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
 
-from pipelines.build import BuildError, load_for_host
-from pipelines.repository import scan
+from pipelines.host.model import load_for_host
+from pipelines.loading import BuildError
+from pipelines.repository.scan import scan
 
 
 def load(folder, monkeypatch, task, per_token):

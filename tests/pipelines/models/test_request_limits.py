@@ -9,9 +9,9 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask
 
 from pipelines.errors import RequestError
-from pipelines.sampling.params import Beams
 from pipelines.tasks import Generation
 from pipelines.values import Prompt
+from pipelines.wire.sampling_params import Beams
 
 PROMPTS = [Prompt(text="one")]
 

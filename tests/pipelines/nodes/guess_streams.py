@@ -9,9 +9,9 @@ from random import Random
 
 import numpy as np
 
-from pipelines.engine.feed import Step, no_pairs
-from pipelines.engine.guessing.rows import GuessRows
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.engine.step import Step, no_pairs
+from pipelines.host.sampling.sampling_slots import SamplingRows
 
 VOCAB_SIZE = 5000
 BLOCK_TOKENS = 4

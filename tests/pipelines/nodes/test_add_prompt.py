@@ -6,7 +6,7 @@ import pytest
 from reading_nodes import call_of, loaded
 
 from pipelines.errors import RequestError
-from pipelines.nodes.add_prompt import AddPrompt
+from pipelines.nodes.text.add_prompt import AddPrompt
 from pipelines.tasks import Pooling
 from pipelines.values import Prompt
 

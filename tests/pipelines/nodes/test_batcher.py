@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
 
-from pipelines.build import BuildError, load_for_host
 from pipelines.errors import RequestError
+from pipelines.host.model import load_for_host
 from pipelines.inspection import inspect
-from pipelines.nodes.batcher import Batcher, rows
-from pipelines.repository import scan
+from pipelines.loading import BuildError
+from pipelines.nodes.pooling.batcher import Batcher, rows
+from pipelines.repository.scan import scan
 from pipelines.tasks import Pooling
 from pipelines.values import Later, Tensors, Tokens
 

@@ -4,12 +4,12 @@ import pytest
 from fake_models import CHAT_TEMPLATE
 from reading_nodes import call_of
 
-from pipelines.build import Resources
 from pipelines.errors import RequestError
-from pipelines.nodes.chat_template import ChatTemplate
+from pipelines.loading import Resources
+from pipelines.nodes.text.chat_template import ChatTemplate
 from pipelines.tasks import Generation, Pooling
 from pipelines.values import Prompt
-from pipelines.work import EngineAddress
+from pipelines.wire.address import EngineAddress
 
 USER = [{"role": "user", "content": "Hello"}]
 MOODY = "{{ mood | default('calm') }} {{ messages[0].content }}"

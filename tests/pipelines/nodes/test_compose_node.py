@@ -8,11 +8,11 @@ import pytest
 from reading_nodes import framed_tokenizer
 from tensor_models import write_onnx
 
-from pipelines.catalogue import Catalogue
 from pipelines.errors import RequestError
-from pipelines.host.inprocess import InProcessClient
+from pipelines.host.in_process import InProcessClient
 from pipelines.tasks import Pooling
 from pipelines.values import Prompt
+from pipelines.worker.catalogue import Catalogue
 
 ENCODER = """encoder (int64[n, w] input_ids, int64[n, w] attention_mask) => (float[n, w, 2] hidden) {
   axes = Constant <value_ints = [2]> ()

@@ -2,9 +2,9 @@ from functools import partial
 
 import pytest
 
-from pipelines.nodes.decoder import Decoder
-from pipelines.nodes.detokenize import Detokenizer, StopStrings
-from pipelines.nodes.prompt_scores import PromptTexts
+from pipelines.nodes.text.detokenize import Detokenizer, StopStrings
+from pipelines.nodes.text.incremental_decoder import Decoder
+from pipelines.nodes.text.prompt_logprobs import PromptTexts
 from pipelines.values import TokenLogprobs
 from pipelines.wire.messages import TokenUpdate
 

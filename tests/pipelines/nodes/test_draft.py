@@ -10,14 +10,14 @@ import pytest
 from guess_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
 
 from ops.blocks import context_slots
-from pipelines.backends.fake import FakeSession, fake_logits
-from pipelines.engine.feed import Step
-from pipelines.engine.guessing.cost import StepCost
-from pipelines.engine.guessing.rows import GuessRows
-from pipelines.engine.guessing.steps import with_guesses
-from pipelines.nodes.draft import Draft, check_draft
-from pipelines.nodes.draft_policy import DraftPolicy
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.backends.fake import FakeSession, fake_logits
+from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.speculation.step_cost import StepCost
+from pipelines.host.engine.step import Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.nodes.generation.body.draft import Draft, check_draft
+from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 
 VOCAB_SIZE = 97
 COLUMNS = 64

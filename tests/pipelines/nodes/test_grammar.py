@@ -14,12 +14,12 @@ import pytest
 from host_device import HostDevice
 
 from ops.cuda.sampling import CudaOps
-from pipelines.engine.feed import Logits, Step
 from pipelines.errors import RequestError
-from pipelines.nodes.grammar import Grammar
-from pipelines.sampling.params import GuideSpec, SamplingParams
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import sample
+from pipelines.host.engine.step import Logits, Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import sample
+from pipelines.nodes.generation.body.grammar import Grammar
+from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 
 FOLDER = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"
 VOCAB_SIZE = 2048

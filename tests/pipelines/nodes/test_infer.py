@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import EngineError
-from pipelines.nodes.infer import Infer
+from pipelines.nodes.tensors.infer import Infer
 from pipelines.tasks import Inference
 from pipelines.values import Later, Rows, Tensors
 

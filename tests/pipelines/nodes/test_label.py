@@ -7,7 +7,7 @@ import pytest
 from reading_nodes import call_of, loaded
 
 from pipelines.errors import EngineError
-from pipelines.nodes.label import Label
+from pipelines.nodes.pooling.label import Label
 from pipelines.tasks import Pooling
 from pipelines.values import Later, Rows, Tensors
 

@@ -12,9 +12,9 @@ import pytest
 from guess_streams import VOCAB_SIZE, copied_text, play, random_text, rows_of, step_of
 
 from ops.verifying import NO_GUESS
-from pipelines.engine.feed import Step
-from pipelines.nodes.lookup import Lookup
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.engine.step import Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.nodes.generation.body.lookup import Lookup
 
 
 def lookup(**settings: object) -> Lookup:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from guess_streams import rows_of, step_of
 
-from pipelines.engine.feed import Step
-from pipelines.engine.guessing.cost import StepCost
-from pipelines.nodes.lookup_upkeep import UPKEEP_SHARE, UPKEEP_TRIES, Upkeep
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.engine.speculation.step_cost import StepCost
+from pipelines.host.engine.step import Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.nodes.generation.body.lookup_cost import UPKEEP_SHARE, UPKEEP_TRIES, Upkeep
 
 STEP_S = 0.001
 NODE_S = 0.0002

@@ -5,7 +5,7 @@ import pytest
 from reading_nodes import call_of
 
 from pipelines.errors import RequestError
-from pipelines.nodes.matryoshka import Matryoshka
+from pipelines.nodes.pooling.matryoshka import Matryoshka
 from pipelines.tasks import Pooling
 from pipelines.values import Later, Rows
 

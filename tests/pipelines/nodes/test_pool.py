@@ -13,14 +13,14 @@ from safetensors.numpy import save_file
 
 from graphs.graph import Binding, Source
 from ops.pooling import POOLINGS
-from pipelines.backends.errors import ModelError
-from pipelines.build import Resources
-from pipelines.engine.batch import TokenBatch
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.loading import Resources
 from pipelines.nodes import VOCABULARY
-from pipelines.nodes.dense import read_weights
-from pipelines.nodes.pool import Pool
-from pipelines.nodes.rows import RowShape
-from pipelines.work import EngineAddress
+from pipelines.nodes.pooling.body.dense import read_weights
+from pipelines.nodes.pooling.body.pool import Pool
+from pipelines.nodes.pooling.body.pooled_shape import RowShape
+from pipelines.wire.address import EngineAddress
 
 ENCODER = {"type": "encoder", "from": "batch", "path": "model.onnx", "precision": "f32"}
 POOL = {"type": "pool", "from": "hidden", "how": "mean"}

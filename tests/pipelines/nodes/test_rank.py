@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import EngineError
-from pipelines.nodes.rank import Rank
+from pipelines.nodes.pooling.rank import Rank
 from pipelines.values import Later, Rows, Tokens
 
 

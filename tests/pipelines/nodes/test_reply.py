@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.nodes.reply import ParseReply
-from pipelines.sampling.params import GuideSpec, Thinking
+from pipelines.nodes.text.parse_reply import ParseReply
 from pipelines.tasks import Constraint, Generation
 from pipelines.values import Stream, TextUpdate
+from pipelines.wire.sampling_params import GuideSpec, Thinking
 
 WEATHER = {
     "type": "function",

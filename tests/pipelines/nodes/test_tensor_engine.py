@@ -8,9 +8,9 @@ import threading
 import numpy as np
 import pytest
 
-from pipelines.backends.tensors import TensorPort
 from pipelines.errors import Overloaded, RequestError
-from pipelines.nodes.tensor_engine import TensorEngine
+from pipelines.host.backends.tensor_contract import TensorPort
+from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.values import Tensors
 
 PORT = {"x": TensorPort("x", "int64", ())}
@@ -86,7 +86,7 @@ def test_only_so_many_may_wait(engine, body, told):
 
 
 def test_only_so_many_bytes_may_wait(engine, body, told, monkeypatch):
-    monkeypatch.setattr("pipelines.nodes.tensor_engine.MAX_WAITING_BYTES", 15)  # a number takes 8
+    monkeypatch.setattr("pipelines.host.engine.tensor_engine.MAX_WAITING_BYTES", 15)  # a number takes 8
     begin(engine, body, told, 0)
     put(engine, told, 1)
     with pytest.raises(Overloaded, match="1 requests wait"):

@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import pytest
 from reading_nodes import call_of, framed_tokenizer
 
-from pipelines.build import Resources
 from pipelines.errors import RequestError
-from pipelines.nodes.tokenize import Tokenize
+from pipelines.loading import Resources
+from pipelines.nodes.text.tokenize import Tokenize
 from pipelines.tasks import Generation, Pooling
 from pipelines.values import Prompt
-from pipelines.work import EngineAddress
+from pipelines.wire.address import EngineAddress
 
 
 def tokenize_node(tokenizer, tmp_path, max_context=16):

@@ -1,6 +1,6 @@
 """What a client makes of the pieces of calls."""
 
-from pipelines.parsers import TOOLS
+from pipelines.worker.parsers import TOOLS
 
 
 def joined(pieces):

@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.parsers.tools.declared import Declared
+from pipelines.worker.parsers.tools.declared import Declared
 
 
 def declared(schema):

@@ -8,9 +8,10 @@ import numpy as np
 
 from ops import host
 from ops.verifying import NO_GUESS
-from pipelines.engine.feed import Logits, Masks, Sampled, Step, TokenLogprobs
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import sample
+from pipelines.host.engine.step import Logits, Masks, Sampled, Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.logprobs import TokenLogprobs
 
 
 class Given(NamedTuple):

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from sampled_runs import Given, counted_of, sample_runs
 
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.wire.sampling_params import SamplingParams
 
 VOCAB, NUM_GUESSES, NUM_SEQUENCES, NUM_STEPS = 6, 2, 500, 40
 MODEL = np.random.default_rng(20).uniform(-1, 1, (VOCAB, VOCAB)).astype(np.float32)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from ops import host
-from pipelines.engine.feed import Logits, Step
-from pipelines.sampling.params import SamplingParams, check_ids
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import sample
+from pipelines.host.engine.step import Logits, Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 VOCAB = 40
 LOWEST = float(np.finfo(np.float32).min)

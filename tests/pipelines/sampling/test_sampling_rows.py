@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipelines.errors import RequestError
-from pipelines.sampling.edits import SeenTokens, TokenTail
-from pipelines.sampling.params import SamplingParams, check_ids
-from pipelines.sampling.rows import NO_LIMIT, SamplingRows, random_key
+from pipelines.host.sampling.logit_edits import SeenTokens, TokenTail
+from pipelines.host.sampling.sampling_slots import NO_LIMIT, SamplingRows, random_key
+from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 TOKENS = st.lists(st.integers(0, 200), max_size=150)
 

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sampled_runs import Given, counted_of, one_by_one, sample_runs
 
 from ops.cuda.sampling import CudaOps
-from pipelines.engine.feed import TokenLogprobs
-from pipelines.sampling.edits import RowEdits
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.rows import SamplingRows
+from pipelines.host.sampling.logit_edits import RowEdits
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.sampling_params import SamplingParams
 
 VOCAB = 40
 ENDS = [39, 38]

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.engine.feed import Logits, Step
-from pipelines.nodes.sampler import Sampler
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.rows import SamplingRows
-from pipelines.sampling.stages import STAGES, sample
+from pipelines.host.engine.step import Logits, Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.stages import STAGES, sample
+from pipelines.nodes.generation.body.sampler import Sampler
+from pipelines.wire.sampling_params import SamplingParams
 
 F = np.float32
 VOCAB = 12

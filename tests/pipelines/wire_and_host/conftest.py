@@ -7,9 +7,9 @@ import pytest
 from wire_scene import House, Repository
 
 from pipelines.host.host import Host
-from pipelines.host.loads import Loads
+from pipelines.host.instances import Loads
 from pipelines.wire.messages import Status
-from pipelines.wire.socket_gate import SocketGate
+from pipelines.wire.socket_listener import SocketGate
 
 
 @pytest.fixture

@@ -7,13 +7,13 @@ import threading
 
 from wire_scene import until
 
-from pipelines.build import build_for_host
-from pipelines.catalogue import Catalogue
 from pipelines.host.host import Host
-from pipelines.host.inprocess import InProcessClient
-from pipelines.repository import scan
+from pipelines.host.in_process import InProcessClient
+from pipelines.host.model import build_for_host
+from pipelines.repository.scan import scan
 from pipelines.wire.client import over_socket
-from pipelines.wire.socket_gate import SocketGate
+from pipelines.wire.socket_listener import SocketGate
+from pipelines.worker.catalogue import Catalogue
 
 
 async def serve(client, models, scene):

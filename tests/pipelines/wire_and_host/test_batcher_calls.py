@@ -13,10 +13,10 @@ from live_models import in_one_process, over_a_socket
 from tensor_models import write_onnx
 from wire_scene import read, submit, until
 
-from pipelines import metrics
-from pipelines.backends.errors import DeviceLost
 from pipelines.errors import EngineError, Overloaded, RequestError, Unavailable
+from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.tasks import Pooling
+from pipelines.telemetry import metrics
 from pipelines.values import Prompt
 
 TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8], [9, 10], [11, 12, 13]]
@@ -138,7 +138,7 @@ def test_what_a_request_wants_reaches_the_encoder(models):
 
 
 def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
-    monkeypatch.setattr("pipelines.call.LARGE_ANSWER_BYTES", 79)  # of 5 rows of 4 numbers
+    monkeypatch.setattr("pipelines.worker.call.LARGE_ANSWER_BYTES", 79)  # of 5 rows of 4 numbers
     threads = []
 
     async def scene(client, catalogue):
@@ -152,7 +152,7 @@ def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
 
 
 def test_a_call_that_is_closed_while_rows_are_cut_has_no_answer(models, monkeypatch):
-    monkeypatch.setattr("pipelines.call.LARGE_ANSWER_BYTES", 0)
+    monkeypatch.setattr("pipelines.worker.call.LARGE_ANSWER_BYTES", 0)
 
     async def scene(client, catalogue):
         call, loop, closed = opened(client, catalogue, TEXTS), asyncio.get_running_loop(), threading.Event()

@@ -8,12 +8,12 @@ import socket
 import pytest
 from wire_scene import connected, over, read, submit, until
 
-from pipelines.engine.feed import TokenLogprobs
 from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
-from pipelines.sampling.params import SamplingParams
 from pipelines.wire.client import over_socket
-from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Frame
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.update_queue import Mailbox
 
 
 def test_tokens_come_in_order_and_the_end_is_told(house):

@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from pipelines.engine.feed import TokenLogprobs
-from pipelines.engine.profile import Phase, Steps
-from pipelines.sampling.params import SamplingParams
+from pipelines.telemetry.step_profile import Phase, Steps
+from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import (
     MAX_FRAME_BYTES,
     Abort,
@@ -27,6 +26,7 @@ from pipelines.wire.messages import (
     ToWorker,
     encode,
 )
+from pipelines.wire.sampling_params import SamplingParams
 
 PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
 TENSOR = Tensor("x", "float32", [1, 2], b"\0" * 8)

@@ -10,8 +10,8 @@ import pytest
 from wire_scene import Model, over, read, until
 
 from pipelines.errors import RequestError, Unavailable
-from pipelines.sampling.params import GuideSpec, SamplingParams
-from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.sampling_params import GuideSpec, SamplingParams
+from pipelines.wire.update_queue import Mailbox
 
 
 @dataclass(eq=False)

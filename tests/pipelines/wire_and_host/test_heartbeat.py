@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.host import host as room
 from pipelines.host.host import BEAT_S, Host
-from pipelines.wire.gate import DirectGate
+from pipelines.wire.listener import DirectGate
 
 
 @pytest.fixture

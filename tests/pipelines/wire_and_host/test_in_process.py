@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from wire_scene import Model, in_process, read, submit, until
 
-from pipelines.backends.errors import DeviceLost
 from pipelines.errors import Unavailable
+from pipelines.host.backends.device_errors import DeviceLost
 
 
 def inside(tmp_path, repository, scene):

@@ -10,9 +10,9 @@ from wire_scene import Folder, Model, connected, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.host.host import Host
-from pipelines.host.loads import Loads
+from pipelines.host.instances import Loads
 from pipelines.wire.client import over_socket
-from pipelines.wire.socket_gate import SocketGate
+from pipelines.wire.socket_listener import SocketGate
 
 
 def entry(client):

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from pipelines.engine.feed import TokenLogprobs
 from pipelines.errors import Unavailable
-from pipelines.wire.mailbox import Mailbox
+from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Guesses, TokenUpdate
+from pipelines.wire.update_queue import Mailbox
 
 
 def mailbox(num_choices: int = 1) -> Mailbox:

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from pipelines import metrics
-from pipelines.engine.counts import Counts
+from pipelines.telemetry import metrics
+from pipelines.telemetry.engine_counts import Counts
 
 
 def sample(text: bytes, line: str) -> float:
@@ -119,7 +119,7 @@ def test_buckets_are_vllms(model):
 
 
 def test_importing_loads_no_library():
-    code = "import sys, pipelines.metrics; sys.exit('prometheus_client' in sys.modules)"
+    code = "import sys, pipelines.telemetry.metrics; sys.exit('prometheus_client' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
@@ -131,7 +131,7 @@ def in_another_process(folder, code):
 
 def test_processes_are_summed_and_a_dead_ones_totals_stay(tmp_path):
     write = """
-from pipelines.engine.counts import Counts
+from pipelines.telemetry.engine_counts import Counts
 metrics.engine_progress("m", Counts(output_tokens=5), None)
 metrics.engine_load("m", [Counts(running=2)])
 import os; print(os.getpid())

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from pipelines.observed import PERIOD_S, Observed
+from pipelines.telemetry.histogram import PERIOD_S, Observed
 
 VALUES = [0.01, 0.1, 0.1000001, 0.5, 3.0, 1.0, 1e9]
 

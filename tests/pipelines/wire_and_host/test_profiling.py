@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from wire_scene import Folder, over, read, submit, until
 
-from pipelines import metrics
 from pipelines.errors import NotFound, Unavailable
-from pipelines.host.profiling import Turns
+from pipelines.host.profile_reply import Turns
+from pipelines.telemetry import metrics
 from pipelines.wire import client as client_module
 from pipelines.wire.messages import ModelStatus, Profile, Status
 

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines import metrics
-from pipelines.engine.counts import Counts
-from pipelines.engine.profile import StepProfile
-from pipelines.host.publishing import Publisher
+from pipelines.host.metrics_publisher import Publisher
+from pipelines.telemetry import metrics
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.step_profile import StepProfile
 
 
 class Engine:

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from pipelines.wire.gate import Gone
+from pipelines.wire.listener import Gone
 from pipelines.wire.messages import Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
-from pipelines.wire.socket_gate import SocketGate
+from pipelines.wire.socket_listener import SocketGate
 
 WAIT_S = 5.0
 
@@ -170,7 +170,7 @@ def test_a_path_where_nobody_can_listen_is_an_error(tmp_path):
 
 
 def test_a_worker_that_never_reads_is_hung_up_on(gate, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.wire.socket_gate.MOST_UNSENT_BYTES", 1 << 20)
+    monkeypatch.setattr("pipelines.wire.socket_listener.MOST_UNSENT_BYTES", 1 << 20)
     deaf, other = Worker(gate, tmp_path / "s"), Worker(gate, tmp_path / "s")
     frame = Frame([TokenUpdate(1, 0, list(range(50_000)))])
     for _ in range(40):

@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.errors import RequestError
 from pipelines.wire.messages import Framer, Infer, ToHost, encode
-from pipelines.wire.tensors import pack, unpack
+from pipelines.wire.tensor_codec import pack, unpack
 
 DTYPES = ["bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))]
 DTYPES += ["float16", "float32", "float64"]

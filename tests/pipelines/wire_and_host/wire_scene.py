@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pipelines.backends.tensors import TensorPort
-from pipelines.engine.counts import Counts
-from pipelines.engine.outputs import Output
-from pipelines.engine.profile import DECODING, StepProfile
 from pipelines.errors import RequestError
+from pipelines.host.backends.tensor_contract import TensorPort
+from pipelines.host.engine.outputs import Output
 from pipelines.host.host import Host
-from pipelines.host.inprocess import InProcessClient
-from pipelines.sampling.params import SamplingParams
+from pipelines.host.in_process import InProcessClient
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.step_profile import DECODING, StepProfile
 from pipelines.wire.client import EngineClient, over_socket
-from pipelines.wire.mailbox import Mailbox
 from pipelines.wire.messages import Status
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.update_queue import Mailbox
 
 
 class ScriptedEngine:

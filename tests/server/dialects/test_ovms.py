@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pipelines.sampling.params import Beams
+from pipelines.wire.sampling_params import Beams
 from server.dialects import ANTHROPIC, OPENAI, OVMS, dialect_of
 
 CHAT = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}

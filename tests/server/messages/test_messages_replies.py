@@ -11,8 +11,8 @@ from messages_bodies import SCRIPTS, argued, begun, body, script, thought
 from scripted import ScriptedPipeline, said
 
 from pipelines.errors import EngineError, Unavailable
+from server.messages.content_builder import Content, MessageHead
 from server.messages.events import event
-from server.messages.gathering import Content, MessageHead
 from server.messages.reply import BlockDelta, TextDelta
 
 PATH = "/v1/messages"

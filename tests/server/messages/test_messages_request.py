@@ -9,7 +9,7 @@ from anthropic.types.message_create_params import MessageCreateParamsBase
 from messages_bodies import CALL, RESULT, WEATHER, assistant, body, text, user
 
 from pipelines.errors import RequestError
-from server.messages import fields
+from server.messages import unsupported_fields
 from server.messages.blocks import BY_ROLE, MEDIA
 from server.messages.request import CountRequest, MessagesRequest
 from server.messages.tools import ToolDeclaration
@@ -253,22 +253,22 @@ def test_an_unknown_field_of_a_block_is_refused():
     assert refusal(messages=[user([{**text("a"), "txet": 1}])]).field == "messages.0.content.0.txet"
 
 
-@pytest.mark.parametrize("name", fields.REFUSED)
+@pytest.mark.parametrize("name", unsupported_fields.REFUSED)
 def test_a_refused_field_says_why(name):
-    assert fields.REFUSED[name].reason in refusal(**{name: {"other": 1}}).message
-    for neutral in (None, *fields.REFUSED[name].neutral):
+    assert unsupported_fields.REFUSED[name].reason in refusal(**{name: {"other": 1}}).message
+    for neutral in (None, *unsupported_fields.REFUSED[name].neutral):
         asked(**{name: neutral})
 
 
-@pytest.mark.parametrize("name", fields.IGNORED)
+@pytest.mark.parametrize("name", unsupported_fields.IGNORED)
 def test_an_ignored_field_has_a_reason_and_no_effect(name):
-    assert fields.IGNORED[name]
+    assert unsupported_fields.IGNORED[name]
     plain, given = asked(), asked(**{name: {"any": "thing"}})
     plain.sampling["seed"] = given.sampling["seed"] = 0
     assert plain == given
 
 
-@pytest.mark.parametrize("name", fields.IGNORED_IN_BLOCKS)
+@pytest.mark.parametrize("name", unsupported_fields.IGNORED_IN_BLOCKS)
 def test_an_ignored_field_of_a_block_has_no_effect(name):
     value = True if name == "is_error" else "x"
     block = {**RESULT, name: value} if name == "is_error" else {**text("a"), name: value}
@@ -276,27 +276,31 @@ def test_an_ignored_field_of_a_block_has_no_effect(name):
     assert turns(user([block])) == turns(user([plain]))
 
 
-@pytest.mark.parametrize("name", fields.REFUSED_IN_TOOLS)
+@pytest.mark.parametrize("name", unsupported_fields.REFUSED_IN_TOOLS)
 def test_a_refused_field_of_a_tool_says_why(name):
     assert refusal(tools=[{**WEATHER, name: "other"}]).field == f"tools.0.{name}"
-    for neutral in fields.REFUSED_IN_TOOLS[name].neutral:
+    for neutral in unsupported_fields.REFUSED_IN_TOOLS[name].neutral:
         asked(tools=[{**WEATHER, name: neutral}])
 
 
-@pytest.mark.parametrize("name", fields.IGNORED_IN_TOOLS)
+@pytest.mark.parametrize("name", unsupported_fields.IGNORED_IN_TOOLS)
 def test_an_ignored_field_of_a_tool_has_no_effect(name):
     assert asked(tools=[{**WEATHER, name: True}]).tools == asked(tools=[WEATHER]).tools
 
 
 def test_every_field_of_the_official_client_is_known():
-    known = {*MessagesRequest.model_fields, *fields.REFUSED, *fields.IGNORED}
+    known = {*MessagesRequest.model_fields, *unsupported_fields.REFUSED, *unsupported_fields.IGNORED}
     assert set(typing.get_type_hints(MessageCreateParamsBase)) - known == set()
 
 
 def test_every_field_of_a_tool_of_the_official_client_is_known():
     from anthropic.types import ToolParam
 
-    known = {*ToolDeclaration.model_fields, *fields.REFUSED_IN_TOOLS, *fields.IGNORED_IN_TOOLS}
+    known = {
+        *ToolDeclaration.model_fields,
+        *unsupported_fields.REFUSED_IN_TOOLS,
+        *unsupported_fields.IGNORED_IN_TOOLS,
+    }
     assert set(typing.get_type_hints(ToolParam)) - known == set()
 
 

@@ -8,8 +8,8 @@ import pytest
 from pooled_calls import TASKS, PooledPipeline
 from test_broken_pooling import answered
 
-from pipelines.nodes.tokenize import Tokenize
-from server.finding import EMBEDDING, SCORING
+from pipelines.nodes.text.tokenize import Tokenize
+from server.model_lookup import EMBEDDING, SCORING
 
 PATHS = ["/score", "/v3/score", "/v1/rerank", "/v3/rerank", "/v1/embed", "/v2/embed"]
 

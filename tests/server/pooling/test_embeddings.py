@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from pooled_calls import PooledPipeline, rows, vector
 
-from pipelines.catalogue import ModelCard
 from pipelines.errors import RequestError
 from pipelines.values import Rows
-from server.endpoints.asking import LONG_ANSWER_VALUES, LONG_TEXTS_BYTES
-from server.finding import MAX_LISTED
+from pipelines.worker.catalogue import ModelCard
+from server.endpoints.pooling_endpoint import LONG_ANSWER_VALUES, LONG_TEXTS_BYTES
+from server.model_lookup import MAX_LISTED
 from server.pooling.replies.schema import EmbeddingList
 from server.pooling.requests.embedding import MAX_IN_HEADER
 from server.pooling.requests.shapes import MAX_TEXTS

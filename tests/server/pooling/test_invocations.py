@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pooled_calls import PooledPipeline
 
-from pipelines.catalogue import ModelCard
+from pipelines.worker.catalogue import ModelCard
 from server.endpoints.chat import ChatCompletions
 from server.endpoints.completions import Completions
 from server.endpoints.embeddings import Embeddings

@@ -11,7 +11,7 @@ import pytest
 from pooled_calls import TASKS, PooledPipeline, classes, scores, token_rows
 
 from pipelines.values import Classes
-from server.endpoints.asking import LONG_ANSWER_VALUES
+from server.endpoints.pooling_endpoint import LONG_ANSWER_VALUES
 from server.pooling.replies.schema import ClassifiedList, PooledList
 
 BODY = {"input": ["a", "b"]}

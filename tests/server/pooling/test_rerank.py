@@ -10,9 +10,9 @@ from pooled_calls import PooledPipeline
 
 from pipelines.errors import RequestError
 from pipelines.values import Scores
-from server.body import LONG_BODY_BYTES
+from server.http.request_body import LONG_BODY_BYTES
 from server.pooling.replies.ranking import BareRanking, Ranking, ranking
-from server.pooling.requests.fields import IGNORED_RERANKING, REFUSED_RERANKING
+from server.pooling.requests.unsupported_fields import IGNORED_RERANKING, REFUSED_RERANKING
 
 PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"]
 OVMS_PATHS = ["/v3/rerank", "/v3/v1/rerank"]

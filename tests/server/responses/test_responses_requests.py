@@ -8,8 +8,8 @@ from scripted import said as piece
 from telling import PATH, TOOL, ask, called, thought
 
 from pipelines.values import CallPiece
-from server.generation.requests.fields import IGNORED as IGNORED_IN_CHAT
-from server.responses import fields
+from server.generation.requests.known_fields import IGNORED as IGNORED_IN_CHAT
+from server.responses import unsupported_fields
 from server.responses.request import ResponseRequest
 from server.responses.translate import Translated, response_format
 
@@ -214,17 +214,18 @@ IGNORED = {
 
 
 def test_every_ignored_field_may_be_sent(rig):
-    assert IGNORED.keys() == fields.IGNORED.keys()
+    assert IGNORED.keys() == unsupported_fields.IGNORED.keys()
     assert rig.post(PATH, ask(**IGNORED)).status == 200
 
 
-@pytest.mark.parametrize("name", fields.REFUSED)
+@pytest.mark.parametrize("name", unsupported_fields.REFUSED)
 def test_a_refused_field_is_named(rig, name):
     assert refused(rig, **{name: "x"})[0] == name
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [(name, entry.neutral[0]) for name, entry in fields.REFUSED.items() if entry.neutral]
+    ("name", "value"),
+    [(name, entry.neutral[0]) for name, entry in unsupported_fields.REFUSED.items() if entry.neutral],
 )
 def test_a_neutral_value_of_a_refused_field_passes(rig, name, value):
     assert rig.post(PATH, ask(**{name: value})).status == 200
@@ -324,7 +325,7 @@ def test_every_passed_field_is_one_of_chat():
     chat = Translated(
         ResponseRequest(input="hi"), [], [{"type": "message", "role": "user", "content": "hi"}]
     ).chat
-    assert set(fields.PASSED) <= {*type(chat).model_fields, *chat.refused, *IGNORED_IN_CHAT}
+    assert set(unsupported_fields.PASSED) <= {*type(chat).model_fields, *chat.refused, *IGNORED_IN_CHAT}
 
 
 OF_VLLM = [
@@ -385,5 +386,10 @@ OF_VLLM = [
 
 @pytest.mark.parametrize("name", sorted({*OF_VLLM, *ResponseCreateParamsStreaming.__annotations__}))
 def test_no_documented_field_is_forgotten(name):
-    known = {*ResponseRequest.model_fields, *fields.PASSED, *fields.REFUSED, *fields.IGNORED}
+    known = {
+        *ResponseRequest.model_fields,
+        *unsupported_fields.PASSED,
+        *unsupported_fields.REFUSED,
+        *unsupported_fields.IGNORED,
+    }
     assert name in known

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from server.responses.keeping import Keeper
 from server.responses.store import LEASE_S, Limits, Store
+from server.responses.stored import Keeper
 from server.responses.tables import Kept
 from server.settings import Settings
 

@@ -8,10 +8,10 @@ from types import SimpleNamespace
 import pytest
 from scripted import ScriptedPipeline
 
-from pipelines.nodes.chat_template import ChatTemplate
-from pipelines.nodes.tokenize import Tokenize
+from pipelines.nodes.text.chat_template import ChatTemplate
+from pipelines.nodes.text.tokenize import Tokenize
 from server.tokenizing import request as requests
-from server.tokenizing.fields import REFUSED_CHAT
+from server.tokenizing.unsupported_fields import REFUSED_CHAT
 
 FOLDER = Path(__file__).parents[3] / "model_repo" / "braid-demo"
 RESOURCES = SimpleNamespace(shared=lambda load, *of: load(*of), max_context=512)

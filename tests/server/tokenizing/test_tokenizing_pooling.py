@@ -9,8 +9,8 @@ import pytest
 from pooled_calls import PooledPipeline
 from reading_nodes import framed_tokenizer, loaded
 
-from pipelines.nodes.tokenize import Tokenize
-from pipelines.nodes.tokenize_pairs import TokenizePairs
+from pipelines.nodes.text.tokenize import Tokenize
+from pipelines.nodes.text.tokenize_pairs import TokenizePairs
 from server.tokenizing.request import MAX_PADDED_IDS, TokenizeTexts
 
 TOKENIZER = framed_tokenizer()

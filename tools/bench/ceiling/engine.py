@@ -8,11 +8,11 @@ from __future__ import annotations
 from time import thread_time
 from typing import NamedTuple
 
-from pipelines.backends.fake import FakeSession
-from pipelines.engine.feed import Logits, Sampled, Step
-from pipelines.engine.loop import Engine, EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.fake import FakeSession
+from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.stages import sample
+from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.ceiling.model import BLOCK_TOKENS, NUM_WORDS, SIGHT_TOKENS
 
 PROMPT_STEP_TOKENS = 16384

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.backends.onnxruntime.inputs import METADATA
+from pipelines.host.backends.onnxruntime.inputs import METADATA
 from tools.gpu_check.checks import Absent, Failed, Setting
 from tools.gpu_check.correctness.comparing import Distance, distance
 from tools.gpu_check.correctness.nodes import (
@@ -33,7 +33,9 @@ LIMITS = {"f16": 2e-3, "bf16": 1.6e-2, "i8": 1e-2, "f8": 6e-2}
 ONNX_TYPES = {"f32": 1, "f16": 10, "bf16": 16, "i8": 3, "f8": 17}
 """Numbers of onnx.TensorProto.DataType."""
 TORCH_TYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "f8": "float8_e4m3fn"}
-LOOK_AT = "pipelines/backends/onnxruntime/cuda/lowering.py: attributes and scales; nodes.py beside this file"
+LOOK_AT = (
+    "pipelines/host/backends/onnxruntime/cuda/lowering.py: attributes and scales; nodes.py beside this file"
+)
 
 
 def check_attention(setting: Setting) -> None:

@@ -18,7 +18,7 @@ from ops.blocks import slot_mapping
 from ops.random import uniforms
 from ops.sampling import draw, draw_filtered
 from ops.verifying import NO_GUESS
-from pipelines.engine.feed import Step
+from pipelines.host.engine.step import Step
 from tools.gpu_check.correctness.pooling_cases import pooling_benches, pooling_cases
 from tools.gpu_check.correctness.sizes import SIZES, Size
 

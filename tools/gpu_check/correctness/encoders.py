@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.backends.encoders import EncoderSettings
-from pipelines.engine.batch import TokenBatch
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.engine.encoder_batch import TokenBatch
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness.comparing import distance
 from tools.gpu_check.packs.encoder_models import CHECKED, ENCODERS, Made
@@ -27,17 +27,17 @@ LIMITS = {"float32": 1e-4, "float16": 2e-2}
 """Of errors, by the type of weights, relative to the size of what is expected."""
 BATCHES = {"one": [7], "mixed": [5, 61, 1, 120, 33, 2], "alike": [64] * 16, "long": [250, 3]}
 """Lengths of the texts of each batch, in tokens."""
-LOOK_AT = "pipelines/backends/onnxruntime/cuda/{encoder,texts}.py, ops/cuda/pooling.cu"
+LOOK_AT = "pipelines/host/backends/onnxruntime/cuda/{encoder,texts}.py, ops/cuda/pooling.cu"
 
 
 def open_on_gpu(path: Path) -> Any:
-    from pipelines.backends.onnxruntime.cuda.encoder import open_encoder
+    from pipelines.host.backends.onnxruntime.cuda.encoder_session import open_encoder
 
     return open_encoder(path, EncoderSettings("cuda:0"))
 
 
 def open_on_cpu(path: Path) -> Any:
-    from pipelines.backends.onnxruntime.cpu.encoder import OnnxCpuEncoder
+    from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
 
     return OnnxCpuEncoder(path)
 

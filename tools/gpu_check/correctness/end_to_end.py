@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.backends.contract import DecoderSession
-from pipelines.engine.counts import Counts
+from pipelines.host.backends.decoder_contract import DecoderSession
+from pipelines.telemetry.engine_counts import Counts
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.packs.driving import Answer, Request, Room, answers, engine
 from tools.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
@@ -28,9 +28,9 @@ EXACT = 2e-4
 """Errors of log-probabilities below this are the noise of 32 bits over a few layers."""
 GRAPHS = {"without CUDA graphs": False, "with CUDA graphs": True}
 LOOK_AT = {
-    "mixed": "pipelines/backends/onnxruntime/cuda/session.py (feed, logits_indices); the check `attention`",
-    "prefixes": "copies and block tables: ops/cuda/blocks.py, pipelines/engine/cache.py",
-    "recompute": "pipelines/engine/scheduler.py; slots of padding rows",
+    "mixed": "pipelines/host/backends/onnxruntime/cuda/decoder_session.py (feed, logits_indices); the check `attention`",
+    "prefixes": "copies and block tables: ops/cuda/blocks.py, pipelines/host/engine/kv_cache/cache.py",
+    "recompute": "pipelines/host/engine/scheduler.py; slots of padding rows",
     "swap": "ops/cuda/blocks.py: swap_out, swap_in, and their order in the session's run",
     "long": "positions: rotary embedding in float32 (use_tf32 must be off), windows of block tables",
 }

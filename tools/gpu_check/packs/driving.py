@@ -10,14 +10,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from pipelines.backends.contract import DecoderSession
-from pipelines.engine.counts import Counts
-from pipelines.engine.feed import Logits, Sampled, Step, TokenLogprobs
-from pipelines.engine.loop import Engine
-from pipelines.engine.outputs import Output
-from pipelines.engine.policy import EngineSettings
-from pipelines.sampling.params import SamplingParams
-from pipelines.sampling.stages import sample
+from pipelines.host.backends.decoder_contract import DecoderSession
+from pipelines.host.engine.loop import Engine
+from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.policy import EngineSettings
+from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.sampling.stages import sample
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.sampling_params import SamplingParams
 
 Body = Callable[[Step], Sampled]
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ops.contract import PoolingOps
-from pipelines.engine.batch import TokenBatch
+from pipelines.host.engine.encoder_batch import TokenBatch
 
 Made = Callable[[PoolingOps, Any, TokenBatch], Any]
 """(ops, an encoder's values, its batch) → rows of texts, where the ops are."""

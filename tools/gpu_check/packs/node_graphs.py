@@ -9,9 +9,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pipelines.backends.onnx import form
-from pipelines.backends.onnx.decoder import Decoder
-from pipelines.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnx import form
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import AttentionLayer
 from tools.gpu_check.correctness.nodes import NodeKind
 
 TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
@@ -92,7 +92,7 @@ def _calibration(kind: NodeKind) -> dict[str, float | None]:
 
 def cuda_graph(kind: NodeKind) -> bytes:
     """The node lowered for CUDA, as a model's bytes."""
-    from pipelines.backends.onnxruntime.cuda.lowering import lower_for_cuda
+    from pipelines.host.backends.onnxruntime.cuda.lowering import lower_for_cuda
 
     lowered = lower_for_cuda(node_decoder(kind), kind.block_tokens, kind.cache)
     return bytes(ir.to_proto(lowered).SerializeToString())
@@ -100,7 +100,7 @@ def cuda_graph(kind: NodeKind) -> bytes:
 
 def cache_scales(kind: NodeKind) -> tuple[float, float]:
     """What stored keys and values are multiplied by; 1 where the cache is not quantized."""
-    from pipelines.backends.onnxruntime.cuda.lowering import QUANTIZED_RANGE, quantization_scale
+    from pipelines.host.backends.onnxruntime.cuda.lowering import QUANTIZED_RANGE, quantization_scale
 
     if kind.cache not in QUANTIZED_RANGE:
         return 1.0, 1.0

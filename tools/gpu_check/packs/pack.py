@@ -18,10 +18,10 @@ import onnx_ir as ir
 import torch
 from transformers import AutoModelForCausalLM
 
-from pipelines.backends.onnx import form
-from pipelines.backends.onnx.decoder import Decoder
-from pipelines.backends.onnx.form import AttentionLayer
-from pipelines.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
+from pipelines.host.backends.onnx import form
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
 from tools.gpu_check.correctness.nodes import KINDS

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.backends.onnx.form import AttentionLayer
-from pipelines.backends.onnxruntime.cuda.lowered import QUANTIZED_RANGE, Lowered
+from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnxruntime.cuda.lowered import QUANTIZED_RANGE, Lowered
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.packed import NotPacked, PackedModel, read_model
 from tools.gpu_check.packs.weights import file_bytes, write_weights
@@ -66,8 +66,8 @@ def _roomy(wanted: Path, num_bytes: int) -> Path:
 def cuda_session(written: Written, *, graphs: bool, max_tokens: int, max_sequences: int) -> Iterator[Any]:
     """A session on GPU 0 whose memory is reserved; `allocate` is still to be called."""
     from ops.cuda.device import CupyDevice
-    from pipelines.backends.onnxruntime.cuda.provider import CudaRuntime
-    from pipelines.backends.onnxruntime.cuda.session import OnnxCudaSession
+    from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+    from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
 
     device = CupyDevice()
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pipelines.engine.loop import Engine
+from pipelines.host.engine.loop import Engine
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.driving import Decoding, Room, decode, prefill_s, start_decoding
 from tools.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts

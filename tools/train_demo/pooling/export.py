@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pipelines.new_graph import HEADER, new_graph
+from pipelines.repository.new_graph import HEADER, new_graph
 
 TASKS = {"rerank": "rerank", "sentiment": "classify", "embed": "embed"}
 WEIGHTS = {"rerank": "int8", "sentiment": "int8", "embed": "int8"}

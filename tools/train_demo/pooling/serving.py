@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.catalogue import Catalogue
-from pipelines.host.inprocess import InProcessClient
-from pipelines.repository import ModelFolder, scan
+from pipelines.host.in_process import InProcessClient
+from pipelines.repository.scan import ModelFolder, scan
 from pipelines.tasks import Pooling
 from pipelines.values import Prompt
+from pipelines.worker.catalogue import Catalogue
 
 PATIENCE_S = 120.0
 TEXTS = 64  # of one request

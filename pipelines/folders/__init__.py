@@ -1,1 +1,0 @@
-"""Folders of exported models that have no graph.yaml: what they hold, and the graph that serves them."""

@@ -1,0 +1,120 @@
+"""Formats that llguidance compiles by itself: JSON Schemas, whole grammars.  Knows nothing of their place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from llguidance.gbnf_to_lark import gbnf_to_lark
+
+from pipelines.grammars.formats import Format
+from pipelines.grammars.grammar_limits import check_schema, check_text
+
+WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,64}"
+"""Between the tokens of JSON: enough for indented text, too little for a weak model to lose its way in."""
+OPENING = {"additionalProperties", "patternProperties"}
+"""What says of further properties that they may be there."""
+EBNF_RULE = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
+LARK_RULE = re.compile(r"^\s*(%llguidance\b|\??start\s*:)", re.MULTILINE)
+LONG_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})")
+
+
+class FormatError(ValueError):
+    """A format that means nothing; the text is for the client."""
+
+
+def side_grammar(node: Format) -> dict[str, Any]:
+    """One entry of llguidance's list of grammars, without its name."""
+    fields, write = LEAVES[node["type"]]
+    if unknown := sorted(node.keys() - fields - {"type"}):
+        raise FormatError(f"unknown field {unknown[0]!r} in a format of type {node['type']!r}")
+    return write(node)
+
+
+def _json_schema(node: Format) -> dict[str, Any]:
+    schema = read_schema(node.get("json_schema"))
+    if node.get("disable_additional_properties"):
+        schema = closed(schema)
+    own = schema.get("x-guidance", {})
+    return {
+        "json_schema": {**schema, "x-guidance": {**(own if isinstance(own, dict) else {}), **_spaces(node)}}
+    }
+
+
+def _spaces(node: Format) -> dict[str, Any]:
+    """What may stand between the tokens of JSON; a keyword that cannot be honoured is always an error."""
+    whitespace = node.get("whitespace_pattern", WHITESPACE)
+    if not isinstance(whitespace, str):
+        raise FormatError("whitespace_pattern must be a string")
+    if node.get("disable_any_whitespace"):
+        if "whitespace_pattern" in node:
+            raise FormatError("whitespace_pattern says what disable_any_whitespace forbids")
+        return {"lenient": False, "whitespace_flexible": False}
+    return {"lenient": False, "whitespace_flexible": True, "whitespace_pattern": whitespace}
+
+
+def read_schema(value: Any) -> dict[str, Any]:
+    """A JSON Schema: an object, true or false, or JSON text of one of them."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise FormatError(f"the JSON schema is no JSON: {error}") from error
+    if value is False:
+        raise FormatError("Grammar error: Unsatisfiable schema: schema is false")
+    if value is True:
+        return {}
+    if not isinstance(value, dict):
+        raise FormatError("a JSON schema must be an object, true or false")
+    check_schema(value)
+    return value
+
+
+def closed(schema: Any) -> Any:
+    """The schema with objects of named properties closed, where it does not say otherwise."""
+    if isinstance(schema, list):
+        return [closed(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {name: closed(value) for name, value in schema.items()}
+    if isinstance(found.get("properties"), dict) and not OPENING & found.keys():
+        found["additionalProperties"] = False
+    return found
+
+
+def _grammar(node: Format) -> dict[str, Any]:
+    text = node.get("grammar")
+    if not isinstance(text, str):
+        raise FormatError("a grammar must be a string")
+    check_text(text)
+    try:
+        return {"lark_grammar": lark_of(text)}
+    except Exception as error:  # the converter raises bare Exception
+        raise FormatError(
+            f"Invalid grammar specification: Failed to convert the grammar from GBNF to Lark: {error}"
+        ) from error
+
+
+def lark_of(text: str) -> str:
+    """Lark as it is; rules with `::=` are EBNF, as llama.cpp and xgrammar write it."""
+    if LARK_RULE.search(text) and not EBNF_RULE.search(text):
+        return text
+    return gbnf_to_lark(LONG_ESCAPE.sub(_spelled, text))
+
+
+def _spelled(escape: re.Match[str]) -> str:
+    """The converter drops zeros of long escapes, so they become the characters themselves."""
+    char = chr(int(escape[1] or escape[2], 16))
+    return char if char.isprintable() and char not in '"\\[]' else escape[0]
+
+
+LEAVES: dict[str, tuple[set[str], Callable[[Format], dict[str, Any]]]] = {
+    "json_schema": (
+        {"json_schema", "disable_any_whitespace", "disable_additional_properties", "whitespace_pattern"},
+        _json_schema,
+    ),
+    "grammar": ({"grammar"}, _grammar),
+}
+"""Type of a format → the fields it may have, and its entry."""

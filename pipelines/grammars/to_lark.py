@@ -1,0 +1,95 @@
+"""A tree of formats → one grammar in llguidance's words.
+
+Knows what formats mean; checks their fields, not what the compiler thinks of a schema.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+from pipelines.grammars.format_fields import nodes, string, strings
+from pipelines.grammars.formats import Format
+from pipelines.grammars.lark_terminals import literal, pattern
+from pipelines.grammars.lark_writer import Piece, Table, Write, Writer
+from pipelines.grammars.leaf_formats import LEAVES, FormatError, side_grammar
+from pipelines.grammars.tag_formats import tag, tags_with_separator, triggered_tags
+
+MAX_REPEAT = 10_000
+
+
+def lower(root: Format, specials: Mapping[str, int]) -> str:
+    """The grammar text.  Raises FormatError for a tree that is none."""
+    if root.get("type") in LEAVES:
+        return json.dumps({"grammars": [side_grammar(root)]})
+    writer = Writer(specials, NODES)
+    if root.get("type") == "regex":
+        lark = f"start: {_regex_text(root)}"
+    else:
+        start = writer.rule(writer.write(root, 0))
+        lark = "\n".join([f"start: {start}", *writer.rules])
+    return json.dumps({"grammars": [{"name": "main", "lark_grammar": lark}, *writer.sides]})
+
+
+def _constant(writer: Writer, node: Format, depth: int) -> Piece:
+    return writer.constant(string(node, "value"))
+
+
+def _choice(writer: Writer, node: Format, depth: int) -> Piece:
+    return writer.named(Piece(" | ".join(literal(one) for one in strings(node, "choices")), True))
+
+
+def _regex(writer: Writer, node: Format, depth: int) -> Piece:
+    return writer.named(Piece(_regex_text(node), True))
+
+
+def _regex_text(node: Format) -> str:
+    return pattern(string(node, "pattern"))
+
+
+def _any_text(writer: Writer, node: Format, depth: int) -> Piece:
+    return writer.text(strings(node, "excludes"))
+
+
+def _sequence(writer: Writer, node: Format, depth: int) -> Piece:
+    return writer.sequence(nodes(node, "elements"), depth)
+
+
+def _or(writer: Writer, node: Format, depth: int) -> Piece:
+    return writer.either([writer.write(element, depth) for element in nodes(node, "elements")])
+
+
+def _repeat(writer: Writer, node: Format, depth: int) -> Piece:
+    least, most = node.get("min", 0), node.get("max")
+    bounds = [least] if most is None else [least, most]
+    if not all(type(bound) is int and 0 <= bound <= MAX_REPEAT for bound in bounds) or bounds != sorted(
+        bounds
+    ):
+        raise FormatError(f"min and max of a repeat must be whole numbers, 0 <= min <= max <= {MAX_REPEAT}")
+    return writer.times(
+        writer.write(node.get("content"), depth), f"{{{least},{'' if most is None else most}}}"
+    )
+
+
+def _times(count: str) -> Write:
+    return lambda writer, node, depth: writer.times(writer.write(node.get("content"), depth), count)
+
+
+NODES: Table = {
+    "const_string": ({"value"}, _constant),
+    "choice": ({"choices"}, _choice),
+    "regex": ({"pattern"}, _regex),
+    "any_text": ({"excludes"}, _any_text),
+    "sequence": ({"elements"}, _sequence),
+    "or": ({"elements"}, _or),
+    "optional": ({"content"}, _times("?")),
+    "star": ({"content"}, _times("*")),
+    "plus": ({"content"}, _times("+")),
+    "repeat": ({"content", "min", "max"}, _repeat),
+    "tag": ({"begin", "content", "end"}, tag),
+    "triggered_tags": (
+        {"triggers", "tags", "at_least_one", "stop_after_first", "excludes"},
+        triggered_tags,
+    ),
+    "tags_with_separator": ({"tags", "separator", "at_least_one", "stop_after_first"}, tags_with_separator),
+}

@@ -1,0 +1,75 @@
+"""What the files beside an exported encoder say of the texts that it reads.
+
+Knows config.json and the files of tokenizers; knows no engine.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.model_config import read_config, read_max_context
+
+POSITIONS_BEHIND_PADDING = frozenset(
+    {
+        *("roberta", "xlm-roberta", "xlm-roberta-xl", "roberta-prelayernorm", "camembert", "xmod", "ibert"),
+        *("data2vec-text", "longformer", "mpnet", "esm", "luke", "mluke", "layoutlmv3", "markuplm"),
+    }
+)
+"""Values of `model_type` whose first position has the number after that of the padding token."""
+
+
+@dataclass(frozen=True)
+class EncoderFacts:
+    """`max_tokens` special ones counted; ids are below `vocab_size`; `pad_id` is what stands behind a text.
+
+    A model may look for `pad_id` to find the text's end or its positions.
+    """
+
+    max_tokens: int
+    vocab_size: int
+    pad_id: int
+
+
+def read_facts(folder: Path) -> EncoderFacts:
+    """Of the encoder in `folder`; hubs keep what describes it one folder above.  Raises `ModelError`."""
+    if not (folder / "config.json").exists() and (folder.parent / "config.json").exists():
+        folder = folder.parent
+    config = read_config(folder / "config.json")
+    pad_id = config.get("pad_token_id")
+    return EncoderFacts(
+        max_tokens=min(_positions(folder, config), _model_max_length(folder)),
+        vocab_size=_vocab_size(folder, config),
+        pad_id=pad_id if isinstance(pad_id, int) else 0,
+    )
+
+
+def _positions(folder: Path, config: dict[str, Any]) -> int:
+    positions = read_max_context(folder / "config.json")
+    if config.get("model_type") not in POSITIONS_BEHIND_PADDING:
+        return positions
+    return positions - int(config.get("pad_token_id") or 0) - 1
+
+
+def _model_max_length(folder: Path) -> int:
+    """What the tokenizer was told; where nobody told it, a number beyond all."""
+    beyond = 1 << 62
+    try:
+        length = json.loads((folder / "tokenizer_config.json").read_text()).get("model_max_length")
+    except (OSError, ValueError, AttributeError):
+        return beyond
+    return int(length) if isinstance(length, int | float) and 1 <= length < beyond else beyond
+
+
+def _vocab_size(folder: Path, config: dict[str, Any]) -> int:
+    if isinstance(config.get("vocab_size"), int):
+        return int(config["vocab_size"])
+    try:
+        return int(Tokenizer.from_file(str(folder / "tokenizer.json")).get_vocab_size())
+    except Exception as error:  # the tokenizers library raises nothing narrower
+        raise ModelError(f"{folder / 'config.json'} names no vocab_size: {error}") from error

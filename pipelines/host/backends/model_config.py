@@ -1,0 +1,35 @@
+"""What a model's config.json says that every backend needs.  Knows one file; knows nothing of engines."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from pipelines.host.backends.device_errors import ModelError
+
+CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "seq_len", "seq_length", "n_ctx")
+"""Where config.json may say how many tokens the model was made for; the first that is there counts."""
+
+
+def read_config(config: Path) -> dict[str, Any]:
+    """The fields of a decoder's config.json, those of its `text_config` over the outer ones.
+
+    Raises `ModelError`.
+    """
+    try:
+        fields = json.loads(config.read_text())
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{config} is needed for the facts of the model: {error}") from error
+    if not isinstance(fields, dict):
+        raise ModelError(f"{config} holds no JSON object.")
+    return fields | (fields.get("text_config") or {})
+
+
+def read_max_context(config: Path) -> int:
+    """How many tokens the model was made for, as its config.json says.  Raises `ModelError`."""
+    fields = read_config(config)
+    for name in CONTEXT_FIELDS:
+        if isinstance(fields.get(name), int):
+            return int(fields[name])
+    raise ModelError(f"{config} names no context length; add one of {', '.join(CONTEXT_FIELDS)}.")

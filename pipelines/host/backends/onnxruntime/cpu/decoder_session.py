@@ -1,0 +1,172 @@
+"""A decoder in Braid's ONNX form on ONNX Runtime's CPU kernels, run one packed step at a time.
+
+Knows nothing of scheduling or sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from ops import host
+from ops.contract import SamplingOps
+from pipelines.host.backends.decoder_contract import UNTRIED
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import INPUT_IDS, LOGITS, LOGITS_INDICES, POSITION_IDS
+from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.cache import CacheLayout, HostCache
+from pipelines.host.backends.onnxruntime.cpu.calls import NOWHERE, Call, Costs, begun_blocks, plan_calls
+from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
+from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnxruntime.runtime import CPU, open_session, version
+from pipelines.host.engine.step import Step
+
+ADVICE = dict.fromkeys(
+    ("f16", "bf16"),
+    " It computes in half precision, for which the CPU lacks kernels; export it with --weights fp32 or int8.",
+)
+"""By element type, when the model cannot be opened."""
+
+KEY_COST, PAIR_COST = 18.0, 1.5
+"""Of one number of a gathered key or value, and of one number of a query for each key that it sees, beside a
+byte of weights that is read.  Measured with 83 M float32 weights on one core: 12 ms for the weights, 2.8 µs
+for a key of 4096 numbers, 0.2 µs for a query of 4096 to see a key."""
+
+
+@dataclass(frozen=True)
+class OnnxCpuSettings:
+    """`threads` None is one for each core."""
+
+    threads: int | None = None
+    block_tokens: int = 16
+
+
+class OnnxCpuSession:
+    """One decoder and its cache (`DecoderSession`).  Raises `ModelError`.
+
+    The cache has one block more than was asked for.  No sequence owns it: tables point to it where they
+    are not defined, and it is written only to warm up.
+    """
+
+    ops: SamplingOps = host
+    can_swap = False
+    idle_s = UNTRIED
+
+    def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
+        settings = settings or OnnxCpuSettings()
+        decoder = read_decoder(path)
+        self.block_tokens = settings.block_tokens
+        self.vocab_size = decoder.vocab_size
+        self.max_context = decoder.max_context
+        self._layout = CacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
+        self.block_bytes = self._layout.block_bytes
+        self._costs = _costs(decoder)
+        self._session: ort.InferenceSession | None = _open(path, decoder, settings)
+        self._cache: HostCache | None = None
+        self._binding: ort.IOBinding | None = None
+        self._facts = {
+            "engine": f"onnxruntime {version()}",
+            "device": "cpu",
+            "precision": decoder.element_type,
+            "kv_cache": decoder.element_type,
+            "block_tokens": str(self.block_tokens),
+            "block_bytes": str(self.block_bytes),
+        }
+
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
+        return spare_bytes()
+
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+        if num_host_blocks:
+            raise ValueError(NOWHERE_TO_SWAP)
+        assert self._session is not None
+        self._spare_block = num_blocks
+        self._cache = HostCache(self._layout, num_blocks + 1)
+        self._binding = self._session.io_binding()
+        self._cache.bind(self._binding)
+        self._logits = np.empty((1, self.vocab_size), np.float32)
+        self._compute(_first_call(self._spare_block))
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        assert self._cache is not None, "run comes between allocate and close"
+        if len(step.copies):
+            self._cache.copy(step.copies)
+        self._cache.clear(begun_blocks(step, self.block_tokens))
+        if len(self._logits) <= step.num_logits:
+            self._logits = np.empty((2 * step.num_logits, self.vocab_size), np.float32)
+        for call in plan_calls(step, self.block_tokens, self._spare_block, self._costs):
+            self._compute(call)
+        return self._logits[: step.num_logits]
+
+    def _compute(self, call: Call) -> None:
+        """Write the call's logits to their rows, by way of a copy only where these are not together."""
+        rows, count = call.logits, len(call.logits)
+        together = count and rows[-1] - rows[0] == count - 1
+        into = self._logits[rows[0] :] if together else np.empty((max(count, 1), self.vocab_size), np.float32)
+        for name, array in call.feed.items():
+            self._binding.bind_cpu_input(name, array)
+        shape = [max(count, 1), self.vocab_size]
+        self._binding.bind_output(LOGITS, "cpu", 0, np.float32, shape, into.ctypes.data)
+        self._session.run_with_iobinding(self._binding)
+        if count and not together:
+            self._logits[rows] = into
+
+    def warm(self) -> bool:
+        """Map more of the cache's memory; whether there is more to map."""
+        assert self._cache is not None, "warm comes between allocate and close"
+        return self._cache.map_some()
+
+    def describe(self) -> Mapping[str, str]:
+        return self._facts
+
+    def close(self) -> None:
+        """Free the model and the cache; only the numbers stay.  A second call, by a sharer, does nothing."""
+        self._binding = self._session = self._cache = None
+
+
+def _open(path: Path, decoder: Decoder, settings: OnnxCpuSettings) -> ort.InferenceSession:
+    model = ir.to_proto(lower_for_cpu(decoder, settings.block_tokens)).SerializeToString()
+    try:
+        return open_session(model, decoder.folder, [CPU], settings.threads, {})
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}{ADVICE.get(decoder.element_type, '')}") from error
+
+
+def _costs(decoder: Decoder) -> Costs:
+    """In bytes read: a call reads the weights; the rest was measured beside that, see the constants."""
+    weights = [value for value in decoder.model.graph.initializers.values() if not _is_looked_up(value)]
+    token_numbers = sum(2 * layer.num_kv_heads * layer.head_size for layer in decoder.layers)
+    query_numbers = sum(layer.num_heads * layer.head_size for layer in decoder.layers)
+    return Costs(
+        call=float(sum(value.const_value.nbytes for value in weights if value.const_value is not None)),
+        key=KEY_COST * token_numbers,
+        pair=PAIR_COST * query_numbers,
+    )
+
+
+def _is_looked_up(weights: ir.Value) -> bool:
+    """Whether only single rows of them are read, as of embeddings."""
+    return all(node.op_type.startswith("Gather") for node in weights.consumers())
+
+
+def _first_call(spare_block: int) -> Call:
+    """One token that is stored where nobody looks, so that no client waits for what is done only once."""
+    nothing = np.zeros(1, np.int32)
+    feed = {
+        INPUT_IDS: NOWHERE,
+        POSITION_IDS: NOWHERE,
+        CUMULATIVE: np.array([0, 1], np.int32),
+        PAST: nothing,
+        TABLE: np.array([[spare_block]], np.int32),
+        SLOTS: nothing - 1,
+        LOGITS_INDICES: NOWHERE,
+    }
+    return Call(feed, np.zeros(0, np.int64))

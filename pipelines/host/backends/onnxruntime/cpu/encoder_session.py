@@ -1,0 +1,71 @@
+"""An exported encoder on ONNX Runtime's CPU kernels (`EncoderSession`).
+
+Knows nothing of requests, pooling or queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from ops import pooling
+from ops.contract import PoolingOps
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
+from pipelines.host.backends.encoder_files import read_facts
+from pipelines.host.backends.encoder_ports import ONE_TEXT, arrays_of, row_shape
+from pipelines.host.backends.onnxruntime.ports import integer_inputs, taken_output
+from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
+from pipelines.host.engine.encoder_batch import TokenBatch
+
+FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
+"""Types of values that ONNX Runtime gives as numpy's; bfloat16 is none of these."""
+
+
+class OnnxCpuEncoder:
+    """One session of a model.onnx with config.json beside it.  Raises `ModelError`."""
+
+    ops: PoolingOps = pooling
+    good_batch_tokens = CPU_BATCH_TOKENS
+
+    def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
+        settings = settings or EncoderSettings()
+        if settings.precision is not None:
+            raise ModelError("engine onnxruntime on cpu has no precision.")
+        facts = read_facts(path.parent)
+        self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
+        self._session: ort.InferenceSession | None = _open(path, settings.threads)
+        self._inputs = integer_inputs(path, self._session)
+        self._output = taken_output(path, self._session, FLOATS).name
+        self.per_token, self.size = row_shape(path, self.run(ONE_TEXT))
+
+    def run(self, batch: TokenBatch) -> NDArray[np.float32]:
+        assert self._session is not None, "run comes before close"
+        feed = arrays_of(batch, self._inputs, self._pad_id)
+        try:
+            (values,) = self._session.run([self._output], feed)
+        except RUNTIME_ERRORS as error:
+            raise RuntimeError(f"ONNX Runtime failed: {words(error)}") from error
+        rows: NDArray[np.float32] = np.asarray(values, np.float32)
+        return rows
+
+    def warm(self) -> bool:
+        """Nothing is prepared for a shape here."""
+        return False
+
+    def describe(self) -> Mapping[str, str]:
+        return {"engine": f"onnxruntime {version()}", "device": "cpu"}
+
+    def close(self) -> None:
+        self._session = None
+
+
+def _open(path: Path, threads: int | None) -> ort.InferenceSession:
+    try:
+        return open_session(path.read_bytes(), path.parent, [CPU], threads, {})
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error

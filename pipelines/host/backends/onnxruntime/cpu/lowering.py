@@ -1,0 +1,190 @@
+"""A decoder in Braid's ONNX form → the packed step in standard operators.
+
+Paged attention becomes a ScatterND into the cache, a Gather by block table and an Attention over what was
+gathered.  Knows operators; knows nothing of sessions, memory or steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, SIDES, AttentionLayer
+from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnxruntime.writing import Writer, declare_step, feed_rows
+
+ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+NO_WINDOW = -1
+FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
+
+
+def lower_for_cpu(decoder: Decoder, block_tokens: int) -> ir.Model:
+    """A copy of the model over a paged cache; weights are shared, not copied.
+
+    Inputs: input_ids, position_ids int64[T] · logits_indices int64[N] · cumulative_sequence_length
+    int32[B + 1] · past_seqlens int32[B] · block_table int32[B, W], all valid blocks · slot_mapping int32[T],
+    block * block_tokens + offset, or -1 for a place in the last block · key_cache.{i}, value_cache.{i}
+    [num_blocks, block_tokens, num_kv_heads, head_size].  Outputs: logits float32[N, vocab] ·
+    key_cache_out.{i}, value_cache_out.{i}: the caches, written in place when bound to their inputs' memory.
+
+    Each sequence attends over W * block_tokens gathered keys, and its new tokens are padded to the most that
+    a sequence has; so sequences of unlike lengths are better computed in calls of their own.
+    """
+    model = decoder.model.clone()
+    graph = model.graph
+    writer, inputs = Writer(graph), declare_step(graph)
+    first = graph[0]
+    feed_rows(writer, inputs)
+    places = _find_places(writer, inputs, block_tokens)
+    masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
+    writer.insert_before(first)
+    for node in [node for node in graph if (node.domain, node.op_type) == (DOMAIN, ATTENTION)]:
+        layer = decoder.layers[node.attributes["layer"].as_int()]
+        caches = _declare_caches(graph, layer, block_tokens, ELEMENT_TYPES[decoder.element_type])
+        _replace(writer, node, layer, caches, places, masks[_window(layer)])
+    graph.opset_imports.pop(DOMAIN, None)
+    return model
+
+
+# The graph's borders
+
+
+@dataclass(frozen=True)
+class _Cache:
+    """One side of a layer's cache: what stands in it before the step and after."""
+
+    before: ir.Value
+    after: ir.Value
+
+
+def _declare_caches(
+    graph: ir.Graph, layer: AttentionLayer, block_tokens: int, element_type: ir.DataType
+) -> list[_Cache]:
+    """Keys, then values."""
+    shape = ["num_blocks", block_tokens, layer.num_kv_heads, layer.head_size]
+    names = ((f"{side}_cache.{layer.layer}", f"{side}_cache_out.{layer.layer}") for side in SIDES)
+    caches = [_Cache(*(ir.val(name, element_type, shape) for name in pair)) for pair in names]
+    graph.inputs.extend(cache.before for cache in caches)
+    graph.outputs.extend(cache.after for cache in caches)
+    return caches
+
+
+# What all layers share
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where tokens lie, derived from the step once.
+
+    B sequences of at most S new tokens stand padded, as [B, S]; K = W * block_tokens keys are gathered for
+    each.
+    """
+
+    table: ir.Value  # int32[B, W]
+    cells: ir.Value  # int64[T, 2], the (block, offset) that each token is written to
+    padded: ir.Value  # int64[B, S], the packed token that stands there; any token where none does
+    packed: ir.Value  # int64[T], where in [B * S] each token stands
+    gathered: ir.Value  # int64[2], (B, K)
+    queries: ir.Value  # int64[B, S, 1], positions in their sequences
+    keys: ir.Value  # int64[K], positions
+
+
+def _find_places(writer: Writer, inputs: dict[str, ir.Value], block_tokens: int) -> _Places:
+    op, ints, number = writer.op, writer.ints, writer.number
+    starts, past = (op("Cast", inputs[name], to=ir.DataType.INT64) for name in (CUMULATIVE, PAST))
+    begins, ends = op("Slice", starts, ints(0), ints(-1)), op("Slice", starts, ints(1), ints(FARTHEST))
+    num_tokens = op("Size", inputs[INPUT_IDS])
+    tokens = writer.count_to(num_tokens)
+    passed = op("GreaterOrEqual", op("Unsqueeze", tokens, ints(1)), op("Unsqueeze", ends, ints(0)))
+    owner = op("ReduceSum", op("Cast", passed, to=ir.DataType.INT64), ints(1), keepdims=0)
+    offsets = op("Sub", tokens, op("Gather", begins, owner))
+    longest = op("ReduceMax", op("Sub", ends, begins), keepdims=0)
+    steps = writer.count_to(longest)
+    standing = op("Add", op("Unsqueeze", begins, ints(1)), steps)
+    num_keys = op("Mul", op("Shape", inputs[TABLE], start=1), ints(block_tokens))
+    return _Places(
+        table=inputs[TABLE],
+        cells=_cells(writer, inputs[SLOTS], block_tokens),
+        padded=op("Min", standing, op("Sub", num_tokens, number(1))),
+        packed=op("Add", op("Mul", owner, longest), offsets),
+        gathered=op("Concat", op("Shape", inputs[PAST]), num_keys, axis=0),
+        queries=op("Unsqueeze", op("Add", op("Unsqueeze", past, ints(1)), steps), ints(2)),
+        keys=writer.count_to(op("Squeeze", num_keys, ints(0))),
+    )
+
+
+def _cells(writer: Writer, slots: ir.Value, block_tokens: int) -> ir.Value:
+    """(block, offset) of each slot.  Slot -1 is block -1, which ScatterND counts from the end: the last."""
+    op = writer.op
+    slots = op("Unsqueeze", op("Cast", slots, to=ir.DataType.INT64), writer.ints(1))
+    offsets = op("Mod", slots, writer.number(block_tokens))  # of the divisor's sign, unlike Div
+    blocks = op("Div", op("Sub", slots, offsets), writer.number(block_tokens))
+    return op("Concat", blocks, offsets, axis=1)
+
+
+def _windows(layers: Iterable[AttentionLayer]) -> set[int]:
+    return {_window(layer) for layer in layers}
+
+
+def _window(layer: AttentionLayer) -> int:
+    return layer.window if layer.window > 0 else NO_WINDOW
+
+
+def _mask(writer: Writer, places: _Places, window: int) -> ir.Value:
+    """bool[B, 1, S, K]: a query sees itself and what stands before it, `window` tokens in all."""
+    op = writer.op
+    seen = op("LessOrEqual", places.keys, places.queries)
+    if window != NO_WINDOW:
+        begin = op("Sub", places.queries, writer.number(window))
+        seen = op("And", seen, op("Greater", places.keys, begin))
+    return op("Unsqueeze", seen, writer.ints(1))
+
+
+# One layer
+
+
+def _replace(
+    writer: Writer,
+    node: ir.Node,
+    layer: AttentionLayer,
+    caches: list[_Cache],
+    places: _Places,
+    mask: ir.Value,
+) -> None:
+    op, heads, kv_heads, size = writer.op, layer.num_heads, layer.num_kv_heads, layer.head_size
+    query, *new = (op("Transpose", value, perm=[0, 2, 1, 3]) for value in node.inputs)
+    keys, values = (
+        _gather(writer, _store(writer, rows, layer, cache, places), layer, places)
+        for rows, cache in zip(new, caches, strict=True)
+    )
+    padded = op("Gather", op("Reshape", query, writer.ints(-1, heads * size)), places.padded)
+    settings = {
+        "q_num_heads": heads,
+        "kv_num_heads": kv_heads,
+        "scale": layer.scale,
+        "softcap": layer.softcap,
+    }
+    attended = op("Attention", padded, keys, values, mask, **settings)
+    flat = op("Gather", op("Reshape", attended, writer.ints(-1, heads * size)), places.packed)
+    result = op("Transpose", op("Reshape", flat, writer.ints(1, -1, heads, size)), perm=[0, 2, 1, 3])
+    writer.replace(node, result)
+
+
+def _store(writer: Writer, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places) -> ir.Value:
+    """The cache with the new rows in it.
+
+    ScatterND stands straight between the graph's input and its output, with a pair of indices for each row:
+    only so ONNX Runtime writes in place.  A Reshape on either side makes it copy the whole cache each step.
+    """
+    rows = writer.op("Reshape", rows, writer.ints(-1, layer.num_kv_heads, layer.head_size))
+    return writer.op("ScatterND", cache.before, places.cells, rows, output=cache.after)
+
+
+def _gather(writer: Writer, cache: ir.Value, layer: AttentionLayer, places: _Places) -> ir.Value:
+    """Each sequence's part of the cache: [B, K, num_kv_heads * head_size]."""
+    shape = writer.op("Concat", places.gathered, writer.ints(layer.num_kv_heads * layer.head_size), axis=0)
+    return writer.op("Reshape", writer.op("Gather", cache, places.table), shape)

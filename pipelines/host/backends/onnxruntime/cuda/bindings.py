@@ -1,0 +1,96 @@
+"""What an ONNX Runtime session reads and writes, bound by address: cache, step, bounds, logits.
+
+Knows names, types and pointers; knows nothing of steps, buckets or what is computed.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from ops.cuda.device import Array, Device
+from ops.cuda.feed import Feed
+from pipelines.host.backends.onnx.form import LOGITS
+from pipelines.host.backends.onnxruntime.cuda.cache import DeviceCache
+from pipelines.host.backends.onnxruntime.cuda.provider import Runtime
+from pipelines.host.backends.onnxruntime.inputs import METADATA
+
+FEED_TYPES = {
+    "input_ids": np.int64,
+    "position_ids": np.int64,
+    "cumulative_sequence_length": np.int32,
+    "past_seqlens": np.int32,
+    "block_table": np.int32,
+    "slot_mapping": np.int32,
+    "logits_indices": np.int64,
+}
+"""What a lowered graph reads of a step: the fields of a `Feed`, and what they hold."""
+
+
+@dataclass(eq=False)
+class Bound:
+    """One set of bindings.  Whatever is bound lives as long: ONNX Runtime holds nothing but addresses.
+
+    `bounds`, int32[3], is attention_metadata: in host memory, read whenever the operator is enqueued.
+    """
+
+    binding: ort.IOBinding
+    bounds: Any
+    feed: Feed | None = None
+    logits: Array | None = None
+
+
+class Bindings:
+    """Makes and fills the bindings of one session over one cache."""
+
+    def __init__(
+        self, session: ort.InferenceSession, runtime: Runtime, device: Device, cache: DeviceCache
+    ) -> None:
+        self._session = session
+        self._device = device
+        self.cache = cache
+        self._place = runtime.memory, runtime.number
+        self._inputs = {one.name for one in session.get_inputs()}
+        self._outputs = {one.name for one in session.get_outputs()}
+
+    def new(self) -> Bound:
+        """Bindings to the cache; bounds are theirs, a feed and logits are yet to come."""
+        bound = Bound(self._session.io_binding(), np.zeros(3, np.int32))
+        element = self.cache.element.number
+        for name, pool in self.cache.pools.items():
+            where = (*self._place, element, pool.shape, self._device.pointer(pool))
+            bound.binding.bind_input(name, *where)
+            written = name.replace(".", "_out.")  # of graphs that do not write to their inputs
+            if written in self._outputs:
+                bound.binding.bind_output(written, *where)
+        return bound
+
+    def fill(self, bound: Bound, feed: Feed, logits: Array) -> None:
+        """Read from `feed` and, as they are now, `bounds`; write to `logits`, float32[rows, vocab]."""
+        bound.feed, bound.logits = feed, logits
+        if METADATA in self._inputs:
+            bound.binding.bind_input(METADATA, "cpu", 0, np.int32, [3], bound.bounds.ctypes.data)
+        for name in FEED_TYPES.keys() & self._inputs:
+            array = getattr(feed, name)
+            where = (*self._place, FEED_TYPES[name], array.shape, self._device.pointer(array))
+            bound.binding.bind_input(name, *where)
+        bound.binding.bind_output(
+            LOGITS, *self._place, np.float32, logits.shape, self._device.pointer(logits)
+        )
+
+    def run(self, bound: Bound, graph_id: int) -> None:
+        """Enqueue; returns before it is computed."""
+        self._session.run_with_iobinding(bound.binding, run_options(graph_id))
+
+
+@functools.cache
+def run_options(graph_id: int) -> ort.RunOptions:
+    """Of one run: which graph it is (-1 for none), and that nothing waits for the device."""
+    options = ort.RunOptions()
+    options.add_run_config_entry("gpu_graph_id", str(graph_id))
+    options.add_run_config_entry("disable_synchronize_execution_providers", "1")
+    return options

@@ -1,0 +1,147 @@
+"""An exported encoder on an NVIDIA GPU (`EncoderSession`): ids go up, values stay where they are computed.
+
+Knows nothing of requests, queues or what is made of values.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnxruntime as ort
+
+from ops.cuda.device import Array, Device
+from ops.cuda.kept import Kept
+from ops.cuda.pooling import CudaPoolingOps
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.encoder_files import read_facts
+from pipelines.host.backends.encoder_ports import ONE_TEXT, blank_texts, row_shape
+from pipelines.host.backends.onnxruntime.cuda.bindings import run_options
+from pipelines.host.backends.onnxruntime.cuda.faults import raise_if_lost
+from pipelines.host.backends.onnxruntime.cuda.graphs import GATE, NO_GRAPH
+from pipelines.host.backends.onnxruntime.cuda.provider import FileRuntime
+from pipelines.host.backends.onnxruntime.cuda.starting import start
+from pipelines.host.backends.onnxruntime.cuda.texts import TextFeed
+from pipelines.host.backends.onnxruntime.ports import integer_inputs, taken_output
+from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, require_provider, version, words
+from pipelines.host.engine.encoder_batch import TokenBatch
+
+log = logging.getLogger(__name__)
+
+WARM_TOKENS, WARM_WIDTH = 8192, 512
+
+
+class ValueType(NamedTuple):
+    """A type of values: its number in ONNX (TensorProto.DataType), and how arrays hold it."""
+
+    number: int
+    dtype: Any
+
+
+VALUE_TYPES = {
+    "tensor(float)": ValueType(1, np.float32),
+    "tensor(float16)": ValueType(10, np.float16),
+    "tensor(bfloat16)": ValueType(16, np.uint16),
+}
+
+
+def open_encoder(path: Path, settings: EncoderSettings) -> OnnxCudaEncoder:
+    """The session of a model.onnx, config.json beside it.  Raises `ModelError` naming what is missing."""
+    for name in ("precision", "threads"):
+        if getattr(settings, name) is not None:
+            raise ModelError(f"device {settings.device} has no {name}.")
+    require_provider(settings.device)
+    _, _, number = settings.device.partition(":")
+    return OnnxCudaEncoder(path, *start(int(number or 0)))
+
+
+class OnnxCudaEncoder:
+    """One encoder (`EncoderSession`).  Raises `ModelError`.
+
+    Values are of the type that the model gives; `ops` reads them as they are.  Whatever takes memory or
+    waits is kept apart from captures of graphs by other threads.
+    """
+
+    ops: CudaPoolingOps
+    good_batch_tokens = WARM_TOKENS
+    _session: ort.InferenceSession
+
+    def __init__(self, path: Path, device: Device, runtime: FileRuntime) -> None:
+        facts = read_facts(path.parent)
+        self.max_tokens, self.vocab_size = facts.max_tokens, facts.vocab_size
+        self._device, self._place = device, (runtime.memory, runtime.number)
+        self.ops, self._kept = CudaPoolingOps(device, GATE.calls), Kept(device)
+        with GATE.calls():
+            self._session = runtime.open_file(path)
+        output = taken_output(path, self._session, VALUE_TYPES)
+        self._output, self._type = output.name, VALUE_TYPES[output.type]
+        self._feed = TextFeed(device, integer_inputs(path, self._session), facts.pad_id)
+        self._is_warm = False
+        self.per_token, self.size = self._try(path)
+
+    def run(self, batch: TokenBatch) -> Array:
+        """See the contract; float16 or bfloat16 (as uint16) where the model gives these."""
+        rows = batch.ids.shape if self.per_token else batch.lengths.shape
+        try:
+            with GATE.calls():
+                values = self._kept.take("values", (*rows, self.size), self._type.dtype)
+                self._compute(batch, (*rows, self.size), self._device.pointer(values))
+        except RUNTIME_ERRORS as error:
+            raise_if_lost(self._device, error)
+            raise RuntimeError(f"the encoder failed on {self._device.name}: {words(error)}") from error
+        return values
+
+    def warm(self) -> bool:
+        """Compute a large batch once: kernels are loaded, and memory is taken, when they are first needed."""
+        if not self._is_warm:
+            self._is_warm = True
+            try:
+                width = min(self.max_tokens, WARM_WIDTH)
+                self.run(blank_texts(WARM_TOKENS // width, width))
+                with GATE.calls():
+                    self._device.synchronize()
+            except RuntimeError as error:
+                log.warning("a batch of %s tokens was tried and failed: %s", WARM_TOKENS, error)
+        return False
+
+    def describe(self) -> Mapping[str, str]:
+        return {
+            "engine": f"onnxruntime {version()}",
+            "device": self._device.name,
+            "values": np.dtype(self._type.dtype).name.replace("uint16", "bfloat16"),
+        }
+
+    def close(self) -> None:
+        with GATE.calls():
+            for name in ("_session", "_feed", "_kept", "ops", "_device"):
+                vars(self).pop(name, None)
+
+    def _compute(self, batch: TokenBatch, shape: tuple[int, ...], out: int) -> None:
+        """Enqueue; returns before it is computed."""
+        binding = self._bound(batch)
+        binding.bind_output(self._output, *self._place, self._type.number, shape, out)
+        self._session.run_with_iobinding(binding, run_options(NO_GRAPH))
+
+    def _bound(self, batch: TokenBatch) -> ort.IOBinding:
+        """Its inputs; they last until the next batch, or ONNX Runtime would hold nothing but addresses."""
+        binding = self._session.io_binding()
+        for name, array in self._feed.send(batch).items():
+            where = (*self._place, array.dtype, array.shape, self._device.pointer(array))
+            binding.bind_input(name, *where)
+        return binding
+
+    def _try(self, path: Path) -> tuple[bool, int]:
+        """(whether it gives rows of tokens, their length): what it gives for one text, wherever that lies."""
+        try:
+            with GATE.calls():
+                binding = self._bound(ONE_TEXT)
+                binding.bind_output(self._output, *self._place)
+                self._session.run_with_iobinding(binding)
+        except RUNTIME_ERRORS as error:
+            raise_if_lost(self._device, error)
+            raise ModelError(f"{path} does not run on {self._device.name}: {words(error)}") from error
+        return row_shape(path, np.empty(binding.get_outputs()[0].shape()))

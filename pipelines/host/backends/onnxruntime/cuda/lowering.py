@@ -1,0 +1,286 @@
+"""A decoder in Braid's ONNX form → the packed step over ONNX Runtime's CUDA PagedAttention.
+
+Every choice here is one of `com.microsoft::PagedAttention`'s schema (ONNX Runtime >= 1.30).  Knows operators
+and types; knows nothing of sessions, memory or steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TypeGuard
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import ATTENTION, DOMAIN, SIDES, AttentionLayer
+from pipelines.host.backends.onnxruntime.cuda.lowered import ELEMENTS, QUANTIZED_RANGE, Lowered
+from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnxruntime.writing import Writer, declare_step, feed_rows
+
+CONTRIB = "com.microsoft"
+NUM_INPUTS = 17
+"""Of PagedAttention's schema since ONNX Runtime 1.30; an absent optional input is an empty name."""
+
+BY_HEAD = [0, 2, 1, 3]
+"""From [1, tokens, heads, size] to [1, heads, tokens, size], and back."""
+MODEL_TYPES = {"f32": ir.DataType.FLOAT16, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+"""The export's type → what attention computes in.  The schema allows T only float16 and bfloat16, so the
+queries, keys and values of a float32 export are cast around the node and nothing else is."""
+CACHE_TYPES = {name: ir.DataType(ELEMENTS[name].number) for name in ("f16", "bf16", "i8", "f8")}
+UNCAPTURABLE = frozenset({"GatherND", "ScatterND", "NonZero", "Unique", "Compress"})
+"""Operators whose CUDA kernels copy numbers from memory that is gone by the time a graph is replayed, or wait
+for numbers from the device.  ONNX Runtime captures them all the same; the replay computes something else."""
+HEADROOM = 1.1
+"""How far beyond the calibrated maximum a scale reaches.  Calibration sees few prompts, and a clamped key
+changes who attends to whom, while a step 10 % coarser is a tenth of a bit of int8 and nothing of float8."""
+
+
+XQA_BLOCK_TOKENS = 128
+"""The page that XQA, the decode kernel for quantized caches, is compiled for; blocks are a multiple of it."""
+
+
+def block_tokens_for(layers: Iterable[AttentionLayer], cache: str) -> int:
+    """Tokens in a block, so that the fastest kernels take the cache; smaller blocks fall to slower ones.
+
+    FlashAttention reads tiles of 256 keys for heads of up to 64 numbers, of 128 up to 128, else of 64, and a
+    tile must not straddle two blocks.  It does not read quantized blocks at all: there XQA decides.
+    """
+    if cache in QUANTIZED_RANGE:
+        return XQA_BLOCK_TOKENS
+    return max(256 if layer.head_size <= 64 else 128 if layer.head_size <= 128 else 64 for layer in layers)
+
+
+def choose_cache(decoder: Decoder, kv_cache: str | None) -> str:
+    """The cache's element type for an export: what was asked for, or the export's own.  Raises `ModelError`.
+
+    A cache that is not quantized has the type attention computes in: the operator has no other kernels.
+    """
+    if kv_cache is None:
+        return "bf16" if decoder.element_type == "bf16" else "f16"
+    if kv_cache not in CACHE_TYPES:
+        raise ModelError(f"kv_cache {kv_cache}: a cache on cuda is one of {', '.join(CACHE_TYPES)}.")
+    if kv_cache in ("f16", "bf16") and decoder.element_type not in ("f32", kv_cache):
+        raise ModelError(
+            f"kv_cache {kv_cache}: this export computes in {decoder.element_type}, and so does its cache "
+            f"unless it is i8 or f8; take the line out, or export with --weights {kv_cache}."
+        )
+    if kv_cache == "i8":
+        _check_calibrated(decoder.layers)
+    return kv_cache
+
+
+def lower(decoder: Decoder, kv_cache: str | None = None) -> Lowered:
+    """The decoder as a session computes it.  Raises `ModelError`."""
+    cache = choose_cache(decoder, kv_cache)
+    block_tokens = block_tokens_for(decoder.layers, cache)
+    model = lower_for_cuda(decoder, block_tokens, cache)
+    return Lowered(
+        model=ir.to_proto(model).SerializeToString(),
+        folder=decoder.folder,
+        layers=tuple(decoder.layers),
+        vocab_size=decoder.vocab_size,
+        max_context=decoder.max_context,
+        element_type=decoder.element_type,
+        block_tokens=block_tokens,
+        kv_cache=cache,
+        gathers=cache in QUANTIZED_RANGE,
+        uncapturable=tuple(uncapturable(model)),
+    )
+
+
+def uncapturable(model: ir.Model) -> list[str]:
+    """The operators of a model that a CUDA graph would not replay, by name."""
+    return sorted({node.op_type for node in model.graph if not node.domain} & UNCAPTURABLE)
+
+
+def lower_for_cuda(decoder: Decoder, block_tokens: int, kv_cache: str | None = None) -> ir.Model:
+    """A copy of the model whose attention is PagedAttention over bound pools; weights are shared, not copied.
+
+    Inputs: input_ids, position_ids int64[T] · cumulative_sequence_length int32[B + 1] · past_seqlens
+    int32[B] · block_table int32[B, W] · slot_mapping int32[T] · attention_metadata int32[3] in CPU memory ·
+    logits_indices int64[N] · key_cache.{i}, value_cache.{i} [num_blocks, block_tokens, num_kv_heads,
+    head_size].  Output: logits float32[N, vocab].
+
+    The caches have no outputs: the schema updates them in place and lets key_cache_out and value_cache_out
+    be absent.  No node computes a shape, so that all of them run on the device and a graph can be captured.
+    Raises `ModelError`.
+    """
+    _check_heads(decoder.layers)
+    cache = choose_cache(decoder, kv_cache)
+    model = decoder.model.clone()
+    _Lowering(model.graph, decoder, block_tokens, cache).run()
+    RemoveUnusedNodesPass()(model)
+    return model
+
+
+class _Lowering:
+    """One pass over one graph; `inputs` are the step's values that every attention node reads."""
+
+    def __init__(self, graph: ir.Graph, decoder: Decoder, block_tokens: int, cache: str) -> None:
+        self.graph = graph
+        self.layers = {layer.layer: layer for layer in decoder.layers}
+        self.block_tokens = block_tokens
+        self.cache = cache
+        self.casts = decoder.element_type == "f32"
+        computes = "bf16" if cache == "bf16" else decoder.element_type
+        self.model_type = MODEL_TYPES[computes]
+        self.writer = Writer(graph)
+        self.inputs: dict[str, ir.Value] = {}
+
+    def run(self) -> None:
+        self._declare_inputs()
+        for node in list(self.graph):
+            if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
+                self._replace(node)
+        del self.graph.opset_imports[DOMAIN]
+        self.graph.opset_imports[CONTRIB] = 1
+
+    # Inputs
+
+    def _declare_inputs(self) -> None:
+        self.inputs = declare_step(self.graph)
+        feed_rows(self.writer, self.inputs)
+        self.writer.insert_before(self.graph[0])
+        self._input(METADATA, ir.DataType.INT32, [3])
+        for number, layer in sorted(self.layers.items()):
+            shape: list[str | int] = ["num_blocks", self.block_tokens, layer.num_kv_heads, layer.head_size]
+            for kind in SIDES:
+                self._input(f"{kind}_cache.{number}", CACHE_TYPES[self.cache], shape)
+
+    def _input(self, name: str, dtype: ir.DataType, shape: Sequence[str | int]) -> None:
+        self.inputs[name] = ir.val(name, dtype, ir.Shape(shape))
+        self.graph.inputs.append(self.inputs[name])
+
+    # Attention
+
+    def _replace(self, node: ir.Node) -> None:
+        layer = self.layers[node.attributes["layer"].as_int()]
+        counts = (layer.num_heads, layer.num_kv_heads, layer.num_kv_heads)
+        flat = [
+            self._flatten(value, heads, layer.head_size)
+            for value, heads in zip(node.inputs, counts, strict=True)
+        ]
+        attended = self._attention(layer, flat)
+        self.writer.replace(node, self._unflatten(attended, layer))
+
+    def _flatten(self, value: ir.Value | None, heads: int, size: int) -> ir.Value:
+        """[1, heads, T, size] → [T, heads * size], in the type attention computes in."""
+        assert value is not None, "the form's attention has three inputs"
+        rows = self._by_token(value, heads, size)
+        rows = self.writer.op("Reshape", rows, self.writer.ints(-1, heads * size))
+        return self.writer.op("Cast", rows, to=self.model_type) if self.casts else rows
+
+    def _by_token(self, value: ir.Value, heads: int, size: int) -> ir.Value:
+        """The same numbers token by token, [1, T, heads, size] or [1, T, heads * size].
+
+        Where `value` came from a transpose, with or without rotary embedding after it, what was transposed
+        is taken instead: RotaryEmbedding turns both layouts, and two transposes less per tensor is a good
+        part of the launches of a decode step.
+        """
+        rows, turning = _untransposed(value), value.producer()
+        if rows is not None:
+            return rows
+        if _is(turning, "RotaryEmbedding") and (rows := _untransposed(turning.inputs[0])) is not None:
+            flat = self.writer.op("Reshape", rows, self.writer.ints(1, -1, heads * size))
+            attributes = {name: one.value for name, one in turning.attributes.items()}
+            inputs = [flat, *turning.inputs[1:]]
+            return self.writer.op("RotaryEmbedding", *inputs, **attributes | {"num_heads": heads})
+        return self.writer.op("Transpose", value, perm=BY_HEAD)
+
+    def _unflatten(self, rows: ir.Value, layer: AttentionLayer) -> ir.Value:
+        if self.casts:
+            rows = self.writer.op("Cast", rows, to=ir.DataType.FLOAT)
+        shape = [1, -1, layer.num_heads, layer.head_size]
+        rows = self.writer.op("Reshape", rows, self.writer.ints(*shape))
+        return self.writer.op("Transpose", rows, perm=BY_HEAD)
+
+    def _attention(self, layer: AttentionLayer, flat: list[ir.Value]) -> ir.Value:
+        """The node, its inputs at the schema's positions.
+
+        8, 9 cos and sin are absent: the form has rotary embedding applied.  10 slot_mapping: "a value of -1
+        skips the cache write".  11 to 13 sinks and norms are absent.  16 attention_metadata: without it the
+        op copies lengths back "synchronizing the stream on every call".
+        """
+        caches = [self.inputs[f"{kind}_cache.{layer.layer}"] for kind in SIDES]
+        step = [self.inputs[name] for name in (CUMULATIVE, PAST, TABLE)]
+        inputs: list[ir.Value | None] = [*flat, *caches, *step, None, None, self.inputs[SLOTS]]
+        inputs += [None, None, None, *self._scales(layer), self.inputs[METADATA]]
+        assert len(inputs) == NUM_INPUTS
+        return self.writer.op("PagedAttention", *inputs, domain=CONTRIB, **self._attributes(layer))
+
+    def _attributes(self, layer: AttentionLayer) -> dict[str, int | float | str]:
+        """`scale` multiplies before `softcap` in both.  `local_window_size` is the form's window unchanged.
+
+        The schema calls local_window_size a "left_window_size", but the kernels hand FlashAttention
+        `local_window_size - 1` tokens to the left of the query, and mask keys before
+        `kv_len - local_window_size` elsewhere: like the form, it counts the query itself.  -1 is no limit in
+        both.
+        """
+        quantized = self.cache in QUANTIZED_RANGE
+        return {
+            "num_heads": layer.num_heads,
+            "kv_num_heads": layer.num_kv_heads,
+            "scale": float(layer.scale),
+            "softcap": float(layer.softcap),
+            "local_window_size": int(layer.window) if layer.window > 0 else -1,
+        } | ({"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"} if quantized else {})
+
+    def _scales(self, layer: AttentionLayer) -> list[ir.Value | None]:
+        """k_scale and v_scale, float32[1] for PER_TENSOR; they "must not be provided" otherwise.
+
+        One scale per tensor and not per channel, because the fastest decode kernel then needs no pass over
+        the queries before it and over its output after it, and calibration has one number to be right about.
+        """
+        if self.cache not in QUANTIZED_RANGE:
+            return [None, None]
+        pairs = (("key", layer.key_absmax), ("value", layer.value_absmax))
+        return [
+            self.writer.constant(f"{kind}_scale.{layer.layer}", self._scale(absmax)) for kind, absmax in pairs
+        ]
+
+    def _scale(self, absmax: float | None) -> np.ndarray:
+        return np.array([quantization_scale(self.cache, absmax)], np.float32)
+
+
+def quantization_scale(cache: str, absmax: float | None) -> float:
+    """What a stored number is multiplied by to be a key or value again.
+
+    Uncalibrated float8 is stored as it is: e4m3 has 448 as its largest number and keeps three bits of
+    mantissa down to 2**-6, which keys and values of common models fit.
+    """
+    if not absmax:
+        return 1.0
+    return absmax * HEADROOM / QUANTIZED_RANGE[cache]
+
+
+def _is(node: ir.Node | None, op_type: str) -> TypeGuard[ir.Node]:
+    return node is not None and (node.domain, node.op_type) == ("", op_type)
+
+
+def _untransposed(value: ir.Value | None) -> ir.Value | None:
+    """What `value` was before its heads were put first; None where they were not."""
+    made = None if value is None else value.producer()
+    if _is(made, "Transpose") and list(made.attributes["perm"].as_ints()) == BY_HEAD:
+        return made.inputs[0]
+    return None
+
+
+def _check_calibrated(layers: Iterable[AttentionLayer]) -> None:
+    """int8 has no exponent: without the largest key and value there is no scale to choose."""
+    if not all(layer.key_absmax and layer.value_absmax for layer in layers):
+        raise ModelError(
+            "kv_cache i8: this export does not say how large its keys and values get; export it with "
+            "braid export HF_FOLDER --format onnx, which calibrates them, or take kv_cache f8."
+        )
+
+
+def _check_heads(layers: Iterable[AttentionLayer]) -> None:
+    for layer in layers:
+        if layer.head_size % 8:
+            raise ModelError(
+                f"layer {layer.layer} has heads of {layer.head_size} numbers; PagedAttention on cuda takes "
+                "multiples of 8."
+            )

@@ -1,0 +1,110 @@
+"""A step → the runs of consecutive sequences that a device computes one after the other.
+
+Most steps are one part.  Knows arrays; knows nothing of devices, sessions or why a limit is what it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from pipelines.host.engine.step import Step, no_pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some consecutive sequences of a step as a step of their own.
+
+    Row `j` of its logits is row `first_logit + j` of the whole step's.
+    """
+
+    step: Step
+    first_logit: int
+
+    @property
+    def decodes(self) -> bool:
+        """Whether every sequence has one new token and every one gives one row of logits, in order."""
+        count = self.step.num_seqs
+        return self.step.num_tokens == count == self.step.num_logits and bool(
+            (self.step.logits_at == np.arange(count)).all()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one part may hold.
+
+    `gathered_tokens` None: prompt chunks and decoding sequences share a part.  Else they do not, and
+    sequences with more than one new token share a part only while their number times the longest context
+    among them stays within it.  A single sequence is always a part.
+    """
+
+    sequences: int
+    gathered_tokens: int | None = None
+
+
+def split(step: Step, limits: Limits) -> list[Part]:
+    """The parts of a step, in order; its copies and swaps are in none.
+
+    `step.logits_at` ascends when there is more than one part (ValueError).
+    """
+    bounds = _bounds(step, limits)
+    if len(bounds) == 2:
+        return [Part(step, 0)]
+    if (np.diff(step.logits_at) < 0).any():
+        raise ValueError("logits_at of a step in several parts does not ascend")
+    return [_part(step, first, last) for first, last in pairwise(bounds)]
+
+
+def _bounds(step: Step, limits: Limits) -> list[int]:
+    """Sequence numbers from 0 to num_seqs, ascending: where parts begin and the last one ends."""
+    num_seqs = step.num_seqs
+    if limits.gathered_tokens is None:
+        return [*range(0, num_seqs, limits.sequences), num_seqs]
+    num_new = np.diff(step.starts)
+    decoding = num_seqs if (num_new == 1).all() else int(np.argmax(num_new > 1))
+    bounds, first = list(range(0, decoding, limits.sequences)), decoding
+    contexts = step.num_past + num_new
+    while first < num_seqs:
+        bounds.append(first)
+        first += _fitting(contexts[first : first + limits.sequences].tolist(), limits.gathered_tokens)
+    return [*bounds, num_seqs]
+
+
+def _fitting(contexts: list[int], gathered_tokens: int) -> int:
+    """How many of the sequences, from the first on, fit; at least one."""
+    longest = 0
+    for count, context in enumerate(contexts):
+        longest = max(longest, context)
+        if count and (count + 1) * longest > gathered_tokens:
+            return count
+    return len(contexts)
+
+
+def _part(step: Step, first: int, last: int) -> Part:
+    begin, end = int(step.starts[first]), int(step.starts[last])
+    first_logit, last_logit = np.searchsorted(step.logits_at, [begin, end]).tolist()
+    scored = slice(*(max(0, at - step.num_sampled) for at in (first_logit, last_logit)))
+    starts, num_past = step.starts[first : last + 1] - begin, step.num_past[first:last]
+    return Part(
+        replace(
+            step,
+            token_ids=step.token_ids[begin:end],
+            positions=step.positions[begin:end],
+            starts=starts,
+            num_past=num_past,
+            block_table=step.block_table[first:last],
+            num_blocks=step.num_blocks[first:last],
+            max_context=int((num_past + np.diff(starts)).max()),
+            logits_at=step.logits_at[first_logit:last_logit] - begin,
+            logits_rows=step.logits_rows[first_logit:last_logit],
+            scored_ids=step.scored_ids[scored],
+            scored_tops=step.scored_tops[scored],
+            copies=no_pairs(),
+            swaps_out=no_pairs(),
+            swaps_in=no_pairs(),
+        ),
+        first_logit,
+    )

@@ -1,0 +1,96 @@
+"""ONNX Runtime's CUDA provider for lowered decoders and for encoders: how a session is opened.
+
+Knows provider options; knows nothing of steps, caches or buckets.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import onnxruntime as ort
+
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnxruntime.cuda.lowered import Lowered
+from pipelines.host.backends.onnxruntime.runtime import CPU, CUDA, open_session
+
+log = logging.getLogger(__name__)
+
+ENTRIES = {"session.use_device_allocator_for_initializers": "1"}
+"""Weights are allocated by themselves, not from the arena, which would round them up."""
+NO_CAPTURE = "graph capture"
+"""What ONNX Runtime's words contain when it opens a model only without CUDA graphs."""
+
+
+class Runtime(Protocol):
+    """Where a session computes.  `memory` and `number` name it to ONNX Runtime's bindings."""
+
+    memory: str
+    number: int
+
+    def open(self, lowered: Lowered) -> tuple[ort.InferenceSession, bool]:
+        """The session, and whether it captures graphs.  Raises `ModelError`."""
+
+
+class FileRuntime(Protocol):
+    """The same for models that are computed as their files have them, without graphs."""
+
+    memory: str
+    number: int
+
+    def open_file(self, path: Path) -> ort.InferenceSession:
+        """The session of a model.onnx.  Raises `ModelError`."""
+
+
+class CudaRuntime:
+    """One NVIDIA GPU.  Everything computes on `stream`, in order, and nothing waits for it."""
+
+    memory = "cuda"
+
+    def __init__(self, number: int, stream: int) -> None:
+        self.number = number
+        self._stream = stream
+
+    def open(self, lowered: Lowered) -> tuple[ort.InferenceSession, bool]:
+        """With graphs where ONNX Runtime can; a node it has only on the CPU forbids them for all."""
+        if lowered.uncapturable:
+            found = ", ".join(lowered.uncapturable)
+            log.warning("decode steps run without CUDA graphs: the model has %s", found)
+            return self._open(lowered, graphs=False), False
+        try:
+            return self._open(lowered, graphs=True), True
+        except ModelError as error:
+            if NO_CAPTURE not in str(error):
+                raise
+            log.warning("decode steps run without CUDA graphs: %s", error)
+            return self._open(lowered, graphs=False), False
+
+    def open_file(self, path: Path) -> ort.InferenceSession:
+        try:
+            return self._open_model(path.read_bytes(), path.parent, graphs=False)
+        except ModelError as error:
+            raise ModelError(f"{path}: {error}") from error
+
+    def _open(self, lowered: Lowered, *, graphs: bool) -> ort.InferenceSession:
+        return self._open_model(lowered.model, lowered.folder, graphs=graphs)
+
+    def _open_model(self, model: bytes, folder: Path, *, graphs: bool) -> ort.InferenceSession:
+        cuda = (CUDA, self.options(graphs))
+        return open_session(model, folder, [cuda, CPU], threads=1, entries=ENTRIES)
+
+    def options(self, graphs: bool) -> Mapping[str, str]:
+        """The provider's.
+
+        kSameAsRequested: the arena grows by what is asked for, not to the next power of two, and leaves the
+        rest to the cache.  use_tf32: the angles of rotary embedding are a float32 product in every export,
+        and ten bits cannot tell position 4096 from 4097.
+        """
+        return {
+            "device_id": str(self.number),
+            "user_compute_stream": str(self._stream),
+            "enable_cuda_graph": str(int(graphs)),
+            "arena_extend_strategy": "kSameAsRequested",
+            "use_tf32": "0",
+        }

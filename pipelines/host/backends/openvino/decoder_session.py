@@ -1,0 +1,215 @@
+"""A decoder exported to OpenVINO, run one packed step at a time.  Knows nothing of scheduling or sampling."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from ops import host
+from ops.contract import SamplingOps
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
+from pipelines.host.backends.model_config import read_max_context
+from pipelines.host.backends.openvino.feeds import Feed, common_shapes, feed_of, idle_feed
+from pipelines.host.backends.openvino.head import gather_logits
+from pipelines.host.backends.openvino.mapped import MappedFile, read_once
+from pipelines.host.backends.openvino.memory import CacheLayout, CacheMemory
+from pipelines.host.backends.openvino.paged import last_line, read_paged
+from pipelines.host.engine.step import Step
+
+
+@dataclass(frozen=True)
+class OpenVINOSettings:
+    """How a model is compiled; None leaves the choice to the export and the device."""
+
+    device: str = "cpu"
+    kv_cache: str | None = None
+    precision: str | None = None
+    threads: int | None = None
+
+    def properties(self) -> dict[str, Any]:
+        """The same in OpenVINO's words.
+
+        Products of eight-bit weights round the activations as well, to an extent that depends on how many
+        tokens a step has; who asks for f32 wants each token to be what it is alone.
+        """
+        wanted = {
+            "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if self.precision == "f32" else None,
+            "PERFORMANCE_HINT": "LATENCY",
+            "KV_CACHE_PRECISION": self.kv_cache,
+            "INFERENCE_PRECISION_HINT": self.precision,
+            "INFERENCE_NUM_THREADS": self.threads,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
+
+
+MOST_IDLE_S = 0.5
+"""What a step that nobody asked for may take."""
+TOKENS_PER_READ = 16
+"""Tokens of a wide step that take about as long as reading the weights once, which is a step of one token."""
+
+
+class OpenVINOSession:
+    """One compiled decoder and its cache (`DecoderSession`).
+
+    `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation export it, or a model.onnx,
+    with its weights and config.json beside it.  Raises `ModelError`.
+
+    OpenVINO packs weights into a form of its own when it first computes.  That is done here, so that no
+    client waits for it and the cache is sized beside it; of the file only what is looked up (embeddings)
+    stays mapped.  The cache has one block more than was asked for, which no sequence owns: it is written
+    only to warm up.
+    """
+
+    ops: SamplingOps = host
+    can_swap = False
+
+    def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
+        settings = settings or OpenVINOSettings()
+        properties = checked_properties(settings)
+        model, self.max_context, self._files = _read(path)
+        with read_once(self._files):
+            self._compiled: ov.CompiledModel | None = _compile(model, settings.device, properties)
+            self._layout = CacheLayout(self._compiled)
+            self.block_tokens = self._layout.block_tokens
+            self.block_bytes = self._layout.block_bytes
+            self.vocab_size = self._compiled.output(0).get_partial_shape()[-1].get_length()
+            self._inputs = {port.any_name: index for index, port in enumerate(self._compiled.inputs)}
+            self._facts = self._read_facts(settings.device)
+            self._request: ov.InferRequest | None = self._compiled.create_infer_request()
+            self._place(0)
+            self._idle(1, 1)
+        self._cold_shapes: list[tuple[int, int]] = []
+        self.idle_s: dict[int, float] = {}
+
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
+        self._cold_shapes = common_shapes(max_tokens, max_sequences)
+        return spare_bytes()
+
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+        if num_host_blocks:
+            raise ValueError(NOWHERE_TO_SWAP)
+        self._place(num_blocks)
+        self._memory.map_first()
+
+    def _place(self, num_blocks: int) -> None:
+        """Let the model's cache be new memory of `num_blocks` and the spare block."""
+        self._spare_block = num_blocks
+        self._memory: CacheMemory | None = CacheMemory(self._layout, num_blocks + 1)
+        for name, tensor in self._memory.tensors.items():
+            self._request.set_tensor(name, tensor)
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        assert self._memory is not None, "run comes between allocate and close"
+        if len(step.copies):
+            self._memory.copy(step.copies)
+        return self._infer(feed_of(step))[: step.num_logits]
+
+    def _infer(self, feed: Feed) -> NDArray[np.float32]:
+        """float32[rows gathered, vocab].  The request reads `feed` in place, so it must outlive the call."""
+        assert self._request is not None
+        for name, array in feed.items():
+            if name in self._inputs:
+                self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
+        self._request.infer(share_outputs=True, decode_strings=False)
+        logits: NDArray[np.float32] = self._request.get_output_tensor(0).data
+        return logits.reshape(-1, self.vocab_size)
+
+    def warm(self) -> bool:
+        """Map more of the cache's memory, or try one more shape of steps; whether there is more to do.
+
+        A step in new memory takes a tenth longer, and one of a new shape some milliseconds.
+        """
+        assert self._memory is not None, "warm comes between allocate and close"
+        if self._memory.map_some():
+            return True
+        if self._cold_shapes:
+            self._try(*self._cold_shapes.pop(0))
+        self._cold_shapes = [shape for shape in self._cold_shapes if self._is_short(*shape)]
+        return bool(self._cold_shapes)
+
+    def _is_short(self, num_seqs: int, num_tokens: int) -> bool:
+        """Whether a request that comes meanwhile need not wait long for such a step."""
+        return num_seqs * num_tokens * self.idle_s.get(1, 0) < MOST_IDLE_S * TOKENS_PER_READ
+
+    def _try(self, num_seqs: int, num_tokens: int) -> None:
+        """The first step of a shape is slow; what the second takes is worth knowing."""
+        self._idle(num_seqs, num_tokens)
+        if num_tokens == 1:
+            start_s = perf_counter()
+            self._idle(num_seqs, num_tokens)
+            self.idle_s[num_seqs] = perf_counter() - start_s
+
+    def _idle(self, num_seqs: int, num_tokens: int) -> None:
+        """A step that nobody asked for, in the spare block."""
+        self._infer(idle_feed(num_seqs, num_tokens, self._spare_block, self.block_tokens))
+
+    def describe(self) -> Mapping[str, str]:
+        return self._facts
+
+    def _read_facts(self, device: str) -> dict[str, str]:
+        return {
+            "engine": f"openvino {ov.__version__.split('-')[0]}",
+            "device": device,
+            "precision": self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
+            "kv_cache": self._layout.element_type,
+            "block_tokens": str(self.block_tokens),
+            "block_bytes": str(self.block_bytes),
+        }
+
+    def close(self) -> None:
+        """Free the model and the cache; only the numbers stay.  A second call, by a sharer, does nothing."""
+        self._request = self._compiled = self._memory = None
+        self._files = []  # which the compiled model was reading
+
+
+def _read(path: Path) -> tuple[ov.Model, int, list[MappedFile]]:
+    """The paged model with rows gathered before its head, the tokens of its context, the files it reads."""
+    if path.suffix == ".onnx":
+        from pipelines.host.backends.openvino.from_onnx import read_onnx
+
+        read = read_onnx(path)
+        return read.model, read.max_context, list(read.weights.files.values())
+    weights = _weights_beside(path)
+    model = read_paged(path, weights)
+    gather_logits(model)
+    return model, read_max_context(path.parent / "config.json"), [weights] if weights else []
+
+
+def _weights_beside(path: Path) -> MappedFile | None:
+    """The weights of an openvino_model.xml; None where they are not there, which OpenVINO can tell best."""
+    weights = path.with_suffix(".bin")
+    return MappedFile(weights) if weights.is_file() and weights.stat().st_size else None
+
+
+def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
+    """The settings as properties, each known to the device.  Raises `ModelError` naming what is not."""
+    core, device = ov.Core(), settings.device.upper()
+    if device not in core.available_devices:
+        here = ", ".join(one.lower() for one in core.available_devices)
+        raise ModelError(f"device {settings.device} is not here; OpenVINO sees: {here}.")
+    if device != "CPU":
+        raise ModelError(
+            f"device {settings.device}: the cache lies in host memory, which only cpu writes to."
+        )
+    properties = settings.properties()
+    known = core.get_property(device, "SUPPORTED_PROPERTIES")
+    unknown = [name for name in properties if known.get(name) != "RW"]
+    if unknown:
+        missing = ", ".join(unknown)
+        raise ModelError(f"device {settings.device} has no {missing} in OpenVINO {ov.__version__}.")
+    return properties
+
+
+def _compile(model: ov.Model, device: str, properties: dict[str, Any]) -> ov.CompiledModel:
+    try:
+        return ov.Core().compile_model(model, device.upper(), properties)
+    except RuntimeError as error:
+        raise ModelError(f"OpenVINO cannot compile the model for {device}: {last_line(error)}") from error

@@ -1,0 +1,100 @@
+"""A file of an encoder → the compiled model with one output.  Knows nothing of texts or calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+from openvino import opset13
+
+from pipelines.host.backends.device_errors import ModelError, Unsupported
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.encoder_ports import INPUTS, TASK_ADVICE, check_inputs, chosen_output
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings, checked_properties
+from pipelines.host.backends.openvino.mapped import MappedFile
+from pipelines.host.backends.openvino.paged import last_line
+
+INTEGERS: dict[str, type[np.signedinteger]] = {"i64": np.int64, "i32": np.int32}
+"""OpenVINO's types of ids → numpy's."""
+
+
+def weights_beside(path: Path) -> MappedFile | None:
+    """The .bin of an openvino_model.xml; None where there is none, or OpenVINO has to say so."""
+    weights = path.with_suffix(".bin")
+    is_there = path.suffix == ".xml" and weights.is_file() and weights.stat().st_size
+    return MappedFile(weights) if is_there else None
+
+
+def read_encoder(path: Path, weights: MappedFile | None) -> ov.Model:
+    """The model of a .xml, whose weights are read in place, or of an .onnx.  Raises `ModelError`."""
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist.")
+    core = ov.Core()
+    try:
+        if weights is None:
+            model = core.read_model(path)
+        else:
+            model = core.read_model(path.read_text(), ov.Tensor(weights.bytes, shared_memory=True))
+    except RuntimeError as error:
+        raise _refusal(path)(f"OpenVINO cannot read {path}: {last_line(error)}") from error
+    if model.get_variables():
+        raise ModelError(f"{path} is a decoder that keeps a cache. {TASK_ADVICE}")
+    return model
+
+
+def input_types(path: Path, model: ov.Model) -> dict[str, type[np.signedinteger]]:
+    """Name → integer type, in the order of the model's inputs.  Raises `ModelError`."""
+    told = {_name(port): port.get_element_type().get_type_name() for port in model.inputs}
+    check_inputs(path, told)
+    for name, element_type in told.items():
+        if element_type not in INTEGERS:
+            raise ModelError(f"{path}: its input {name} is of type {element_type}; ids are i64 or i32.")
+    return {name: INTEGERS[element_type] for name, element_type in told.items()}
+
+
+def _name(port: ov.Output) -> str:
+    """The name that an encoder's input has; of several, converters also write those of what is inside."""
+    return min(port.get_names(), key=lambda name: (name not in INPUTS, name), default="without a name")
+
+
+def keep_one_output(path: Path, model: ov.Model) -> None:
+    """As float32; numpy has no bfloat16.  What nobody reads is not computed.  Raises `ModelError`."""
+    kept = chosen_output([port.get_names() for port in model.outputs])
+    element_type = model.output(kept).get_element_type()
+    if not element_type.is_real():
+        raise ModelError(f"{path}: its output is of type {element_type.get_type_name()}, no floats.")
+    for index, result in enumerate(model.get_results()):
+        if index != kept:
+            model.remove_result(result)
+        elif element_type != ov.Type.f32:
+            values = opset13.convert(result.input_value(0), "f32")
+            result.input(0).replace_source_output(values.output(0))
+    model.validate_nodes_and_infer_types()
+
+
+def compile_encoder(path: Path, model: ov.Model, settings: EncoderSettings) -> ov.CompiledModel:
+    """Raises `ModelError`.
+
+    One call after another uses every core: two at a time, in streams, compute no more texts in a second.
+    """
+    words = OpenVINOSettings(settings.device, None, settings.precision, settings.threads)
+    properties = checked_properties(words)
+    try:
+        return ov.Core().compile_model(model, settings.device.upper(), properties)
+    except RuntimeError as error:
+        raise _refusal(path)(f"OpenVINO cannot compile {path}: {last_line(error)}") from error
+
+
+def facts_of(compiled: ov.CompiledModel) -> dict[str, str]:
+    """For logs."""
+    return {
+        "engine": f"openvino {ov.__version__.split('-')[0]}",
+        "device": "cpu",
+        "precision": compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
+    }
+
+
+def _refusal(path: Path) -> type[ModelError]:
+    """Another engine may run an .onnx."""
+    return Unsupported if path.suffix == ".onnx" else ModelError

@@ -1,0 +1,99 @@
+"""An exported encoder on OpenVINO (`EncoderSession`).  Knows nothing of requests, pooling or queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from ops import pooling
+from ops.contract import PoolingOps
+from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
+from pipelines.host.backends.encoder_files import read_facts
+from pipelines.host.backends.encoder_ports import ONE_TEXT, arrays_of, blank_texts, row_shape, widened
+from pipelines.host.backends.openvino.encoder_model import (
+    compile_encoder,
+    facts_of,
+    input_types,
+    keep_one_output,
+    read_encoder,
+    weights_beside,
+)
+from pipelines.host.backends.openvino.mapped import read_once
+from pipelines.host.backends.openvino.paged import last_line
+from pipelines.host.engine.encoder_batch import TokenBatch
+
+WIDTH_STEP = 8
+"""Widths are multiples of it.  A shape that is not the last call's costs a millisecond, a new one some more;
+eight tokens of padding cost less than either."""
+LIKELY_SHAPES = [
+    *((1, width) for width in range(8, 136, 8)),
+    *((texts, width) for texts in (2, 4, 8, 16) for width in (16, 32)),
+]
+"""(texts, width) of calls that are worth a try before somebody waits for one."""
+MOST_IDLE_S = 0.1
+"""What a call that nobody asked for may take: who comes meanwhile waits for its end."""
+
+
+class OpenVINOEncoder:
+    """One compiled encoder.  `path` is an openvino_model.xml or a model.onnx, with config.json beside it.
+
+    OpenVINO packs weights into a form of its own when it first computes.  That is done here, so that no
+    client waits for it; of the file only what is looked up (embeddings) stays mapped.  Raises `ModelError`.
+    """
+
+    ops: PoolingOps = pooling
+    good_batch_tokens = CPU_BATCH_TOKENS
+
+    def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
+        facts = read_facts(path.parent)
+        self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
+        weights = weights_beside(path)
+        self._files = [weights] if weights else []
+        model = read_encoder(path, weights)
+        self._inputs = input_types(path, model)
+        keep_one_output(path, model)
+        with read_once(self._files):
+            compiled = compile_encoder(path, model, settings or EncoderSettings())
+            self._compiled: ov.CompiledModel | None = compiled
+            self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self.per_token, self.size = row_shape(path, self.run(ONE_TEXT))
+        self._cold_shapes = [shape for shape in LIKELY_SHAPES if shape[1] <= self.max_tokens]
+        self._facts = facts_of(compiled)
+
+    def run(self, batch: TokenBatch) -> NDArray[np.float32]:
+        assert self._request is not None, "run comes before close"
+        width = batch.ids.shape[1]
+        wider = min(width + -width % WIDTH_STEP, self.max_tokens)
+        feed = arrays_of(widened(batch, wider), self._inputs, self._pad_id)
+        for index, array in enumerate(feed.values()):
+            self._request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
+        try:
+            self._request.infer(share_outputs=True, decode_strings=False)
+        except RuntimeError as error:
+            raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
+        values: NDArray[np.float32] = self._request.get_output_tensor(0).data
+        return values[:, :width] if values.ndim == 3 else values
+
+    def warm(self) -> bool:
+        """Try one more shape of calls, until one takes long; whether there is more to try."""
+        if not self._cold_shapes:
+            return False
+        began_s = perf_counter()
+        self.run(blank_texts(*self._cold_shapes.pop(0)))
+        if perf_counter() - began_s > MOST_IDLE_S:
+            self._cold_shapes = []
+        return bool(self._cold_shapes)
+
+    def describe(self) -> Mapping[str, str]:
+        return self._facts
+
+    def close(self) -> None:
+        """Free the model; only the numbers stay.  A second call, by a sharer, does nothing."""
+        self._request = self._compiled = None
+        self._cold_shapes = []
+        self._files = []  # which the compiled model was reading

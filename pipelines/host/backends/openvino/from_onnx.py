@@ -1,0 +1,234 @@
+"""A decoder in Braid's ONNX form → the paged model that `paged.py` makes of an OpenVINO export.
+
+The only file that writes OpenVINO's private attention node; its inputs are pinned by
+tests/pipelines/backends/test_openvino_from_onnx.py.  Knows nothing of devices, steps or memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx_ir as ir
+import openvino as ov
+from numpy.typing import ArrayLike, DTypeLike
+from openvino import opset13 as ops
+
+from pipelines.host.backends.device_errors import Unsupported
+from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.form import (
+    ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+    AttentionLayer,
+)
+from pipelines.host.backends.onnx.reading import ELEMENT_TYPES, read_decoder
+from pipelines.host.backends.openvino.head import LOGITS_INPUT
+from pipelines.host.backends.openvino.onnx_weights import (
+    BLOCK_MATMUL,
+    Weights,
+    convert_block_matmul,
+    keep_weights,
+    take_weights,
+)
+from pipelines.host.backends.openvino.paged import CACHE_INPUT, last_line
+
+STEP_SHAPES: dict[str, list[str | int]] = {
+    "past_lens": ["num_seqs"],
+    "subsequence_begins": ["num_seqs_plus_1"],
+    "block_indices": ["num_blocks_used"],
+    "block_indices_begins": ["num_seqs_plus_1"],
+    "max_context_len": [],
+}
+"""Inputs that the graph gains, int32, in the order in which the attention node takes them."""
+
+ONNX_TYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
+UNUSED: list[tuple[type, tuple[int, ...]]] = [
+    (np.int32, (0,)),  # windows over which scores are summed
+    *[(np.int32, (0,)), (np.int32, (0,)), (np.float32, (0,))],  # rotated blocks, by how much, their table
+    *[(np.float32, (0,)), (np.int32, ()), (np.int32, ())],  # sparse attention: threshold, block size, stride
+    (np.float32, (0, 0, 0, 0)),  # sinks
+    *[(np.int32, ()), (np.int32, (0,)), (np.int32, (0,)), (np.int32, (0,))],  # eviction by diversity
+    (np.int32, (0,)),  # kinds of tokens
+    *[(np.uint8, (0,)), (np.int32, (0,))],  # bias between queries, and its begins
+]
+"""Type and shape of the last inputs of the attention node, for features that are off."""
+
+HEADS_LAST = [0, 2, 1, 3]  # the permutation [1, heads, tokens, size] ↔ [1, tokens, heads, size]
+
+
+class PagedOnnx(NamedTuple):
+    """A paged model and its weights, which have to outlive all that is compiled from it."""
+
+    model: ov.Model
+    weights: Weights
+    max_context: int
+
+
+def read_onnx(path: Path) -> PagedOnnx:
+    """Read the model.onnx at `path`; weights stay in their files, which are mapped.
+
+    Inputs and output are those of `read_paged` after `gather_logits`.  Raises `ModelError`.
+    """
+    return page_decoder(read_decoder(path))
+
+
+def page_decoder(decoder: Decoder) -> PagedOnnx:
+    """The same of a decoder that was read; `decoder.model` is changed."""
+    _refuse_softcap(decoder)
+    _declare_inputs(decoder)
+    keep_weights(decoder.model.graph)
+    weights = take_weights(decoder.model.graph, decoder.folder)
+    model = _convert(ir.to_proto(decoder.model).SerializeToString())
+    weights.lay(model)
+    _forget_names(model)
+    for parameter in model.get_parameters():
+        if CACHE_INPUT.fullmatch(parameter.output(0).any_name):
+            parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
+            parameter.set_partial_shape(ov.PartialShape.dynamic(4))
+    model.validate_nodes_and_infer_types()
+    return PagedOnnx(model, weights, decoder.max_context)
+
+
+def _refuse_softcap(decoder: Decoder) -> None:
+    if any(layer.softcap for layer in decoder.layers):
+        raise Unsupported(
+            f"{decoder.folder}: its attention caps scores (softcap), which OpenVINO's cannot; "
+            "write `engine: onnxruntime`."
+        )
+
+
+# The ONNX graph
+
+
+def _declare_inputs(decoder: Decoder) -> None:
+    """Step and cache become inputs of the graph and of its attention nodes; ids and positions lose a rank."""
+    graph = decoder.model.graph
+    step = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in STEP_SHAPES.items()}
+    graph.inputs.extend(step.values())
+    for node in list(graph):
+        if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
+            layer = decoder.layers[node.attributes["layer"].as_int()]
+            cache = _declare_cache(graph, layer, ONNX_TYPES[decoder.element_type])
+            _extend_inputs(graph, node, [*cache, *step.values()])
+    for value in list(graph.inputs):
+        if value.name in (INPUT_IDS, POSITION_IDS):
+            _drop_batch(graph, value)
+        elif value.name == LOGITS_INDICES:
+            value.name = LOGITS_INPUT
+
+
+def _declare_cache(graph: ir.Graph, layer: AttentionLayer, dtype: ir.DataType) -> list[ir.Value]:
+    """The layer's keys, then its values, in a shape that stands for any."""
+    cache = [
+        ir.val(f"{side}_cache.{layer.layer}", dtype, [None, None, None, None]) for side in ("key", "value")
+    ]
+    graph.inputs.extend(cache)
+    return cache
+
+
+def _extend_inputs(graph: ir.Graph, node: ir.Node, more: Sequence[ir.Value]) -> None:
+    longer = ir.node(
+        ATTENTION, [*node.inputs, *more], dict(node.attributes), domain=DOMAIN, name=node.name, num_outputs=1
+    )
+    old, new = node.outputs, longer.outputs
+    new[0].name, new[0].type, new[0].shape = old[0].name, old[0].type, old[0].shape
+    ir.convenience.replace_nodes_and_values(graph, node, [node], [longer], old, new)
+
+
+def _drop_batch(graph: ir.Graph, row: ir.Value) -> None:
+    """`row` comes as [num_tokens] and is read as [1, num_tokens]."""
+    axis = ir.val(f"{row.name}.axis", const_value=ir.tensor(np.zeros(1, np.int64), name=f"{row.name}.axis"))
+    graph.register_initializer(axis)
+    widened = ir.node("Unsqueeze", [row, axis], name=f"{row.name}.row")
+    out = widened.outputs[0]
+    out.name, out.type, out.shape = f"{row.name}.row", row.type, row.shape
+    for user, index in list(row.uses()):
+        if user is not widened:
+            user.replace_input_with(index, out)
+    row.shape = ir.Shape(["num_tokens"])
+    graph.insert_before(graph[0], widened)
+
+
+# OpenVINO's side
+
+
+def _convert(graph: bytes) -> ov.Model:
+    from openvino.frontend.onnx import ConversionExtension
+
+    core = ov.Core()
+    for operator, conversion in ((ATTENTION, _attention), (BLOCK_MATMUL, convert_block_matmul)):
+        core.add_extension(ConversionExtension(operator, DOMAIN, conversion))
+    try:
+        return core.read_model(graph)
+    except RuntimeError as error:
+        raise Unsupported(
+            f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_complaint(error)}. "
+            "`engine: onnxruntime` may."
+        ) from error
+
+
+def _forget_names(model: ov.Model) -> None:
+    """Leave names to parameters alone.
+
+    Where a device removes a node (a Squeeze of an Unsqueeze), what it read takes its names on: an input would
+    be found under another one.
+    """
+    for node in model.get_ordered_ops():
+        if node.get_type_name() != "Parameter":
+            for output in node.outputs():
+                output.set_names(set())
+
+
+def _complaint(error: Exception) -> str:
+    """The last of the lines that begin with dashes, which name operators; below it there is only advice."""
+    lines = [line for line in str(error).splitlines() if line.startswith("-- ")]
+    return lines[-1].removeprefix("-- ").rstrip(".:") if lines else last_line(error).rstrip(".")
+
+
+def _attention(node: Any) -> list[ov.Output]:
+    """The attention node of the form, its cache and step among its inputs, as OpenVINO's."""
+    from openvino.op import _PagedAttentionExtension
+
+    heads, kv_heads, size = (node.get_attribute(name) for name in ("num_heads", "num_kv_heads", "head_size"))
+    key_cache, value_cache, past, begins, blocks, block_begins, longest = (
+        node.get_input(3 + number) for number in range(2 + len(STEP_SHAPES))
+    )
+    attended = _PagedAttentionExtension(
+        [
+            *(
+                _rows(node.get_input(number), width * size)
+                for number, width in enumerate((heads, kv_heads, kv_heads))
+            ),
+            *(key_cache, value_cache, past, begins, blocks, block_begins),
+            _constant(node.get_attribute("scale"), np.float32),
+            _constant(max(node.get_attribute("window"), 0), np.int32),  # 0 is no limit
+            _constant([], np.float32),  # ALiBi slopes
+            longest,
+            *(_constant(np.zeros(shape), dtype) for dtype, shape in UNUSED),
+        ]
+    )
+    sizes = {"num_k_heads": kv_heads, "num_v_heads": kv_heads, "k_head_size": size, "v_head_size": size}
+    for name, value in sizes.items():
+        attended.set_rt_info(value, name)  # the device shapes the cache by it
+    dtype = node.get_input(0).get_element_type()
+    split = ops.reshape(ops.convert(attended.output(0), dtype), ops.constant([1, -1, heads, size]), False)
+    return ops.transpose(split, ops.constant(HEADS_LAST)).outputs()
+
+
+def _rows(heads: ov.Output, width: int) -> ov.Output:
+    """[1, heads, tokens, size] → float32[tokens, width = heads * size].
+
+    The device may make it less again; given bfloat16, it would refuse to compute in anything else.
+    """
+    tokens_first = ops.transpose(heads, ops.constant(HEADS_LAST))
+    rows = ops.reshape(tokens_first, ops.constant([-1, width]), False)
+    return ops.convert(rows, "f32").output(0)
+
+
+def _constant(value: ArrayLike, dtype: DTypeLike) -> ov.Output:
+    return ops.constant(np.asarray(value, dtype)).output(0)

@@ -1,0 +1,164 @@
+"""Weights of an ONNX graph, so laid that OpenVINO uses them where they lie.
+
+Its own reading opens only what is below the working directory, copies every MatMulNBits weight, and makes
+float32 of a float16 table.  Knows nothing of attention or of steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import openvino as ov
+from openvino import opset13 as ops
+
+from pipelines.host.backends.onnx.form import DOMAIN
+from pipelines.host.backends.openvino.mapped import MappedFile
+
+BLOCK_MATMUL = "BlockMatMul"
+"""A MatMulNBits whose weight is typed [outer, blocks, block]; it exists between here and OpenVINO."""
+BLOCK_TYPES = {8: (ir.DataType.UINT8, ov.Type.u8), 4: (ir.DataType.UINT4, ov.Type.u4)}
+TYPES = {
+    ir.DataType.FLOAT: ov.Type.f32,
+    ir.DataType.FLOAT16: ov.Type.f16,
+    ir.DataType.BFLOAT16: ov.Type.bf16,
+    ir.DataType.INT8: ov.Type.i8,
+    ir.DataType.UINT8: ov.Type.u8,
+    ir.DataType.INT4: ov.Type.i4,
+    ir.DataType.UINT4: ov.Type.u4,
+}
+SMALL_BYTES = 1024
+"""Up to here a weight is put into the graph: shapes and the like, which a conversion may want to see."""
+
+
+@dataclass
+class Weights:
+    """Weights that were taken out of a graph, by name, and the data files they lie in, mapped.
+
+    Whatever is compiled from a model reads the maps in place: keep `files` as long.
+    """
+
+    tensors: dict[str, ir.ExternalTensor]
+    folder: Path
+    files: dict[str, MappedFile]
+
+    def lay(self, model: ov.Model) -> None:
+        """Put the weights in the place of the parameters that stand for them."""
+        for parameter in model.get_parameters():
+            tensor = self.tensors.get(parameter.output(0).any_name)
+            if tensor is not None:
+                parameter.output(0).replace(self._constant(tensor).output(0))
+                model.remove_parameter(parameter)
+
+    def _constant(self, tensor: ir.ExternalTensor) -> ov.Node:
+        data, begin = self._map(str(tensor.location)).bytes, tensor.offset or 0
+        view = ov.Tensor(data[begin : begin + tensor.nbytes], list(tensor.shape), TYPES[tensor.dtype])
+        return ov.op.Constant(view, shared_memory=True)
+
+    def _map(self, name: str) -> MappedFile:
+        if name not in self.files:
+            self.files[name] = MappedFile(self.folder / name)
+        return self.files[name]
+
+
+def take_weights(graph: ir.Graph, folder: Path) -> Weights:
+    """Let weights in data files be inputs of the graph; the rest comes into it, so that it stands alone."""
+    weights = Weights({}, folder, {})
+    for name, value in list(graph.initializers.items()):
+        tensor = value.const_value
+        if not isinstance(tensor, ir.ExternalTensor):
+            continue
+        if tensor.nbytes <= SMALL_BYTES or tensor.dtype not in TYPES or _wants_constants(value):
+            value.const_value = ir.tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=name)
+            continue
+        weights.tensors[name] = tensor
+        value.dtype, value.shape, value.const_value = tensor.dtype, tensor.shape, None
+        graph.initializers.pop(name)
+        graph.inputs.append(value)
+    return weights
+
+
+def _wants_constants(value: ir.Value) -> bool:
+    """OpenVINO's own reading of MatMulNBits does."""
+    return any(user.op_type == "MatMulNBits" for user, _ in value.uses())
+
+
+def keep_weights(graph: ir.Graph) -> None:
+    """Rewrite symmetric MatMulNBits of 4 and 8 bits, and lookups in float16 tables; no weight is read."""
+    for node in list(graph):
+        if _is_symmetric(node):
+            _type_weight(node)
+            sizes = {name: node.attributes[name].as_int() for name in ("N", "K", "bits")}
+            made = ir.node(BLOCK_MATMUL, list(node.inputs), sizes, domain=DOMAIN, name=node.name)
+            _replace(graph, node, [made])
+        elif _widens_found_rows(node):
+            lookup = node.inputs[0].producer()
+            table = ir.node("Cast", [lookup.inputs[0]], dict(node.attributes), name=f"{node.name}.table")
+            found = ir.node("Gather", [*table.outputs, lookup.inputs[1]], dict(lookup.attributes))
+            _replace(graph, node, [table, found])
+
+
+def _is_symmetric(node: ir.Node) -> bool:
+    """MatMulNBits with scales alone, of whole blocks that the file types plainly."""
+    if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits"):
+        return False
+    if any(value is not None for value in node.inputs[3:]) or not node.inputs[1].is_initializer():
+        return False
+    number = {
+        name: value.as_int() for name, value in node.attributes.items() if value.type == ir.AttributeType.INT
+    }
+    return (
+        number.get("bits", 4) in BLOCK_TYPES
+        and number["K"] % number["block_size"] == 0
+        and not number.get("weight_prepacked")
+    )
+
+
+def _type_weight(node: ir.Node) -> None:
+    """Let the packed weight be [outer, blocks, block] of its true type, over the same bytes."""
+    weight = node.inputs[1]
+    outer, inner, block = (node.attributes[name].as_int() for name in ("N", "K", "block_size"))
+    dtype, _ = BLOCK_TYPES[node.attributes["bits"].as_int()]
+    shape = ir.Shape([outer, inner // block, block])
+    if weight.dtype == dtype:
+        return
+    weight.const_value = _retyped(weight.const_value, dtype, shape)
+    weight.dtype, weight.shape = dtype, shape
+
+
+def _retyped(tensor: Any, dtype: ir.DataType, shape: ir.Shape) -> Any:
+    if isinstance(tensor, ir.ExternalTensor):
+        place = tensor.location, tensor.offset, tensor.length
+        return ir.ExternalTensor(*place, dtype, shape=shape, name=tensor.name, base_dir=tensor.base_dir)
+    return ir.PackedTensor(tensor.numpy().reshape(-1), dtype, shape=shape, name=tensor.name)
+
+
+def _widens_found_rows(node: ir.Node) -> bool:
+    """A Cast to float32 of what a Gather alone finds in a float16 table."""
+    if node.op_type != "Cast" or node.attributes["to"].as_int() != ir.DataType.FLOAT:
+        return False
+    lookup = node.inputs[0].producer()
+    if lookup is None or lookup.op_type != "Gather" or len(node.inputs[0].uses()) != 1:
+        return False
+    table = lookup.inputs[0]
+    return bool(table.is_initializer() and table.dtype == ir.DataType.FLOAT16)
+
+
+def _replace(graph: ir.Graph, node: ir.Node, by: list[ir.Node]) -> None:
+    old, new = node.outputs[0], by[-1].outputs[0]
+    new.name, new.type, new.shape = old.name, old.type, old.shape
+    ir.convenience.replace_nodes_and_values(graph, node, [node], by, [old], [new])
+
+
+def convert_block_matmul(node: Any) -> list[ov.Output]:
+    """OpenVINO's form of BLOCK_MATMUL: what its devices know as a compressed weight."""
+    outer, inner, bits = (node.get_attribute(name) for name in ("N", "K", "bits"))
+    rows, weight, scales = (node.get_input(number) for number in range(3))
+    dtype, middle = rows.get_element_type(), 1 << (bits - 1)
+    zero = ops.convert(ops.constant(np.full(1, middle), BLOCK_TYPES[bits][1]), dtype)
+    scale = ops.reshape(scales, ops.constant([outer, -1, 1]), False)
+    blocks = ops.multiply(ops.subtract(ops.convert(weight, dtype), zero), scale)
+    return ops.matmul(rows, ops.reshape(blocks, ops.constant([outer, inner]), False), False, True).outputs()

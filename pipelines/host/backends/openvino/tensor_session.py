@@ -1,0 +1,115 @@
+"""A tensor model on OpenVINO's CPU device (`TensorSession`).  Knows nothing of caches or tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from pipelines.errors import RequestError
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.openvino.paged import last_line
+from pipelines.host.backends.tensor_contract import TensorPort, numpy_name
+
+NAMES = {
+    **{
+        f"{kind}{bits}": f"{word}{bits}"
+        for kind, word in (("i", "int"), ("u", "uint"))
+        for bits in (8, 16, 32, 64)
+    },
+    "f16": "float16",
+    "f32": "float32",
+    "f64": "float64",
+    "boolean": "bool",
+}
+"""OpenVINO's element type → numpy's."""
+REMEMBERED = 4096  # shapes; more than clients of one model have, and a bound
+
+
+class OpenVINOTensors:
+    """One compiled model.  Raises `ModelError`."""
+
+    def __init__(self, path: Path, threads: int | None) -> None:
+        hints: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
+        if threads is not None:
+            hints["INFERENCE_NUM_THREADS"] = threads
+        core = ov.Core()
+        try:
+            self._model: ov.Model | None = core.read_model(path)
+            self._compiled: ov.CompiledModel | None = core.compile_model(self._model, "CPU", hints)
+        except RuntimeError as error:
+            raise ModelError(f"OpenVINO cannot open {path}: {last_line(error)}") from error
+        # names are the file's: a compiled port also has those of nodes that were removed behind it
+        self.inputs = {one.name: one for one in (_port(path, "input", port) for port in self._model.inputs)}
+        self.outputs = {
+            one.name: one for one in (_port(path, "output", port) for port in self._model.outputs)
+        }
+        self._request: ov.InferRequest | None = self._compiled.create_infer_request()
+        self._shapes_that_fit: set[tuple[tuple[int, ...], ...]] = set()
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        assert self._request is not None, "run comes before close"
+        arrays = [np.asarray(inputs[name], order="C") for name in self.inputs]
+        self._check_shapes(tuple(array.shape for array in arrays))
+        for index, array in enumerate(arrays):
+            self._request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
+        try:
+            self._request.infer(share_outputs=True)
+        except RuntimeError as error:
+            raise RequestError(f"The model cannot take these inputs: {last_line(error)}") from error
+        return {
+            name: self._request.get_output_tensor(index).data.copy()
+            for index, name in enumerate(self.outputs)
+        }
+
+    def _check_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
+        """Infer shapes through the graph; the device itself adds [4, 3] to [6, 1] without a word.
+
+        Shapes that fit are remembered: a graph takes milliseconds to go through.
+        """
+        if shapes in self._shapes_that_fit:
+            return
+        assert self._model is not None, "run comes before close"
+        try:
+            self._model.reshape({index: list(shape) for index, shape in enumerate(shapes)})
+        except RuntimeError as error:
+            raise RequestError(
+                f"The shapes of these inputs do not go together: {last_line(error)}"
+            ) from error
+        if len(self._shapes_that_fit) >= REMEMBERED:
+            self._shapes_that_fit.clear()
+        self._shapes_that_fit.add(shapes)
+
+    def describe(self) -> Mapping[str, str]:
+        return {"engine": f"openvino {ov.__version__.split('-')[0]}", "device": "cpu"}
+
+    def close(self) -> None:
+        self._request = self._compiled = self._model = None
+
+
+def _port(path: Path, kind: str, port: ov.ConstOutput) -> TensorPort:
+    name, told = _name(port), port.get_element_type().get_type_name()
+    shape = port.get_partial_shape()
+    sizes = tuple(None if one.is_dynamic else one.get_length() for one in shape) if _has_rank(shape) else None
+    return TensorPort(name, numpy_name(path, kind, name, NAMES.get(told), told), sizes)
+
+
+def _has_rank(shape: ov.PartialShape) -> bool:
+    return bool(shape.rank.is_static)
+
+
+def _name(port: ov.ConstOutput) -> str:
+    """The tensor's name; where it has several, always the same; without one, that of what makes it."""
+    names = port.get_names()
+    if names:
+        return min(names)
+    node = port.get_node()
+    return (
+        node.input_value(0).get_node().get_friendly_name()
+        if node.get_input_size()
+        else node.get_friendly_name()
+    )

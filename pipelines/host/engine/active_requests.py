@@ -1,0 +1,64 @@
+"""The sequences that have not ended, by request; and how one ends for everybody who waits for it.
+
+Knows sequences and the scheduler that holds them; knows nothing of steps or of what was chosen.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+
+from pipelines.host.engine.beam import beam_search
+from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.scheduler import Scheduler
+from pipelines.host.engine.sequence import Sequence
+
+log = logging.getLogger(__name__)
+
+
+class Live:
+    """A request is here exactly while one of its sequences is: a choice, or a beam of a search."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._requests: dict[Hashable, dict[int, Sequence]] = {}
+
+    def __contains__(self, key: Hashable) -> bool:
+        return key in self._requests
+
+    def __len__(self) -> int:
+        return len(self._requests)
+
+    @property
+    def num_sequences(self) -> int:
+        return sum(map(len, self._requests.values()))
+
+    def begin(self, key: Hashable, sequences: list[Sequence]) -> None:
+        self._requests[key] = {sequence.choice: sequence for sequence in sequences}
+
+    def forget(self, sequence: Sequence) -> None:
+        """Take it out of the queues, its row and its blocks from it."""
+        self._scheduler.leave(sequence)
+        choices = self._requests[sequence.key]
+        del choices[sequence.choice]
+        if not choices:
+            del self._requests[sequence.key]
+
+    def give_up(self, key: Hashable, choice: int | None) -> None:
+        """Forget one choice of a request, or all; what is unknown is no error."""
+        given_up = beam_search.given_up(self._requests.get(key, {}), choice)
+        for sequence in reversed(given_up):  # followers before their leader, so that none inherits in vain
+            self.forget(sequence)
+
+    def fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:
+        """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
+        log.error("%d sequences failed with their step", len(sequences), exc_info=error)
+        message = f"the step that computed this request failed: {type(error).__name__}"
+        failed = beam_search.whole(sequences)
+        for sequence in reversed(failed):
+            self.forget(sequence)
+        return [
+            Output(sequence.key, choice, [], [], "error", None, message)
+            for sequence in failed
+            for choice in beam_search.answered(sequence)
+        ]

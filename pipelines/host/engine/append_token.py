@@ -1,0 +1,65 @@
+"""How a sequence grows by a chosen token, and why it ends: end tokens, its length, its guide, repetition.
+
+Knows sequences; knows nothing of where tokens come from, or of who is told.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.repetition import RepetitionWatch
+    from pipelines.host.engine.sequence import Sequence
+    from pipelines.host.sampling.sampling_slots import SamplingRows
+
+Ending = tuple[str | None, int | None]
+"""How a sequence ends, None while it goes on, and by which of the stop tokens that its request named."""
+GOES_ON: Ending = None, None
+
+
+class Growth(NamedTuple):
+    """What a sequence grew by, [] when the token ended it, and how it ended."""
+
+    token_ids: list[int]
+    finish: str | None
+    stop_token_id: int | None
+
+
+def grow(sequence: Sequence, sampling: SamplingRows, token_id: int) -> Growth:
+    """A running sequence gets the chosen token and those that its guide says must follow, up to its end.
+
+    What the guide raises leaves the sequence as it was.
+    """
+    guide = sequence.guide
+    if guide is None:
+        finish, stop_token_id = _add(sequence, sampling, token_id)
+        return Growth([] if finish == "stop" else [token_id], finish, stop_token_id)
+    token_ids = [token_id, *guide.append(token_id)]
+    before, ending = len(sequence.token_ids), GOES_ON
+    for next_id in token_ids:
+        ending = _add(sequence, sampling, next_id)
+        if ending is not GOES_ON:
+            break
+    if ending is GOES_ON and guide.finished:
+        ending = "stop", None
+    return Growth(token_ids[: len(sequence.token_ids) - before], *ending)
+
+
+def _add(sequence: Sequence, sampling: SamplingRows, token_id: int) -> Ending:
+    """One token more, unless that is an end token, which is no part of the sequence."""
+    if token_id in sequence.eos_token_ids:
+        return "stop", None
+    if token_id in sequence.stop_token_ids:
+        return "stop", token_id
+    sequence.token_ids.append(token_id)
+    sampling.append(sequence.row, token_id)
+    if len(sequence.token_ids) >= sequence.max_length:
+        return "length", None
+    watch = sequence.repetition
+    return ("repetition", None) if watch is not None and _repeats(sequence, watch) else GOES_ON
+
+
+def _repeats(sequence: Sequence, watch: RepetitionWatch) -> bool:
+    """Before `min_tokens` it may repeat itself, and is watched."""
+    repeats = watch.append(sequence.token_ids, sequence.num_prompt)
+    return repeats and sequence.num_output >= sequence.params.min_tokens

@@ -1,0 +1,160 @@
+"""The engine of encoders: texts of many requests are run together, near lengths side by side.
+
+Knows queues, batches and who is told; knows nothing of files, graphs or of what the body computes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+from pipelines.errors import BraidError, EngineError, Overloaded
+from pipelines.host.engine.batching.batch_assembly import gathered, scatter
+from pipelines.host.engine.batching.batched_request import Arrays, Piece, Texts, texts_of
+from pipelines.host.engine.batching.failure_isolation import Suspects
+from pipelines.host.engine.batching.text_checks import Bounds, check_answer, check_texts
+from pipelines.host.engine.batching.waiting_queue import Waiting
+from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.engine.threaded_engine import Ran, Runnable, Tell, ThreadedEngine, Told
+from pipelines.telemetry.step_profile import BATCHES, StepProfile
+
+log = logging.getLogger("braid.engine")
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """`max_batch_tokens` are padded; a call that is not full waits `max_wait_s` for more texts."""
+
+    max_batch_tokens: int = 8192
+    max_wait_s: float = 0.0
+    max_waiting_tokens: int = 4_000_000
+
+
+class BatchEngine(ThreadedEngine[list[Piece]]):
+    """A request is in `_requests` until its last row came, it failed or was aborted.
+
+    A batch that fails is run again in halves, until a request fails alone: it is told so once, and its other
+    texts are dropped.
+    """
+
+    def __init__(
+        self,
+        body: Runnable,
+        bounds: Bounds,
+        settings: BatchSettings,
+        *,
+        per_token: bool = False,
+        profile: StepProfile | None = None,
+        warm: Callable[[], bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`per_token`: the body gives a row for each token, else for each text."""
+        self.bounds = bounds
+        self._settings = settings
+        self.per_token = per_token
+        self._clock = clock
+        self._requests: dict[Hashable, Texts] = {}
+        self._waiting = Waiting(settings.max_batch_tokens)
+        self._suspects = Suspects()
+        self._began_s = 0.0  # the batch that runs
+        super().__init__(body, profile or StepProfile(), warm)
+
+    def submit(self, key: Hashable, inputs: Arrays, outputs: list[str] | None, tell: Tell) -> None:
+        check_texts(inputs, self.bounds)
+        check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.row_size)
+        texts = texts_of(key, inputs, tell, self._clock())
+        with self._news:
+            waiting = self._waiting.num_tokens
+            if waiting and waiting + len(texts.ids) > self._settings.max_waiting_tokens:
+                raise Overloaded(f"texts of {waiting} tokens wait for this model already")
+            self._requests[key] = texts
+            self._waiting.add(texts)
+            self._news.notify()
+
+    def _due_s(self) -> float | None:
+        """A call that may be full is due at once, another when the oldest request has waited long enough."""
+        waiting, settings = self._waiting, self._settings
+        if self._suspects:
+            return 0.0
+        if not waiting.num_texts:
+            return None
+        if not settings.max_wait_s or waiting.num_tokens >= settings.max_batch_tokens:
+            return 0.0
+        return waiting.oldest.arrived_s + settings.max_wait_s - self._clock()
+
+    def _begin(self) -> list[Piece]:
+        pieces = self._suspects.take() if self._suspects else self._waiting.take()
+        self._totals.running = sum(map(len, pieces))
+        self._began_s = self._clock()
+        return pieces
+
+    def _compute(self, pieces: list[Piece]) -> TokenBatch:
+        """Afterwards the rows are with their requests."""
+        batch = gathered(pieces)
+        self.profile.mark("gather")
+        encoded = self._body(batch)
+        values = encoded.ops.fetch(encoded.values)
+        self.profile.mark("fetch")
+        scatter(values, pieces)
+        self.profile.mark("scatter")
+        self.profile.end(BATCHES, int(batch.lengths.sum()), len(batch.lengths), 0)
+        return batch
+
+    def _end(self, pieces: list[Piece], result: TokenBatch | Exception) -> list[Told]:
+        if isinstance(result, Exception):
+            return self._failed(pieces, result)
+        self._count(result, pieces)
+        return [told for piece in pieces for told in self._rows_of(piece)]
+
+    def _failed(self, pieces: list[Piece], error: Exception) -> list[Told]:
+        waited_for = [piece for piece in pieces if self._requests.get(piece.texts.key) is piece.texts]
+        if self._suspects.add(waited_for):
+            log.warning("a batch of several requests failed and is run again in halves: %r", error)
+            return []
+        told = _failure(error)
+        return [one for piece in waited_for for one in self._fail(piece.texts, told)]
+
+    def _rows_of(self, piece: Piece) -> list[Told]:
+        texts = piece.texts
+        texts.remaining -= len(piece)
+        if texts.remaining or self._requests.get(texts.key) is not texts:
+            return []
+        del self._requests[texts.key]
+        return [(texts.tell, texts.key, texts.answer(self.per_token))]
+
+    def _fail(self, texts: Texts, error: Exception) -> list[Told]:
+        if self._requests.get(texts.key) is not texts:
+            return []
+        self._forget(texts.key)
+        return [(texts.tell, texts.key, error)]
+
+    def _count(self, batch: TokenBatch, pieces: list[Piece]) -> None:
+        num_tokens, totals = int(batch.lengths.sum()), self._totals
+        totals.prompt_tokens += num_tokens
+        totals.step_tokens += num_tokens
+        totals.padding_tokens += batch.ids.size - num_tokens
+        waits = [(len(piece), self._began_s - piece.texts.arrived_s) for piece in pieces]
+        self.new_runs.append(Ran(num_tokens, self._clock() - self._began_s, waits))
+
+    def _forget(self, key: Hashable) -> None:
+        texts = self._requests.pop(key, None)
+        if texts is not None:
+            self._waiting.drop(texts)
+            self._suspects.drop(texts)
+
+    def _forget_all(self) -> None:
+        for key in list(self._requests):
+            self._forget(key)
+
+    def _num_waiting(self) -> int:
+        return self._waiting.num_texts + self._suspects.num_texts
+
+
+def _failure(error: Exception) -> BraidError:
+    """What the request of a batch is told; what is our fault is logged."""
+    if isinstance(error, BraidError):
+        return error
+    log.error("a batch failed", exc_info=error)
+    return EngineError("the batch of this request failed; see the server's log")

@@ -1,0 +1,96 @@
+"""The texts of one request: their ids, the order in which they are computed, and the rows that come of it.
+
+Knows arrays; knows nothing of queues, threads or of what an encoder computes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import neg
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.engine.threaded_engine import Tell
+
+Ints = NDArray[np.int64]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Texts:
+    """One request.  `ids` int32[num_tokens] and `types`, if any, hold one text behind another.
+
+    `order` are the texts from the longest to the shortest; `remaining` of them have no row yet.  The larger
+    `priority`, the later.
+    """
+
+    key: Hashable
+    tell: Tell
+    ids: NDArray[np.int32]
+    lengths: NDArray[np.int32]
+    types: NDArray[np.uint8] | None
+    activate: bool
+    priority: int
+    arrived_s: float
+    order: Ints
+    offsets: Ints
+    remaining: int
+    rows: NDArray[np.float32] | None = None
+
+    def runs(self) -> Iterator[tuple[int, int, int]]:
+        """(length, start, end): which places of `order` have texts of one length, the longest first."""
+        lengths, start = self.lengths[self.order].tolist(), 0
+        while start < len(lengths):
+            end = bisect_right(lengths, -lengths[start], start, key=neg)
+            yield lengths[start], start, end
+            start = end
+
+    def answer(self, per_token: bool) -> dict[str, NDArray[Any]]:
+        """The rows of all texts, in the order of the request."""
+        assert self.rows is not None, "its last row was written"
+        return {"rows": self.rows, "lengths": self.lengths} if per_token else {"rows": self.rows}
+
+
+def texts_of(key: Hashable, inputs: Arrays, tell: Tell, now_s: float) -> Texts:
+    """A request as it came over the wire: the tensors that `pipelines.nodes.pooling.batcher` writes."""
+    lengths = inputs["lengths"]
+    return Texts(
+        key,
+        tell,
+        inputs["ids"],
+        lengths,
+        inputs.get("types"),
+        bool(inputs["activate"][0]) if "activate" in inputs else True,
+        int(inputs["priority"][0]) if "priority" in inputs else 0,
+        now_s,
+        np.argsort(-lengths, kind="stable"),
+        np.cumsum(lengths, dtype=np.int64) - lengths,
+        len(lengths),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Texts of one request in a batch, all of `length` tokens: the places `start` to `end` of its order."""
+
+    texts: Texts
+    length: int
+    start: int
+    end: int
+
+    def __len__(self) -> int:
+        return self.end - self.start
+
+    @property
+    def items(self) -> Ints:
+        """Which texts of the request these are."""
+        return self.texts.order[self.start : self.end]
+
+    @property
+    def tokens(self) -> Ints:
+        """int64[num_texts, length]: where their tokens stand in the request's."""
+        return self.texts.offsets[self.items][:, None] + np.arange(self.length)

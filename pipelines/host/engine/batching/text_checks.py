@@ -1,0 +1,56 @@
+"""What a request for rows must be before an engine takes it.  Knows bounds of a model; queues nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pipelines.errors import RequestError
+from pipelines.host.engine.batching.batched_request import Arrays
+
+MAX_ANSWER_VALUES = 1 << 25
+"""Numbers of one answer: what the wire carries, and a worker can write without others waiting for long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What a body reads: texts of at most `max_tokens`, of ids below `vocab_size`; its rows' numbers."""
+
+    max_tokens: int
+    vocab_size: int
+    row_size: int = 1
+
+
+def check_texts(inputs: Arrays, bounds: Bounds) -> None:
+    """Raise RequestError, in vLLM's words, for texts that the model cannot read."""
+    ids, lengths = inputs["ids"], inputs["lengths"]
+    if not len(lengths) or int(lengths.min()) < 1:
+        raise RequestError("The decoder prompt cannot be empty")
+    if lengths.max() > bounds.max_tokens:
+        raise too_long(bounds.max_tokens, str(lengths.max()))
+    if int(lengths.sum()) != len(ids):
+        raise RequestError("the lengths of the texts are not those of their ids")
+    if ids.min() < 0 or ids.max() >= bounds.vocab_size:
+        outside = (ids < 0) | (ids >= bounds.vocab_size)
+        raise RequestError(f"Token id {ids[np.argmax(outside)]} is out of vocabulary")
+
+
+def check_answer(num_rows: int, row_size: int) -> None:
+    """Raise RequestError for a request whose rows would be too many numbers, before any is computed."""
+    if num_rows * row_size > MAX_ANSWER_VALUES:
+        raise RequestError(
+            f"the reply would hold {num_rows * row_size} numbers, {num_rows} rows of {row_size}; one request "
+            f"may have {MAX_ANSWER_VALUES}. Please send the input in several requests.",
+            "input",
+        )
+
+
+def too_long(max_tokens: int, contained: str) -> RequestError:
+    """vLLM's words: `contained` is "at least" a number of text, which it stops reading, the number of ids."""
+    return RequestError(
+        f"This model's maximum context length is {max_tokens} tokens. However, your prompt contains "
+        f"{contained} input tokens, which exceeds this limit even without any output tokens. "
+        "Please reduce the length of the input prompt.",
+        "input_tokens",
+    )

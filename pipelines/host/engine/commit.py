@@ -1,0 +1,152 @@
+"""What a step computed becomes part of its sequences: the first moment at which anything of it can be seen.
+
+Knows plans, sequences and what was sampled; knows nothing of how a step is planned or run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from pipelines.host.engine.active_requests import Live
+from pipelines.host.engine.append_token import grow
+from pipelines.host.engine.beam.beam_search import BeamSearch
+from pipelines.host.engine.outputs import Output, joined, output_of
+from pipelines.host.engine.prompt_scoring import keep_scores
+from pipelines.host.engine.scheduler import Plan, Scheduler
+from pipelines.host.engine.sequence import NO_ROW, Sequence, Slice
+from pipelines.host.engine.speculation.accepted_runs import Chosen, Run, first_ids, runs_of
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.sampling.guide import GuideError
+from pipelines.wire.logprobs import TokenLogprobs
+
+
+class Commit:
+    """Never raises: what goes wrong with one sequence ends that one alone."""
+
+    def __init__(self, scheduler: Scheduler, live: Live) -> None:
+        self._scheduler, self._live = scheduler, live
+        self._cache, self._rows = scheduler.cache, scheduler.rows
+        self._sampling, self._totals = scheduler.sampling, scheduler.counts
+
+    def step(self, plan: Plan, step: Step, sampled: Sampled) -> list[Output]:
+        """Record `step`, as the engine packed it, and what the body made of it."""
+        self._totals.steps += 1
+        self._totals.step_tokens += step.num_tokens
+        self._totals.swapped_out_blocks += len(step.swaps_out)
+        self._totals.swapped_in_blocks += len(step.swaps_in)
+        self._rows.num_past[plan.rows()] = step.num_past + np.diff(step.starts)
+        self._rows.last_token[step.logits_rows] = first_ids(sampled)
+        keep_scores(plan.scoring, sampled.scores)
+        chosen = runs_of(sampled)
+        outputs: list[Output] = []
+        for slice in plan.slices:
+            sequence = slice.sequence
+            if not slice.samples:
+                outputs += self._slice(slice, [])
+            elif not sequence.followers:
+                outputs += self._slice(slice, [next(chosen)])
+            else:
+                outputs += self._slice(slice, list(islice(chosen, len(sequence.group))))
+        return outputs
+
+    def _slice(self, slice: Slice, chosen: list[Chosen]) -> list[Output]:
+        """One slice is computed; `chosen` are its group's next tokens, none in the middle of a prompt."""
+        sequence = slice.sequence
+        group = sequence.group if sequence.followers else [sequence]
+        if sequence.row == NO_ROW:  # its search ended with an earlier slice
+            return []
+        try:
+            sequence.num_cached = slice.end
+            self._cache.remember(sequence)
+            if chosen and sequence.followers:
+                self._scheduler.fork(sequence)
+            if chosen and sequence.search is not None:
+                return self._search(sequence.search, sequence, chosen[0].logprobs)
+        except Exception as error:
+            return self._live.fail(group, error)
+        outputs = [self._extend(member, *choice) for member, choice in zip(group, chosen, strict=False)]
+        if slice.room and sequence.row != NO_ROW:
+            self._close_run(sequence)
+        return outputs
+
+    def _search(self, search: BeamSearch, beam: Sequence, top: TokenLogprobs | None) -> list[Output]:
+        """One beam has reported; if that ended the search, all its choices get what it found."""
+        assert top is not None
+        if not search.report(beam, top, self._scheduler):
+            return []
+        for member in reversed(search.beams):
+            self._live.forget(member)
+        endings = search.endings()
+        self._totals.output_tokens += sum(len(ending.token_ids) for ending in endings)
+        return [Output(beam.key, *ending, num_cached=beam.num_reused or 0) for ending in endings]
+
+    def _extend(
+        self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None, run: Run | None
+    ) -> Output:
+        """One more token, and those of its run; or the end."""
+        output = None
+        try:
+            if run is None:
+                return self._append(sequence, token_id, logprobs)
+            output = self._append(sequence, token_id, logprobs)
+            for more in self._follow(sequence, run):
+                output = joined(output, more)
+            return self._counted(sequence, output, run)
+        except GuideError as error:
+            self._live.forget(sequence)
+            key, choice, status = sequence.key, sequence.choice, error.status
+            ending = Output(key, choice, [], [], "error", error=str(error), error_status=status)
+        except Exception as error:
+            [ending] = self._live.fail([sequence], error)
+        return ending if output is None else joined(output, ending)
+
+    def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Output:
+        if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only its prompt was wanted
+            self._live.forget(sequence)
+            return output_of(sequence, [], [], "length")
+        taken, finish, stop_token_id = grow(sequence, self._sampling, token_id)
+        self._totals.output_tokens += len(taken)
+        if finish:
+            self._cache.remember(sequence)  # what guesses that came true have filled
+            self._live.forget(sequence)
+        elif len(taken) > 1:
+            self._rows.last_token[sequence.row] = taken[-1]
+        told = [] if logprobs is None or not taken else [logprobs]
+        return output_of(sequence, taken, told, finish, stop_token_id)
+
+    def _follow(self, sequence: Sequence, run: Run) -> Iterator[Output]:
+        """The first token of a run is appended: now those behind it, as far as they hold.
+
+        Each guess that came true is in the cache.  Where the guide has forced tokens meanwhile, those count,
+        and a run that went another way ends.
+        """
+        for token_id, logprobs in run.later:
+            if sequence.row == NO_ROW:
+                return
+            sequence.num_cached += 1
+            if sequence.num_pending == 0:
+                yield self._append(sequence, token_id, logprobs)
+            elif sequence.token_ids[sequence.num_cached] != token_id:
+                return
+
+    def _counted(self, sequence: Sequence, output: Output, run: Run) -> Output:
+        """What its end cut off did not come true."""
+        num_accepted = min(len(run.later), len(output.token_ids))
+        sequence.num_guessed += run.num_guessed
+        sequence.num_accepted += num_accepted
+        self._totals.count_run(run.num_guessed, num_accepted)
+        return output._replace(
+            num_guessed=sequence.num_guessed,
+            num_accepted=sequence.num_accepted,
+            guess_logprobs=run.guess_logprobs[:num_accepted],
+        )
+
+    def _close_run(self, sequence: Sequence) -> None:
+        """Guesses may have come true or not: its row and its blocks hold what did."""
+        self._rows.num_past[sequence.row] = sequence.num_cached
+        self._rows.last_token[sequence.row] = sequence.token_ids[-1]
+        self._cache.remember(sequence)
+        self._cache.trim(sequence)

@@ -1,0 +1,54 @@
+"""Texts of one call of an encoder, and what the lines of a batcher's body hand on of it.
+
+The contract between batchers, step nodes and the sessions of `pipelines.host.backends`.  Knows token ids and
+arrays; knows nothing of requests, files or devices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from ops.contract import PoolingOps
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """Texts side by side, each padded at its end to the width of the longest, or a little wider.
+
+    ids, types: int64[num_texts, width], 0 behind a text's end; lengths: int64[num_texts], each at least 1;
+    activate: bool[num_texts], whether the request wants normalised vectors, or probabilities.
+    """
+
+    ids: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    types: NDArray[np.int64]
+    activate: NDArray[np.bool_]
+
+    @cached_property
+    def mask(self) -> NDArray[np.int64]:
+        """int64[num_texts, width]: 1 where a token stands, 0 behind a text's end."""
+        return (np.arange(self.ids.shape[1]) < self.lengths[:, None]).astype(np.int64)
+
+    @property
+    def positions(self) -> NDArray[np.int64]:
+        """int64[num_texts, width]: 0, 1, 2 … in each row."""
+        return np.broadcast_to(np.arange(self.ids.shape[1]), self.ids.shape)
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """What a line of the body made of a batch.
+
+    `values`: float32[num_texts, width, size] for tokens, what stands behind a text's end is undefined; or
+    float32[num_texts, size].  It lies where the device left it, and `ops` work on it there.
+    """
+
+    values: Any
+    batch: TokenBatch
+    ops: PoolingOps

@@ -1,0 +1,237 @@
+"""Which blocks hold which sequence's keys and values: lending, sharing, copy-on-write, reuse of prefixes.
+
+The blocks in the sequences and the block tables in the rows are changed here and nowhere else.  Knows
+sequences and blocks, and that they may be swapped; knows nothing of who should run.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from collections.abc import Sequence as Many
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pipelines.host.engine.kv_cache import prefix_digests
+from pipelines.host.engine.kv_cache.block_pool import BlockPool
+from pipelines.host.engine.kv_cache.swap_space import SwapSpace
+from pipelines.host.engine.policy import blocks_for, may_swap_out
+from pipelines.host.engine.sequence import Sequence, Slice
+from pipelines.host.engine.slots import Rows
+
+
+class Loan(NamedTuple):
+    """A block given for the time of a step: a new last column, or the copy of a shared one."""
+
+    sequence: Sequence
+    column: int
+    replaced: int | None
+
+
+class Moves(NamedTuple):
+    """What a step moves before its model runs, in this order; each pair is (from, to)."""
+
+    swaps_out: list[tuple[int, int]]  # block, host block
+    swaps_in: list[tuple[int, int]]  # host block, block
+    copies: list[tuple[int, int]]  # block, block
+
+
+class Cache:
+    """`num_blocks` blocks of `block_tokens` tokens, a hard bound: nothing is ever written elsewhere.
+
+    A block that a step writes to has one owner; only full, computed blocks have digests.  `num_host_blocks`
+    more lie in host memory, where sequences that were set aside keep what they computed.
+    """
+
+    def __init__(
+        self, num_blocks: int, block_tokens: int, rows: Rows, reuse_prefixes: bool, num_host_blocks: int = 0
+    ) -> None:
+        self.block_tokens = block_tokens
+        self.reuse_prefixes = reuse_prefixes
+        self.pool = BlockPool(num_blocks)
+        self.swap = SwapSpace(num_host_blocks)
+        self.rows = rows
+
+    def shortage(self, slices: Many[Slice]) -> int:
+        """Blocks that `slices` will write to beyond those owned and those free; fits when <= 0."""
+        needed = 0
+        writers: Counter[int] = Counter()
+        for slice in slices:
+            needed += blocks_for(slice.end, self.block_tokens) - len(slice.sequence.blocks)
+            column = self._shared_column(slice)
+            if column is not None:
+                writers[slice.sequence.blocks[column]] += 1
+        for block, num_writers in writers.items():  # the last owner needs no copy
+            needed += min(num_writers, self.pool.references[block] - 1)
+        return needed - self.pool.num_free
+
+    @contextmanager
+    def reserve(self, slices: Many[Slice]) -> Iterator[Moves]:
+        """Lend every slice the blocks that it will write to; all are given back if the body raises.
+
+        Yields what must be moved before anything is written.  Needs `shortage(slices) <= 0`.  If the body
+        raises, who should have been swapped out will be computed again; who should have been swapped in
+        keeps its host blocks.
+        """
+        loans: list[Loan] = []
+        try:
+            copies = self._lend(slices, loans)
+            yield Moves(self.swap.swaps_out(), self.swap.swaps_in(), copies)
+        except BaseException:
+            for loan in reversed(loans):
+                self._give_back(loan)
+            for sequence in list(self.swap.leaving):
+                self.release(sequence)
+            raise
+        self.swap.settle()
+
+    def match(self, sequence: Sequence) -> list[int]:
+        """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse."""
+        if not self.reuse_prefixes:
+            return []
+        num_blocks = sequence.num_reusable // self.block_tokens
+        self._extend_digests(sequence, num_blocks)
+        blocks: list[int] = []
+        for digest in sequence.digests[:num_blocks]:
+            block = self.pool.find(digest)
+            if block is None:
+                break
+            blocks.append(block)
+        return blocks
+
+    def num_needed(self, sequence: Sequence, matched: list[int]) -> int:
+        """Free blocks that all tokens of a waiting sequence would take, matched free ones included."""
+        num_owned = sum(self.pool.references[block] > 0 for block in matched)
+        return blocks_for(len(sequence.token_ids), self.block_tokens) - num_owned
+
+    def num_promised(self, running: Many[Sequence]) -> int:
+        """Blocks that the pending tokens of `running` will take."""
+        return sum(
+            blocks_for(len(sequence.token_ids), self.block_tokens) - len(sequence.blocks)
+            for sequence in running
+        )
+
+    def adopt(self, sequence: Sequence, blocks: list[int]) -> None:
+        """Begin a sequence that owns no block on `blocks`, which hold its first tokens.
+
+        What its host blocks hold beyond them counts as cached: the step that gives it blocks brings it.
+        """
+        for block in blocks:
+            self.pool.share(block)
+        sequence.blocks = list(blocks)
+        sequence.num_remembered = len(blocks)
+        self.swap.swap_in(sequence, len(blocks))
+        if not sequence.host_blocks:
+            sequence.num_cached = len(blocks) * self.block_tokens
+        self.rows.set_blocks(sequence.row, blocks)
+        self.rows.num_past[sequence.row] = sequence.num_cached
+
+    def fork(self, leader: Sequence, follower: Sequence) -> None:
+        """Give `follower`, which owns nothing, a share in all that `leader` has computed."""
+        self.adopt(follower, leader.blocks)
+        follower.num_cached = leader.num_cached
+        follower.num_remembered = leader.num_remembered
+        follower.digests = list(leader.digests)
+        self.rows.num_past[follower.row] = leader.num_cached
+
+    def remember(self, sequence: Sequence) -> None:
+        """Let the blocks that a step has filled be found by other sequences."""
+        if not self.reuse_prefixes:
+            return
+        full = sequence.num_cached // self.block_tokens
+        if full > sequence.num_remembered:
+            self._extend_digests(sequence, full)
+            for index in range(sequence.num_remembered, full):
+                self.pool.register(sequence.blocks[index], sequence.digests[index])
+            sequence.num_remembered = full
+
+    def trim(self, sequence: Sequence) -> None:
+        """Take back the blocks that were lent for guesses and hold nothing that came true."""
+        while len(sequence.blocks) > blocks_for(sequence.num_cached, self.block_tokens):
+            self.pool.release(sequence.blocks.pop())
+            self.rows.drop_block(sequence.row)
+
+    def set_aside(self, sequence: Sequence) -> bool:
+        """Take its blocks from a sequence that must wait; whether the host keeps what it has computed.
+
+        Who waits has something to compute: of one that rests the last token is given up.
+        """
+        if not sequence.num_pending:
+            self._forget_last(sequence)
+        num_blocks = len(sequence.blocks)
+        if sequence.host_blocks or may_swap_out(sequence.num_cached, num_blocks, self.swap.num_free):
+            self.swap.swap_out(sequence)
+            self._release_blocks(sequence)
+        else:
+            self.release(sequence)
+        return bool(sequence.host_blocks)
+
+    def release(self, sequence: Sequence) -> None:
+        """Take everything from a sequence."""
+        self._release_blocks(sequence)
+        self.swap.drop(sequence)
+        sequence.num_cached = 0
+
+    def _release_blocks(self, sequence: Sequence) -> None:
+        """The end of a context is the first to be forgotten."""
+        for block in reversed(sequence.blocks):
+            self.pool.release(block)
+        sequence.blocks = []
+        sequence.num_remembered = 0
+
+    def _forget_last(self, sequence: Sequence) -> None:
+        sequence.num_cached -= 1
+        if blocks_for(sequence.num_cached, self.block_tokens) < len(sequence.blocks):
+            self.pool.release(sequence.blocks.pop())
+            self.rows.drop_block(sequence.row)
+
+    def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:
+        prefix_digests.extend(
+            sequence.digests, sequence.root, sequence.token_ids, num_blocks, self.block_tokens
+        )
+
+    def _shared_column(self, slice: Slice) -> int | None:
+        """The column of a partly filled block that the slice writes to and that has other owners."""
+        column = slice.start // self.block_tokens
+        blocks = slice.sequence.blocks
+        if column < len(blocks) and self.pool.references[blocks[column]] > 1:
+            return column
+        return None
+
+    def _lend(self, slices: Many[Slice], loans: list[Loan]) -> list[tuple[int, int]]:
+        copies: list[tuple[int, int]] = []
+        for slice in slices:
+            column = self._shared_column(slice)
+            if column is not None:
+                copies.append(self._replace(slice.sequence, column, loans))
+            num_blocks = blocks_for(slice.end + slice.room, self.block_tokens)
+            for _ in range(num_blocks - len(slice.sequence.blocks)):
+                self._grow(slice.sequence, loans)
+        return copies
+
+    def _replace(self, sequence: Sequence, column: int, loans: list[Loan]) -> tuple[int, int]:
+        source, target = sequence.blocks[column], self.pool.take()
+        loans.append(Loan(sequence, column, source))
+        self._put(sequence, column, target)
+        self.pool.release(source)  # never the last owner, so the source stays as it is
+        return source, target
+
+    def _grow(self, sequence: Sequence, loans: list[Loan]) -> None:
+        block = self.pool.take()
+        loans.append(Loan(sequence, len(sequence.blocks), None))
+        sequence.blocks.append(block)
+        self.rows.add_block(sequence.row, block)
+
+    def _put(self, sequence: Sequence, column: int, block: int) -> None:
+        sequence.blocks[column] = block
+        self.rows.replace_block(sequence.row, column, block)
+
+    def _give_back(self, loan: Loan) -> None:
+        sequence = loan.sequence
+        self.pool.release(sequence.blocks[loan.column])
+        if loan.replaced is None:
+            sequence.blocks.pop()
+            self.rows.drop_block(sequence.row)
+        else:
+            self.pool.share(loan.replaced)
+            self._put(sequence, loan.column, loan.replaced)

@@ -1,0 +1,182 @@
+"""The engine: requests in, tokens out, one step at a time.
+
+Knows token ids, blocks and steps; knows nothing of text, YAML, HTTP, threads or devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
+from itertools import count
+from time import perf_counter
+
+from pipelines.host.engine.active_requests import Live
+from pipelines.host.engine.beam.beam_checks import check_beams
+from pipelines.host.engine.commit import Commit
+from pipelines.host.engine.kv_cache.cache import Cache
+from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.packing import pack
+from pipelines.host.engine.policy import EngineSettings, blocks_for
+from pipelines.host.engine.request_sequences import Arrival
+from pipelines.host.engine.scheduler import Scheduler
+from pipelines.host.engine.slots import Rows
+from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.submission_checks import Limits, check
+from pipelines.host.sampling.guide import GuideMaker
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
+from pipelines.wire.sampling_params import SamplingParams
+
+
+class Engine:
+    """Continuous batching over a paged cache of `num_blocks * block_tokens` tokens, a hard bound.
+
+    Not thread-safe: one thread calls everything.  `body` computes a step: model, then sampler.  A step is a
+    transaction: nothing of it is visible before `commit`, and when `body` raises, its blocks go back, its
+    own sequences end with an error, and the next `step` runs as if they had never been there.  Sequences
+    that it should have swapped out are not its own: they go on, and are computed again.
+
+    `num_host_blocks` blocks in host memory take what preempted sequences have computed; without room there
+    it is computed again.
+    """
+
+    def __init__(
+        self,
+        body: Callable[[Step], Sampled],
+        settings: EngineSettings,
+        num_blocks: int,
+        block_tokens: int,
+        vocab_size: int,
+        max_context: int,
+        eos_token_ids: frozenset[int],
+        num_host_blocks: int = 0,
+        profile: StepProfile | None = None,
+    ) -> None:
+        cache_tokens = num_blocks * block_tokens
+        self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
+        self.rows = Rows(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
+        self.cache = Cache(num_blocks, block_tokens, self.rows, settings.reuse_prefixes, num_host_blocks)
+        self._sampling = SamplingRows(settings.max_sequences, vocab_size)
+        self._totals = Counts()
+        self._guessing = GuessRows(settings.max_sequences) if settings.num_guesses else None
+        self.scheduler = Scheduler(
+            settings, self.cache, self.rows, self._sampling, self._totals, self._guessing
+        )
+        self._body = body
+        self.profile = profile or StepProfile()  # the body marks its lines in it, where it has it too
+        self._eos_token_ids = eos_token_ids
+        self._live = Live(self.scheduler)
+        self._commit = Commit(self.scheduler, self._live)
+        self._arrivals = count(1)
+
+    def submit(
+        self,
+        key: Hashable,
+        prompts: list[list[int]],
+        params: SamplingParams,
+        n: int = 1,
+        cache_salt: str = "",
+        guide: GuideMaker | None = None,
+    ) -> None:
+        """Queue `n` choices for each prompt; choice `i * n + k` is the k-th of prompt i.
+
+        `guide` makes for each choice what keeps it to `params.guide`.
+        With `params.beams` they are the `n` best of a search, best first; each gets one Output, at its end.
+
+        `key` names the request until all its choices are finished or aborted.  Prefixes are shared only
+        between requests of equal `cache_salt`.  Raises RequestError, and then nothing was queued.
+        """
+        if key in self._live:
+            raise ValueError(f"request {key!r} is already running")
+        check(prompts, params, n, self.limits)
+        if params.beams is not None:
+            check_beams(prompts, params, params.beams, n, self._eos_token_ids, self.limits)
+        arrival = Arrival(key, prompts, params, n, cache_salt, guide, self._eos_token_ids)
+        groups = arrival.groups(self.limits, self._arrivals)
+        self._live.begin(key, [sequence for group in groups for sequence in group])
+        for leader, *_ in groups:
+            self.scheduler.add(leader)
+
+    def abort(self, key: Hashable, choice: int | None = None) -> None:
+        """Forget one choice, or all, and free its row and blocks now; no Output follows.
+
+        What is unknown or finished already is no error: the client may have gone while it finished.
+        """
+        self._live.give_up(key, choice)
+
+    @property
+    def has_work(self) -> bool:
+        return len(self._live) > 0
+
+    @property
+    def num_live(self) -> int:
+        """Sequences that have not ended: the choices of a request, or all beams of a search."""
+        return self._live.num_sequences
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens that all steps have computed, guesses among them."""
+        return self._totals.step_tokens + self._totals.draft_tokens
+
+    def suppose(self, seconds: Mapping[int, float]) -> None:
+        """What idle steps took, tokens → seconds: guesses need not find out by trying."""
+        if self._guessing is not None:
+            self._guessing.cost.suppose(seconds)
+
+    def counts(self) -> Counts:
+        """What is held now and what was done so far; the caller's own copy."""
+        pool, swap, running = self.cache.pool, self.cache.swap, self.rows.num_taken
+        return replace(
+            self._totals,
+            running=running,
+            waiting=self.num_live - running,
+            swapped=sum(len(sequence.group) for sequence in self.scheduler.waiting if sequence.host_blocks),
+            blocks_used=pool.num_blocks - pool.num_free,
+            blocks_total=pool.num_blocks,
+            host_blocks_used=swap.num_blocks - swap.num_free,
+            host_blocks_total=swap.num_blocks,
+            block_tokens=self.limits.block_tokens,
+            reuses_prefixes=self.scheduler.settings.reuse_prefixes,
+            accepted_per_position=[*self._totals.accepted_per_position],
+        )
+
+    def step(self) -> list[Output]:
+        """One turn: plan → reserve → run the body → commit.  [] when there is nothing to say."""
+        mark = self.profile.mark
+        self.profile.begin()
+        plan = self.scheduler.plan()
+        fail = self._live.fail
+        outputs = [output for sequence, error in plan.refused for output in fail(sequence.group, error)]
+        if plan.refused or not plan.slices:  # a refusal may have ended what was to run: plan anew
+            return outputs
+        mark("plan")
+        try:
+            with self.cache.reserve(plan.slices) as moves:
+                mark("reserve")
+                step = pack(plan, self.rows, moves, self._sampling, self._guessing)
+                mark("pack")
+                sampled = self._run(step)
+                mark("body")
+        except Exception as error:
+            self._totals.failed_steps += 1
+            return outputs + fail(plan.sequences, error)
+        outputs += self._commit.step(plan, step, sampled)
+        mark("commit")
+        kind = DECODING if plan.num_decoding == len(plan.slices) else PROMPTS
+        self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))
+        return outputs
+
+    def _run(self, step: Step) -> Sampled:
+        start_s = perf_counter()
+        sampled = self._body(step)
+        num_runs = len(sampled.token_ids if sampled.num_tokens is None else sampled.num_tokens)
+        if num_runs != step.num_sampled:
+            raise ValueError(f"{step.num_sampled} tokens were to be sampled, not {num_runs}")
+        if len(sampled.scores) != step.num_scored:
+            raise ValueError(f"{step.num_scored} tokens were to be scored, not {len(sampled.scores)}")
+        if self._guessing is not None:
+            num_guessed = 0 if sampled.num_guessed is None else int(sampled.num_guessed.sum())
+            self._guessing.cost.learn(step.num_tokens + num_guessed, perf_counter() - start_s)
+        return sampled

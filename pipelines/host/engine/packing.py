@@ -1,0 +1,116 @@
+"""A plan → the packed arrays of its step.
+
+Knows slices and rows; decides nothing.  Costs a few array operations for all decoding sequences together
+and a copy of each prompt chunk.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.engine.kv_cache.cache import Moves
+from pipelines.host.engine.scheduler import Plan
+from pipelines.host.engine.slots import Rows
+from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.engine.step import Step, no_ids, no_pairs, no_room
+from pipelines.host.sampling.sampling_slots import SamplingRows
+
+
+class Scored(NamedTuple):
+    """Positions of a step that score a prompt's next token, that token, and how many others are wanted."""
+
+    at: NDArray[np.int64]
+    ids: NDArray[np.int64]
+    tops: NDArray[np.int64]
+
+
+class Packed(NamedTuple):
+    """The tokens of all sequences, one after another: `starts` says where each begins."""
+
+    ids: NDArray[np.int64]
+    positions: NDArray[np.int64]
+    starts: NDArray[np.int32]
+
+
+NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
+
+
+def pack(
+    plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows, guessing: GuessRows | None = None
+) -> Step:
+    """The step of `plan`, whose blocks are reserved.  Its arrays are its own: rows may change."""
+    row_of = plan.rows()
+    num_past = rows.num_past[row_of]
+    num_blocks = rows.num_blocks[row_of]
+    tokens = _tokens(plan, rows.last_token[row_of[: plan.num_decoding]], num_past)
+    logits_at, logits_rows = _logits(plan, tokens.starts, row_of)
+    scored = _scored(plan, tokens.starts) if plan.num_scoring else NO_SCORED
+    return Step(
+        token_ids=tokens.ids,
+        positions=tokens.positions,
+        starts=tokens.starts,
+        num_past=num_past,
+        block_table=rows.block_table[row_of, : num_blocks.max()],
+        num_blocks=num_blocks,
+        max_context=int(tokens.positions.max()) + 1,
+        logits_at=np.concatenate([logits_at, scored.at]) if plan.num_scoring else logits_at,
+        logits_rows=logits_rows,
+        copies=_pairs(moves.copies),
+        sampling=sampling,
+        swaps_out=_pairs(moves.swaps_out),
+        swaps_in=_pairs(moves.swaps_in),
+        scored_ids=scored.ids,
+        scored_tops=scored.tops,
+        guessing=guessing,
+        rows=no_room() if guessing is None else row_of,
+        room=no_room() if guessing is None else np.array([slice.room for slice in plan.slices], np.int32),
+    )
+
+
+def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:
+    return np.array(pairs, np.int32) if pairs else no_pairs()
+
+
+def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]) -> Packed:
+    """Those that decode, one token each, before the chunks of prompts."""
+    prompts = plan.slices[plan.num_decoding :]
+    if not prompts:
+        return Packed(decoding, num_past.astype(np.int64), np.arange(len(decoding) + 1, dtype=np.int32))
+    counts = np.ones(len(num_past), np.int32)
+    counts[plan.num_decoding :] = [slice.num_tokens for slice in prompts]
+    starts = np.zeros(len(num_past) + 1, np.int32)
+    np.cumsum(counts, out=starts[1:])
+    chunks = [np.array(slice.sequence.token_ids[slice.start : slice.end], np.int64) for slice in prompts]
+    positions = np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], counts)
+    return Packed(np.concatenate([decoding, *chunks]), positions, starts)
+
+
+def _logits(
+    plan: Plan, starts: NDArray[np.int32], row_of: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Where tokens are sampled, and for which rows: a prompt's last position once for each of its choices."""
+    if plan.num_decoding == len(plan.slices):
+        return np.arange(len(row_of)), row_of
+    at, of = list(range(plan.num_decoding)), row_of[: plan.num_decoding].tolist()
+    ends = starts[plan.num_decoding + 1 :].tolist()
+    for slice, end in zip(plan.slices[plan.num_decoding :], ends, strict=True):
+        if slice.samples:
+            at += [end - 1] * len(slice.sequence.group)
+            of += [member.row for member in slice.sequence.group]
+    return np.array(at, np.int64), np.array(of, np.int32)
+
+
+def _scored(plan: Plan, starts: NDArray[np.int32]) -> Scored:
+    """Of the last `num_scoring` slices: so these positions stand behind all that are sampled."""
+    begins = starts[len(plan.slices) - plan.num_scoring : -1].tolist()
+    at, ids, tops = [], [], []
+    for slice, begin in zip(plan.scoring, begins, strict=True):
+        scored, scores = slice.scored, slice.sequence.scores
+        assert scores is not None
+        at.append(np.arange(scored.start, scored.stop) + (begin - slice.start))
+        ids.append(np.array(slice.sequence.token_ids[scored.start + 1 : scored.stop + 1], np.int64))
+        tops.append(np.full(len(scored), scores.num_alternatives))
+    return Scored(*(np.concatenate(one) for one in (at, ids, tops)))

@@ -1,0 +1,259 @@
+"""Who runs: the queue, admission, preemption, and the plan of a step.
+
+Knows sequences and their cache; knows nothing of models, sampled tokens or clients.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.engine.kv_cache.cache import Cache
+from pipelines.host.engine.policy import EngineSettings, may_admit, share_room, split_budget
+from pipelines.host.engine.sequence import NO_ROW, Sequence, Slice
+from pipelines.host.engine.slots import Rows
+from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.telemetry.engine_counts import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The slices of one step, and the sequences that could not be given a row.
+
+    The first `num_decoding` slices decode; the last `num_scoring` belong to prompts that are scored, and give
+    no token.  `sum(num_tokens + room) <= max_step_tokens` and `sum(len(scored) + room) <= max_scored_tokens`;
+    the blocks that the slices will write to are free.
+    """
+
+    slices: list[Slice]
+    num_decoding: int
+    num_scoring: int
+    refused: list[tuple[Sequence, Exception]]
+
+    @property
+    def sequences(self) -> list[Sequence]:
+        """Everyone whose next token depends on this step, followers included."""
+        return [member for slice in self.slices for member in slice.sequence.group]
+
+    @property
+    def scoring(self) -> list[Slice]:
+        return self.slices[len(self.slices) - self.num_scoring :]
+
+    def rows(self) -> NDArray[np.int32]:
+        return np.array([slice.sequence.row for slice in self.slices], np.int32)
+
+
+def by_turn(sequence: Sequence) -> tuple[int, int]:
+    """Smaller priority first, then the older."""
+    return sequence.params.priority, sequence.arrival
+
+
+@dataclass(slots=True)
+class Scheduler:
+    """`running` and `waiting` are always sorted by turn: priority, then arrival.
+
+    Among sequences of one priority the oldest run: `running + waiting` is sorted by arrival.  The last in
+    turn that runs is preempted; nobody is preempted so that a waiting one may run.
+
+    Running sequences have rows and blocks, waiting ones neither; what those had computed before they were
+    preempted may lie in host memory.  Admission follows the queue without overtaking, so of each priority the
+    oldest that waits is next once no smaller one is waiting; the first in turn that runs is never preempted
+    and gets tokens in every step, so it ends, and with it that wait.  Smaller priorities that keep coming may
+    make larger ones wait for ever: that is what they ask for.
+    """
+
+    settings: EngineSettings
+    cache: Cache
+    rows: Rows
+    sampling: SamplingRows
+    counts: Counts
+    guessing: GuessRows | None = None
+    waiting: list[Sequence] = field(default_factory=list)
+    running: list[Sequence] = field(default_factory=list)
+
+    def add(self, sequence: Sequence) -> None:
+        insort(self.waiting, sequence, key=by_turn)
+
+    def plan(self) -> Plan:
+        """Choose what the next step computes; afterwards every planned sequence has a row."""
+        slices = self._share_out()
+        while self.cache.shortage(slices) > 0:
+            self._preempt(self.running[-1])
+            slices = self._share_out()
+        refused: list[tuple[Sequence, Exception]] = []
+        if self.waiting:
+            self._admit(slices, refused)
+        while self.waiting and self.running and not slices:  # all rest for beams that find no room
+            self._preempt(self.running[-1])
+            self._admit(slices, refused)
+        decoding = [slice for slice in slices if slice.decodes]
+        prompts = [slice for slice in slices if not slice.decodes]
+        prompts.sort(key=lambda slice: slice.sequence.scoring)
+        num_scoring = sum(slice.sequence.scoring for slice in prompts)
+        if self.guessing is not None:
+            decoding = self._with_room(decoding, prompts)
+        return Plan(decoding + prompts, len(decoding), num_scoring, refused)
+
+    def fork(self, leader: Sequence) -> None:
+        """The prompt is computed: its followers share its blocks and run on their own from here."""
+        for follower in leader.followers:
+            self._inherit(leader, follower)
+        leader.followers = []
+
+    def leave(self, sequence: Sequence) -> None:
+        """Take one sequence out of the queues, its row and blocks from it; its followers stay behind it."""
+        if sequence.leader is not None:
+            sequence.leader.followers.remove(sequence)
+        elif sequence.followers:
+            self._promote(sequence)
+        self.cache.release(sequence)
+        self._unseat(sequence)
+
+    def _share_out(self) -> list[Slice]:
+        pending = [sequence.num_pending for sequence in self.running]
+        if max(pending, default=0) > 1:  # who only decodes has nothing to score
+            self._limit_scoring(pending)
+        counts = split_budget(pending, self.settings.max_step_tokens)
+        return [
+            Slice(sequence, sequence.num_cached, count)
+            for sequence, count in zip(self.running, counts, strict=True)
+            if count
+        ]
+
+    def _with_room(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
+        """Room for guesses, of what the others leave of the step and of the free blocks."""
+        spare = self.settings.max_step_tokens - len(decoding) - sum(slice.num_tokens for slice in prompts)
+        rooms = share_room(
+            [slice.sequence.num_guessable(self.settings.num_guesses) for slice in decoding],
+            [slice.end for slice in decoding],
+            self.cache.block_tokens,
+            min(spare, self._num_rows_to_score(prompts)),
+            -self.cache.shortage(decoding + prompts),
+        )
+        return [slice._replace(room=room) for slice, room in zip(decoding, rooms, strict=True)]
+
+    def _limit_scoring(self, pending: list[int]) -> None:
+        """Lower what is pending of scored prompts to what the step has rows for, the first in turn first."""
+        num_rows = self.settings.max_scored_tokens
+        for place, sequence in enumerate(self.running):
+            if sequence.scoring:
+                pending[place] = sequence.num_scorable(num_rows)
+                num_rows -= len(Slice(sequence, sequence.num_cached, pending[place]).scored)
+
+    def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]]) -> None:
+        """Admit from the head of the queue while rows, blocks and what `slices` leave of the step last."""
+        spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
+        promised = self.cache.num_promised(self.running)
+        num_resting = sum(not sequence.num_pending for sequence in self.running)
+        while spare > 0 and self._has_rows_for_next():
+            sequence = self.waiting[0]
+            num_rows = self._num_rows_to_score(slices) if sequence.scoring else None
+            if num_rows == 0:
+                break
+            matched = self.cache.match(sequence)
+            needed = self.cache.num_needed(sequence, matched)
+            num_growing = self.rows.num_taken - num_resting
+            if not may_admit(needed, promised, num_growing, self.cache.pool.num_free):
+                break
+            try:
+                self._seat(sequence, matched)
+            except Exception as error:  # the fault of its own parameters: it must not stop the others
+                refused.append((sequence, error))
+                continue
+            promised += self.cache.num_promised([sequence])
+            pending = sequence.num_pending if num_rows is None else sequence.num_scorable(num_rows)
+            slices.append(Slice(sequence, sequence.num_cached, min(pending, spare)))
+            spare -= slices[-1].num_tokens
+
+    def _num_rows_to_score(self, slices: list[Slice]) -> int:
+        return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)
+
+    def _has_rows_for_next(self) -> bool:
+        return bool(self.waiting) and len(self.waiting[0].group) <= len(self.rows.free)
+
+    def _seat(self, sequence: Sequence, matched: list[int]) -> None:
+        """From the head of the queue to a row (one more for each follower) and to the matched blocks."""
+        del self.waiting[0]
+        try:
+            for member in sequence.group:
+                member.row = self.rows.take(member.token_ids[-1])
+                self._tell_sampling(member)
+        except BaseException:
+            for member in sequence.group:
+                self._give_row(member)
+            raise
+        self.cache.adopt(sequence, matched)
+        insort(self.running, sequence, key=by_turn)
+        if sequence.num_reused is None:
+            self._count_prompt(sequence)
+
+    def _tell_sampling(self, sequence: Sequence) -> None:
+        prompt_ids = sequence.token_ids[: sequence.num_prompt]
+        output_ids = sequence.token_ids[sequence.num_prompt :]
+        end_token_ids = sorted(sequence.eos_token_ids | sequence.stop_token_ids)
+        self.sampling.set(
+            sequence.row,
+            sequence.params,
+            prompt_ids,
+            output_ids,
+            sequence.choice,
+            end_token_ids,
+            sequence.guide,
+        )
+        if self.guessing is not None:
+            self.guessing.set(sequence.row, sequence)
+
+    def _count_prompt(self, sequence: Sequence) -> None:
+        sequence.num_reused, sequence.admitted_s = sequence.num_cached, perf_counter()
+        self.counts.prompt_tokens += sequence.num_prompt
+        if self.settings.reuse_prefixes:
+            self.counts.prefix_query_tokens += sequence.num_prompt
+            self.counts.prefix_hit_tokens += sequence.num_cached
+
+    def _preempt(self, sequence: Sequence) -> None:
+        """Back to the queue with its followers; what is not swapped out will be computed again."""
+        self.counts.preemptions += 1
+        self.counts.swap_preemptions += self.cache.set_aside(sequence)
+        self._unseat(sequence)
+        for follower in sequence.followers:
+            self._give_row(follower)
+        self.add(sequence)
+
+    def _promote(self, leader: Sequence) -> None:
+        """The first follower takes the leader's place, with what the leader has computed."""
+        heir, *others = leader.followers
+        leader.followers, heir.followers = [], others
+        for other in others:
+            other.leader = heir
+        if leader.row == NO_ROW:
+            heir.leader, heir.num_reused, heir.num_cached = None, leader.num_reused, leader.num_cached
+            heir.admitted_s = leader.admitted_s
+            self.add(heir)
+        else:
+            self._inherit(leader, heir)
+        self.cache.swap.hand_over(leader, heir)
+
+    def _inherit(self, leader: Sequence, follower: Sequence) -> None:
+        follower.leader = None
+        follower.num_reused, follower.admitted_s = leader.num_reused, leader.admitted_s
+        self.cache.fork(leader, follower)
+        insort(self.running, follower, key=by_turn)
+
+    def _unseat(self, sequence: Sequence) -> None:
+        queue = self.waiting if sequence.row == NO_ROW else self.running
+        if sequence in queue:  # followers stand in none
+            queue.remove(sequence)
+        self._give_row(sequence)
+
+    def _give_row(self, sequence: Sequence) -> None:
+        if sequence.row != NO_ROW:
+            self.sampling.clear(sequence.row)
+            if self.guessing is not None:
+                self.guessing.clear(sequence.row)
+            self.rows.give(sequence.row)
+            sequence.row = NO_ROW

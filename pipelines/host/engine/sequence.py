@@ -1,0 +1,143 @@
+"""One growing list of token ids, and the share of it that one step computes.
+
+Knows token ids, blocks and rows; knows nothing of other sequences' progress, models or text.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from pipelines.wire.sampling_params import SamplingParams
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.beam.beam_search import BeamSearch
+    from pipelines.host.engine.prompt_scoring import PromptScores
+    from pipelines.host.engine.repetition import RepetitionWatch
+    from pipelines.host.sampling.guide import Guide
+
+NO_ROW = -1
+"""The row of a sequence that waits."""
+
+
+@dataclass(slots=True, eq=False)
+class Sequence:
+    """One choice of one request: waiting (no row, no blocks) → running (a row, blocks) → finished.
+
+    0 < num_prompt <= len(token_ids) and 0 <= num_cached < len(token_ids) while it runs or waits; only one
+    of the beams of a `search` may run with num_cached == len(token_ids): it rests until the others are there.
+    Tokens [0, num_cached) have keys and values in the cache: num_cached <= len(blocks) * block_tokens.
+    Tokens [num_cached, len) are pending: a prompt before its first token, one token while decoding (more
+    where `guide` forced some), and all of them again after a preemption that gave up what was computed.
+    After one that swapped it out, they are in `host_blocks` until the step that swaps them in is through.
+    num_remembered * block_tokens <= num_cached.
+
+    `followers` are the other choices of the same prompt.  Until the prompt is computed they have rows when
+    their leader has one, own no blocks, and stand in no queue; then they fork off and run on their own.
+
+    `scores` are shared by the choices of a prompt; each drops them when it has handed them out.  A prompt is
+    scored to its last position but one before its last token is computed, and nothing of it is taken from
+    the prefix cache that is not known: while `scoring`, num_cached <= len(scores.found).
+    """
+
+    key: Hashable
+    choice: int
+    token_ids: array[int]
+    num_prompt: int
+    params: SamplingParams
+    eos_token_ids: frozenset[int]  # empty when the request ignores them
+    stop_token_ids: frozenset[int]
+    max_length: int  # tokens, prompt included
+    arrival: int  # unique; the smaller, the older
+    root: bytes  # start of its chain of block digests
+    num_cached: int = 0
+    num_remembered: int = 0  # blocks whose digests the pool was told
+    num_reused: int | None = None  # prompt tokens found in the cache at the first admission
+    admitted_s: float | None = None  # when that was, until its first token was told
+    row: int = NO_ROW
+    blocks: list[int] = field(default_factory=list)
+    host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
+    digests: list[bytes] = field(default_factory=list)  # of its first full blocks
+    followers: list[Sequence] = field(default_factory=list)
+    leader: Sequence | None = None
+    scores: PromptScores | None = None
+    repetition: RepetitionWatch | None = None
+    search: BeamSearch | None = None
+    guide: Guide | None = None
+    num_guessed: int = 0  # tokens that were guessed ahead, and of those the ones that came true
+    num_accepted: int = 0
+
+    @property
+    def num_pending(self) -> int:
+        return len(self.token_ids) - self.num_cached
+
+    @property
+    def scoring(self) -> bool:
+        """Whether scores of its prompt are still to be found."""
+        return self.scores is not None and not self.scores.complete
+
+    @property
+    def num_reusable(self) -> int:
+        """Tokens that may be taken from the prefix cache: not the last, nor what is to be scored."""
+        if self.scores is not None and not self.scores.complete:
+            return len(self.scores.found)
+        return len(self.token_ids) - 1
+
+    def num_scorable(self, num_rows: int) -> int:
+        """Of the pending tokens of a prompt that is `scoring`, how many `num_rows` rows of logits allow.
+
+        What is known already needs none; the last token, which is not scored, is left for another step.
+        """
+        assert self.scores is not None
+        return self.scores.computable(self.num_cached, num_rows)
+
+    def num_guessable(self, most: int) -> int:
+        """How many tokens may be guessed ahead: `most`, or what its request wants if less, up to its end."""
+        if self.search is not None:
+            return 0
+        wanted = self.params.num_guesses
+        most = most if wanted is None else min(most, wanted)
+        return max(0, min(most, self.max_length - len(self.token_ids) - 1))
+
+    @property
+    def num_output(self) -> int:
+        return len(self.token_ids) - self.num_prompt
+
+    @property
+    def group(self) -> list[Sequence]:
+        """The sequences that are admitted, preempted and sampled together with this one, itself first."""
+        return [self, *self.followers]
+
+
+class Slice(NamedTuple):
+    """The share of one sequence in one step: tokens [start, start + num_tokens), >= 1.
+
+    `room` more may be guessed behind them; who has room decodes.
+    """
+
+    sequence: Sequence
+    start: int
+    num_tokens: int
+    room: int = 0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.num_tokens
+
+    @property
+    def samples(self) -> bool:
+        """Whether the step computes the sequence's last token, whose logits choose the next one."""
+        return self.start + self.num_tokens == len(self.sequence.token_ids)
+
+    @property
+    def scored(self) -> range:
+        """The positions whose logits score the prompt's next token."""
+        scores = self.sequence.scores
+        return range(0) if scores is None else scores.unknown(self.start, self.end)
+
+    @property
+    def decodes(self) -> bool:
+        """Whether it computes one token that gives one token: no prompt, nothing to fork."""
+        return self.sequence.num_pending == 1 and not self.sequence.followers

@@ -1,0 +1,64 @@
+"""What a step chose, run by run: the next token of a row, and those that were guessed right behind it.
+
+Knows chosen tokens; knows nothing of sequences or of how they were verified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.engine.step import Sampled
+from pipelines.wire.logprobs import TokenLogprobs
+
+
+class Run(NamedTuple):
+    """What came of `num_guessed` guesses.
+
+    The first `len(later)` came true: `later` are the tokens chosen behind each of them, with
+    log-probabilities where asked for; `guess_logprobs` are the draft's own of these guesses, or [].
+    """
+
+    num_guessed: int
+    later: list[tuple[int, TokenLogprobs | None]]
+    guess_logprobs: list[TokenLogprobs]
+
+
+class Chosen(NamedTuple):
+    """The next token of one row; `run` is None where nothing was guessed."""
+
+    token_id: int
+    logprobs: TokenLogprobs | None
+    run: Run | None
+
+
+def first_ids(sampled: Sampled) -> NDArray[np.int64]:
+    """The first token of each run: int64[num_runs]."""
+    if sampled.num_tokens is None:
+        return sampled.token_ids
+    begins = np.cumsum(sampled.num_tokens) - sampled.num_tokens
+    return np.asarray(sampled.token_ids[begins], np.int64)
+
+
+def runs_of(sampled: Sampled) -> Iterator[Chosen]:
+    """What was chosen for each row that the engine asked for, in order."""
+    tokens = zip(sampled.token_ids.tolist(), sampled.logprobs or repeat(None), strict=False)
+    if sampled.num_tokens is None:
+        return (Chosen(*token, None) for token in tokens)
+    return _runs(list(tokens), sampled)
+
+
+def _runs(tokens: list[tuple[int, TokenLogprobs | None]], sampled: Sampled) -> Iterator[Chosen]:
+    assert sampled.num_tokens is not None
+    assert sampled.num_guessed is not None
+    start = 0
+    for count, num_guessed in zip(sampled.num_tokens.tolist(), sampled.num_guessed.tolist(), strict=True):
+        end = start + count
+        told = [one for one in sampled.guess_logprobs[start : end - 1] if one is not None]
+        run = Run(num_guessed, tokens[start + 1 : end], told) if num_guessed else None
+        yield Chosen(*tokens[start], run)
+        start = end

@@ -1,0 +1,170 @@
+"""When guesses pay: how likely they come true, what a token is worth, what one more in a step costs.
+
+Numbers in, numbers out.  Knows nothing of steps, tokens or models.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.engine.speculation.step_cost import StepCost
+
+ROW_KEPT = 0.95
+"""What an observation leaves of those before it in the same row: about twenty count."""
+POOL_KEPT = 0.998
+"""… and of those of all rows: about five hundred."""
+POOL_WEIGHT = 4.0
+"""Observations of its own that weigh as much for a row as what is known of all rows."""
+PRIOR_WEIGHT = 8.0
+"""Observations that weigh as much as what was supposed at first."""
+LEAST_CHANCE = 0.02
+LEAST_GAIN = 1.02
+"""Guesses must make tokens cheaper by this factor: measured times are not exact."""
+
+FEW_TOKENS = 8
+BEYOND = 1.5
+"""Steps of more tokens are this much larger than the largest known, at most: a line may go on for so long."""
+
+Chances = NDArray[np.float64]
+
+
+class Acceptance:
+    """How often guesses come true, by row and by kind (how much spoke for them): 0 <= hits <= tries.
+
+    A row begins with what is known of all rows, and goes over to its own observations.
+    """
+
+    def __init__(self, num_rows: int, prior: Chances) -> None:
+        """prior: float64[num_kinds], what is supposed of each kind at first."""
+        shape = num_rows, len(prior)
+        self._owners = np.zeros(num_rows, np.int64)
+        self._hits, self._tries = np.zeros(shape), np.zeros(shape)
+        self._pool_hits, self._pool_tries = prior * PRIOR_WEIGHT, np.full(len(prior), PRIOR_WEIGHT)
+
+    @property
+    def num_rows(self) -> int:
+        return len(self._owners)
+
+    def begin(self, rows: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Forget the rows that have another owner now; says which."""
+        new: NDArray[np.bool_] = self._owners[rows] != owners
+        self._hits[rows[new]] = self._tries[rows[new]] = 0
+        self._owners[rows] = owners
+        return new
+
+    def learn(self, rows: NDArray[np.int64], kinds: NDArray[np.int64], hits: NDArray[np.bool_]) -> None:
+        """Guesses that came true or not: a row and a kind for each, any number of times."""
+        if not len(rows):
+            return
+        shape = self._hits.shape
+        flat = rows * shape[1] + kinds
+        tries = np.bincount(flat, minlength=self._hits.size).reshape(shape)
+        came_true = np.bincount(flat, hits, self._hits.size).reshape(shape)
+        kept = ROW_KEPT**tries
+        self._hits, self._tries = self._hits * kept + came_true, self._tries * kept + tries
+        kept = POOL_KEPT ** tries.sum(0)
+        self._pool_hits = self._pool_hits * kept + came_true.sum(0)
+        self._pool_tries = self._pool_tries * kept + tries.sum(0)
+
+    @property
+    def usual(self) -> Chances:
+        """Of each kind, in all rows: float64[num_kinds]."""
+        usual: Chances = self._pool_hits / self._pool_tries
+        return usual
+
+    def rates(self, rows: NDArray[np.int32]) -> Chances:
+        """How likely a guess comes true, if those before it did: float64[len(rows), num_kinds]."""
+        hits = self._hits[rows] + POOL_WEIGHT * self.usual
+        return hits / (self._tries[rows] + POOL_WEIGHT)
+
+
+def counts_that_pay(
+    chances: Chances,
+    num_tokens: int,
+    num_decoding: int,
+    cost: StepCost,
+    draft_cost: StepCost | None = None,
+) -> NDArray[np.int64]:
+    """How many guesses of each row make output tokens cheapest: int64[num_rows].
+
+    chances: float64[num_rows, depth], never rising along a row: how likely guess i and all before it come
+    true; 0 where none is to be had.  The step has `num_tokens` without guesses, `num_decoding` of which
+    give a token.  The likeliest guesses are taken first, as many as give the fewest seconds per expected
+    token; of the step's seconds count those that decoding alone would take, and those that guesses add.
+    `draft_cost` is of the model that guesses, which takes a step for each depth.
+    """
+    num_rows, depth = chances.shape
+    none = np.zeros(num_rows, np.int64)
+    order = np.argsort(-chances.T.reshape(-1), kind="stable")  # of equal ones the first in their rows first
+    order = order[: np.count_nonzero(chances >= LEAST_CHANCE)]
+    alone_s = cost.seconds(num_decoding)
+    if not len(order) or alone_s is None:
+        return none
+    if num_tokens == num_decoding and (untried := cost.untried(num_tokens)):
+        return np.bincount(order[:untried] % num_rows, minlength=num_rows)
+    with_s = cost.curve(num_tokens + np.arange(len(order) + 1))
+    assert with_s is not None
+    price_s = alone_s + with_s - with_s[0]
+    if draft_cost is not None:
+        price_s += _draft_seconds(order // num_rows, depth, draft_cost)
+    tokens = num_decoding + np.concatenate([[0], np.cumsum(chances.T.reshape(-1)[order])])
+    worth = tokens / price_s
+    totals = num_tokens + 1 + np.arange(len(order))
+    worth[1:][totals > max(FEW_TOKENS, BEYOND * cost.largest)] = 0
+    if num_tokens == num_decoding:
+        worth[1:][~_is_round(totals)] = 0
+    best = int(worth.argmax())
+    if worth[best] < worth[0] * LEAST_GAIN:
+        return none
+    return np.bincount(order[:best] % num_rows, minlength=num_rows)
+
+
+def sure_ones_pay(
+    num_rows: int,
+    num_tokens: int,
+    num_decoding: int,
+    cost: StepCost,
+    draft_cost: StepCost | None = None,
+) -> bool:
+    """Whether guesses for `num_rows` rows would pay if all came true: else nothing needs to be looked at."""
+    sure = np.ones((num_rows, 1))
+    return bool(counts_that_pay(sure, num_tokens, num_decoding, cost, draft_cost).any())
+
+
+def _is_round(nums_tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Whether a step of so many tokens is of a size that comes again: eight of them share a doubling.
+
+    Each new shape takes a session some time; that of every number between would be too much.
+    """
+    unit = 2 ** np.maximum(np.log2(nums_tokens).astype(np.int64) - 3, 0)
+    round_ones: NDArray[np.bool_] = nums_tokens % unit == 0
+    return round_ones
+
+
+def _draft_seconds(depths: NDArray[np.int64], num_depths: int, cost: StepCost) -> Chances:
+    """What a draft takes for the first 0, 1, … of the guesses of these depths."""
+    taken = np.zeros((len(depths) + 1, num_depths), np.int64)
+    np.cumsum(depths[:, None] == np.arange(num_depths), axis=0, out=taken[1:])
+    found = cost.curve(taken)
+    return np.zeros(len(taken)) if found is None else np.where(taken > 0, found, 0).sum(1)
+
+
+class Purse:
+    """What may be spent on guesses that do not pay, to see whether they would: a small share of all time.
+
+    What came true gives back what it saved; no more is kept than the next `tries` tries cost.
+    """
+
+    def __init__(self, share: float, tries: float = 1e9) -> None:
+        self._share, self._tries = share, tries
+        self._held_s = 0.0
+
+    def earn(self, step_s: float, saved_s: float = 0.0) -> None:
+        self._held_s += step_s * self._share + saved_s
+
+    def pays(self, price_s: float) -> bool:
+        """Whether there is enough for a try at this price; if so, it is spent."""
+        enough = self._held_s >= price_s
+        self._held_s = min(self._held_s - price_s if enough else self._held_s, self._tries * price_s)
+        return enough

@@ -1,0 +1,84 @@
+"""Guesses put into a step: more tokens behind those of a sequence, and a row of logits for each.
+
+Knows steps and ids; knows nothing of how guesses are made, or of models.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.verifying import NO_GUESS
+from pipelines.host.engine.step import Step
+from pipelines.wire.logprobs import TokenLogprobs
+
+
+def with_guesses(
+    step: Step,
+    counts: NDArray[np.int64],
+    ids: NDArray[np.int64],
+    logprobs: list[TokenLogprobs | None] | None = None,
+) -> Step:
+    """The step with `counts[i] <= step.room[i]` tokens more for its sequence i, taken from `ids` in turn.
+
+    counts: int64[num_seqs], 0 where `room` is; ids: int64[sum(counts)]; logprobs: one for each of ids.  Only
+    sequences of one own token, sampled once, have room, and they stand first.
+    """
+    if not len(ids):
+        return step
+    num_seqs = step.num_seqs
+    own = np.diff(step.starts)
+    starts = np.zeros(num_seqs + 1, np.int32)
+    np.cumsum(own + counts, out=starts[1:])
+    shift = np.cumsum(counts) - counts  # of each sequence's first token
+    moved = np.arange(step.num_tokens) + np.repeat(shift, own)
+    token_ids = np.empty(starts[-1], np.int64)
+    is_guess = np.ones(starts[-1], np.bool_)
+    is_guess[moved] = False
+    token_ids[moved] = step.token_ids
+    token_ids[is_guess] = ids
+    positions = np.arange(starts[-1]) + np.repeat(step.num_past - starts[:-1], own + counts)
+    runs, guesses, ahead = _runs(step, counts, ids)
+    sampled_at = moved[step.logits_at[: step.num_sampled]]
+    return replace(
+        step,
+        token_ids=token_ids,
+        positions=positions,
+        starts=starts,
+        max_context=int((step.num_past + own + counts).max()),
+        logits_at=np.concatenate(
+            [np.repeat(sampled_at, runs) + ahead, moved[step.logits_at[step.num_sampled :]]]
+        ),
+        logits_rows=np.repeat(step.logits_rows, runs),
+        guesses=guesses,
+        ahead=ahead,
+        guess_logprobs=_spread(logprobs, guesses),
+    )
+
+
+def _runs(
+    step: Step, counts: NDArray[np.int64], ids: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """How many rows each sampled row becomes, and of these the guess that follows and how many come before.
+
+    Those with room are the first sequences and, as each is sampled once, the first sampled rows.
+    """
+    runs = np.ones(step.num_sampled, np.int64)
+    with_room = min(step.num_seqs, step.num_sampled)
+    runs[:with_room] += counts[:with_room]
+    ends = np.cumsum(runs)
+    ahead = np.arange(ends[-1]) - np.repeat(ends - runs, runs)
+    guesses = np.full(ends[-1], NO_GUESS, np.int64)
+    guesses[ahead < np.repeat(runs - 1, runs)] = ids
+    return runs, guesses, ahead
+
+
+def _spread(
+    logprobs: list[TokenLogprobs | None] | None, guesses: NDArray[np.int64]
+) -> list[TokenLogprobs | None] | None:
+    if logprobs is None:
+        return None
+    told = iter(logprobs)
+    return [None if guess == NO_GUESS else next(told) for guess in guesses.tolist()]

@@ -1,0 +1,77 @@
+"""What a request must be before an engine takes it; every refusal is a RequestError that says why.
+
+Knows limits and token ids; knows nothing of the queue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pipelines.errors import RequestError
+from pipelines.wire.sampling_params import SamplingParams, check_ids
+
+MAX_SCORES = 1 << 22
+"""Most log-probabilities of prompts in one request, over all its choices: about 60 MB on their way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What an engine can hold: rows, the model's vocabulary and context, and the cache, in tokens."""
+
+    max_sequences: int
+    vocab_size: int
+    model_context: int
+    cache_tokens: int
+    block_tokens: int
+
+    @property
+    def max_context(self) -> int:
+        """Most tokens of one sequence, output included; the last token is never cached."""
+        return min(self.model_context, self.cache_tokens + 1)
+
+
+def check(prompts: list[list[int]], params: SamplingParams, n: int, limits: Limits) -> None:
+    """Raise RequestError, with the field at fault, for what could never run."""
+    if not prompts:
+        raise RequestError("You must pass at least one prompt", "prompt")
+    if n < 1:
+        raise RequestError(f"n must be at least 1, not {n}", "n")
+    if n > limits.max_sequences:
+        raise RequestError(
+            f"n is {n}, but this model runs at most {limits.max_sequences} sequences at a time", "n"
+        )
+    for prompt in prompts:
+        _check_prompt(prompt, limits)
+    check_ids(params, limits.vocab_size)
+    _check_scores(sum(map(len, prompts)) * n, params)
+
+
+def _check_scores(num_tokens: int, params: SamplingParams) -> None:
+    num_scores = 0 if params.prompt_logprobs is None else num_tokens * (1 + params.prompt_logprobs)
+    if num_scores > MAX_SCORES:
+        raise RequestError(
+            f"{num_scores} log-probabilities of prompts are asked for, but at most {MAX_SCORES} are given in "
+            "one request; ask for fewer alternatives, or send shorter prompts.",
+            "prompt_logprobs",
+        )
+
+
+def _check_prompt(prompt: list[int], limits: Limits) -> None:
+    if not prompt:
+        raise RequestError("The decoder prompt cannot be empty", "prompt")
+    for token_id in (min(prompt), max(prompt)):
+        if not 0 <= token_id < limits.vocab_size:
+            raise RequestError(f"Token id {token_id} is out of vocabulary")
+    if len(prompt) >= limits.model_context:
+        raise RequestError(
+            f"This model's maximum context length is {limits.model_context} tokens. However, your prompt "
+            f"contains {len(prompt)} input tokens, which leaves no room for any output tokens. Please "
+            "reduce the length of the input prompt.",
+            "input_tokens",
+        )
+    if len(prompt) > limits.cache_tokens:
+        raise RequestError(
+            f"This model's cache holds {limits.cache_tokens} tokens. However, your prompt contains "
+            f"{len(prompt)} input tokens. Please reduce the length of the input prompt.",
+            "input_tokens",
+        )

@@ -1,0 +1,198 @@
+"""An engine that runs by itself: requests wait in it, and a thread of its own runs a body over them.
+
+Knows keys, threads and who is told; knows nothing of what a request holds, nor of what a body computes.  The
+thread is its own, so that token steps of other models go on meanwhile; they share the machine's cores and
+nothing else.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from numpy.typing import NDArray
+
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.step_profile import StepProfile
+
+log = logging.getLogger("braid.engine")
+
+Answer = dict[str, NDArray[Any]] | Exception
+Tell = Callable[[Hashable, Answer], None]
+Told = tuple[Tell, Hashable, Answer]
+Job = TypeVar("Job")
+
+
+class ThreadEnded(BaseException):
+    """An engine's thread ended for no reason of its body's.  As DeviceLost it passes on and ends the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """A run that succeeded; `waits` are (how many texts, how long they had waited before)."""
+
+    num_tokens: int
+    took_s: float
+    waits: list[tuple[int, float]]
+
+
+class Runnable(Protocol):
+    """The body of the engine's node."""
+
+    def __call__(self, batch: Any) -> Any: ...
+
+    def close(self) -> None: ...
+
+
+class ThreadedEngine(ABC, Generic[Job]):
+    """`submit`, `abort`, `counts`, `step` and `close` are for one thread, `body` runs in another.
+
+    A job is what the body runs over at once.  A run is never interrupted: that of an aborted request ends
+    unheard.  All that a subclass queues is read and written under `_news`; it sets its own fields before it
+    calls `__init__`, which starts the thread.
+    """
+
+    def __init__(self, body: Runnable, profile: StepProfile, warm: Callable[[], bool] | None = None) -> None:
+        """`profile` is the one that the body marks its lines in, where it has it too; `warm` is called while
+        nothing waits, until it says that there is no more of it.
+        """
+        self.profile = profile
+        self.new_runs: deque[Ran] = deque()  # those that nobody has looked at yet
+        self._body = body
+        self._warm = warm
+        self._totals = Counts()
+        self._closed = False
+        self._lost: BaseException | None = None
+        self._news = threading.Condition()
+        self._thread = threading.Thread(target=self._serve, name=type(self).__name__, daemon=True)
+        self._thread.start()
+
+    @abstractmethod
+    def submit(
+        self, key: Hashable, inputs: Mapping[str, NDArray[Any]], outputs: list[str] | None, tell: Tell
+    ) -> None:
+        """Queue one request; `tell(key, answer)` is called once, from the engine's thread, unless aborted.
+
+        `outputs` None is all.  Raises RequestError naming what is wrong, Overloaded when too much waits; then
+        nothing was queued.
+        """
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `step` has something to say; else the engine runs by itself."""
+        return self._lost is not None
+
+    def step(self) -> list[Any]:
+        """Nothing.  Raises DeviceLost, or ThreadEnded, when the thread could not go on."""
+        if self._lost is not None:
+            raise self._lost
+        return []
+
+    def abort(self, key: Hashable, choice: int | None = None) -> None:
+        """Forget what waits of a request; one that is unknown is left alone."""
+        with self._news:
+            self._forget(key)
+
+    def counts(self) -> Counts:
+        """What runs, what waits, and the totals of runs."""
+        with self._news:
+            now = copy.copy(self._totals)
+            now.waiting = self._num_waiting()
+            return now
+
+    def close(self) -> None:
+        """Drop what waits; the thread closes the body after its last run.  Returns before that."""
+        with self._news:
+            self._closed = True
+            self._forget_all()
+            self._news.notify()
+
+    # What an engine is; all but `_compute` and `_failed` with `_news` held
+
+    @abstractmethod
+    def _due_s(self) -> float | None:
+        """How long until a job may begin; 0 at once, None while nothing waits."""
+
+    @abstractmethod
+    def _begin(self) -> Job:
+        """The next job, which waits no longer."""
+
+    @abstractmethod
+    def _compute(self, job: Job) -> Any:
+        """Run the body, in the thread; the profile of the step has begun."""
+
+    @abstractmethod
+    def _end(self, job: Job, result: Any) -> list[Told]:
+        """Who is told what, when `_compute` gave its result, or the Exception that it raised."""
+
+    @abstractmethod
+    def _forget(self, key: Hashable) -> None: ...
+
+    @abstractmethod
+    def _forget_all(self) -> None: ...
+
+    @abstractmethod
+    def _num_waiting(self) -> int: ...
+
+    # The thread
+
+    def _serve(self) -> None:
+        try:
+            while not self._closed:
+                self._turn()
+        except Exception as error:
+            log.exception("an engine's thread ends")
+            self._lost = ThreadEnded(f"an engine's thread ended: {error!r}")
+        except BaseException as error:  # the device is lost
+            self._lost = error
+        else:
+            self._body.close()
+
+    def _turn(self) -> None:
+        with self._news:
+            job = self._next()
+        if job is not None:
+            self._run(job)
+        elif self._warm is not None and not self._closed:
+            self._warm_a_little(self._warm)
+
+    def _next(self) -> Job | None:
+        """The job that is due; None when the engine was closed, or has time to be warmed."""
+        while not self._closed:
+            due_s = self._due_s()
+            if due_s is None and self._warm is not None:
+                return None
+            if due_s is not None and due_s <= 0:
+                return self._begin()
+            self._news.wait(due_s)
+        return None
+
+    def _run(self, job: Job) -> None:
+        self.profile.begin()
+        try:
+            result = self._compute(job)
+        except Exception as error:  # whatever it is, it is that of this job's requests alone
+            result = error
+        with self._news:
+            told = self._end(job, result)
+            self._totals.running = 0
+            self._totals.steps += 1
+            self._totals.failed_steps += isinstance(result, Exception)
+        for tell, key, answer in told:
+            tell(key, answer)
+
+    def _warm_a_little(self, warm: Callable[[], bool]) -> None:
+        """A model that fails here may serve all the same."""
+        try:
+            more = warm()
+        except Exception:
+            log.exception("a model could not be warmed")
+            more = False
+        if not more:
+            self._warm = None

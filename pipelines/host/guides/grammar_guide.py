@@ -1,0 +1,64 @@
+"""A sequence kept to a grammar.  Knows llguidance's matcher; knows nothing of reasoning or engines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llguidance import LLMatcher
+
+from pipelines.host.guides.token_tables import TokenTable
+from pipelines.host.sampling.guide import GuideError
+
+
+class GrammarGuide:
+    """Allows what the grammar allows next; end tokens only where it is complete.
+
+    `forces` says whether `append` gives what must follow; else the masks allow nothing else.
+    """
+
+    def __init__(self, matcher: LLMatcher, tokens: TokenTable, forces: bool, ignores_end: bool) -> None:
+        self.matcher = matcher
+        self.tokens = tokens
+        self.forces = forces
+        self.ignores_end = ignores_end
+
+    def restricts(self) -> bool:
+        return True
+
+    def fill(self, bits: Any) -> None:
+        """`bits` is contiguous.  A sequence that ignores end tokens gets one where nothing else is left."""
+        self.matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
+        if self.ignores_end:
+            others = bits & ~self.tokens.end_bits
+            if others.any():
+                bits[:] = others
+
+    def copy(self) -> GrammarGuide:
+        """Quick: what is learnt of the grammar is shared, only the place in it is copied."""
+        return GrammarGuide(self.matcher.deep_copy(), self.tokens, self.forces, self.ignores_end)
+
+    def allows(self, token_id: int) -> bool:
+        return bool(self.matcher.validate_tokens([token_id]))
+
+    def append(self, token_id: int) -> list[int]:
+        if not self.matcher.consume_token(token_id):
+            raise GuideError(self._fault())
+        return self.forced()
+
+    def forced(self) -> list[int]:
+        """Take the tokens that must come now.  The library may offer some that do not fit."""
+        if not self.forces or self.matcher.is_stopped():
+            return []
+        ids = self.matcher.compute_ff_tokens()
+        ids = ids[: self.matcher.validate_tokens(ids)]
+        if ids and not self.matcher.consume_tokens(ids):
+            raise GuideError(self._fault())
+        return ids
+
+    @property
+    def finished(self) -> bool:
+        return self.matcher.is_stopped() and not self.matcher.is_error()
+
+    def _fault(self) -> str:
+        said = self.matcher.get_error().split("<non-verbose/>")[0]
+        return f"the grammar could not be followed: {' '.join(said.split())[:300]}"

@@ -1,0 +1,80 @@
+"""Masks of rows that stand behind guesses: each as if the guesses before it had been appended.
+
+Knows guides and ids; knows nothing of what a guide follows, of steps, or of who guessed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from pipelines.host.sampling.guide import Guide
+
+
+class Run(NamedTuple):
+    """The rows of one sequence: the first, `row` of the logits, and one behind each guess."""
+
+    guide: Guide
+    row: int
+    guesses: list[int]
+
+    @property
+    def rows(self) -> range:
+        return range(self.row, self.row + 1 + len(self.guesses))
+
+
+def fill_runs(runs: list[Run], bits: Any) -> list[bool]:
+    """Write the masks of runs, which stand one after another; says for each row whether it got one.
+
+    bits: int32[rows of all runs, ceil(vocab / 32)], a set bit allows its id.
+    """
+    filled: list[bool] = []
+    for guide, _, guesses in runs:
+        first = len(filled)
+        if guesses:
+            filled += fill_run(guide, bits[first : first + 1 + len(guesses)], guesses)
+        else:
+            guide.fill(bits[first])
+            filled.append(True)
+    return filled
+
+
+def fill_run(guide: Guide, bits: Any, guesses: list[int]) -> list[bool]:
+    """The same of one run.  The guide stays as it is: a copy of it takes the guesses.
+
+    Rows get no mask where all is allowed, nor behind a guess that cannot come true: they do not count.
+    Where tokens are forced the engine takes no others, so masks allow no others.
+    """
+    filled, forced = [False] * len(bits), list[int]()
+    for i, row in enumerate(bits):
+        filled[i] = _fill(guide, row, forced)
+        if i == len(guesses) or (filled[i] and not _allows(row, guesses[i])):
+            break
+        if forced:
+            forced = forced[1:]
+        else:
+            guide = guide.copy() if i == 0 else guide
+            try:
+                forced = guide.append(guesses[i])
+            except Exception:  # whatever it is: the engine meets it if the guess comes true
+                break
+        if not forced and guide.finished:
+            break
+    return filled
+
+
+def _fill(guide: Guide, row: Any, forced: list[int]) -> bool:
+    if forced:
+        row[:] = 0
+        row.view(np.uint32)[forced[0] // 32] = np.uint32(1 << forced[0] % 32)
+    elif guide.restricts():
+        guide.fill(row)
+    else:
+        return False
+    return True
+
+
+def _allows(row: Any, token_id: int) -> bool:
+    word = token_id // 32
+    return word < len(row) and bool(int(row.view(np.uint32)[word]) >> token_id % 32 & 1)

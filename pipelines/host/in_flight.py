@@ -1,0 +1,79 @@
+"""Which requests are in flight: the connection each came by, its engine, and the choices still open.
+
+Knows engines only as what may be told to stop; knows nothing of messages' shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipelines.host.instances import Load
+from pipelines.wire.listener import Peer
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.loop import Engine
+    from pipelines.host.engine.threaded_engine import ThreadedEngine
+
+Key = tuple[Peer, int]
+"""A call: the connection it came by and its number there."""
+ALL = -1
+"""In place of a choice: all of a call."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A request in flight.  `open` holds the choices that have not ended."""
+
+    load: Load
+    engine: Engine | ThreadedEngine[Any]
+    open: set[int]
+
+
+class Calls:
+    """The calls of a host.  Belongs to its main thread.
+
+    Invariants: a call is here exactly while one of its choices may still give an Output; `load.num_calls` is
+    the number of its calls here.
+    """
+
+    def __init__(self) -> None:
+        self._calls: dict[Key, Call] = {}
+        self.find = self._calls.get  # asked once for each token
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._calls.values())
+
+    def begin(self, key: Key, call: Call) -> None:
+        self._calls[key] = call
+        call.load.num_calls += 1
+
+    def ended(self, key: Key, call: Call, choice: int = ALL) -> None:
+        """Nothing more comes for this choice."""
+        if choice == ALL:
+            call.open.clear()
+        else:
+            call.open.discard(choice)
+        if not call.open and self._calls.pop(key, None) is not None:
+            call.load.num_calls -= 1
+
+    def abort(self, key: Key, choice: int = ALL) -> None:
+        """Nobody waits for this choice; one that is not there has ended already."""
+        call = self._calls.get(key)
+        if call is None:
+            return
+        if choice == ALL:
+            call.engine.abort(key)
+        elif choice in call.open:
+            call.engine.abort(key, choice)
+        self.ended(key, call, choice)
+
+    def of_peer(self, peer: Peer) -> list[Key]:
+        return [key for key in self._calls if key[0] is peer]
+
+    def of_engine(self, engine: Engine | ThreadedEngine[Any]) -> list[Key]:
+        return [key for key, call in self._calls.items() if call.engine is engine]

@@ -1,0 +1,68 @@
+"""Both ends of the wire in one process: the engine host as a thread of whoever holds the client.
+
+For `braid serve --in-process`, tests and scripts.  A step that holds the GIL delays everything else here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from pipelines.host import loader
+from pipelines.host.host import Host
+from pipelines.wire.client import EngineClient
+from pipelines.wire.listener import DirectGate
+from pipelines.wire.messages import Status
+
+log = logging.getLogger("braid.host")
+
+DRAIN_S = 10.0
+"""How long `close` waits for the engine thread."""
+
+
+class InProcessClient(EngineClient):
+    """An EngineClient that owns its host: `start` starts the thread, `close` drains and joins it."""
+
+    def __init__(
+        self,
+        models_dir: Path,
+        *,
+        scan: loader.Scan | None = None,
+        build: loader.Build | None = None,
+        device: str | None = None,
+        announce: Callable[[Status], None] = lambda status: None,
+    ) -> None:
+        from pipelines.host.model import build_for_host
+        from pipelines.repository.scan import scan
+
+        gate = DirectGate()
+        super().__init__(gate.connect)
+        self.host = Host(
+            models_dir,
+            gate,
+            scan=scan or scan.scan,
+            build=build or partial(build_for_host, device=device),
+            announce=announce,
+        )
+        self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)
+
+    async def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+        await super().start()
+
+    async def close(self) -> None:
+        await super().close()
+        self.host.drain()
+        await asyncio.to_thread(self._thread.join, DRAIN_S)
+
+    def _run(self) -> None:
+        try:
+            self.host.run()
+        except BaseException:
+            log.exception("the engine thread failed")
+            self._loop.call_soon_threadsafe(self.lost)

@@ -1,0 +1,210 @@
+"""Which loads of which models this host holds, and when one may be closed.
+
+A load is one model folder built once.  Belongs to the host's main thread; starts no thread and opens no
+file.  Knows nothing of messages' bytes, workers or what an engine computes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pipelines.errors import NotFound, Unavailable
+from pipelines.wire.messages import ModelState, ModelStatus, TensorSpec
+
+if TYPE_CHECKING:
+    from pipelines.host.backends.tensor_contract import TensorPort
+    from pipelines.host.engine.loop import Engine
+    from pipelines.host.engine.threaded_engine import ThreadedEngine
+    from pipelines.host.sampling.guide import GuideMaker
+    from pipelines.wire.sampling_params import SamplingParams
+
+log = logging.getLogger("braid.host")
+
+LINGER_S = 5.0
+"""A replaced load takes calls for so long: workers that have not heard of its successor still name it."""
+
+
+class ModelFolder(Protocol):
+    """One version of a model in the repository; a changed `fingerprint` means changed content."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> int: ...
+
+    @property
+    def path(self) -> object: ...
+
+    @property
+    def fingerprint(self) -> object: ...
+
+
+class HostModel(Protocol):
+    """A model as the host holds it: its engines by node name, loaded and ready to step."""
+
+    @property
+    def engines(self) -> Mapping[str, Engine | ThreadedEngine[Any]]: ...
+
+    @property
+    def max_context(self) -> int: ...
+
+    @property
+    def cache_tokens(self) -> int: ...
+
+    @property
+    def cache_bytes(self) -> int: ...
+
+    @property
+    def inputs(self) -> Sequence[TensorPort]: ...
+
+    @property
+    def outputs(self) -> Sequence[TensorPort]: ...
+
+    def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None: ...
+
+    def warm(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(eq=False)
+class Load:
+    """One load.  `num_calls` calls use it; it is closed when there are none and it was replaced."""
+
+    number: int
+    folder: ModelFolder
+    model: HostModel
+    num_calls: int = 0
+    replaced_at_s: float | None = None
+
+
+class Loads:
+    """All loads by number, the one that new calls use per name, and what went wrong per name.
+
+    Invariant: `_current` ⊆ `_held`; a load of `_held` that is not current was replaced or removed.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, linger_s: float = LINGER_S) -> None:
+        self._clock = clock
+        self._linger_s = linger_s
+        self._held: dict[int, Load] = {}
+        self._current: dict[str, int] = {}
+        self._loading: dict[str, ModelFolder] = {}
+        self._failed: dict[str, tuple[ModelFolder, list[str]]] = {}
+        self._numbers = count(time.time_ns() // 1_000_000)  # later than every number of an earlier host
+
+    def __iter__(self) -> Iterator[Load]:
+        return iter(list(self._held.values()))
+
+    def loading(self, folder: ModelFolder) -> None:
+        """The folder is being built; what its name served before goes on serving."""
+        self._loading[folder.name] = folder
+
+    def loaded(self, folder: ModelFolder, model: HostModel) -> Load:
+        """From now on new calls of the name use `model`."""
+        self._settle(folder.name)
+        self._replace(folder.name)
+        load = Load(next(self._numbers), folder, model)
+        self._held[load.number] = load
+        self._current[folder.name] = load.number
+        return load
+
+    def failed(self, folder: ModelFolder, problems: list[str]) -> None:
+        """The folder could not be built; what its name served before goes on serving."""
+        self._settle(folder.name)
+        self._failed[folder.name] = (folder, problems)
+
+    def removed(self, name: str) -> None:
+        """The name is gone from the repository; calls in flight end where they are."""
+        self._settle(name)
+        self._replace(name)
+
+    def find(self, name: str, number: int) -> Load:
+        """The load that a call names.  Raises NotFound, or Unavailable when the name has only other loads."""
+        load = self._held.get(number)
+        if load is not None and load.folder.name == name:
+            return load
+        if name in self._current:
+            raise Unavailable(
+                f"The model `{name}` was just reloaded; send the request again.", retry_after_s=1
+            )
+        if name in self._loading:
+            raise Unavailable(f"The model `{name}` is still loading.")
+        raise NotFound(f"The model `{name}` does not exist.", field="model")
+
+    def close_idle(self) -> bool:
+        """Close every replaced load that nobody uses or may still name; true when there was one."""
+        now_s = self._clock()
+        idle = [load for load in self if self._may_close(load, now_s)]
+        for load in idle:
+            del self._held[load.number]
+            load.model.close()
+            log.info("unloaded %s version %s", load.folder.name, load.folder.version)
+        return bool(idle)
+
+    def close_all(self) -> None:
+        """Close everything; only the host's end calls this."""
+        for load in self:
+            load.model.close()
+        self._held.clear()
+        self._current.clear()
+
+    def statuses(self) -> list[ModelStatus]:
+        """One entry per name, in order of names."""
+        leaving = {load.folder.name for load in self if load.number not in self._current.values()}
+        names = {*self._current, *self._loading, *self._failed, *leaving}
+        return [self._status(name) for name in sorted(names)]
+
+    def _status(self, name: str) -> ModelStatus:
+        _, problems = self._failed.get(name, (None, []))
+        if name in self._current:
+            load = self._held[self._current[name]]
+            return _ready(load, problems)
+        if name in self._loading:
+            return _entry(self._loading[name], "loading", problems)
+        if name in self._failed:
+            return _entry(self._failed[name][0], "failed", problems)
+        return _entry(next(load.folder for load in self if load.folder.name == name), "unloading", [])
+
+    def _may_close(self, load: Load, now_s: float) -> bool:
+        replaced_at_s = load.replaced_at_s
+        return replaced_at_s is not None and load.num_calls == 0 and now_s - replaced_at_s >= self._linger_s
+
+    def _replace(self, name: str) -> None:
+        number = self._current.pop(name, None)
+        if number is not None:
+            self._held[number].replaced_at_s = self._clock()
+
+    def _settle(self, name: str) -> None:
+        self._loading.pop(name, None)
+        self._failed.pop(name, None)
+
+
+def _entry(folder: ModelFolder, state: ModelState, problems: list[str]) -> ModelStatus:
+    return ModelStatus(folder.name, folder.version, 0, str(folder.path), state, problems)
+
+
+def _ready(load: Load, problems: list[str]) -> ModelStatus:
+    folder, model = load.folder, load.model
+    return ModelStatus(
+        folder.name,
+        folder.version,
+        load.number,
+        str(folder.path),
+        "ready",
+        problems,
+        model.max_context,
+        model.cache_tokens,
+        [_spec(port) for port in model.inputs],
+        [_spec(port) for port in model.outputs],
+    )
+
+
+def _spec(port: TensorPort) -> TensorSpec:
+    return TensorSpec(port.name, port.dtype, None if port.shape is None else list(port.shape))

@@ -1,0 +1,163 @@
+"""What workers ask of engines: generation, tensors, and to forget what they asked.
+
+Knows calls and engines; knows nothing of steps, or of how models come to be loaded.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Hashable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+from pipelines.errors import Unavailable
+from pipelines.host.in_flight import Call, Calls, Key
+from pipelines.host.instances import HostModel, Load, Loads
+from pipelines.host.metrics_publisher import Publisher
+from pipelines.host.outgoing import inferred, refusal
+from pipelines.wire.listener import Gate, Inbox, Peer
+from pipelines.wire.messages import Abort, Infer, Submit
+from pipelines.wire.tensor_codec import unpack
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.threaded_engine import Answer
+    from pipelines.host.sampling.guide import GuideMaker
+
+log = logging.getLogger("braid.host")
+
+PREPARING_THREADS = 2
+
+
+@dataclass(frozen=True)
+class Answered:
+    """An engine with a thread of its own has answered a request."""
+
+    key: Key
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The guide of a call is made, or why it cannot be."""
+
+    key: Key
+    message: Submit
+    guide: GuideMaker | Exception | None
+
+
+class Requests:
+    """Begins calls and ends those that nobody waits for.  Belongs to the host's main thread.
+
+    What other threads find out comes back through `inbox`.
+    """
+
+    def __init__(self, loads: Loads, calls: Calls, gate: Gate, inbox: Inbox, publisher: Publisher) -> None:
+        self.refused = False  # whether new ones are
+        self._loads = loads
+        self._calls = calls
+        self._gate = gate
+        self._inbox = inbox
+        self._publisher = publisher
+        self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "guides")
+        self.readers = {
+            Submit: self._submit,
+            Infer: self._infer,
+            Abort: self._abort,
+            Answered: self._answered,
+            Prepared: self._prepared,
+        }
+
+    def gone(self, peer: Peer) -> None:
+        """The worker died or hung up: nobody waits for its calls."""
+        orphans = self._calls.of_peer(peer)
+        if orphans:
+            log.warning("a worker is gone: %d of its requests are aborted", len(orphans))
+        for key in orphans:
+            self._calls.abort(key)
+        self._publisher.note_change()
+
+    def close(self) -> None:
+        """Nobody waits for guides that are still to be made."""
+        self._preparing.shutdown(cancel_futures=True)
+
+    def _submit(self, peer: Peer, message: Submit) -> None:
+        """What is restricted enters its engine when its guide is made; it counts as a call before."""
+        key = (peer, message.request_id)
+        choices = set(range(len(message.prompts) * message.n))
+        try:
+            load = self._take(message)
+            call = Call(load, load.model.engines[message.node], choices)
+            if message.params.guide is None:
+                _enter(call, key, message)
+        except Exception as error:
+            self._gate.post([(peer, refusal(message.request_id, error))])
+            return
+        self._calls.begin(key, call)
+        if message.params.guide is not None:
+            self._preparing.submit(self._prepare, load.model, key, message)
+
+    def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
+        """In a thread of its own: a grammar may take long to compile."""
+        try:
+            guide = model.guide_maker(message.node, message.params)
+        except Exception as error:
+            self._inbox.put((None, Prepared(key, message, error)))
+        else:
+            self._inbox.put((None, Prepared(key, message, guide)))
+
+    def _prepared(self, peer: Peer, event: Prepared) -> None:
+        """An aborted call is no longer there; of another, single choices may have been."""
+        call, (asker, request_id) = self._calls.find(event.key), event.key
+        if call is None:
+            return
+        try:
+            if isinstance(event.guide, Exception):
+                raise event.guide
+            _enter(call, event.key, event.message, event.guide)
+        except Exception as error:
+            self._calls.ended(event.key, call)
+            self._gate.post([(asker, refusal(request_id, error))])
+
+    def _infer(self, peer: Peer, message: Infer) -> None:
+        key = (peer, message.request_id)
+        try:
+            load = self._take(message)
+            engine = load.model.engines[message.node]
+            engine.submit(key, unpack(message.inputs), message.outputs, self._tell_answer)
+        except Exception as error:
+            self._gate.post([(peer, inferred(message.request_id, error))])
+            return
+        self._calls.begin(key, Call(load, engine, {0}))
+        self._publisher.note_change()
+
+    def _tell_answer(self, key: Hashable, answer: Answer) -> None:
+        """From an engine's thread, which goes on with its next run meanwhile."""
+        self._inbox.put((None, Answered(cast(Key, key), answer)))
+
+    def _answered(self, peer: Peer, event: Answered) -> None:
+        """An aborted call is no longer there, and nobody waits for its answer."""
+        call, (asker, request_id) = self._calls.find(event.key), event.key
+        if call is not None:
+            self._calls.ended(event.key, call)
+            self._gate.post([(asker, inferred(request_id, event.answer))])
+        self._publisher.note_change()
+
+    def _take(self, message: Submit | Infer) -> Load:
+        if self.refused:
+            raise Unavailable("the server is shutting down")
+        return self._loads.find(message.model, message.load)
+
+    def _abort(self, peer: Peer, message: Abort) -> None:
+        self._calls.abort((peer, message.request_id), message.choice)
+        self._publisher.note_change()
+
+
+def _enter(call: Call, key: Key, message: Submit, guide: GuideMaker | None = None) -> None:
+    """Into the engine, without the choices that nobody waits for any more."""
+    guided = {} if guide is None else {"guide": guide}
+    call.engine.submit(
+        key, message.prompts, message.params, n=message.n, cache_salt=message.cache_salt, **guided
+    )
+    for choice in set(range(len(message.prompts) * message.n)) - call.open:
+        call.engine.abort(key, choice)

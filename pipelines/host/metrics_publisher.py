@@ -1,0 +1,112 @@
+"""The engines' counts → metrics, a few times a second.  Decides when; `metrics.py` knows names."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pipelines.host.engine.threaded_engine import ThreadedEngine
+from pipelines.host.instances import Loads
+from pipelines.telemetry import metrics
+from pipelines.telemetry.metric_names import CacheShape
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.loop import Engine
+    from pipelines.telemetry.engine_counts import Counts
+
+    AnyEngine = Engine | ThreadedEngine[Any]
+
+PERIOD_S = 0.3
+"""Between two publications while engines are busy; when they fall idle the last one comes at once."""
+
+
+class Publisher:
+    """Writes what changed since it last wrote.  Belongs to the host's main thread."""
+
+    def __init__(self, loads: Loads, clock: Callable[[], float] = time.monotonic) -> None:
+        self._loads = loads
+        self._clock = clock
+        self._changed_at_s: float | None = None
+        self._published: WeakKeyDictionary[AnyEngine, Counts] = WeakKeyDictionary()
+        self._step_tokens: WeakKeyDictionary[AnyEngine, int] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[AnyEngine, dict[tuple[str, str], float]] = WeakKeyDictionary()
+        self._caches: set[tuple[str, CacheShape]] = set()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether something changed that is not written yet."""
+        return self._changed_at_s is not None
+
+    def note_change(self) -> None:
+        """An engine did something."""
+        if self._changed_at_s is None:
+            self._changed_at_s = self._clock()
+
+    def note_step(self, model: str, engine: Engine) -> None:
+        """A step of an engine is over; one that failed computed nothing."""
+        self.note_change()
+        total = engine.step_tokens
+        if computed := total - self._step_tokens.get(engine, 0):
+            self._step_tokens[engine] = total
+            metrics.step(model, computed)
+
+    def publish(self, busy: bool) -> None:
+        """Write, if something changed and, while `busy`, PERIOD_S ago."""
+        metrics.process_memory("host")
+        since_s = self._changed_at_s
+        if since_s is None or (busy and self._clock() - since_s < PERIOD_S):
+            return
+        self._changed_at_s = None
+        by_model: dict[str, list[Counts]] = defaultdict(list)
+        for load in self._loads:
+            name = load.folder.name
+            by_model[name] += [self._progress(name, engine) for engine in load.model.engines.values()]
+        for name, counts in by_model.items():
+            metrics.engine_load(name, counts)
+        self._tell_caches(by_model)
+
+    def _tell_caches(self, by_model: Mapping[str, list[Counts]]) -> None:
+        """Which caches there are now; one that went with its load is there no more."""
+        now = {
+            (name, _shape(counts))
+            for name, engines in by_model.items()
+            for counts in engines
+            if counts.blocks_total
+        }
+        for name, shape in self._caches ^ now:
+            metrics.cache_shape(name, shape, (name, shape) in now)
+        self._caches = now
+
+    def _progress(self, model: str, engine: AnyEngine) -> Counts:
+        now = copy.copy(engine.counts())
+        metrics.engine_progress(model, now, self._published.get(engine))
+        self._published[engine] = now
+        if isinstance(engine, ThreadedEngine):
+            if now.running:  # it ends by itself, even when nobody waits for it any more
+                self.note_change()
+            while engine.new_runs:
+                ran = engine.new_runs.popleft()
+                metrics.step(model, ran.num_tokens)
+                metrics.texts_ran(model, ran.waits, ran.took_s)
+        self._tell_steps(model, engine)
+        return now
+
+    def _tell_steps(self, model: str, engine: AnyEngine) -> None:
+        """How many steps there were, and what their phases took."""
+        known = self._profiles.setdefault(engine, defaultdict(float))
+        for kind, totals in list(engine.profile.totals.items()):
+            metrics.steps(model, kind, totals.steps - int(known[kind, ""]))
+            known[kind, ""] = totals.steps
+            for phase, seconds in list(totals.seconds.items()):
+                metrics.step_time(model, kind, phase, seconds - known[kind, phase])
+                known[kind, phase] = seconds
+
+
+def _shape(counts: Counts) -> CacheShape:
+    return CacheShape(
+        counts.block_tokens, counts.blocks_total, counts.host_blocks_total, counts.reuses_prefixes
+    )

@@ -1,0 +1,167 @@
+"""A model as the engine host serves it: an engine for each engine node, each around its body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from graphs.compose import Graphs
+from graphs.graph import Binding
+from pipelines.errors import RequestError
+from pipelines.host.body import Body
+from pipelines.host.engine.batching.batch_engine import BatchEngine
+from pipelines.host.engine.tensor_engine import TensorEngine
+from pipelines.host.engine.threaded_engine import ThreadedEngine
+from pipelines.loading import BuildError, Resources, checked_graph, graphs_of, live_nodes, problem_of
+from pipelines.repository.scan import ModelFolder
+from pipelines.wire.address import EngineAddress
+
+if TYPE_CHECKING:
+    from pipelines.host.backends.decoder_contract import DecoderSession
+    from pipelines.host.backends.tensor_contract import TensorPort
+    from pipelines.host.engine.loop import Engine
+    from pipelines.host.sampling.guide import GuideMaker
+    from pipelines.wire.sampling_params import SamplingParams
+
+AnyEngine = TypeVar("AnyEngine", bound=ThreadedEngine[Any])
+
+OF_TOKENS = frozenset({"token_embed"})
+"""Tasks that reply rows of tokens; what other tasks reply of a batcher are rows of texts."""
+
+
+@dataclass(frozen=True)
+class HostModel:
+    """The engine host's side of one load of a model: an engine for each engine node, and its body."""
+
+    name: str
+    version: int
+    task: str = ""
+    engines: dict[str, Engine | ThreadedEngine[Any]] = field(default_factory=dict)
+    bodies: dict[str, Body] = field(default_factory=dict)
+
+    @property
+    def max_context(self) -> int:
+        """Tokens that prompt and output may have together, or a text that is read only.
+
+        0 for a graph without an engine of its own.
+        """
+        decoding = [engine.limits.max_context for engine, _ in self._decoding()]
+        reading = [engine.bounds.max_tokens for engine in self._of(BatchEngine)]
+        return min((*decoding, *reading), default=0)
+
+    @property
+    def cache_tokens(self) -> int:
+        return sum(
+            engine.counts().blocks_total * sessions[-1].block_tokens for engine, sessions in self._decoding()
+        )
+
+    @property
+    def cache_bytes(self) -> int:
+        return sum(
+            engine.counts().blocks_total * session.block_bytes
+            for engine, sessions in self._decoding()
+            for session in sessions
+        )
+
+    @property
+    def inputs(self) -> list[TensorPort]:
+        """The tensors that a request must hold, for a graph that infers."""
+        return [port for engine in self._inferring() for port in engine.inputs.values()]
+
+    @property
+    def outputs(self) -> list[TensorPort]:
+        """The tensors that such a graph replies."""
+        return [port for engine in self._inferring() for port in engine.outputs.values()]
+
+    def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None:
+        """What keeps the outputs of an engine node to `params.guide`; takes long, in any thread.
+
+        Raises RequestError.
+        """
+        guides = self.bodies[node].guides
+        if guides is None:
+            raise RequestError("this model's graph has no grammar node")
+        return guides.maker(params)
+
+    def warm(self) -> bool:
+        """Prepare something that later steps will want, while none runs; whether there is more of it.
+
+        Engines with a thread of their own see to it themselves.
+        """
+        stepped = [self.bodies[node] for node, _ in self._stepped()]
+        if any(body.warm() for body in stepped):
+            return True
+        for engine, sessions in self._decoding():
+            engine.suppose(sessions[-1].idle_s)
+        for body in stepped:
+            body.suppose()
+        return False
+
+    def close(self) -> None:
+        for node, body in self.bodies.items():
+            engine = self.engines.get(node)
+            if isinstance(engine, ThreadedEngine):
+                engine.close()  # its thread may be in the body, and closes that
+            else:
+                body.close()
+
+    def _decoding(self) -> Iterator[tuple[Engine, list[DecoderSession]]]:
+        yield from ((engine, self.bodies[node].sessions) for node, engine in self._stepped())
+
+    def _stepped(self) -> Iterator[tuple[str, Engine]]:
+        for node, engine in self.engines.items():
+            if not isinstance(engine, ThreadedEngine):
+                yield node, engine
+
+    def _inferring(self) -> Iterator[TensorEngine]:
+        """Those that read the request itself."""
+        return self._of(TensorEngine) if self.task == "infer" else iter(())
+
+    def _of(self, kind: type[AnyEngine]) -> Iterator[AnyEngine]:
+        yield from (engine for engine in self.engines.values() if isinstance(engine, kind))
+
+
+def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str | None = None) -> HostModel:
+    """The engines of a model, loaded and ready for a first step.  Blocks; raises BuildError.
+
+    `device`, when given, is where its models run, whatever the graph says.
+    """
+    graph = checked_graph(model, graphs)
+    host_model = HostModel(model.name, model.version, graph.task)
+    try:
+        for binding in graph.bindings:
+            if binding.body:
+                _start(host_model, model, binding, device)
+                _check_rows(host_model, binding)
+    except BuildError:
+        host_model.close()
+        raise
+    return host_model
+
+
+def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: str | None) -> None:
+    """Load the body of an engine node and the engine around it."""
+    resources = Resources(EngineAddress(model.name, 0, binding.name), device=device)
+    body = Body(model.path, binding, live_nodes(model, binding.body, resources))
+    host_model.bodies[binding.name] = body
+    try:
+        engine = binding.type(binding.config, model.path).start(body)  # type: ignore[attr-defined]
+    except Exception as error:
+        raise BuildError([problem_of(binding, error)]) from error
+    host_model.engines[binding.name] = engine
+
+
+def _check_rows(host_model: HostModel, binding: Binding) -> None:
+    """Raise BuildError where a batcher gives rows of tokens and the task is of texts, or the other way."""
+    engine = host_model.engines[binding.name]
+    if not isinstance(engine, BatchEngine) or engine.per_token == (host_model.task in OF_TOKENS):
+        return
+    gives, advice = ("tokens", "add a pool line") if engine.per_token else ("texts", "set `how: none`")
+    fault = ValueError(f"its body gives rows of {gives}, which is not what {host_model.task} is; {advice}")
+    raise BuildError([problem_of(binding, fault)])
+
+
+def build_for_host(model: ModelFolder, models: Sequence[ModelFolder], device: str | None = None) -> HostModel:
+    """The same, for a model that may name the graphs of the repository's other `models`."""
+    return load_for_host(model, graphs_of(models), device)

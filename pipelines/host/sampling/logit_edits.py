@@ -1,0 +1,150 @@
+"""What changes single logits of one sequence: what it forbids, its biases, and what it has said so far.
+
+Knows ids and counts; knows nothing of logits, text or the model.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from copy import copy
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from pipelines.wire.sampling_params import SamplingParams
+
+
+class RowEdits:
+    """What changes single logits of one row.  Arrays of ids are int64 and hold each id once.
+
+    Memory is bounded by the vocabulary and by the longest bad word, whatever the output's length.
+    """
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        prompt_ids: Sequence[int],
+        output_ids: Sequence[int],
+        end_token_ids: Sequence[int],
+    ) -> None:
+        self.params = params
+        self.num_outputs = len(output_ids)
+        self.restricts = params.allowed_token_ids is not None
+        self.allowed = np.unique(_ids(params.allowed_token_ids or ()))
+        self.banned = _ids([word[0] for word in params.bad_words_ids if len(word) == 1])
+        self.phrases = [word for word in params.bad_words_ids if len(word) > 1]
+        self.tail = TokenTail(output_ids, max(map(len, self.phrases), default=1) - 1)
+        self.end_token_ids = _ids(end_token_ids)
+        self.bias_ids = _ids(list(params.logit_bias))
+        self.bias = np.array(list(params.logit_bias.values()), np.float32)
+        self.repeats = params.repetition_penalty != 1
+        self.counts = params.presence_penalty != 0 or params.frequency_penalty != 0
+        self.remembers = self.repeats or self.counts
+        self.seen = SeenTokens(prompt_ids if self.repeats else (), output_ids if self.remembers else ())
+
+    def append(self, token_id: int) -> None:
+        self.num_outputs += 1
+        if self.phrases:
+            self.tail.append(token_id)
+        if self.remembers:
+            self.seen.append(token_id)
+
+    def after(self, token_ids: Sequence[int]) -> RowEdits:
+        """What these would be if `token_ids` were appended, to be read alone; these stay as they are."""
+        if not (self.remembers or self.phrases or self.num_outputs < self.params.min_tokens):
+            return self
+        later = copy(self)
+        later.num_outputs += len(token_ids)
+        if self.phrases:
+            later.tail = self.tail.after(token_ids)
+        if self.remembers:
+            later.seen = self.seen.after(token_ids)
+        return later
+
+    def bans(self) -> NDArray[np.int64]:
+        """Ids that would complete a bad word now.  May repeat an id."""
+        completed = [word[-1] for word in self.phrases if self.tail.ends_with(word[:-1])]
+        return np.concatenate([self.banned, _ids(completed)]) if completed else self.banned
+
+
+class TokenTail:
+    """The last `length` output tokens."""
+
+    def __init__(self, token_ids: Sequence[int], length: int) -> None:
+        self.tokens = deque(token_ids[-length:] if length else (), maxlen=length)
+
+    def append(self, token_id: int) -> None:
+        self.tokens.append(token_id)
+
+    def after(self, token_ids: Sequence[int]) -> TokenTail:
+        later = copy(self)
+        later.tokens = self.tokens.copy()
+        later.tokens.extend(token_ids)
+        return later
+
+    def ends_with(self, token_ids: Sequence[int]) -> bool:
+        missing = len(self.tokens) - len(token_ids)
+        return missing >= 0 and all(self.tokens[missing + i] == token for i, token in enumerate(token_ids))
+
+
+class SeenTokens:
+    """The distinct tokens of a prompt and its output, and how often each stands in the output.
+
+    The first `size` entries of `ids` (int64) and `counts` (float32) are valid; `place[ids[i]] == i`.
+    """
+
+    def __init__(self, prompt_ids: Sequence[int], output_ids: Sequence[int]) -> None:
+        self.ids = np.unique(_ids(prompt_ids))
+        self.size = len(self.ids)
+        self.counts = np.zeros(self.size, np.float32)
+        self.place = dict(zip(self.ids.tolist(), range(self.size), strict=True))
+        for token_id in output_ids:
+            self.append(token_id)
+
+    def append(self, token_id: int) -> None:
+        at = self.place.setdefault(token_id, self.size)
+        if at == self.size:
+            self._grow()
+            self.ids[at], self.counts[at] = token_id, 0
+            self.size += 1
+        self.counts[at] += 1
+
+    def after(self, token_ids: Sequence[int]) -> SeenTokens:
+        """As if appended; shares `place`, which does not know the new ones."""
+        later, room, new = copy(self), len(token_ids), dict[int, int]()
+        later.ids = np.concatenate([self.ids[: self.size], np.zeros(room, np.int64)])
+        later.counts = np.concatenate([self.counts[: self.size], np.zeros(room, np.float32)])
+        for token_id in token_ids:
+            at = self.place.get(token_id, -1)
+            if at < 0:
+                at = new.setdefault(token_id, self.size + len(new))
+                later.ids[at] = token_id
+            later.counts[at] += 1
+        later.size += len(new)
+        return later
+
+    def _grow(self) -> None:
+        if self.size == len(self.ids):
+            room = max(64, self.size // 2)
+            self.ids = np.concatenate([self.ids, np.zeros(room, np.int64)])
+            self.counts = np.concatenate([self.counts, np.zeros(room, np.float32)])
+
+
+def has_edits(params: SamplingParams) -> bool:
+    """Whether any stage may change this request's logits."""
+    return bool(
+        params.allowed_token_ids is not None
+        or params.bad_words_ids
+        or params.min_tokens > 0
+        or params.logit_bias
+        or params.repetition_penalty != 1
+        or params.presence_penalty != 0
+        or params.frequency_penalty != 0
+    )
+
+
+def _ids(token_ids: Sequence[int]) -> NDArray[np.int64]:
+    return np.array(token_ids, np.int64)

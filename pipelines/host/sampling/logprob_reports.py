@@ -1,0 +1,87 @@
+"""Log-probabilities that clients ask for: of chosen tokens, and of the tokens of prompts.
+
+Knows rows of logits; knows nothing of text, HTTP or how a token is chosen.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops import host
+from ops.contract import Index, SamplingOps
+from ops.logprobs import as_drawn
+from pipelines.host.engine.step import Step
+from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.wire.logprobs import TokenLogprobs
+
+
+def report(
+    ops: SamplingOps, raw: Any, raw_rows: Index, token_ids: Index, asking: Index, step: Step
+) -> list[TokenLogprobs | None]:
+    """What is told of the chosen tokens: one entry per sampled row, None where nobody asks.
+
+    `raw_rows[i]` is the row of `raw` that holds the model's logits for logit row `asking[i]`.
+    """
+    if not len(asking):
+        return []
+    rows, at = step.sampling, step.logits_rows[asking]
+    heat, share = rows.logprob_temperature[at], rows.logprob_top_p[at]
+    changed = (heat != 1) | (share < 1)
+    reports: list[TokenLogprobs | None] = [None] * len(token_ids)
+    if changed.any():
+        values = ops.fetch(raw, raw_rows[changed])
+        as_drawn(values, heat[changed], share[changed])
+        _tell(host, values, np.arange(len(values)), asking[changed], at[changed], token_ids, rows, reports)
+        same = ~changed
+        raw_rows, asking, at = raw_rows[same], asking[same], at[same]
+    if len(asking):
+        _tell(ops, raw, raw_rows, asking, at, token_ids, rows, reports)
+    return reports
+
+
+def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
+    """How likely the step's scored tokens were; `values` are the logits of all its rows, unchanged."""
+    if not step.num_scored:
+        return []
+    at = np.arange(step.num_sampled, step.num_logits)
+    return gather(ops, values, at, step.scored_ids, step.scored_tops)
+
+
+def _tell(
+    ops: SamplingOps,
+    values: Any,
+    value_rows: Index,
+    asking: Index,
+    at: NDArray[np.int32],
+    token_ids: Index,
+    rows: SamplingRows,
+    reports: list[TokenLogprobs | None],
+) -> None:
+    """Fill the reports of `asking`: their logits are `value_rows` of `values`, their persistent rows `at`."""
+    told = gather(ops, values, value_rows, token_ids[asking], rows.num_logprobs[at])
+    named = [(i, ids) for i, row in enumerate(at.tolist()) if len(ids := rows.logprob_ids[row])]
+    if named:
+        _name(ops, values, value_rows, named, told)
+    for j, one in zip(asking.tolist(), told, strict=True):
+        reports[j] = one
+
+
+def gather(ops: SamplingOps, values: Any, at: Index, token_ids: Index, tops: Index) -> list[TokenLogprobs]:
+    """How likely `token_ids[i]` is in row `at[i]` of `values`, beside the `tops[i]` likeliest."""
+    found = ops.gather_logprobs(values, at, token_ids, int(tops.max()))
+    lists = zip(tops.tolist(), *(column.tolist() for column in found), strict=True)
+    return [TokenLogprobs(logprob, rank, ids[:k], top[:k]) for k, logprob, rank, ids, top in lists]
+
+
+def _name(
+    ops: SamplingOps, values: Any, at: Index, named: list[tuple[int, Index]], told: list[TokenLogprobs]
+) -> None:
+    """Give those that named their alternatives these instead of the likeliest, in the order they named."""
+    sizes = [len(ids) for _, ids in named]
+    places = np.repeat(at[[i for i, _ in named]], sizes)
+    found = ops.logprobs_of(values, places, np.concatenate([ids for _, ids in named]))
+    for (i, ids), logprobs in zip(named, np.split(found, np.cumsum(sizes)[:-1]), strict=True):
+        told[i] = told[i]._replace(top_ids=ids.tolist(), top_logprobs=logprobs.tolist())

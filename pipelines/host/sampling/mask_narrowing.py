@@ -1,0 +1,48 @@
+"""Masks narrowed by what a request forbids besides, as long as they leave a token.
+
+Knows bits and ids; knows nothing of grammars or logits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.engine.step import Masks
+from pipelines.host.sampling.logit_edits import RowEdits
+
+Words = NDArray[np.uint32]
+
+
+def narrow(masks: Masks, edits: Mapping[int, RowEdits]) -> Words:
+    """The bits of `masks` without what `edits`, by row of logits, forbid; who would lose all keeps all.
+
+    So a grammar that allows only the end is not stuck before `min_tokens`, nor by banned words.
+    """
+    bits = masks.bits
+    for i, row in enumerate(masks.rows.tolist()):
+        if row in edits:
+            left = _without(bits[i], edits[row])
+            if left.any():
+                bits[i] = left
+    return bits
+
+
+def _without(allowed: Words, edits: RowEdits) -> Words:
+    left = allowed.copy()
+    if edits.restricts:
+        left &= bits_of(edits.allowed, len(left))
+    if edits.params.bad_words_ids:
+        left &= ~bits_of(edits.bans(), len(left))
+    if edits.num_outputs < edits.params.min_tokens:
+        left &= ~bits_of(edits.end_token_ids, len(left))
+    return left
+
+
+def bits_of(ids: NDArray[np.int64], num_words: int) -> Words:
+    """uint32[num_words] with the bit of each id set."""
+    flags = np.zeros(num_words * 32, np.uint8)
+    flags[ids] = 1
+    return np.packbits(flags, bitorder="little").view(np.uint32)

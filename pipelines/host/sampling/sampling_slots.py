@@ -1,0 +1,116 @@
+"""What the sampler keeps of each sequence from step to step: parameters and state, by row.
+
+Knows rows, ids and counts; knows nothing of logits, text or the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.sampling.logit_edits import RowEdits, has_edits
+
+if TYPE_CHECKING:
+    from pipelines.host.sampling.guide import Guide
+    from pipelines.wire.sampling_params import SamplingParams
+
+NO_LIMIT = 2**31 - 1
+"""A top_k that is off."""
+NO_IDS = np.empty(0, np.int64)
+
+
+class SamplingRows:
+    """Parameters and state of the sequences that hold the rows of a step, kept from step to step.
+
+    Arrays are indexed by row; a row that no sequence holds is greedy and has no edits.
+    `num_outputs[row]` counts the output tokens so far: with the row's key it is all that a random number
+    depends on, so a sequence draws the same tokens in any batch, in any row, and after a preemption.
+    `edits[row]` is None, or what changes single logits of the row before a token is chosen; `guides[row]` is
+    None, or what says which tokens may come (`guided` says where there is one).
+    Log-probabilities are told of logits / `logprob_temperature[row]`, within the nucleus of
+    `logprob_top_p[row]` (both 1: of the model's own), with `logprob_ids[row]`, if any, as alternatives.
+    Owned by the thread that runs the engine.
+    """
+
+    def __init__(self, num_rows: int, vocab_size: int) -> None:
+        self.num_rows = num_rows
+        self.vocab_size = vocab_size
+        self.temperature = np.zeros(num_rows, np.float32)
+        self.min_p = np.zeros(num_rows, np.float32)
+        self.top_k = np.full(num_rows, NO_LIMIT, np.int64)
+        self.top_p = np.ones(num_rows, np.float32)
+        self.keys = np.zeros(num_rows, np.uint64)
+        self.num_outputs = np.zeros(num_rows, np.int64)
+        self.num_logprobs = np.full(num_rows, -1, np.int64)  # -1: none
+        self.logprob_ids: list[NDArray[np.int64]] = [NO_IDS] * num_rows
+        self.logprob_temperature = np.ones(num_rows, np.float32)
+        self.logprob_top_p = np.ones(num_rows, np.float32)
+        self.edits: list[RowEdits | None] = [None] * num_rows
+        self.edited = np.zeros(num_rows, np.bool_)
+        self.guides: list[Guide | None] = [None] * num_rows
+        self.guided = np.zeros(num_rows, np.bool_)
+
+    def set(
+        self,
+        row: int,
+        params: SamplingParams,
+        prompt_ids: Sequence[int],
+        output_ids: Sequence[int],
+        choice: int,
+        end_token_ids: Sequence[int],
+        guide: Guide | None = None,
+    ) -> None:
+        """Give the row to a sequence; after a preemption again, with the output so far.
+
+        Ids must lie in the vocabulary (`check_ids`).  `end_token_ids` are impossible before `min_tokens`.
+        """
+        self.temperature[row] = params.temperature
+        self.min_p[row] = params.min_p
+        self.top_k[row] = params.top_k if params.top_k > 0 else NO_LIMIT
+        self.top_p[row] = params.top_p
+        self.keys[row] = random_key(params.seed, choice)
+        self.num_outputs[row] = len(output_ids)
+        self._set_logprobs(row, params)
+        needed = has_edits(params)
+        self.edited[row] = needed
+        self.edits[row] = RowEdits(params, prompt_ids, output_ids, end_token_ids) if needed else None
+        self.guides[row] = guide
+        self.guided[row] = guide is not None
+
+    def _set_logprobs(self, row: int, params: SamplingParams) -> None:
+        """Named ids are told instead of the likeliest; greedy choice has no temperature to divide by."""
+        named, scaled = params.logprob_token_ids, params.temp_scaled_logprobs and params.temperature > 0
+        num_top = 0 if named else params.logprobs
+        self.num_logprobs[row] = -1 if num_top is None else min(num_top, self.vocab_size)
+        self.logprob_ids[row] = np.array(named, np.int64) if named else NO_IDS
+        self.logprob_temperature[row] = params.temperature if scaled else 1
+        self.logprob_top_p[row] = params.top_p if params.top_p_normalized_logprobs else 1
+
+    def append(self, row: int, token_id: int) -> None:
+        """An output token of the row's sequence was committed."""
+        self.num_outputs[row] += 1
+        edits = self.edits[row]
+        if edits is not None:
+            edits.append(token_id)
+
+    def clear(self, row: int) -> None:
+        """No sequence holds the row any more."""
+        self.temperature[row] = 0
+        self.num_logprobs[row] = -1
+        self.edited[row] = False
+        self.edits[row] = None
+        self.guides[row] = None
+        self.guided[row] = False
+
+
+def random_key(seed: int, choice: int) -> np.uint64:
+    """The key of a choice's random numbers: the seed itself for choice 0, else both mixed (SplitMix64)."""
+    key = (seed + choice * 0x9E3779B97F4A7C15) % 2**64
+    if choice:
+        key = (key ^ key >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        key = (key ^ key >> 27) * 0x94D049BB133111EB % 2**64
+        key ^= key >> 31
+    return np.uint64(key)

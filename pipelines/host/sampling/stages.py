@@ -1,0 +1,140 @@
+"""STAGES: what honours the sampling parameters, in the order they apply, and the choice of a token.
+
+Knows rows of logits; knows nothing of text, HTTP or the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.contract import SamplingOps
+from ops.verifying import NO_TOKEN
+from pipelines.host.engine.step import Logits, Sampled
+from pipelines.host.sampling.logit_edits import RowEdits
+from pipelines.host.sampling.logprob_reports import report, score
+from pipelines.host.sampling.mask_narrowing import narrow
+from pipelines.host.sampling.sampled_runs import Edited, counters_of, edits_of, gather_runs
+
+
+class Stage(NamedTuple):
+    """One change of logits before a token is chosen, in place.
+
+    `active` says whether a row needs it now; rows for which it says no are not touched and cost nothing.
+    `forbids` says whether it makes tokens impossible.
+    """
+
+    name: str
+    active: Callable[[RowEdits], bool]
+    apply: Callable[[SamplingOps, Any, Edited], None]
+    forbids: bool = False
+
+
+def _apply_allowed(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.allow_only(values, *_pairs(edited, [edits.allowed for _, edits in edited]))
+
+
+def _apply_bad_words(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.ban(values, *_pairs(edited, [edits.bans() for _, edits in edited]))
+
+
+def _apply_min_tokens(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.ban(values, *_pairs(edited, [edits.end_token_ids for _, edits in edited]))
+
+
+def _apply_logit_bias(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    rows, ids = _pairs(edited, [edits.bias_ids for _, edits in edited])
+    ops.add_bias(values, rows, ids, np.concatenate([edits.bias for _, edits in edited]))
+
+
+def _apply_repetition(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    rows, ids, sizes, _ = _seen(edited)
+    penalty = np.array([edits.params.repetition_penalty for _, edits in edited], np.float32)
+    ops.penalise_repetition(values, rows, ids, np.repeat(penalty, sizes))
+
+
+def _apply_presence_and_frequency(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    rows, ids, sizes, counts = _seen(edited)
+    presence = np.array([edits.params.presence_penalty for _, edits in edited], np.float32)
+    frequency = np.array([edits.params.frequency_penalty for _, edits in edited], np.float32)
+    ops.penalise_presence_and_frequency(
+        values, rows, ids, counts, np.repeat(presence, sizes), np.repeat(frequency, sizes)
+    )
+
+
+STAGES = (
+    Stage("allowed_token_ids", lambda edits: edits.restricts, _apply_allowed, True),
+    Stage("bad_words", lambda edits: bool(edits.params.bad_words_ids), _apply_bad_words, True),
+    Stage("min_tokens", lambda edits: edits.num_outputs < edits.params.min_tokens, _apply_min_tokens, True),
+    Stage("logit_bias", lambda edits: len(edits.bias_ids) > 0, _apply_logit_bias),
+    Stage("repetition_penalty", lambda edits: edits.repeats, _apply_repetition),
+    Stage("presence_and_frequency_penalty", lambda edits: edits.counts, _apply_presence_and_frequency),
+)
+"""In the order of vLLM.  Then masks leave what guides allow, and a token is chosen: greedy rows take the
+likeliest id; the others apply temperature, min_p, top_k and top_p, in this order, inside one op that never
+writes to the logits."""
+
+
+def sample(logits: Logits) -> Sampled:
+    """Choose one token per sampled row and say how likely it was, where a row asks; score the scored rows.
+
+    Log-probabilities are those of the model's own logits, before any stage and, unless the request wants it
+    so, without temperature (vLLM's `raw_logprobs`).  Changes the sampled rows of `logits.values` in place.
+    Rows behind guesses choose as if these had been appended; where they do not come true, rows do not count.
+    """
+    step, ops = logits.step, logits.ops
+    rows, at = step.sampling, step.logits_rows
+    values = ops.writable(logits.values)
+    scores = score(ops, values, step)
+    if step.num_scored:
+        values = values[: step.num_sampled]
+    asking = np.flatnonzero(rows.num_logprobs[at] >= 0)
+    edited = edits_of(step)
+    raw, raw_rows, masks = values, asking, logits.masks
+    if rows.edited[at[asking]].any() or (masks is not None and np.isin(asking, masks.rows).any()):
+        raw, raw_rows = ops.take(values, asking), np.arange(len(asking))
+    _edit(ops, values, edited, frozenset() if masks is None else frozenset(masks.rows.tolist()))
+    if masks is not None:
+        ops.apply_bitmask(values, masks.rows, narrow(masks, dict(edited)))
+    token_ids = ops.choose(
+        values,
+        rows.temperature[at],
+        rows.min_p[at],
+        rows.top_k[at],
+        rows.top_p[at],
+        rows.keys[at],
+        counters_of(step),
+        step.guesses,
+    )
+    if step.guesses is None:
+        return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, step), scores)
+    told = token_ids[asking] != NO_TOKEN
+    reports = report(ops, raw, raw_rows[told], token_ids, asking[told], step)
+    return gather_runs(step, token_ids, reports, scores)
+
+
+def _edit(ops: SamplingOps, values: Any, edited: Edited, masked: frozenset[int]) -> None:
+    """What forbids tokens to a masked row is left to `narrow`, which knows what would forbid them all."""
+    for stage in STAGES if edited else ():
+        active = [
+            pair for pair in edited if stage.active(pair[1]) and not (stage.forbids and pair[0] in masked)
+        ]
+        if active:
+            stage.apply(ops, values, active)
+
+
+def _pairs(edited: Edited, ids: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Flat pairs (row, id) of ragged lists of ids."""
+    rows = np.array([j for j, _ in edited], np.int64)
+    return np.repeat(rows, [len(some) for some in ids]), np.concatenate(ids)
+
+
+def _seen(edited: Edited) -> tuple[NDArray[np.int64], NDArray[np.int64], list[int], NDArray[np.float32]]:
+    """Flat rows and ids of seen tokens, how many each row has, and their counts in the output."""
+    seen = [edits.seen for _, edits in edited]
+    rows, ids = _pairs(edited, [one.ids[: one.size] for one in seen])
+    counts = np.concatenate([one.counts[: one.size] for one in seen])
+    return rows, ids, [one.size for one in seen], counts

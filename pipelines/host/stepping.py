@@ -1,0 +1,69 @@
+"""One step of an engine, and what follows: a frame for each worker, or an end for the calls that failed.
+
+Knows engines and calls; knows nothing of what a step computes, or of when it is due.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any, cast
+
+from pipelines.host.in_flight import Calls, Key
+from pipelines.host.instances import Load
+from pipelines.host.metrics_publisher import Publisher
+from pipelines.host.outgoing import frames, refusal, update_of
+from pipelines.wire.listener import Gate, Peer
+from pipelines.wire.messages import TokenUpdate
+
+if TYPE_CHECKING:
+    from pipelines.host.engine.loop import Engine
+    from pipelines.host.engine.outputs import Output
+    from pipelines.host.engine.threaded_engine import ThreadedEngine
+
+log = logging.getLogger("braid.host")
+
+
+class Stepping:
+    """Steps engines for the calls of a host.  Belongs to its main thread."""
+
+    def __init__(self, calls: Calls, gate: Gate, publisher: Publisher) -> None:
+        self._calls = calls
+        self._gate = gate
+        self._publisher = publisher
+
+    def step(self, load: Load, engine: Engine | ThreadedEngine[Any]) -> None:
+        """One step; each worker gets one frame, or more if prompts are scored.
+
+        A step that raises fails its calls alone.
+        """
+        try:
+            outputs = engine.step()
+        except Exception as error:
+            log.exception("the engine of %s failed", load.folder.name)
+            self._fail(engine, error)
+            return
+        self._publisher.note_step(load.folder.name, cast("Engine", engine))
+        updates = self._updates(outputs)
+        if updates:
+            self._gate.post([(peer, frame) for peer, some in updates.items() for frame in frames(some)])
+        engine.profile.after("post")
+
+    def _updates(self, outputs: list[Output]) -> dict[Peer, list[TokenUpdate]]:
+        """What is told to whom; nobody hears of a call that is no longer there."""
+        updates: dict[Peer, list[TokenUpdate]] = defaultdict(list)
+        for output in outputs:
+            key = cast(Key, output.key)
+            call = self._calls.find(key)
+            if call is not None:
+                updates[key[0]].append(update_of(key[1], output))
+                if output.finish is not None:
+                    self._calls.ended(key, call, output.choice)
+        return updates
+
+    def _fail(self, engine: Engine | ThreadedEngine[Any], error: Exception) -> None:
+        for key in self._calls.of_engine(engine):
+            peer, request_id = key
+            self._calls.abort(key)
+            self._gate.post([(peer, refusal(request_id, error))])
+        self._publisher.note_change()

@@ -1,0 +1,159 @@
+"""The draft node: a smaller model that shares its target's block table guesses what the target will say.
+
+Knows steps, rows and the draft's session; knows nothing of the target but its shape.  Leviathan, Kalman,
+Matias, "Fast inference from transformers via speculative decoding", 2023; here a guess counts when it equals
+the target's own choice.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from pipelines.host.backends.open_model import log_facts
+from pipelines.host.engine.speculation.draft_cache import Drafted, Feed, draft_step
+from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.speculation.step_cost import StepCost
+from pipelines.host.engine.step import Step
+from pipelines.nodes.generation.body.draft_choice import Guesses
+from pipelines.nodes.generation.body.draft_policy import DraftPolicy
+from pipelines.nodes.generation.body.model import Model, on_device, open_session
+from pipelines.nodes.generation.body.speculator import ADAPTIVE, Guesser
+from pipelines.wire.sampling_params import MAX_GUESSES
+
+if TYPE_CHECKING:
+    from pipelines.host.backends.decoder_contract import DecoderSession
+    from pipelines.loading import Resources
+
+PADDING = 1024
+"""Vocabularies of one tokenizer are padded to different multiples; they differ by less than this."""
+
+
+class Draft(Guesser):
+    """Guesses with a second model; switches itself off where that does not pay.
+
+    Whatever the draft says, and whatever its cache holds, changes how many guesses come true, never the text.
+    While it is off it computes nothing; what it has missed it computes when it is wanted again.
+    """
+
+    session: DecoderSession
+
+    class Config(Model.Config):
+        num_guesses: int = Field(default=4, ge=1, le=MAX_GUESSES, description="most tokens guessed in a step")
+        adaptive: bool = ADAPTIVE
+
+    def load(self, resources: Resources) -> None:
+        config = on_device(self.config, resources)
+        path = self.folder / config.path
+        self.begin_with(open_session(path, config))  # never shared: its cache is its own
+        log_facts(path, self.session.describe())
+
+    def begin_with(self, session: DecoderSession) -> None:
+        self.session = session
+        self._drafted = Drafted(session.block_tokens)
+        self._cost = StepCost()
+        self._policy = DraftPolicy(self.num_guesses, self.config.adaptive, self._cost)
+        self._largest = 0
+
+    def run(self, step: Step) -> Step:
+        began = perf_counter()
+        self._drafted.begin(step)
+        self._largest = max(self._largest, step.num_tokens)
+        guessing = step.guessing
+        if guessing is None or step.guesses is not None:
+            self._drafted.leave_out(step)
+            return step
+        computed = self._drafted.computed(step)
+        counts = self._policy.counts(step, computed, self._longest(step))
+        feed = self._feed(step, computed, counts)
+        if not len(feed.seqs):
+            self._drafted.leave_out(step)
+            return step
+        guesses = self._guess(step, feed, counts)
+        self._policy.remember(step, guesses)
+        guessing.cost.put_aside(perf_counter() - began)
+        return with_guesses(step, guesses.counts, guesses.ids, guesses.logprobs)
+
+    def suppose(self) -> None:
+        """What the draft's own steps take is known once it is warm."""
+        self._cost.suppose(self.session.idle_s)
+
+    def close(self) -> None:
+        self.session.close()
+
+    def _longest(self, step: Step) -> NDArray[np.int32]:
+        """How many guesses the draft's own context allows each sequence: int32[num_seqs]."""
+        return np.asarray(np.clip(self.session.max_context - step.num_past, 0, self.num_guesses), np.int32)
+
+    def _feed(self, step: Step, computed: NDArray[np.int32], counts: NDArray[np.int64]) -> Feed:
+        """What the draft lacks of those that guess, and of prompts if more guesses are to come.
+
+        Never more tokens than a step had, which is what the session was prepared for.  Who has to wait does
+        not guess: its entry of `counts` becomes 0.
+        """
+        assert step.guessing is not None
+        token_ids, rows = step.guessing.token_ids, step.rows.tolist()
+        ends = step.num_past + np.diff(step.starts)
+        guessers = np.flatnonzero(counts)
+        wanted = guessers[np.argsort(ends[guessers] - computed[guessers], kind="stable")]
+        prompts = np.flatnonzero((np.diff(step.starts) > 1) & (ends <= self.session.max_context))
+        if len(prompts) and self._policy.wants_prompts(step):
+            known = [seq for seq in prompts.tolist() if len(token_ids[rows[seq]]) >= ends[seq]]
+            wanted = np.concatenate([wanted, np.array(known, np.int64)])
+        lacking = ends[wanted] - computed[wanted]
+        left = np.maximum(self._largest - (np.cumsum(lacking) - lacking), 0)
+        taken = np.minimum(lacking, left)
+        counts[wanted[taken < lacking]] = 0
+        wanted, taken = wanted[taken > 0], taken[taken > 0]
+        tokens = [
+            token_ids[rows[seq]][begin : begin + count]
+            for seq, begin, count in zip(
+                wanted.tolist(), computed[wanted].tolist(), taken.tolist(), strict=True
+            )
+        ]
+        ids = np.array([one for some in tokens for one in some], np.int64)
+        return Feed(wanted, computed[wanted], taken.astype(np.int32), ids, counts[wanted] > 0)
+
+    def _guess(self, step: Step, feed: Feed, counts: NDArray[np.int64]) -> Guesses:
+        """Run the draft once for each guess ahead, over the sequences that want one more."""
+        guesses = Guesses(step, min(self.session.vocab_size, step.sampling.vocab_size), self.session.ops)
+        values, seconds = self._run(step, feed, moves=True)
+        seqs = feed.seqs[feed.asks]
+        for ahead in range(int(counts.max(initial=0))):
+            began = perf_counter()
+            ids, seqs = guesses.choose(values, seqs, ahead)
+            self._cost.learn(len(feed.token_ids), seconds + perf_counter() - began)
+            more = counts[seqs] > ahead + 1
+            if not more.any():
+                break
+            seqs, ids = seqs[more], ids[more]
+            past = step.num_past[seqs] + np.int32(ahead + 1)
+            feed = Feed(seqs, past, np.ones(len(seqs), np.int32), ids, np.ones(len(seqs), np.bool_))
+            values, seconds = self._run(step, feed, moves=False)
+        return guesses
+
+    def _run(self, step: Step, feed: Feed, moves: bool) -> tuple[Any, float]:
+        began = perf_counter()
+        np.minimum(feed.token_ids, self.session.vocab_size - 1, out=feed.token_ids)
+        run = draft_step(step, feed, self.session.block_tokens, moves)
+        values = self.session.run(run)
+        self._drafted.write(run)
+        return values, perf_counter() - began
+
+
+def check_draft(draft: DecoderSession, target: DecoderSession) -> None:
+    """Raise ValueError where a draft cannot share the blocks of its target, or speaks other tokens."""
+    if draft.block_tokens != target.block_tokens:
+        raise ValueError(
+            f"the draft's blocks hold {draft.block_tokens} tokens, the model's {target.block_tokens}; "
+            "they must be equal: give both the same engine, device and kv_cache"
+        )
+    if abs(draft.vocab_size - target.vocab_size) >= PADDING:
+        raise ValueError(
+            f"the draft knows {draft.vocab_size} tokens, the model {target.vocab_size}: "
+            "a draft needs a model of the same tokenizer"
+        )

@@ -1,0 +1,113 @@
+"""Keeps outputs to what they may be: masks of the next tokens, filled while the model runs.
+
+Knows guides and steps; knows nothing of what a guide follows.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Collection
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from graphs.node import FilePath, Node, NodeConfig, Place
+from ops.verifying import NO_GUESS
+from pipelines.errors import RequestError
+from pipelines.host.engine.step import Logits, Masks, Step
+from pipelines.host.guides.run_masks import Run, fill_runs
+from pipelines.host.sampling.guide import GuideMaker
+
+if TYPE_CHECKING:
+    from pipelines.host.guides.guide_makers import GuideMakers
+    from pipelines.wire.sampling_params import SamplingParams
+
+log = logging.getLogger(__name__)
+
+MAX_THREADS = 8
+
+
+class Grammar(Node):
+    """Grammars and bounds on reasoning, applied by the sampler after everything else.
+
+    Between `begin` and `run` of one step its threads read guides; nobody else may then.
+    """
+
+    place: ClassVar[Place] = "step"
+
+    class Config(NodeConfig):
+        tokenizer: FilePath
+
+    def start(self, vocab_size: int, end_ids: Collection[int]) -> None:
+        """Called once, when the model is known.  A tokenizer that cannot be constrained fails requests."""
+        from pipelines.host.guides.guide_makers import GuideMakers
+        from pipelines.host.guides.token_tables import TokenTable
+
+        self._makers: GuideMakers | None = None
+        self._fault = ""
+        try:
+            tokens = TokenTable(self.folder / self.config.tokenizer, vocab_size, end_ids)
+            self._makers = GuideMakers(tokens)
+        except ValueError as error:
+            self._fault = str(error)
+            log.warning("%s: %s", self.config.tokenizer, error)
+        self._num_threads = max(1, min(MAX_THREADS, (os.cpu_count() or 2) - 1))
+        self._threads = ThreadPoolExecutor(self._num_threads, "masks")
+        self._filling: list[Future[list[bool]]] = []
+        self._masks: Masks | None = None
+
+    def maker(self, params: SamplingParams) -> GuideMaker | None:
+        """In any thread.  None where nothing is restricted; raises RequestError for what does not compile."""
+        spec = params.guide
+        if spec is None or (spec.grammar is None and spec.thinking is None):
+            return None
+        if self._makers is None:
+            raise RequestError(f"this model's output cannot be kept to a grammar: {self._fault}")
+        return self._makers.maker(spec, params)
+
+    def begin(self, step: Step) -> None:
+        """Start to fill the masks of the rows that are restricted; `step` is the one that the model gets."""
+        wait(self._filling)  # a step that failed may have left some
+        self._filling, self._masks = [], None
+        runs = _runs(step)
+        if not runs:
+            return
+        rows = [row for run in runs for row in run.rows]
+        bits = np.empty((len(rows), -(-step.sampling.vocab_size // 32)), np.int32)
+        self._masks = Masks(np.array(rows, np.int64), bits.view(np.uint32))
+        share, first = -(-len(runs) // self._num_threads), 0
+        for asked in (runs[at : at + share] for at in range(0, len(runs), share)):
+            end = first + sum(len(run.rows) for run in asked)
+            self._filling.append(self._threads.submit(fill_runs, asked, bits[first:end]))
+            first = end
+
+    def run(self, logits: Logits) -> Logits:
+        filled = [row for filling in self._filling for row in filling.result()]
+        self._filling, masks = [], self._masks
+        if masks is None or not any(filled):
+            return logits
+        if not all(filled):
+            masks = Masks(masks.rows[filled], masks.bits[filled])
+        return replace(logits, masks=masks)
+
+    def close(self) -> None:
+        if hasattr(self, "_threads"):
+            self._threads.shutdown()
+
+
+def _runs(step: Step) -> list[Run]:
+    """Those with guides, ascending; without guesses only where something is restricted."""
+    guides, at = step.sampling.guides, step.logits_rows
+    rows = np.flatnonzero(step.sampling.guided[at])
+    guesses: list[list[int]] = [[]] * len(rows)
+    if step.guesses is not None and step.ahead is not None:
+        rows = rows[step.ahead[rows] == 0]
+        ends = np.flatnonzero(step.guesses == NO_GUESS)
+        lasts = ends[np.searchsorted(ends, rows)].tolist()
+        guesses = [step.guesses[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)]
+    found = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), guesses, strict=True)]
+    runs = [Run(guide, j, ids) for guide, j, ids in found if guide is not None]
+    return [run for run in runs if run.guesses or run.guide.restricts()]

@@ -1,0 +1,119 @@
+"""The model node: one exported decoder, run once per step.
+
+Knows which engine opens which file on which device; knows nothing of caches, batches or text.  Imported by
+workers too, to check graphs, so an engine is imported only when a file is opened.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field
+
+from graphs.node import FilePath, Node, NodeConfig
+from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.host.backends.open_model import Opener, log_facts, open_file
+from pipelines.host.engine.step import Logits, Step
+
+if TYPE_CHECKING:
+    from pipelines.host.backends.decoder_contract import DecoderSession
+    from pipelines.loading import Resources
+
+DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
+
+
+class Model(Node):
+    """Keys and values of the step's tokens into the cache, logits of the sampled positions out."""
+
+    place = "step"
+    session: DecoderSession
+
+    class Config(NodeConfig):
+        path: FilePath = Field(description="an exported decoder: openvino_model.xml or model.onnx")
+        device: str = Field(
+            default="cpu", pattern=DEVICES, description="cpu, cuda:0, gpu (Intel) or fake (tests)"
+        )
+        engine: Literal["openvino", "onnxruntime"] | None = Field(
+            default=None, description="what runs a model.onnx on cpu; default: openvino where it can"
+        )
+        kv_cache: Literal["f32", "f16", "bf16", "u8", "i8", "u4", "f8"] | None = Field(
+            default=None, description="element type of the cache; default: the device's choice"
+        )
+        precision: Literal["f32", "bf16", "f16"] | None = Field(
+            default=None, description="type of activations; default: the device's choice"
+        )
+        threads: int | None = Field(default=None, ge=1, description="default: every core")
+
+    def load(self, resources: Resources) -> None:
+        config = on_device(self.config, resources)
+        path = self.folder / config.path
+        self.session = resources.shared(open_session, path, config)
+        log_facts(path, self.session.describe())
+
+    def run(self, step: Step) -> Logits:
+        return Logits(self.session.run(step), step, self.session.ops)
+
+    def close(self) -> None:
+        self.session.close()
+
+
+def on_device(config: Model.Config, resources: Resources) -> Model.Config:
+    """The settings with the device that stands for whatever the graph names, if there is one."""
+    if resources.device is None:
+        return config
+    return config.model_copy(update={"device": resources.device})
+
+
+def open_session(path: Path, config: Model.Config) -> DecoderSession:
+    """The session for a file, by its kind, device and engine.  Raises `ModelError`."""
+    if config.device == "fake":
+        return _open_fake(path, config)
+    engines = ENGINES.get(path.suffix)
+    if engines is None:
+        raise ModelError(f"{path.name}: decoders are opened from {', '.join(ENGINES)}. {EXPORT_ADVICE}")
+    return open_file(engines, path, config)
+
+
+def _open_openvino(path: Path, config: Model.Config) -> DecoderSession:
+    from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+
+    settings = OpenVINOSettings(config.device, config.kv_cache, config.precision, config.threads)
+    return OpenVINOSession(path, settings)
+
+
+def _open_onnxruntime(path: Path, config: Model.Config) -> DecoderSession:
+    _refuse(config, "engine onnxruntime on cpu", "kv_cache", "precision")
+    from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+
+    return OnnxCpuSession(path, OnnxCpuSettings(threads=config.threads))
+
+
+def _open_cuda(path: Path, config: Model.Config) -> DecoderSession:
+    _refuse(config, f"device {config.device}", "precision", "threads")
+    from pipelines.host.backends.onnxruntime.cuda.opening import open_cuda
+
+    _, _, number = config.device.partition(":")
+    return open_cuda(path, int(number or 0), config.kv_cache)
+
+
+def _open_fake(path: Path, config: Model.Config) -> DecoderSession:
+    _refuse(config, "device fake", "kv_cache", "precision", "threads", "engine")
+    from pipelines.host.backends.fake import FakeSession
+
+    return FakeSession(**json.loads(path.read_text()))
+
+
+def _refuse(config: Model.Config, what: str, *names: str) -> None:
+    """Raise `ModelError` when a setting is named that `what` does not have."""
+    unused = [name for name in names if getattr(config, name) is not None]
+    if unused:
+        raise ModelError(f"{what} has no {', '.join(unused)}.")
+
+
+ENGINES: dict[str, dict[str, Opener[Model.Config, DecoderSession]]] = {
+    ".xml": {"openvino": _open_openvino},
+    ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
+}
+"""File suffix → engine → what opens it; on cpu the first that can, unless the graph says which."""

@@ -1,0 +1,28 @@
+"""The last line of a scheduler's body: logits become one token per row.
+
+Knows `pipelines.host.sampling`; knows nothing of the engine around it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from graphs.node import FilePath, Node, NodeConfig, Place
+from pipelines.host.engine.step import Logits, Sampled
+from pipelines.host.sampling.stages import sample
+
+
+class Sampler(Node):
+    """Chooses tokens by each request's own parameters.
+
+    `defaults` names a generation_config.json: what a request leaves open is filled from it where the request
+    enters (`pipelines.nodes.generation.generation_defaults.read_defaults`), so no step ever reads it.
+    """
+
+    place: ClassVar[Place] = "step"
+
+    class Config(NodeConfig):
+        defaults: FilePath | None = None
+
+    def run(self, logits: Logits) -> Sampled:
+        return sample(logits)

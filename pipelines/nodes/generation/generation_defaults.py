@@ -1,0 +1,89 @@
+"""A model's generation_config.json → what a request that says nothing asks of sampling.
+
+Knows the file's keys; knows nothing of requests.  Read by workers, so it imports no array library.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipelines.wire.sampling_params import MAX_GUESSES, MAX_NGRAM
+
+
+class Key(NamedTuple):
+    """A key of the file: what it is called in `SamplingParams`, and the range of its value."""
+
+    name: str
+    whole: bool
+    low: float
+    high: float
+
+
+KEYS = {
+    "temperature": Key("temperature", False, 0, 100),
+    "top_k": Key("top_k", True, -1, math.inf),
+    "top_p": Key("top_p", False, 0, 1),
+    "min_p": Key("min_p", False, 0, 1),
+    "repetition_penalty": Key("repetition_penalty", False, 0, math.inf),
+    "presence_penalty": Key("presence_penalty", False, -2, 2),
+    "frequency_penalty": Key("frequency_penalty", False, -2, 2),
+    "max_new_tokens": Key("max_tokens", True, 1, math.inf),
+    "num_assistant_tokens": Key("num_guesses", True, 0, math.inf),
+    "assistant_confidence_threshold": Key("guess_threshold", False, 0, 1),
+    "max_ngram_size": Key("max_ngram", True, 0, math.inf),
+}
+
+MOST_GUESSED = {"num_guesses": MAX_GUESSES, "guess_threshold": 1.0, "max_ngram": MAX_NGRAM}
+"""More changes no text, so that it is lowered and not refused."""
+
+NEVER_ZERO = frozenset({"top_p", "repetition_penalty"})
+
+
+def read_defaults(path: Path) -> dict[str, Any]:
+    """Fields of `SamplingParams` that the file states.
+
+    A key that is absent or null is left out.  `do_sample: false` without a temperature means greedy, as
+    Hugging Face reads it (temperature 0); with one, the temperature counts.  `top_k` of 0 or -1 is off (0).
+    0 guesses are nothing stated, as in OpenVINO GenAI: whether there are any, the graph says.
+    Raises ValueError naming file and key where a value has a wrong type or lies out of range, OSError where
+    the file cannot be read.
+    """
+    stated = _read_object(path)
+    defaults = {key.name: _number(path, name, stated[name]) for name, key in KEYS.items() if name in stated}
+    if "top_k" in defaults:
+        defaults["top_k"] = max(0, defaults["top_k"])
+    for name, most in MOST_GUESSED.items():
+        if guessed := min(defaults.pop(name, 0), most):
+            defaults[name] = guessed
+    if _flag(path, "do_sample", stated.get("do_sample")) is False:
+        defaults.setdefault("temperature", 0.0)
+    return defaults
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"{path}: must hold a JSON object, got {type(value).__name__}")
+    return {name: stated for name, stated in value.items() if stated is not None}
+
+
+def _number(path: Path, name: str, value: Any) -> Any:
+    key = KEYS[name]
+    whole = isinstance(value, int) or (isinstance(value, float) and value.is_integer())
+    if isinstance(value, bool) or not isinstance(value, int | float) or (key.whole and not whole):
+        raise ValueError(f"{path}: {name} must be {'an integer' if key.whole else 'a number'}, got {value!r}")
+    if not key.low <= value <= key.high or math.isinf(value) or (value == 0 and name in NEVER_ZERO):
+        raise ValueError(f"{path}: {name} is out of range: {value!r}")
+    return int(value) if key.whole else float(value)
+
+
+def _flag(path: Path, name: str, value: Any) -> bool | None:
+    if value is not None and not isinstance(value, bool):
+        raise ValueError(f"{path}: {name} must be true or false, got {value!r}")
+    return value

@@ -1,0 +1,120 @@
+"""The batcher node: on the worker it hands texts over, in the engine host it makes the engine.
+
+Knows how texts cross the wire; how they are batched lives in `pipelines/host/engine/batching`.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from graphs.node import BodyContract, Node, NodeConfig, Place
+from pipelines.errors import RequestError
+from pipelines.host.engine.batching.text_checks import Bounds
+from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.values import Later, Rows, Tensors, Tokens
+
+if TYPE_CHECKING:
+    from pipelines.host.body import Body
+    from pipelines.host.engine.batching.batch_engine import BatchEngine
+    from pipelines.loading import Resources
+    from pipelines.worker.call import Call
+
+
+class Batcher(Node):
+    """Texts of many requests run together through an encoder, in a thread of their own in the engine host."""
+
+    place: ClassVar[Place] = "engine"
+    body = BodyContract(root="batch", gives=TokenBatch, result=Encoded)
+
+    class Config(NodeConfig):
+        max_batch_tokens: int | None = Field(
+            default=None,
+            ge=1,
+            description="tokens of one call, padding included; default: what suits the device",
+        )
+        max_wait_ms: float = Field(
+            default=0, ge=0, le=10_000, description="how long a call that is not full waits for more texts"
+        )
+        max_tokens: int | None = Field(
+            default=None, ge=1, description="longest text; default: the model's own bound"
+        )
+        max_waiting_tokens: int = Field(
+            default=4_000_000, ge=1, description="tokens of the texts that may wait; more get a 429"
+        )
+
+    def load(self, resources: Resources) -> None:
+        self.address = resources.address
+
+    def run(self, call: Call, tokens: list[Tokens]) -> Later[Rows]:
+        """Raises RequestError for ids that no model has; the engine, for what this model does not read."""
+        call.prompt_lengths = [len(text.ids) for text in tokens]
+        return call.infer(self.address, written(tokens, call.request), None, len(tokens)).then(rows)
+
+    def start(self, body: Body) -> BatchEngine:
+        """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
+
+        Raises ValueError when the body holds no encoder, or `max_tokens` is more than it reads.
+        """
+        from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
+
+        config = self.config
+        return BatchEngine(
+            body,
+            self._bounds(body),
+            BatchSettings(self._batch_tokens(body), config.max_wait_ms / 1000, config.max_waiting_tokens),
+            per_token=body.lines[-1].node.gives.per_token,  # type: ignore[attr-defined]
+            profile=body.profile,
+            warm=body.warm,
+        )
+
+    def _batch_tokens(self, body: Body) -> int:
+        """What the graph says, or what the slowest to fill of the encoders likes."""
+        return self.config.max_batch_tokens or max(encoder.good_batch_tokens for encoder in body.encoders)
+
+    def _bounds(self, body: Body) -> Bounds:
+        """What every encoder of the body reads, or less where the graph says so."""
+        if not body.encoders:
+            raise ValueError("its body has no encoder")
+        most = min(encoder.max_tokens for encoder in body.encoders)
+        asked = self.config.max_tokens
+        if asked is not None and asked > most:
+            raise ValueError(f"max_tokens: the model reads {most} tokens, not {asked}")
+        size: int = body.lines[-1].node.gives.size  # type: ignore[attr-defined]
+        return Bounds(asked or most, min(encoder.vocab_size for encoder in body.encoders), size)
+
+
+def written(tokens: list[Tokens], request: object) -> Tensors:
+    """Texts as `pipelines.host.engine.batching` reads them; what goes without saying is not sent.
+
+    Raises RequestError for ids that no model has.
+    """
+    lengths = [len(text.ids) for text in tokens]
+    tensors = Tensors(ids=_ids(tokens, sum(lengths)), lengths=np.array(lengths, np.int32))
+    if not getattr(request, "activate", True):
+        tensors["activate"] = np.zeros(1, np.uint8)
+    if priority := getattr(request, "priority", 0):
+        tensors["priority"] = np.array([priority], np.int64)
+    if any(text.types is not None for text in tokens):
+        types = chain.from_iterable(text.types or [0] * len(text.ids) for text in tokens)
+        tensors["types"] = np.fromiter(types, np.uint8)
+    return tensors
+
+
+def _ids(tokens: list[Tokens], num_tokens: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    try:
+        return np.fromiter(chain.from_iterable(text.ids for text in tokens), np.int32, num_tokens)
+    except OverflowError:
+        outside = next(each for text in tokens for each in text.ids if not -(1 << 31) <= each < 1 << 31)
+        raise RequestError(f"Token id {outside} is out of vocabulary") from None
+
+
+def rows(answer: Tensors) -> Rows:
+    """The engine's answer as the lines behind the batcher read it."""
+    values, lengths = answer["rows"], answer.get("lengths")
+    if lengths is None:
+        return Rows(values)
+    return Rows(np.split(values, np.cumsum(lengths)[:-1]))

@@ -1,0 +1,105 @@
+"""The dense node: a layer of a sentence-transformers folder, read as it is.  Knows its two files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, ValidationInfo
+from safetensors import SafetensorError, deserialize
+
+from graphs.node import FilePath, Node, NodeConfig, Place
+from ops.activations import ACTIVATIONS
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.engine.encoder_batch import Encoded
+from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
+
+if TYPE_CHECKING:
+    from ops.contract import PoolingOps
+    from pipelines.loading import Resources
+
+CONFIG, WEIGHTS, TORCH_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
+FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
+"""Types that numpy has, by safetensors' names."""
+
+
+class ModuleFolder(FilePath):
+    """A path to a folder with a config.json, to the rules of paths to files."""
+
+    @classmethod
+    def _checked(cls, text: str, info: ValidationInfo) -> FilePath:
+        return cls(super()._checked(f"{text}/{CONFIG}", info).removesuffix(f"/{CONFIG}"))
+
+
+class Dense(Node):
+    """activation(weight · row + bias).  `gives` is the shape of rows after `load`."""
+
+    place: ClassVar[Place] = "step"
+    gives: RowShape
+
+    class Config(NodeConfig):
+        path: ModuleFolder = Field(
+            description="a sentence-transformers module: config.json, model.safetensors"
+        )
+
+    def load(self, resources: Resources) -> None:
+        """Raises `ModelError` where the folder cannot be read, or rows of another length stand above."""
+        folder = self.folder / self.config.path
+        above = given_above(resources)
+        self._activation = read_activation(folder)
+        self._host = read_weights(folder)
+        size, wanted = self._host[0].shape
+        if wanted != above.size:
+            raise ModelError(f"{folder} takes rows of {wanted} numbers; above are {above}.")
+        self.gives = RowShape(above.per_token, size)
+        self._loaded: tuple[Any, Any] | None = None
+
+    def run(self, values: Encoded) -> Encoded:
+        weight, bias = self._loaded = self._loaded or self._load(values.ops)
+        wide = values.ops.dense(values.values, weight, bias, self._activation)
+        return Encoded(wide, values.batch, values.ops)
+
+    def _load(self, ops: PoolingOps) -> tuple[Any, Any]:
+        """The weights where the values are, as the first of these shows."""
+        weight, bias = self._host
+        return ops.load(weight), None if bias is None else ops.load(bias)
+
+    def close(self) -> None:
+        self._loaded = None
+
+
+def read_weights(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.float32] | None]:
+    """(weight [out, in], bias [out] or None).  Raises `ModelError`."""
+    if not (folder / WEIGHTS).is_file() and (folder / TORCH_WEIGHTS).is_file():
+        raise ModelError(f"{folder} has only {TORCH_WEIGHTS}; braid export makes {WEIGHTS} of it.")
+    try:
+        tensors = dict(deserialize((folder / WEIGHTS).read_bytes()))
+        weight, bias = tensors["linear.weight"], tensors.get("linear.bias")
+        return _floats(weight), None if bias is None else _floats(bias)
+    except (OSError, SafetensorError, KeyError) as error:
+        raise ModelError(f"{folder / WEIGHTS} holds no dense layer of floats: {error}") from error
+
+
+def _floats(tensor: dict[str, Any]) -> NDArray[np.float32]:
+    """Raises KeyError for other numbers.  numpy has no bfloat16, the upper half of a float32."""
+    shape, data = tensor["shape"], tensor["data"]
+    if tensor["dtype"] == "BF16":
+        return (np.frombuffer(data, "<u2").astype(np.uint32) << 16).view(np.float32).reshape(shape)
+    return np.frombuffer(data, FLOATS[tensor["dtype"]]).astype(np.float32).reshape(shape)
+
+
+def read_activation(folder: Path) -> str:
+    """One of `ACTIVATIONS`, of a torch class as config.json names it.  Raises `ModelError`."""
+    try:
+        named = json.loads((folder / CONFIG).read_text()).get("activation_function")
+    except (OSError, ValueError, AttributeError) as error:
+        raise ModelError(f"{folder / CONFIG} is needed for the layer's activation: {error}") from error
+    if named is None:
+        return "tanh"  # sentence-transformers' default
+    name = str(named).rpartition(".")[2].lower()
+    if name not in ACTIVATIONS:
+        raise ModelError(f"{folder / CONFIG}: activation {named} is none of {', '.join(ACTIVATIONS)}.")
+    return name

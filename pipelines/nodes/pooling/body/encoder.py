@@ -1,0 +1,93 @@
+"""The encoder node: one exported encoder, run once per batch of texts.
+
+Knows which engine opens which file on which device; knows nothing of pooling, queues or text.  Imported by
+workers too, to check graphs, so an engine is imported only when a file is opened.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from graphs.node import FilePath, Node, NodeConfig, Place
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.open_model import Opener, log_facts, open_file
+from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.nodes.pooling.body.pooled_shape import RowShape
+
+if TYPE_CHECKING:
+    from pipelines.host.backends.encoder_contract import EncoderSession
+    from pipelines.loading import Resources
+
+
+class Encoder(Node):
+    """Rows of tokens, or of texts.  `encoder` is the open session, `gives` the shape of its rows."""
+
+    place: ClassVar[Place] = "step"
+    encoder: EncoderSession
+    gives: RowShape
+
+    class Config(NodeConfig):
+        path: FilePath = Field(description="an exported encoder: openvino_model.xml or model.onnx")
+        device: str = Field(default="cpu", pattern=r"^(cpu|cuda(:\d+)?)$", description="cpu or cuda:0")
+        engine: Literal["openvino", "onnxruntime"] | None = Field(
+            default=None, description="what runs a model.onnx on cpu; default: openvino where it can"
+        )
+        precision: Literal["f32", "bf16", "f16"] | None = Field(
+            default=None, description="type of activations; default: the device's choice"
+        )
+        threads: int | None = Field(default=None, ge=1, description="default: every core")
+
+    def load(self, resources: Resources) -> None:
+        config = self.config
+        device = resources.device or config.device
+        settings = EncoderSettings(device, config.engine, config.precision, config.threads)
+        path = self.folder / config.path
+        self.encoder = resources.shared(open_encoder, path, settings)
+        self.gives = RowShape(self.encoder.per_token, self.encoder.size)
+        bounds = {"rows": self.gives, "max_tokens": self.encoder.max_tokens}
+        log_facts(path, {**self.encoder.describe(), **bounds})
+
+    def run(self, batch: TokenBatch) -> Encoded:
+        return Encoded(self.encoder.run(batch), batch, self.encoder.ops)
+
+    def close(self) -> None:
+        self.encoder.close()
+
+
+def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
+    """The session for a file, by its kind, device and engine.  Raises `ModelError`."""
+    engines = ENGINES.get(path.suffix)
+    if engines is None:
+        raise ModelError(f"{path.name}: encoders are opened from {', '.join(ENGINES)}.")
+    if not path.is_file():
+        raise ModelError(f"{path} does not exist.")
+    return open_file(engines, path, settings)
+
+
+def _open_openvino(path: Path, settings: EncoderSettings) -> EncoderSession:
+    from pipelines.host.backends.openvino.encoder_session import OpenVINOEncoder
+
+    return OpenVINOEncoder(path, settings)
+
+
+def _open_onnxruntime(path: Path, settings: EncoderSettings) -> EncoderSession:
+    from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
+
+    return OnnxCpuEncoder(path, settings)
+
+
+def _open_cuda(path: Path, settings: EncoderSettings) -> EncoderSession:
+    from pipelines.host.backends.onnxruntime.cuda.encoder_session import open_encoder
+
+    return open_encoder(path, settings)
+
+
+ENGINES: dict[str, dict[str, Opener[EncoderSettings, EncoderSession]]] = {
+    ".xml": {"openvino": _open_openvino},
+    ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
+}
+"""File suffix → engine → what opens it; on cpu the first that can, unless the graph says which."""

@@ -1,0 +1,40 @@
+"""The pool node: one row for each text, of the rows of its tokens.  Knows ways of pooling by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from pydantic import Field
+
+from graphs.node import Node, NodeConfig, Place
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.engine.encoder_batch import Encoded
+from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
+
+if TYPE_CHECKING:
+    from pipelines.loading import Resources
+
+
+class Pool(Node):
+    """`how: none` gives the rows of tokens on as they are.  `gives` is the shape of rows after `load`."""
+
+    place: ClassVar[Place] = "step"
+    gives: RowShape
+
+    class Config(NodeConfig):
+        how: Literal["cls", "mean", "last", "max", "mean_sqrt_len", "weighted_mean", "none"] = Field(
+            description="what of its tokens' vectors is a text's; none: a vector for each token"
+        )
+
+    def load(self, resources: Resources) -> None:
+        """Raises `ModelError` where rows of tokens do not stand above."""
+        above = given_above(resources)
+        if not above.per_token:
+            raise ModelError(f"how: {self.config.how} wants rows of tokens; above are {above}: take it out.")
+        self.gives = RowShape(self.config.how == "none", above.size)
+
+    def run(self, values: Encoded) -> Encoded:
+        if self.config.how == "none":
+            return values
+        pooled = values.ops.pool(values.values, values.batch.lengths, self.config.how)
+        return Encoded(pooled, values.batch, values.ops)

@@ -1,0 +1,76 @@
+"""The label node: rows, or the tensors of a head over them → classes by name.
+
+Knows the file that names the classes; knows nothing of models or HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from graphs.node import FilePath, Node, NodeConfig
+from pipelines.errors import EngineError
+from pipelines.values import Classes, Later, Rows, Tensors
+
+if TYPE_CHECKING:
+    from pipelines.loading import Resources
+    from pipelines.worker.call import Call
+
+NUM_UNNAMED = 2
+"""Classes of a config.json that says nothing of them (transformers writes what is not its default)."""
+
+
+def read_labels(path: Path) -> list[str]:
+    """Names of classes in order: a JSON list of them, or the `id2label` of a config.json.
+
+    Raises ValueError when the file is neither.
+    """
+    said = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(said, dict):
+        unnamed = {index: f"LABEL_{index}" for index in range(said.get("num_labels") or NUM_UNNAMED)}
+        named = {int(index): label for index, label in (said.get("id2label") or unnamed).items()}
+        said = [named.get(index) for index in range(len(named))]
+    if not isinstance(said, list) or not said or not all(isinstance(label, str) for label in said):
+        raise ValueError(f"{path.name}: neither a list of names nor an id2label for 0, 1, 2 …")
+    return said
+
+
+class Label(Node):
+    """Gives the numbers of each text the names of the classes."""
+
+    class Config(NodeConfig):
+        labels: FilePath = Field(description="a config.json with id2label, or a JSON list of names")
+        probabilities: str = Field(default="probabilities", description="which tensor of a head has these")
+        logits: str = Field(default="logits", description="and which what they are made of")
+
+    def load(self, resources: Resources) -> None:
+        self.labels: list[str] = resources.shared(read_labels, self.folder / self.config.labels)
+
+    def run(self, call: Call, rows: Later[Rows] | Later[Tensors]) -> Later[Classes]:
+        name = self.config.probabilities if call.request.activate else self.config.logits
+        return rows.then(lambda found: Classes(self.fitting(numbers(found, name)), self.labels))
+
+    def fitting(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The same: a number for each label.  Raises EngineError."""
+        if values.ndim != 2 or values.shape[1] != len(self.labels):
+            raise EngineError(
+                f"the model gives {list(values.shape)} numbers, but {self.config.labels} names "
+                f"{len(self.labels)} classes for each text"
+            )
+        return values
+
+
+def numbers(found: Rows | Tensors, name: str) -> NDArray[np.float32]:
+    """The rows, or the tensor of that name.  Raises EngineError where there is none."""
+    if isinstance(found, Rows):
+        if isinstance(found.values, list):
+            raise EngineError("a label node needs a row for each text; this model gives one for each token")
+        return found.values
+    if name not in found:
+        raise EngineError(f"a label node needs the tensor `{name}`; the model gives {', '.join(found)}")
+    return found[name].astype(np.float32, copy=False)

@@ -1,0 +1,64 @@
+"""The matryoshka node: vectors of a model whose first numbers are a shorter vector each.
+
+Knows rows and the length that a request wants; knows nothing of models or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from graphs.node import Node, NodeConfig
+from ops.activations import unit_length
+from pipelines.errors import RequestError
+from pipelines.values import Later, Rows
+
+if TYPE_CHECKING:
+    from pipelines.worker.call import Call
+
+
+class Matryoshka(Node):
+    """Keeps of each vector as many numbers as the request wants."""
+
+    class Config(NodeConfig):
+        dimensions: list[int] | None = Field(
+            default=None, min_length=1, description="lengths that the model was taught; default: any"
+        )
+
+    def run(self, call: Call, rows: Later[Rows]) -> Later[Rows]:
+        call.taken.add("dimensions")
+        wanted, activate = call.request.dimensions, call.request.activate
+        if wanted is None:
+            return rows
+        known = self.config.dimensions
+        if known is not None and wanted not in known:
+            raise RequestError(
+                f"Model '{call.model}' only supports Matryoshka dimensions {sorted(known)}, got {wanted}.",
+                "dimensions",
+            )
+        return rows.then(lambda found: shortened(found, wanted, activate, call.model))
+
+
+def shortened(rows: Rows, size: int, activate: bool, model: str) -> Rows:
+    """The first `size` numbers of each row, of length 1 again if `activate`.
+
+    Raises RequestError for a size that no row has, in vLLM's words.
+    """
+    if isinstance(rows.values, list):
+        return Rows([_cut(values, size, activate, model) for values in rows.values])
+    return Rows(_cut(rows.values, size, activate, model))
+
+
+def _cut(values: NDArray[np.float32], size: int, activate: bool, model: str) -> NDArray[np.float32]:
+    if not 1 <= size <= values.shape[1]:
+        raise RequestError(
+            f"Model '{model}' only supports dimensions in range [1, {values.shape[1]}], got {size}.",
+            "dimensions",
+        )
+    kept = np.ascontiguousarray(values[:, :size])
+    if not activate:
+        return kept
+    return unit_length(kept)

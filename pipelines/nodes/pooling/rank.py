@@ -1,0 +1,38 @@
+"""The rank node: one score for each pair, the best of the pair's parts.
+
+Knows rows and which pair each belongs to; knows nothing of tokens, models or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from graphs.node import Node
+from pipelines.errors import EngineError
+from pipelines.values import Later, Rows, Scores, Tokens
+
+if TYPE_CHECKING:
+    from pipelines.worker.call import Call
+
+
+class Rank(Node):
+    """Rows of one number each → the scores of the request's pairs, in its order."""
+
+    def run(self, call: Call, scores: Later[Rows], pairs: list[Tokens]) -> Later[Scores]:
+        of = np.array([tokens.of for tokens in pairs])
+        return scores.then(lambda rows: Scores(best(rows, of)))
+
+
+def best(rows: Rows, of: np.ndarray) -> np.ndarray:
+    """float32[num_pairs]: the highest of the rows that `of`, int[num_rows], says belong to a pair.
+
+    Raises EngineError for rows that are no single numbers.
+    """
+    if isinstance(rows.values, list) or rows.values.ndim != 2 or rows.values.shape[1] != 1:
+        shape = "a row per token" if isinstance(rows.values, list) else f"{rows.values.shape[1:]} numbers"
+        raise EngineError(f"a rank node needs one number for each text; this model gives {shape}")
+    scores = np.full(of.max(initial=-1) + 1, -np.inf, np.float32)
+    np.maximum.at(scores, of, rows.values[:, 0])
+    return scores

@@ -1,0 +1,80 @@
+"""The add_prompt node: what a model was taught to read before each text, by what its vector is for.
+
+Knows requests and the files that name such prompts; knows nothing of tokens or HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphs.node import FilePath, Node, NodeConfig
+from pipelines.errors import RequestError
+from pipelines.tasks import PURPOSES
+from pipelines.values import Prompt
+
+if TYPE_CHECKING:
+    from pipelines.loading import Resources
+    from pipelines.worker.call import Call
+
+
+ALSO_CALLED = {"search_query": ("query",), "search_document": ("document", "passage")}
+"""Cohere's purpose → what models call the same."""
+
+
+@dataclass(frozen=True)
+class PurposePrompts:
+    """The prompts of a model by what they are for, and which one stands where nothing is said."""
+
+    prompts: dict[str, str]
+    default: str | None = None
+
+    def text_for(self, purpose: str | None) -> str:
+        """What stands before each text, maybe nothing.  Raises RequestError."""
+        purpose = self.default if purpose is None else purpose
+        if purpose is None:
+            return ""
+        names = (purpose, *ALSO_CALLED.get(purpose, ()))
+        found = next((self.prompts[name] for name in names if name in self.prompts), None)
+        if found is None and purpose not in PURPOSES:
+            supported = ", ".join(sorted(self.prompts))
+            raise RequestError(
+                f"Unsupported input_type '{purpose}'. Supported values: {supported}", "input_type"
+            )
+        return found or ""
+
+
+def read_prompts(path: Path) -> PurposePrompts:
+    """The `task_instructions` of a config.json, or `prompts` of a config_sentence_transformers.json.
+
+    Raises ValueError when they are no texts by name, or when the default is none of them.
+    """
+    config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    prompts = config.get("task_instructions") or config.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
+        raise ValueError(f"{path.name}: prompts are texts by what they are for")
+    default = config.get("default_prompt_name")
+    if default is not None and default not in prompts:
+        raise ValueError(f"{path.name}: its default_prompt_name `{default}` is none of its prompts")
+    return PurposePrompts(prompts, default)
+
+
+class AddPrompt(Node):
+    """Puts the prompt of the request's purpose before each text; token ids stay as they are."""
+
+    class Config(NodeConfig):
+        prompts: FilePath
+
+    def load(self, resources: Resources) -> None:
+        self.known: PurposePrompts = resources.shared(read_prompts, self.folder / self.config.prompts)
+
+    def run(self, call: Call, prompts: list[Prompt]) -> list[Prompt]:
+        if not self.known.prompts:
+            return prompts
+        call.taken.add("purpose")
+        before = self.known.text_for(call.request.purpose)
+        if not before:
+            return prompts
+        return [each if each.text is None else replace(each, text=before + each.text) for each in prompts]

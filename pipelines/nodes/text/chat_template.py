@@ -1,0 +1,119 @@
+"""The chat_template node: conversations → prompts as the model was taught to read them.
+
+Knows requests and templates; knows nothing of tokens or HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import Field
+
+from graphs.node import FilePath, Node, NodeConfig
+from pipelines.errors import RequestError
+from pipelines.nodes.text.jinja_template import ChatTemplateError, Template, compiled
+from pipelines.tasks import Pooling, Reading
+from pipelines.values import Prompt
+
+if TYPE_CHECKING:
+    from pipelines.loading import Resources
+    from pipelines.worker.call import Call
+
+
+def read_template(path: Path, content_format: str = "auto") -> Template:
+    """The template of a `.jinja` file or of a tokenizer_config.json, with its special tokens as variables."""
+    config = tokenizer_config(path)
+    source = config.get("chat_template") if path.suffix == ".json" else path.read_text()
+    if isinstance(source, list):  # several named templates; "default" serves plain chat
+        source = next((entry["template"] for entry in source if entry.get("name") == "default"), None)
+    if not isinstance(source, str):
+        raise ValueError(f"{path.name} holds no chat template")
+    return Template(source, special_tokens(config), content_format)
+
+
+def tokenizer_config(path: Path) -> dict[str, Any]:
+    """A tokenizer_config.json, or the one beside another file; {} where there is none."""
+    config_path = path if path.suffix == ".json" else path.with_name("tokenizer_config.json")
+    config: dict[str, Any] = json.loads(config_path.read_text()) if config_path.exists() else {}
+    return config
+
+
+def special_tokens(config: dict[str, Any]) -> dict[str, str]:
+    """`bos_token`, `eos_token` … of a tokenizer_config.json as text."""
+    texts = {}
+    for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
+        token = config.get(name)
+        text = token.get("content") if isinstance(token, dict) else token
+        if isinstance(text, str):
+            texts[name] = text
+    return texts
+
+
+def asked_template(source: str, special_tokens: Mapping[str, str]) -> Template:
+    """A request's own template.  Raises RequestError when it does not compile."""
+    try:
+        return compiled(source, special_tokens)
+    except ChatTemplateError as error:
+        raise RequestError(f"`chat_template`: {error}", "chat_template") from error
+
+
+class ChatTemplate(Node):
+    """Renders the conversation into one prompt; raw prompts pass through unchanged."""
+
+    class Config(NodeConfig):
+        template: FilePath
+        content_format: Literal["auto", "string", "openai"] = Field(
+            default="auto",
+            description="a message's content as text or as a list of parts; auto: as it reads it",
+        )
+        kwargs: dict[str, Any] = Field(
+            default={}, description="variables of the template; those of a request win"
+        )
+
+    def load(self, resources: Resources) -> None:
+        path = self.folder / self.config.template
+        self.template = resources.shared(read_template, path, self.config.content_format)
+
+    def run(self, call: Call, request: Reading) -> list[Prompt]:
+        if isinstance(request, Pooling):
+            return request.prompts + self.conversations(request)
+        if request.messages is None:
+            return request.prompts
+        call.prompt_text = self.text(request)
+        return [Prompt(text=call.prompt_text)]
+
+    def conversations(self, request: Pooling) -> list[Prompt]:
+        """Each conversation as one prompt.  Raises RequestError."""
+        special = request.add_special_tokens
+        return [
+            Prompt(text=self.rendered(request, each), add_special_tokens=special)
+            for each in request.conversations
+        ]
+
+    def text(self, request: Reading) -> str:
+        """The conversation as the template writes it.  Raises RequestError."""
+        return self.rendered(request, request.messages or [])
+
+    def rendered(self, request: Reading, messages: list[dict[str, Any]]) -> str:
+        """The messages as the template writes them, as the request wants it.  Raises RequestError."""
+        field = "messages" if request.chat_template is None else "chat_template"
+        template = self.template_for(request)
+        try:
+            return template.render(
+                messages=messages,
+                tools=request.tools or None,
+                add_generation_prompt=request.add_generation_prompt,
+                continue_final_message=request.continue_final_message,
+                kwargs=self.config.kwargs | request.template_kwargs,
+            )
+        except ChatTemplateError as error:
+            raise RequestError(f"the chat template refused these messages: {error}", field) from error
+
+    def template_for(self, request: Reading) -> Template:
+        """The request's own template, or the node's.  Raises RequestError when it does not compile."""
+        if request.chat_template is None:
+            return self.template
+        return asked_template(request.chat_template, self.template.special_tokens)

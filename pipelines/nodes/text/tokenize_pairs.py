@@ -1,0 +1,99 @@
+"""The tokenize_pairs node: pairs of a query and a document → token ids, as a cross-encoder reads them.
+
+Knows requests and a tokenizer; knows nothing of HTTP or of what a score is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from graphs.node import FilePath
+from pipelines.errors import RequestError
+from pipelines.nodes.text.chat_template import asked_template, read_template, special_tokens, tokenizer_config
+from pipelines.nodes.text.framed_pairs import FramedPairs, Pair
+from pipelines.nodes.text.jinja_template import Template
+from pipelines.nodes.text.rendered_pairs import RenderedPairs
+from pipelines.nodes.text.tokenizing import Tokenizing
+from pipelines.nodes.text.truncation import cut_text
+from pipelines.tasks import Pooling
+from pipelines.values import Tokens
+
+if TYPE_CHECKING:
+    from pipelines.loading import Resources
+    from pipelines.worker.call import Call
+
+
+class TokenizePairs(Tokenizing):
+    """Turns each pair into one text's ids; a request without pairs is tokenized as single texts."""
+
+    class Config(Tokenizing.Config):
+        template: FilePath | None = Field(
+            default=None,
+            description="a .jinja file that writes a pair as one text: messages of roles query, document",
+        )
+        instruction: str | None = Field(
+            default=None, description="the template's variable of this name; a request's own wins"
+        )
+        max_allowed_chunks: int = Field(
+            default=10000, ge=1, description="parts of all documents together, where long ones are cut"
+        )
+
+    def load(self, resources: Resources) -> None:
+        super().load(resources)
+        path = self.config.template
+        self.template: Template | None = resources.shared(read_template, self.folder / path) if path else None
+        beside = self.path.with_name("tokenizer_config.json")
+        self.special_tokens = special_tokens(tokenizer_config(beside))
+
+    def run(self, call: Call, request: Pooling) -> list[Tokens]:
+        if not request.pairs:
+            return self.whole(request, request.prompts)
+        pairs = self.texts(request)
+        written = self.written(request)
+        if request.chunk:
+            return self.bounded(pairs, written)
+        return written.whole(pairs, self.kept(request), request.truncate_left)
+
+    def texts(self, request: Pooling) -> list[Pair]:
+        """The pairs' texts, each cut to the tokens that it may have.  Raises RequestError."""
+        if any(prompt.text is None for pair in request.pairs for prompt in pair):
+            raise RequestError("a query and a document are texts, not token ids")
+        pairs = [(query.text or "", document.text or "") for query, document in request.pairs]
+        limits = (request.max_query_tokens, request.max_document_tokens)
+        if not any(limits):
+            return pairs
+        wanted = {each for pair in pairs for each in zip(pair, limits, strict=True)}
+        cut = {each: cut_text(self.tokenizer, *each) for each in wanted}
+        return [(cut[query, limits[0]], cut[document, limits[1]]) for query, document in pairs]
+
+    def written(self, request: Pooling) -> FramedPairs | RenderedPairs:
+        """How this model reads pairs."""
+        special = request.pairs[0][0].add_special_tokens
+        template = self.template_for(request)
+        if template is None:
+            return FramedPairs(self.reader, special)
+        instruction = request.instruction or self.config.instruction
+        named = {} if instruction is None else {"instruction": instruction}
+        return RenderedPairs(self.reader, special, template, named | request.template_kwargs)
+
+    def template_for(self, request: Pooling) -> Template | None:
+        """The request's own template, the node's, or none.  Raises RequestError for one that is none."""
+        if request.chat_template is None:
+            return self.template
+        return asked_template(request.chat_template, self.special_tokens)
+
+    def bounded(self, pairs: list[Pair], written: FramedPairs | RenderedPairs) -> list[Tokens]:
+        """The parts of all documents, so many as the graph allows.  Raises RequestError in OVMS's words."""
+        limit = self.config.max_allowed_chunks
+        if len(pairs) > limit:
+            raise RequestError("Number of documents exceeds max_allowed_chunks", "documents")
+        chunks = written.chunks(pairs)
+        if len(chunks) > limit:
+            raise RequestError(
+                "Chunking failed: exceeding max_allowed_chunks after chunking "
+                f"limit: {limit}; actual: {len(chunks)}",
+                "documents",
+            )
+        return chunks

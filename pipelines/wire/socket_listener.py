@@ -1,0 +1,200 @@
+"""The host's end of the wire as a unix socket: mail leaves at once, and a thread of its own does the rest.
+
+Knows connections and frames; knows nothing of models, engines or what a message asks for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import selectors
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any, cast
+
+from pipelines.wire.listener import Gone, Inbox, Mail
+from pipelines.wire.messages import Framer, ToHost, ToWorker, encode
+
+log = logging.getLogger("braid.host")
+
+READ_BYTES = 256 << 10
+MOST_UNSENT_BYTES = 256 << 20
+"""Of mail for a worker that does not read; then it is hung up on, and its calls end."""
+FLUSH_S = 2.0
+"""How long a closing gate waits for workers to read what was sent."""
+READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
+
+
+class SocketGate:
+    """Workers come in at `path`.  The main thread sends; what does not fit is sent by the gate's thread.
+
+    So a frame needs no other thread, which would take its time from the next step of a model on a CPU.  That
+    thread accepts, reads and decodes while the main thread is inside a model call.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._peers: set[_Connection] = set()
+        self._until_s: float | None = None  # of time.monotonic: closing, and no longer than this
+        self._selector = selectors.DefaultSelector()
+        self._woken, self._wake = socket.socketpair()
+        self._wake.setblocking(False)
+        self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
+
+    def open(self, inbox: Inbox) -> None:
+        """Raises OSError where nobody can listen at the path."""
+        self._inbox = inbox
+        self._path.unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX)
+        with contextlib.ExitStack() as failed:
+            failed.callback(self._close)
+            self._listener.bind(str(self._path))
+            os.chmod(self._path, 0o600)
+            self._listener.listen()
+            failed.pop_all()
+        for one in (self._listener, self._woken):
+            one.setblocking(False)
+            self._selector.register(one, READ)
+        self._thread.start()
+
+    def post(self, mail: Mail) -> None:
+        for peer, message in mail:
+            connection = cast(_Connection, peer)
+            if not connection.send(_frame(message)):
+                self._wake_up()
+
+    def close(self) -> None:
+        self._until_s = time.monotonic() + FLUSH_S
+        self._wake_up()
+        self._thread.join(2 * FLUSH_S)
+
+    def _wake_up(self) -> None:
+        with contextlib.suppress(OSError):  # it has ended, or was woken often and will see
+            self._wake.send(b"\0")
+
+    def _run(self) -> None:
+        try:
+            while self._until_s is None or (self._anyone_behind() and time.monotonic() < self._until_s):
+                self._turn()
+        finally:
+            for peer in list(self._peers):
+                self._hang_up(peer)
+            self._close()
+            self._path.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        for one in (self._listener, self._selector, self._woken, self._wake):
+            one.close()
+
+    def _anyone_behind(self) -> bool:
+        return any(peer.behind for peer in self._peers)
+
+    def _turn(self) -> None:
+        for peer in self._peers:
+            self._selector.modify(peer.socket, READ | WRITE if peer.behind else READ, peer)
+        timeout_s = None if self._until_s is None else self._until_s - time.monotonic()
+        for key, events in self._selector.select(timeout_s):
+            if key.fileobj is self._listener:
+                self._accept()
+            elif key.fileobj is self._woken:
+                self._woken.recv(READ_BYTES)
+            else:
+                self._serve(key.data, events)
+
+    def _accept(self) -> None:
+        with contextlib.suppress(OSError):  # it may have gone again
+            connected, _ = self._listener.accept()
+            peer = _Connection(connected)
+            self._peers.add(peer)
+            self._selector.register(connected, READ, peer)
+
+    def _serve(self, peer: _Connection, events: int) -> None:
+        try:
+            if events & WRITE:
+                peer.send(b"")
+            if events & READ:
+                for message in peer.read():
+                    self._inbox.put((peer, message))
+        except OSError:
+            self._hang_up(peer)
+        except Exception as error:  # no message, or no memory for one: the others' mail goes on
+            log.error("a worker sent no message: %r", error)
+            self._hang_up(peer)
+
+    def _hang_up(self, peer: _Connection) -> None:
+        """The worker comes again with a new connection, if it still is there."""
+        self._peers.discard(peer)
+        self._selector.unregister(peer.socket)
+        peer.close()
+        self._inbox.put((peer, Gone()))
+
+
+class _Connection:
+    """One worker's connection.  `send` and `behind` are for any thread, all else for the gate's."""
+
+    def __init__(self, connected: socket.socket) -> None:
+        connected.setblocking(False)
+        self.socket = connected
+        self._framer = Framer(ToHost)
+        self._lock = threading.Lock()
+        self._unsent = bytearray()
+        self._open = True
+
+    @property
+    def behind(self) -> bool:
+        """Whether something waits to be sent."""
+        return bool(self._unsent)
+
+    def send(self, frame: bytes) -> bool:
+        """Whether all is sent: this frame, and what did not fit before.  To a closed one nothing is."""
+        with self._lock:
+            if not self._open:
+                return True
+            if len(self._unsent) > MOST_UNSENT_BYTES:
+                self._give_up()
+                return True
+            self._unsent += frame
+            try:
+                del self._unsent[: self.socket.send(self._unsent)]
+            except BlockingIOError:
+                pass
+            except OSError:  # it is gone, as reading from it will tell
+                self._unsent.clear()
+            return not self._unsent
+
+    def _give_up(self) -> None:
+        """Reading from it will tell that it is gone."""
+        log.error("a worker reads nothing: %d bytes of its mail are dropped", len(self._unsent))
+        self._unsent.clear()
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_RDWR)
+
+    def read(self) -> list[Any]:
+        """The messages that have come.  Raises MalformedFrame, and OSError at the connection's end."""
+        try:
+            data = self.socket.recv(READ_BYTES)
+        except BlockingIOError:
+            return []
+        if not data:
+            raise ConnectionResetError
+        return self._framer.feed(data)
+
+    def close(self) -> None:
+        with self._lock:
+            self._open = False
+            self._unsent.clear()
+            self.socket.close()
+
+
+def _frame(message: ToWorker) -> bytes:
+    """b"" for what cannot be told, as it is longer than the wire carries: that worker will wait in vain, and
+    the others will not.
+    """
+    try:
+        return encode(message)
+    except Exception:
+        log.exception("a message could not be sent")
+        return b""

@@ -1,0 +1,28 @@
+"""A model's graph becomes the worker's pipeline: its request nodes, live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from graphs.compose import Graphs
+from pipelines.loading import Resources, checked_graph, live_nodes
+from pipelines.repository.scan import ModelFolder
+from pipelines.wire.address import EngineAddress
+from pipelines.worker.pipeline import Pipeline
+
+
+def load_for_worker(
+    model: ModelFolder,
+    load: int,
+    max_context: int,
+    graphs: Graphs | None = None,
+    pipeline: Callable[[str], Pipeline] | None = None,
+) -> Pipeline:
+    """The request nodes of a model, live.  Raises BuildError.
+
+    `load` names the engine host's load that calls will use; `pipeline` finds other models' pipelines.
+    """
+    graph = checked_graph(model, graphs)
+    resources = Resources(EngineAddress(model.name, load, ""), max_context, pipeline)
+    lines = live_nodes(model, graph.bindings, resources)
+    return Pipeline(model.name, model.version, graph.task, max_context, lines)

@@ -1,0 +1,65 @@
+"""Reasoning, then an answer that stands between two marks of its own.
+
+Knows nothing of tools or tokens.  The marks around the answer and the blank lines inside them are markup;
+an answer without marks is shown as it is.
+"""
+
+from __future__ import annotations
+
+from pipelines.worker.parsers.reasoning.think import Marks, Think
+from pipelines.worker.parsers.tags import TagScanner
+
+
+class Enclosed:
+    """`Think`, with the marks taken off the answer."""
+
+    def __init__(self, marks: Marks, answer: tuple[str, str], prompt_text: str) -> None:
+        self._think = Think(marks, prompt_text)
+        self._open, self._close = answer
+        self._scanner = TagScanner(self._open)
+        self._answering = False  # between the marks of the answer
+        self._spoke = False
+        self._blank = ""  # white space that is content only if content follows
+
+    @property
+    def inside(self) -> bool:
+        return self._think.inside
+
+    @property
+    def over(self) -> bool:
+        return self._think.over
+
+    def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
+        reasoning, content = self._think.push(text, final=final)
+        return reasoning, self._answer(content, final)
+
+    def _answer(self, text: str, final: bool) -> str:
+        shown = ""
+        for before, tag in self._scanner.push(text, final=final):
+            shown += self._content(before)
+            if tag == self._open:
+                shown += self._opened()
+            elif tag:
+                self._scanner.tags, self._blank = (), ""
+        if final and not self._answering:
+            shown += self._blank
+        return shown
+
+    def _opened(self) -> str:
+        """Content that the opening mark is: none when it stands before all content."""
+        if self._spoke:
+            return self._content(self._open)
+        self._answering, self._blank = True, ""
+        self._scanner.tags = (self._close,)
+        return ""
+
+    def _content(self, text: str) -> str:
+        text = self._blank + text
+        if self._answering and not self._spoke:
+            text = text.lstrip("\n")
+        shown = text.rstrip()
+        self._blank = text[len(shown) :]
+        if shown and not self._spoke:
+            self._spoke = True
+            self._scanner.tags = (self._close,) if self._answering else ()
+        return shown

@@ -1,0 +1,202 @@
+"""The engine under every tool parser: finds blocks of calls in text that arrives in pieces.
+
+Knows which marks begin a block; how a block is read is its reader's matter.  Knows nothing of reasoning or
+tokens.  A call is begun when it is certain to be one, and never taken back; what turns out to be no call is
+content, marks and all, so that no character is lost.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pipelines.values import CallPiece
+from pipelines.worker.parsers.tags import TagScanner
+from pipelines.worker.parsers.tools.declared import Declared
+
+
+def new_id() -> str:
+    return f"chatcmpl-tool-{uuid.uuid4().hex}"
+
+
+class Calls:
+    """The calls of one choice, given out in pieces.  What was begun is never taken back."""
+
+    def __init__(self, new_id: Callable[[], str] = new_id) -> None:
+        self.count = 0
+        self._new_id = new_id
+        self._ids: set[str] = set()
+        self._pieces: list[CallPiece] = []
+
+    def begin(self, name: str, id: str = "") -> None:
+        """A new call; `id` is the model's own, which counts unless an earlier call has it."""
+        id = id if id and id not in self._ids else self._new_id()
+        self._ids.add(id)
+        self._pieces.append(CallPiece(self.count, "", id, name))
+        self.count += 1
+
+    def more(self, arguments: str) -> None:
+        """More of the arguments of the call that was begun last."""
+        if arguments:
+            self._pieces.append(CallPiece(self.count - 1, arguments))
+
+    def take(self) -> list[CallPiece]:
+        """The pieces since the last look."""
+        pieces, self._pieces = self._pieces, []
+        return pieces
+
+
+class Reader(Protocol):
+    """Reads one block as it comes, and begins its calls as soon as they are certain."""
+
+    def push(self, text: str) -> str | None:
+        """What follows the block, None while it goes on."""
+
+    def finish(self) -> None:
+        """The text ended inside the block."""
+
+    def left(self) -> str:
+        """The end of the block that is part of no call: the whole block where none was begun."""
+
+
+MakeReader = Callable[[str, Calls, Declared], Reader]
+"""A block's closing mark ("" where its value ends by itself), where calls go, declared tools → a reader."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Text from `open` to `close`, or, without `close`, to where its value ends.
+
+    With `bare` the mark belongs to the value itself ("[" or "{"), and counts only where no content stands
+    before it since the beginning, a mark or a call.
+    """
+
+    open: str
+    reader: MakeReader
+    close: str = ""
+    bare: bool = False
+
+
+@dataclass(frozen=True)
+class Family:
+    """What the models of one family write.
+
+    `before` and `after` are marks around several blocks; `between` are characters that, like white space,
+    only separate calls.  Marks may be special tokens, so the text must have been made with those.
+    """
+
+    blocks: tuple[Block, ...]
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    between: str = ""
+    new_id: Callable[[], str] = new_id
+
+
+class CallFinder:
+    """Finds the calls of one choice.  White space between a call and its neighbours is markup."""
+
+    def __init__(self, family: Family, tools: Sequence[dict[str, Any]] = ()) -> None:
+        self._family = family
+        self._declared = Declared(tools)
+        self._calls = Calls(family.new_id)
+        self._opens: dict[str, Block] = {}
+        self._armed = False
+        self._scanner = TagScanner()
+        self._block: Block | None = None
+        self._reader: Reader | None = None
+        self._began = 0  # calls before the block
+        self._blank = ""  # white space and marks that are content only if content follows
+        self._called = False  # nothing but blank text since the last call
+        self._arm(bare=True)
+
+    def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
+        content = ""
+        rest: str | None = text
+        while rest is not None:
+            shown, rest = self._inside(rest) if self._reader else self._outside(rest)
+            content += shown
+        if final:
+            content += self._finish()
+        return content, self._calls.take()
+
+    def _outside(self, text: str) -> tuple[str, str | None]:
+        """Content, and the text after a block's open mark, None when there is none."""
+        content = ""
+        for before, tag in self._scanner.push(text):
+            content += self._content(before)
+            if tag in self._opens:
+                rest, self._scanner.held = self._scanner.held, ""
+                return content, self._enter(self._opens[tag], rest)
+            if tag:
+                content += self._mark(tag)
+        return content, None
+
+    def _enter(self, block: Block, rest: str) -> str:
+        self._block, self._began = block, self._calls.count
+        self._reader = block.reader(block.close, self._calls, self._declared)
+        return block.open + rest if block.bare else rest
+
+    def _inside(self, text: str) -> tuple[str, str | None]:
+        assert self._reader is not None
+        rest = self._reader.push(text)
+        self._note_calls()
+        return ("", None) if rest is None else (self._leave(), rest)
+
+    def _note_calls(self) -> None:
+        """White space before a call is markup, and after it anything may begin."""
+        if self._calls.count > self._began:
+            self._blank, self._called = "", True
+            self._arm(bare=True)
+
+    def _leave(self) -> str:
+        """Content that the block turned out to hold."""
+        block, reader = self._block, self._reader
+        assert block is not None
+        assert reader is not None
+        self._block = self._reader = None
+        left = reader.left()
+        if self._calls.count == self._began and not block.bare:
+            left = block.open + left
+        return self._content(left) if left else ""
+
+    def _mark(self, tag: str) -> str:
+        """A mark around blocks is blank where calls may be; elsewhere it is content."""
+        if tag in self._family.before:
+            self._blank += tag
+            self._arm(bare=True)
+            return ""
+        return "" if self._called else self._content(tag)
+
+    def _content(self, text: str) -> str:
+        """Text outside blocks: shown, with what stood blank before it; white space at its end waits."""
+        if not text.strip().strip(self._family.between if self._called else "").strip():
+            self._blank += text
+            return ""
+        shown = self._blank + text.rstrip()
+        self._blank, self._called = text[len(text.rstrip()) :], False
+        self._arm(bare=False)
+        return shown
+
+    def _arm(self, *, bare: bool) -> None:
+        """Look for marks; for brackets that no mark precedes only while `bare`."""
+        if self._armed == bare:
+            return
+        self._armed, family = bare, self._family
+        self._opens = {block.open: block for block in family.blocks if bare or not block.bare}
+        self._scanner.tags = (*self._opens, *family.before, *family.after)
+
+    def _finish(self) -> str:
+        """The text ended: a block that is open may have begun calls, which stay."""
+        content = ""
+        if self._reader is not None:
+            self._reader.finish()
+            self._note_calls()
+            content = self._leave()
+        for rest, _ in self._scanner.push("", final=True):
+            content += self._content(rest)
+        if self._calls.count == 0:
+            content += self._blank
+        self._blank = ""
+        return content

@@ -1,0 +1,131 @@
+"""What each family of models writes when it calls tools, by the names that vLLM gives the formats.
+
+Data only: the engine that finds the blocks is calls.py, the readers are beside it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import string
+
+from pipelines.worker.parsers.tools.calls import Block, Family
+from pipelines.worker.parsers.tools.gemma import gemma
+from pipelines.worker.parsers.tools.json_calls import named, objects
+from pipelines.worker.parsers.tools.pythonic import PythonReader
+from pipelines.worker.parsers.tools.tagged_calls import tagged
+
+NAME = r"(?P<name>\w[\w.\-]*+)"
+SEPARATOR = "<｜tool▁sep｜>"
+MISTRAL = rf"\s*{NAME}(?:\[CALL_ID\](?P<id>[^\[\s]+))?(?:\[ARGS\])?\s*"
+KIMI = rf"\s*(?P<id>(?:functions\.)?{NAME}:\d+)\s*<\|tool_call_argument_begin\|>\s*"
+HARMONY = rf"{NAME}.*<\|message\|>\s*"
+
+
+def nine_characters() -> str:
+    """An id as Mistral's templates demand it: nine letters and digits."""
+    return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))
+
+
+def _json_in(open: str, close: str) -> Family:
+    return Family((Block(open, objects(), close),))
+
+
+def _deepseek(name: str, tail: str = "") -> Family:
+    return Family(
+        (Block("<｜tool▁call▁begin｜>", named(name, tail=tail), "<｜tool▁call▁end｜>"),),
+        before=("<｜tool▁calls▁begin｜>",),
+        after=("<｜tool▁calls▁end｜>",),
+    )
+
+
+def _functions(before: str, after: str) -> Family:
+    """`<function=f><parameter=k>v</parameter></function>` between two marks, which models may forget."""
+    reader = tagged(rf"{NAME}\s*>\s*", r"\s*<parameter=(?P<key>[^>]+)>", "</parameter>")
+    block = Block("<function=", reader, "</function>")
+    return Family((block,), before=(before,), after=(after,))
+
+
+_HERMES = _json_in("<tool_call>", "</tool_call>")
+_JAMBA = _json_in("<tool_calls>", "</tool_calls>")
+_QWEN3_CODER = _functions("<tool_call>", "</tool_call>")
+_GLM = Family(
+    (
+        Block(
+            "<tool_call>",
+            tagged(
+                rf"\s*{NAME}\s*",
+                r"\s*<arg_key>(?P<key>[^<]*)</arg_key>\s*<arg_value>",
+                "</arg_value>",
+            ),
+            "</tool_call>",
+        ),
+    )
+)
+_MINIMAX = tagged(
+    rf"[\"']?{NAME}[\"']?\s*>\s*",
+    r"\s*<parameter name=[\"']?(?P<key>[^\"'>]+)[\"']?>",
+    "</parameter>",
+)
+
+FAMILIES: dict[str, Family] = {
+    # JSON between two tags
+    "hermes": _HERMES,
+    "granite4": _HERMES,
+    "ernie45": _HERMES,
+    "longcat": _json_in("<longcat_tool_call>", "</longcat_tool_call>"),
+    "jamba": _JAMBA,
+    "hunyuan_a13b": _JAMBA,
+    "internlm": _json_in("<|action_start|><|plugin|>", "<|action_end|>"),
+    # JSON that ends where its brackets do
+    "llama3_json": Family(
+        (Block("{", objects(needs_arguments=True), bare=True),), before=("<|python_tag|>",), between=";"
+    ),
+    "phi4_mini_json": Family((Block("functools", objects()),)),
+    "granite": Family((Block("<|tool_call|>", objects()), Block("<tool_call>", objects()))),
+    "granite-20b-fc": Family((Block("<function_call>", objects()),)),
+    "mistral": Family((Block("[TOOL_CALLS]", named(MISTRAL, objects=True)),), new_id=nine_characters),
+    "xlam": Family(
+        (
+            Block("[{", objects(needs_arguments=True), bare=True),
+            Block("[ {", objects(needs_arguments=True), bare=True),
+            Block("[TOOL_CALLS]", objects()),
+            Block("<tool_call>", objects(), "</tool_call>"),
+            Block("```json", objects(needs_arguments=True), "```"),
+        )
+    ),
+    # a name, then JSON
+    "deepseek_v3": _deepseek(rf"\w+{SEPARATOR}{NAME}\s*```json\s*", tail="`"),
+    "deepseek_v31": _deepseek(rf"{NAME}\s*{SEPARATOR}\s*"),
+    "kimi_k2": Family(
+        (Block("<|tool_call_begin|>", named(KIMI), "<|tool_call_end|>"),),
+        before=("<|tool_calls_section_begin|>",),
+        after=("<|tool_calls_section_end|>",),
+    ),
+    "openai": Family(
+        (Block(" to=functions.", named(HARMONY), "<|call|>"),),
+        before=("<|start|>assistant", "<|channel|>commentary"),
+    ),
+    # parameters in tags
+    "qwen3_coder": _QWEN3_CODER,
+    "qwen3_xml": _QWEN3_CODER,
+    "seed_oss": _functions("<seed:tool_call>", "</seed:tool_call>"),
+    "glm45": _GLM,
+    "glm47": _GLM,
+    "minimax_m2": Family(
+        (Block("<invoke name=", _MINIMAX, "</invoke>"),),
+        before=("<minimax:tool_call>",),
+        after=("</minimax:tool_call>",),
+    ),
+    # Python
+    "pythonic": Family((Block("[", PythonReader, bare=True),)),
+    "llama4_pythonic": Family(
+        (Block("[", PythonReader, bare=True),),
+        before=("<|python_start|>",),
+        after=("<|python_end|>",),
+    ),
+    "olmo3": Family((Block("<function_calls>", PythonReader, "</function_calls>"),)),
+    "lfm2": Family((Block("<|tool_call_start|>", PythonReader, "<|tool_call_end|>"),)),
+    # Gemma's own
+    "functiongemma": Family((Block("<start_function_call>", gemma("<escape>"), "<end_function_call>"),)),
+    "gemma4": Family((Block("<|tool_call>", gemma('<|"|>'), "<tool_call|>"),)),
+}

@@ -1,0 +1,28 @@
+"""Calls that a grammar made the model write in plain JSON: a list of them, or the arguments of a known tool.
+
+Knows nothing of the grammar.
+"""
+
+from __future__ import annotations
+
+from pipelines.values import CallPiece
+from pipelines.worker.parsers.tools.calls import Block, Calls, Family
+from pipelines.worker.parsers.tools.json_calls import objects
+
+PLAIN = Family((Block("[", objects(needs_arguments=True), bare=True),))
+"""A list of objects with name and parameters."""
+
+
+class ArgumentsOf:
+    """The whole text is the arguments of one tool."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls = Calls()
+
+    def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
+        text = text if self._calls.count else text.lstrip()
+        if text and not self._calls.count:
+            self._calls.begin(self._name)
+        self._calls.more(text)
+        return "", self._calls.take()

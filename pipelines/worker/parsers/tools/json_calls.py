@@ -1,0 +1,231 @@
+"""Calls in JSON: `{"name": …, "arguments": {…}}`, several of them, or a name followed by its arguments.
+
+Knows nothing of what stands around a block.  Arguments are passed on as the model writes them, character by
+character, from where name and arguments are known; JSON that goes wrong after that stays as it was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from pipelines.worker.parsers.tools.calls import Calls, MakeReader
+from pipelines.worker.parsers.tools.characters import CharacterReader
+from pipelines.worker.parsers.tools.declared import Declared
+from pipelines.worker.parsers.tools.json_text import (
+    KEY_CHARS,
+    Brackets,
+    arguments_of,
+    as_json,
+    before_arguments,
+    name_of,
+    says_arguments,
+    value_of,
+)
+
+MAX_NAME_CHARS = 300
+"""What stands before arguments may have so many characters; where there are more it is no call."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What stands in a block.  `name` is a pattern of what precedes bare arguments, "" where nothing does.
+
+    It has the groups name and perhaps id.  `objects` are calls as one object or a list of them; without
+    `needs_arguments` an object may leave its arguments out.  `tail` are characters that, like white space,
+    may stand between the value and the closing mark.
+    """
+
+    objects: bool = True
+    needs_arguments: bool = False
+    name: str = ""
+    tail: str = ""
+
+
+def objects(*, needs_arguments: bool = False) -> MakeReader:
+    """One object or a list of them."""
+    return partial(JsonReader, Form(needs_arguments=needs_arguments))
+
+
+def named(name: str, *, objects: bool = False, tail: str = "") -> MakeReader:
+    """A name before its arguments."""
+    return partial(JsonReader, Form(objects=objects, name=name, tail=tail))
+
+
+class JsonReader(CharacterReader):
+    """The reader of one block.  `_meaning` is what the next character means."""
+
+    def __init__(self, form: Form, close: str, calls: Calls, declared: Declared) -> None:
+        super().__init__(close)
+        self._form = form
+        self._calls = calls
+        self._meaning: Callable[[str], int | None] = self._outside
+        self._arguments: list[str] = []  # characters of this push
+        self._begun = False
+        self._list = False
+        self._start_of("")
+
+    def finish(self) -> None:
+        if self._meaning == self._in_arguments:
+            self._arguments.append(self._held)
+            self._flush()
+        elif self._meaning == self._in_rest and self._text().strip()[:1] in ("", ",", "}"):
+            self._left.clear()
+        elif not (self._begun and self._blank()):
+            self._left.append(self._held)
+
+    def _take(self, char: str) -> int | None:
+        return self._meaning(char)
+
+    def _text(self, start: int = 0) -> str:
+        return "".join(self._left[start:])
+
+    def _blank(self) -> bool:
+        return not self._text().strip().strip(self._form.tail).strip()
+
+    def _quoted(self) -> bool:
+        """In strings of arguments even the closing mark is text; before them it ends whatever there is."""
+        return self._begun and self._json.quoted
+
+    def _end_at_mark(self) -> None:
+        self._flush()
+        if self._begun and self._blank():
+            self._left.clear()
+        else:
+            self._left.append(self._close)
+
+    def _flush(self) -> None:
+        if self._arguments:
+            self._calls.more("".join(self._arguments))
+            self._arguments.clear()
+
+    def _outside(self, char: str) -> int | None:
+        """Where an object may begin, alone or in a list, or a name."""
+        if char == "{" and self._form.objects:
+            self._start_of(char)
+            self._meaning = self._in_object
+        elif char == "[" and self._form.objects and not self._list:
+            self._list = True
+        elif char == "]" and self._list:
+            self._left.append(char)
+            return self._whole()
+        elif not char.isspace() and not (char == "," and self._list):
+            return self._in_name(char) if self._form.name and not self._list else 0
+        if not self._begun or char == "{":
+            self._left.append(char)
+        return None
+
+    def _start_of(self, char: str) -> None:
+        """A value begins: its brackets count from here."""
+        self._json = Brackets()
+        self._json.take(char)
+        self._start = len(self._left)
+        self._from: int | None = None  # where arguments stand whose name is not known yet
+        self._to: int | None = None
+
+    def _in_object(self, char: str) -> int | None:
+        """Before the arguments, or in arguments that stand before the name."""
+        counted = self._json.take(char)
+        self._left.append(char)
+        if not counted:
+            return None
+        if char == "{" and self._json.depth == 2 and self._from is None:
+            self._member()
+        elif self._json.depth == 1 and self._from is not None and self._to is None:
+            self._to = len(self._left)
+        return self._object() if self._json.depth == 0 else None
+
+    def _member(self) -> None:
+        """An object begins in the call's: it is the arguments if their key stands before it."""
+        if before_arguments("".join(self._left[-KEY_CHARS - 1 : -1])) is None:
+            return
+        members = before_arguments("".join(self._left[self._start : -1]))
+        if members and (name := name_of(value_of(members))):
+            self._begin(name)
+            self._arguments.append("{")
+            self._meaning, self._base = self._in_arguments, 1
+        else:
+            self._from = len(self._left) - 1
+
+    def _begin(self, name: str, id: str = "") -> None:
+        self._calls.begin(name, id)
+        self._begun = True
+        self._left.clear()
+
+    def _object(self) -> int | None:
+        """An object is whole and no call was begun in it: a call, or the end of the block."""
+        value = value_of(self._text(self._start))
+        name, arguments = name_of(value), self._written(value)
+        if not name or arguments is None:
+            return 1
+        self._begin(name)
+        self._arguments.append(arguments)
+        return self._next()
+
+    def _written(self, call: Any) -> str | None:
+        """A call's arguments as they were written; None when they are missing or no object."""
+        if not isinstance(call, dict) or not says_arguments(call):
+            return None if self._form.needs_arguments else "{}"
+        if (arguments := arguments_of(call)) is None:
+            return None
+        return as_json(arguments) if self._from is None else "".join(self._left[self._from : self._to])
+
+    def _in_arguments(self, char: str) -> int | None:
+        counted = self._json.take(char)
+        self._arguments.append(char)
+        if not counted or self._json.depth > self._base:
+            return None
+        if self._base == 0:
+            return self._whole()
+        self._meaning = self._in_rest
+        return None
+
+    def _in_rest(self, char: str) -> int | None:
+        """Between arguments and the end of their object."""
+        counted = self._json.take(char)
+        self._left.append(char)
+        if not counted or self._json.depth > 0:
+            return None
+        if value_of('{"": 0' + self._text()) is None:
+            return 1
+        self._left.clear()
+        return self._next()
+
+    def _next(self) -> int | None:
+        """An object ended: in a list another may follow."""
+        if not self._list:
+            return self._whole()
+        self._flush()
+        self._meaning = self._outside
+        return None
+
+    def _whole(self) -> int | None:
+        """The value ended."""
+        if not self._begun:
+            return 1
+        self._left.clear()
+        self._meaning = self._after
+        return None if self._close else 1
+
+    def _after(self, char: str) -> int | None:
+        if not char.isspace() and char not in self._form.tail:
+            return 0
+        self._left.append(char)
+        return None
+
+    def _in_name(self, char: str) -> int | None:
+        if char != "{":
+            self._left.append(char)
+            self._meaning = self._in_name
+            return None if len(self._left) < MAX_NAME_CHARS else 1
+        found = re.fullmatch(self._form.name, self._text(), re.DOTALL)
+        if found is None:
+            return 0
+        self._start_of(char)
+        self._begin(found["name"], found.groupdict().get("id") or "")
+        self._arguments.append(char)
+        self._meaning, self._base = self._in_arguments, 0
+        return None

@@ -1,0 +1,58 @@
+"""What a live graph can do with a chat request, read off its nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pipelines.errors import RequestError
+from pipelines.nodes.graph_node import GraphNode
+from pipelines.nodes.text.parse_reply import ParseReply
+from pipelines.worker.pipeline import Pipeline
+from server.settings import Settings
+
+
+def check_chat(pipeline: Pipeline, calls_tools: bool) -> None:
+    """Raise RequestError when the graph cannot hold a conversation, or not read the calls it asks for."""
+    if pipeline.task != "chat":
+        raise RequestError(
+            f"The model `{pipeline.name}` does not chat: its graph has no chat_template node; "
+            "allowed: completions",
+            field="model",
+        )
+    if calls_tools and not any(
+        isinstance(node, ParseReply) and node.config.tools for node in nodes(pipeline)
+    ):
+        raise RequestError(
+            f"The model `{pipeline.name}` calls no tools: its graph has no parse_reply node with a `tools` "
+            "setting; leave `tools` out or set `tool_choice` to none",
+            field="tools",
+        )
+
+
+def check_template(template: str | None, settings: Settings) -> None:
+    """Raise RequestError when a request brings a chat template to a server that trusts none."""
+    if template is not None and not settings.trust_request_chat_template:
+        raise RequestError(
+            "Chat template is passed with request, but BRAID_TRUST_REQUEST_CHAT_TEMPLATE is not set. "
+            "Refused request with untrusted chat template.",
+            field="chat_template",
+        )
+
+
+def check_completion(pipeline: Pipeline) -> None:
+    """Raise RequestError when the graph does not generate text."""
+    if pipeline.task not in ("chat", "completion"):
+        raise RequestError(
+            f"The model `{pipeline.name}` does not complete text: its task is {pipeline.task}", field="model"
+        )
+
+
+def nodes(pipeline: Pipeline) -> Iterator[Any]:
+    """Every request node, those of graphs inside the graph too."""
+    for line in pipeline.lines:
+        if isinstance(line.node, GraphNode):
+            find: Any = line.node.find
+            yield from nodes(find(line.node.config.graph))
+        else:
+            yield line.node

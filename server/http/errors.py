@@ -1,0 +1,158 @@
+"""Whatever goes wrong → an error that clients read, in the words and the shape of their dialect.
+
+Only this module writes error bodies.  What a fault of ours says inside never leaves the server: it is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import falcon
+import falcon.asgi
+from pydantic import ValidationError
+
+from pipelines.errors import BraidError, EngineError, RequestError
+from server.dialects import dialect_of
+from server.generation.requests.known_fields import shown
+from server.http.exchange import ClientGone
+
+log = logging.getLogger("braid.server")
+
+MAX_SHOWN_FAULTS = 3
+INTERNAL = "Internal server error"
+
+
+class Unauthorized(BraidError):
+    status, kind = 401, "AuthenticationError"
+
+
+class BodyTooSlow(BraidError):
+    status, kind = 408, "RequestTimeoutError"
+
+
+class BodyTooLarge(BraidError):
+    status, kind = 413, "RequestEntityTooLarge"
+
+
+KINDS = {
+    400: RequestError.kind,
+    404: "NotFoundError",
+    405: "MethodNotAllowedError",
+    413: BodyTooLarge.kind,
+    431: "RequestHeaderFieldsTooLarge",
+}
+
+
+PLAIN = {
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be a list",
+    "bool_type": "must be true or false",
+}
+"""Kind of pydantic's fault → words of JSON."""
+
+
+def hidden(error: Exception, request_id: str) -> BraidError:
+    """A BraidError as it is; anything else is logged, and the client learns only that it happened."""
+    if isinstance(error, BraidError):
+        return error
+    log.error("request %s failed", request_id, exc_info=error)
+    return EngineError(f"{INTERNAL} (request {request_id})")
+
+
+def from_validation(error: ValidationError, where: str = "") -> RequestError:
+    """What pydantic found, in words that name each field and say what it may hold.
+
+    `where` is the place of what was looked at in the body.
+    """
+    faults: list[Any] = list(error.errors(include_url=False, include_context=False))
+    for fault in faults:
+        fault["loc"] = (where, *fault["loc"]) if where else fault["loc"]
+    texts = [_fault_text(fault) for fault in faults[:MAX_SHOWN_FAULTS]]
+    if len(faults) > len(texts):
+        texts.append(f"and {len(faults) - len(texts)} more")
+    return RequestError("; ".join(texts), field=_path(faults[0]) or None)
+
+
+def _path(fault: Any) -> str:
+    return ".".join(map(str, fault["loc"]))
+
+
+def _fault_text(fault: Any) -> str:
+    path, message, kind = _path(fault), fault["msg"], fault["type"]
+    if kind == "json_invalid":
+        return f"the body is not valid JSON: {message.removeprefix('Invalid JSON: ')}"
+    if not path:
+        return "the body must be a JSON object"
+    if kind == "missing":
+        return f"`{path}` is required"
+    if kind == "said":
+        return str(message)
+    if kind == "fault":
+        return f"`{path}` {message}"
+    message = PLAIN.get(kind) or _must(message)
+    return f"`{path}` {message}, got {shown(fault['input'])}"
+
+
+def _must(message: str) -> str:
+    for start in ("Input should be a valid ", "Input should be "):
+        if message.startswith(start):
+            return f"must be {'a ' if start.endswith('valid ') else ''}{message[len(start) :]}"
+    return message
+
+
+async def on_braid_error(
+    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: BraidError, params: dict[str, Any]
+) -> None:
+    dialect = dialect_of(req.path)
+    resp.status = dialect.statuses.get(error.status, error.status)
+    if error.retry_after_s is not None:
+        resp.retry_after = error.retry_after_s
+    if error.status == 401:
+        resp.set_header("WWW-Authenticate", "Bearer")
+    resp.content_type = falcon.MEDIA_JSON
+    resp.data = dialect.error(error).to_json()
+
+
+async def on_http_error(
+    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: falcon.HTTPError, params: dict[str, Any]
+) -> None:
+    """Errors that Falcon itself raises: no such path, wrong method, malformed headers."""
+    status = error.status_code
+    told = BraidError(_http_text(req, error, status))
+    told.status, told.kind = status, KINDS.get(status, "BadRequestError")
+    await on_braid_error(req, resp, told, params)
+    if error.headers is not None:
+        resp.set_headers(error.headers)
+
+
+def _http_text(req: falcon.asgi.Request, error: falcon.HTTPError, status: int) -> str:
+    if status == 404:
+        return f"Not Found: there is no path {shown(req.path)}"
+    if status == 405:
+        allowed = dict(error.headers or {}).get("Allow", "")
+        return f"Method Not Allowed: {req.method} on {shown(req.path)}; allowed: {allowed}"
+    return ": ".join(text for text in (error.title, error.description) if text)
+
+
+async def on_exception(
+    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: Exception, params: dict[str, Any]
+) -> None:
+    told = hidden(error, req.scope["braid.exchange"].request_id)
+    await on_braid_error(req, resp, told, params)
+
+
+async def on_client_gone(
+    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: ClientGone, params: dict[str, Any]
+) -> None:
+    """Nobody reads this answer."""
+    resp.status = 499
+
+
+def install(app: falcon.asgi.App[Any, Any]) -> None:
+    app.add_error_handler(Exception, on_exception)
+    app.add_error_handler(falcon.HTTPError, on_http_error)
+    app.add_error_handler(BraidError, on_braid_error)
+    app.add_error_handler(ClientGone, on_client_gone)

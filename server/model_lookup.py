@@ -1,0 +1,76 @@
+"""Which model a request means: the one it names, or the only one that can do what the path is for.
+
+Knows names and tasks; knows nothing of bodies or of what a model does.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pipelines.errors import NotFound, RequestError
+from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.pipeline import Pipeline
+from server.services import Services
+
+NO_NAMES = (None, "", "default")
+MAX_LISTED = 16
+
+
+class Ability(NamedTuple):
+    """What a path is for: the tasks of graphs that can do it, and how it is called."""
+
+    tasks: tuple[str, ...]
+    words: str
+
+
+TEXT = Ability(("chat", "completion"), "generate text")
+EMBEDDING = Ability(("embed",), "give embeddings")
+POOLING = Ability(("embed", "token_embed", "classify", "rerank"), "pool")
+CLASSIFICATION = Ability(("classify", "rerank"), "classify")
+SCORING = Ability(("rerank", "embed", "token_embed"), "score or rank")
+READING = Ability((*TEXT.tasks, *POOLING.tasks), "read text")
+
+
+def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pipeline:
+    """The model that a request names; without a name, the only one that has the ability.
+
+    "" and FastDeploy's "default" are no name, unless a model is called so.  Raises NotFound for a model of
+    another task, with the names of those that would do.
+    """
+    named = _name_without_one(services, model, ability) if model in NO_NAMES else model
+    pipeline = services.catalogue.get(named)
+    if pipeline.task not in ability.tasks:
+        able = _able(services.catalogue.cards(), ability)
+        others = f"models that do: {_listed(able)}" if able else "no model here does"
+        raise NotFound(
+            f"The model `{pipeline.name}` does not {ability.words}: its task is {pipeline.task}; {others}",
+            field="model",
+        )
+    return pipeline
+
+
+def _name_without_one(services: Services, model: str | None, ability: Ability) -> str | None:
+    """What is meant by a name that is none; None for the only model that there is."""
+    cards = services.catalogue.cards()
+    names = [card.name for card in cards]
+    if model in names:
+        return model
+    if len(cards) <= 1:
+        return None
+    able = _able(cards, ability)
+    if not able and all(card.task for card in cards):  # those that load may be able yet
+        raise NotFound(f"There is no model that can {ability.words}; models: {_listed(names)}", field="model")
+    if len(able) != 1:
+        raise RequestError(f"`model` is required; models: {_listed(able or names)}", field="model")
+    return able[0]
+
+
+def _able(cards: list[ModelCard], ability: Ability) -> list[str]:
+    """The names of those that have it."""
+    return [card.name for card in cards if card.task in ability.tasks]
+
+
+def _listed(names: list[str]) -> str:
+    """The first of them, and how many others there are."""
+    others = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
+    return ", ".join(names[:MAX_LISTED] + others)

@@ -1,0 +1,189 @@
+"""Every request field of every text API as a page for people, docs/fields.md.
+
+`python -m server.openapi.fields_page > docs/fields.md` writes it.  Knows the tables of fields; knows nothing of
+paths, replies or HTTP.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
+from server.generation.requests import known_fields as generation
+from server.generation.requests.batch import ONE_ONLY
+from server.generation.requests.known_fields import NONE, Refused
+from server.messages import unsupported_fields as messages
+from server.openapi.operations import (
+    CHAT,
+    CLASSIFICATION,
+    COHERE_EMBED,
+    COMPLETION,
+    COUNT,
+    EMBEDDING,
+    MESSAGES,
+    POOLING,
+    RERANK,
+    RESPONSE,
+    SCORE,
+    TOKENIZE,
+)
+from server.openapi.schemas import Body
+from server.pooling.requests.embedding import MAX_IN_HEADER
+from server.pooling.requests.shapes import MAX_TEXTS, MAX_WRITTEN_CHARS
+from server.responses import unsupported_fields as responses
+
+INTRODUCTION = """\
+# Request fields
+
+Every field of a request is honoured, refused with a 400 that names it, or ignored for the reason given here.
+A field that stands nowhere on this page is refused, with the nearest known name.  Null means: not set.
+
+This page is written from the tables that the server itself reads:
+`python -m server.openapi.fields_page > docs/fields.md`.
+"""
+
+
+class Inside(NamedTuple):
+    """The tables of an object inside a request."""
+
+    where: str
+    refused: Mapping[str, Refused] = NONE
+    ignored: Mapping[str, str] = NONE
+
+
+class Page(NamedTuple):
+    """What is told of one API."""
+
+    title: str
+    body: Body
+    inside: tuple[Inside, ...] = ()
+    note: str = ""
+
+
+BATCH_NOTE = (
+    "`POST chat/completions/batch` takes the same, with `n` and `best_of` of at most 1 and without "
+    + ", ".join(f"`{name}`" for name in ONE_ONLY)
+    + "."
+)
+EMBEDDING_NOTE = (
+    f"One request may hold {MAX_TEXTS} texts, and its reply {MAX_ANSWER_VALUES} numbers: a request for more "
+    "is refused before the model runs. `bytes` sends all vectors one behind the other, and where each lies "
+    f"as JSON in the header `metadata`, for {MAX_IN_HEADER} texts at most; `bytes_only` leaves it out. "
+    "`cache_salt` has nothing to keep apart: texts are computed anew for each request."
+)
+RERANK_NOTE = (
+    "With `chunk_documents` a cross-encoder scores a document that is too long by its parts, of which the "
+    "best one counts; under /v3 that is so unless `false` is sent. `return_documents` is true where it is "
+    "left out, under /v3 false."
+)
+SCORE_NOTE = (
+    f"One request may hold {MAX_TEXTS} documents; for a cross-encoder its pairs {MAX_WRITTEN_CHARS} "
+    "characters, the query and the instruction counted with each document."
+)
+COHERE_NOTE = (
+    "`POST v1/embed` takes the same. Of `embedding_types`, `int8` is round(127 x) for the numbers x of a "
+    "vector, `uint8` the same + 128; a bit of `ubinary` is 1 where x is not negative, the first number's the "
+    "highest of the first byte; `binary` is `ubinary` - 128; `base64` is float32, little endian."
+)
+
+PAGES = (
+    Page("POST completions", COMPLETION),
+    Page(
+        "POST chat/completions",
+        CHAT,
+        (
+            Inside("a message", ignored=generation.IGNORED_IN_MESSAGES),
+            Inside("a content part", ignored=generation.IGNORED_IN_PARTS),
+        ),
+        BATCH_NOTE,
+    ),
+    Page(
+        "POST responses",
+        RESPONSE,
+        (
+            Inside("`text`", responses.REFUSED_TEXT),
+            Inside("`reasoning`", responses.REFUSED_REASONING, responses.IGNORED_REASONING),
+            Inside("`stream_options`", responses.REFUSED_STREAM_OPTIONS),
+            Inside("a tool", responses.REFUSED_TOOL, responses.IGNORED_TOOL),
+            Inside("an item of `input`", ignored=responses.IGNORED_IN_ITEMS),
+            Inside("`include` (values)", ignored=responses.IGNORED_INCLUDES),
+        ),
+        "`POST responses/input_tokens` takes the same, and `input` may be left out.",
+    ),
+    Page(
+        "POST messages",
+        MESSAGES,
+        (
+            Inside("a content block", ignored=messages.IGNORED_IN_BLOCKS),
+            Inside("`content` (kinds of blocks)", ignored=messages.IGNORED_BLOCKS),
+            Inside("a tool", messages.REFUSED_IN_TOOLS, messages.IGNORED_IN_TOOLS),
+        ),
+        "`POST messages/count_tokens` takes "
+        + ", ".join(f"`{name}`" for name in COUNT.model.model_fields)
+        + ".",
+    ),
+    Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
+    Page("POST pooling", POOLING),
+    Page("POST classify", CLASSIFICATION),
+    Page("POST score", SCORE, note=SCORE_NOTE),
+    Page("POST rerank", RERANK, note=RERANK_NOTE),
+    Page("POST v2/embed", COHERE_EMBED, note=COHERE_NOTE),
+    *(
+        Page(f"POST tokenize, with `{name}`", body)
+        for name, body in zip(("prompt", "messages", "text"), TOKENIZE, strict=True)
+    ),
+)
+
+
+def page() -> str:
+    """The page as Markdown."""
+    return "\n".join([INTRODUCTION, *(line for each in PAGES for line in _section(each))])
+
+
+def _section(told: Page) -> Iterator[str]:
+    honoured, refused, ignored = _sorted(told.body)
+    yield f"## {told.title}\n"
+    yield "Honoured: " + ", ".join(f"`{name}`" for name in honoured) + ".\n"
+    if told.note:
+        yield told.note + "\n"
+    yield from _table("Refused", refused)
+    yield from _table("Ignored", ignored)
+    for inside in told.inside:
+        yield from _table(f"Refused in {inside.where}", _reasons(inside.refused))
+        yield from _table(f"Ignored in {inside.where}", inside.ignored)
+
+
+def _sorted(body: Body) -> tuple[list[str], Mapping[str, str], Mapping[str, str]]:
+    """A body's fields: those that are honoured, those refused and those ignored, with the reasons."""
+    refused, ignored = _reasons(body.refused), dict(body.ignored)
+    for name in body.passed:
+        if name in generation.IGNORED:
+            ignored[name] = generation.IGNORED[name]
+        elif name in CHAT.refused:
+            refused |= _reasons({name: CHAT.refused[name]})
+    names = [*body.model.model_fields, *body.passed]
+    return [name for name in names if name not in (*refused, *ignored)], refused, ignored
+
+
+def _reasons(refused: Mapping[str, Refused]) -> dict[str, str]:
+    return {name: why.reason + _passing(why) for name, why in refused.items()}
+
+
+def _passing(refused: Refused) -> str:
+    values = [f"`{json.dumps(value)}`" for value in refused.neutral]
+    return f" ({' and '.join(values)} may be sent)" if values else ""
+
+
+def _table(title: str, reasons: Mapping[str, str]) -> Iterator[str]:
+    if reasons:
+        yield f"| {title} | Because |\n|---|---|"
+        for name, reason in sorted(reasons.items()):
+            yield f"| `{name}` | {reason} |"
+        yield ""
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())
