@@ -67,12 +67,12 @@ class SamplingOps(Protocol):
         top_p: Floats,
         keys: Words,
         counters: Words,
-        guesses: Index | None = None,
+        draft_tokens: Index | None = None,
     ) -> Index:
         """One id per row of `logits`: the likeliest where the temperature is 0, else a drawn one.
 
         The parameters have one entry per row; `ops.sampling` says what they mean.  The uniform number of a
-        row is that of its key and counter (`ops.random.uniforms`).  With `guesses` rows stand in runs, and
+        row is that of its key and counter (`ops.random.uniforms`).  With `draft_tokens` rows stand in runs, and
         those that do not count give -1 (`ops.verifying.verify`).
         """
 

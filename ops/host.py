@@ -47,7 +47,7 @@ def choose(
     top_p: Floats,
     keys: Words,
     counters: Words,
-    guesses: Index | None = None,
+    draft_tokens: Index | None = None,
 ) -> Index:
     token_ids = choose_tokens(logits, temperature, min_p, top_k, top_p, keys, counters)
-    return token_ids if guesses is None else verify(token_ids, guesses)
+    return token_ids if draft_tokens is None else verify(token_ids, draft_tokens)

@@ -19,9 +19,9 @@ HEAD_BLOCKS = 8
 FEW = 4096
 """So many weights are sooner sorted than passed over again and again."""
 SAMPLED = 64
-"""One weight of so many is sorted to guess where a nucleus ends."""
+"""One weight of so many is sorted to draft token where a nucleus ends."""
 MARGIN, SLACK = 4, 1.5
-"""How much further than guessed its end is looked for: sampled weights, and times the guessed distance."""
+"""How much further than drafted its end is looked for: sampled weights, and times the drafted distance."""
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 
 
@@ -65,7 +65,7 @@ def nucleus(
     """A whole row, float32[width], without what comes after its first ids that weigh `wanted` together.
 
     heavy: the sum of all weights that are not below the floor; less than wanted.
-    A sorted sample of the others guesses the last weight that stays; what is above the guess is added up,
+    A sorted sample of the others draft tokens the last weight that stays; what is above the draft token is added up,
     which tells how far off it was.  Then only ids between are sorted; should the end not lie there, all are.
     """
     ordered = np.sort(weights[::SAMPLED])[::-1]

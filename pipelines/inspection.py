@@ -17,7 +17,8 @@ from graphs.graph import Graph
 from graphs.schema import schema
 from pipelines.loading import Sources
 from pipelines.nodes import VOCABULARY
-from pipelines.repository.scan import GRAPH_FILE, ModelFolder, scan
+from pipelines.repository import model_folders
+from pipelines.repository.model_folders import GRAPH_FILE, ModelFolder
 from pipelines.tasks import TASKS
 
 
@@ -54,8 +55,8 @@ def inspect(folder: Path) -> list[Finding]:
 
     Raises FileNotFoundError when `folder` is no folder; a repository without models gives [].
     """
-    models = scan.scan(folder)
-    alone = scan.is_model(folder)
+    models = model_folders.scan(folder)
+    alone = model_folders.is_model(folder)
     sources = _Neighbours(folder) if alone else Sources(models)
     graphs = Graphs(sources, VOCABULARY, TASKS)
     return [_finding(model, graphs) for model in models]
@@ -67,7 +68,7 @@ def find(name: str, models: Path) -> Finding:
     Raises LookupError, naming what there is, when there is neither.
     """
     folder = Path(name)
-    if folder.is_dir() and scan.is_model(folder):
+    if folder.is_dir() and model_folders.is_model(folder):
         return inspect(folder)[0]
     findings = {finding.name: finding for finding in inspect(models)} if models.is_dir() else {}
     if name not in findings:
@@ -100,12 +101,12 @@ class _Neighbours(Mapping[str, GraphSource]):
         folder = self._beside / name
         if name not in set(self):
             raise KeyError(name)
-        model = scan.open_folder(folder, name)
+        model = model_folders.open_folder(folder, name)
         return GraphSource(model.graph_text(), model.path)
 
     def __iter__(self) -> Iterator[str]:
         for child in sorted(self._beside.iterdir()):
-            if child.is_dir() and scan.is_model(child):
+            if child.is_dir() and model_folders.is_model(child):
                 yield child.name
 
     def __len__(self) -> int:

@@ -16,7 +16,7 @@ from graphs.graph import Binding, Graph
 from graphs.node import Node
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.line import Line
-from pipelines.repository.scan import ModelFolder
+from pipelines.repository.model_folders import ModelFolder
 from pipelines.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 

@@ -8,10 +8,10 @@ from typing import Any
 from graphs.graph import TaskContract
 from pipelines.values import (
     Classes,
-    Later,
+    Deferred,
+    PooledOutputs,
     Prompt,
     ReplyUpdate,
-    Rows,
     Scores,
     Stream,
     Tensors,
@@ -34,7 +34,7 @@ class Constraint:
 
 
 @dataclass(slots=True)
-class Reading:
+class PromptInput:
     """What every request brings to be read: a conversation or raw prompts, and how they become tokens."""
 
     messages: list[dict[str, Any]] | None = None
@@ -49,7 +49,7 @@ class Reading:
 
 
 @dataclass(slots=True)
-class Generation(Reading):
+class GenerationInput(PromptInput):
     """One request for text: a conversation, raw prompts, or a conversation's prompt in token ids.
 
     `sampling` holds only what the client set, by the names of `SamplingParams`; what it left out comes
@@ -80,7 +80,7 @@ PURPOSES = ("search_document", "search_query", "classification", "clustering", "
 
 
 @dataclass(slots=True)
-class Pooling(Reading):
+class PoolingInput(PromptInput):
     """One request for vectors, classes or scores: texts, conversations, or pairs of a query and a document.
 
     Exactly one of `prompts`, `conversations` and `pairs` is not empty; the reply's rows are in its order.
@@ -100,7 +100,7 @@ class Pooling(Reading):
 
 
 @dataclass(slots=True)
-class Inference:
+class TensorInput:
     """One request to tensor models.  `outputs` names those that the reply holds, None all."""
 
     inputs: Tensors
@@ -108,12 +108,12 @@ class Inference:
 
 
 TASKS: dict[str, TaskContract] = {
-    "chat": TaskContract(request=Generation, reply=Stream[ReplyUpdate]),
-    "completion": TaskContract(request=Generation, reply=Stream[TextUpdate]),
-    "embed": TaskContract(request=Pooling, reply=Later[Rows]),
-    "token_embed": TaskContract(request=Pooling, reply=Later[Rows]),
-    "classify": TaskContract(request=Pooling, reply=Later[Classes]),
-    "rerank": TaskContract(request=Pooling, reply=Later[Scores]),
-    "infer": TaskContract(request=Inference, reply=Later[Tensors]),
+    "chat": TaskContract(request=GenerationInput, reply=Stream[ReplyUpdate]),
+    "completion": TaskContract(request=GenerationInput, reply=Stream[TextUpdate]),
+    "embed": TaskContract(request=PoolingInput, reply=Deferred[PooledOutputs]),
+    "token_embed": TaskContract(request=PoolingInput, reply=Deferred[PooledOutputs]),
+    "classify": TaskContract(request=PoolingInput, reply=Deferred[Classes]),
+    "rerank": TaskContract(request=PoolingInput, reply=Deferred[Scores]),
+    "infer": TaskContract(request=TensorInput, reply=Deferred[Tensors]),
 }
 """Task name → the type of `request` in its graphs and of what their last line gives."""

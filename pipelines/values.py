@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.wire.logprobs import TokenLogprobs
-from pipelines.wire.messages import Guesses, TokenUpdate
+from pipelines.wire.messages import Speculation, TokenUpdate
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -48,7 +48,7 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class PooledOutputs:
     """What a batcher gives: for each of its texts a row, or a row for each of the text's tokens.
 
     `values`: float32[num_texts, size]; of tokens a float32[num_tokens, size] for each text.
@@ -104,14 +104,14 @@ class TextLogprob:
     rank: int = 1  # 1 for the likeliest token
 
 
-class TextGuesses(NamedTuple):
-    """Of `num_guessed` tokens that were guessed ahead for a choice so far, `num_accepted` came true.
+class TextSpeculation(NamedTuple):
+    """Of `num_drafted` tokens that were drafted ahead for a choice so far, `num_accepted` were accepted.
 
-    `logprobs[i]` is what the draft said of the piece's token i, None where that was not guessed; it may be
+    `logprobs[i]` is what the draft said of the piece's token i, None where that was not drafted; it may be
     shorter than `token_ids`, and is empty when nobody asked.
     """
 
-    num_guessed: int
+    num_drafted: int
     num_accepted: int
     logprobs: list[TextLogprob | None]
 
@@ -135,11 +135,11 @@ class TextUpdate:
     token_ids: list[int] = field(default_factory=list)
     prompt_logprobs: list[TextLogprob] | None = None
     parts: list[str] = field(default_factory=list)
-    guesses: TextGuesses | None = None  # None until something was guessed
+    speculation: TextSpeculation | None = None  # None until something was drafted
 
 
 @dataclass(frozen=True, slots=True)
-class CallPiece:
+class ToolCallPiece:
     """A piece of one call that the model makes: `arguments` of all its pieces, joined, are its JSON text.
 
     The first piece of call `index` has `id` and `name`, later ones have neither.
@@ -161,7 +161,7 @@ class ReplyUpdate:
 
     content: str
     reasoning: str
-    tool_calls: list[CallPiece]
+    tool_calls: list[ToolCallPiece]
     num_tokens: int
     logprobs: list[TextLogprob]
     finish: str | None = None
@@ -171,10 +171,10 @@ class ReplyUpdate:
     prompt_logprobs: list[TextLogprob] | None = None
     num_reasoning: int | None = None
     thought: list[bool] = field(default_factory=list)
-    guesses: TextGuesses | None = None
+    speculation: TextSpeculation | None = None
 
 
-class Machine(Protocol[In, Out]):
+class StreamStage(Protocol[In, Out]):
     """Turns the pieces of one choice into other pieces, one for one.
 
     The last update has `finish` set, and what was held back must leave with it.  A machine may finish
@@ -184,21 +184,21 @@ class Machine(Protocol[In, Out]):
     def push(self, update: In) -> Out: ...
 
 
-MachineMaker = Callable[[int], Machine[Any, Any]]
+StageMaker = Callable[[int], StreamStage[Any, Any]]
 """Makes the machine of one choice; the argument is the choice's index in the request."""
 
 
 class Stream(Generic[T]):
     """A value that arrives in pieces: what an engine node gives, and the machines it runs through.
 
-    Immutable: `through` gives a longer stream.  Nothing runs until a call reads it.
+    Immutable: `pipe` gives a longer stream.  Nothing runs until a call reads it.
     """
 
-    def __init__(self, source: Any, makers: tuple[MachineMaker, ...] = ()) -> None:
+    def __init__(self, source: Any, makers: tuple[StageMaker, ...] = ()) -> None:
         self.source = source
         self.makers = makers
 
-    def through(self, maker: Callable[[int], Machine[T, U]]) -> Stream[U]:
+    def pipe(self, maker: Callable[[int], StreamStage[T, U]]) -> Stream[U]:
         """The same pieces after one more machine, made anew for each choice."""
         return Stream(self.source, (*self.makers, maker))
 
@@ -214,41 +214,41 @@ class Stream(Generic[T]):
         return push
 
 
-class Later(Generic[T]):
+class Deferred(Generic[T]):
     """A value that arrives whole: what an engine node gives that answers a request at once.
 
-    Immutable, as a `Stream` is: `then` gives what is made of it.  Nothing runs until a call reads it.
+    Immutable, as a `Stream` is: `map` gives what is made of it.  Nothing runs until a call reads it.
     """
 
     def __init__(self, source: Any, makers: tuple[Callable[[Any], Any], ...] = ()) -> None:
         self.source = source
         self.makers = makers
 
-    def then(self, make: Callable[[T], U | Later[U]]) -> Later[U]:
+    def map(self, make: Callable[[T], U | Deferred[U]]) -> Deferred[U]:
         """What `make` makes of the value when it is there; where that comes later, too, what comes then.
 
         `make` may raise RequestError; of a large value it runs in a thread, else on the event loop.
         """
-        return Later(self.source, (*self.makers, make))
+        return Deferred(self.source, (*self.makers, make))
 
 
 __all__ = [
     "Alternative",
-    "CallPiece",
     "Classes",
-    "Guesses",
-    "Later",
-    "Machine",
+    "Deferred",
+    "PooledOutputs",
     "Prompt",
     "ReplyUpdate",
-    "Rows",
     "Scores",
+    "Speculation",
     "Stream",
+    "StreamStage",
     "Tensors",
-    "TextGuesses",
     "TextLogprob",
+    "TextSpeculation",
     "TextUpdate",
     "TokenLogprobs",
     "TokenUpdate",
     "Tokens",
+    "ToolCallPiece",
 ]

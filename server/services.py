@@ -12,7 +12,7 @@ from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
 from server.process import drain
 from server.responses.background import Background
-from server.responses.stored import Keeper
+from server.responses.stored import ResponseStorage
 from server.settings import Settings
 
 CATCH_UP_S = 3.0
@@ -30,12 +30,12 @@ class Services:
     client: EngineClient
     catalogue: Catalogue
     admission: Admission
-    keeper: Keeper = field(init=False)
+    keeper: ResponseStorage = field(init=False)
     background: Background = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.keeper = Keeper(self.settings)
+        self.keeper = ResponseStorage(self.settings)
         self.background = Background(self.keeper)
 
     async def start(self) -> None:

@@ -10,7 +10,7 @@ from graphs.errors import GraphError
 from pipelines.inspection import inspect
 from pipelines.loading import graphs_of
 from pipelines.nodes import VOCABULARY
-from pipelines.repository.scan import scan
+from pipelines.repository.model_folders import scan
 from pipelines.tasks import TASKS
 
 ROOT = Path(__file__).parent.parent

@@ -108,9 +108,9 @@ class CudaOps:
         top_p: Floats,
         keys: Words,
         counters: Words,
-        guesses: Index | None = None,
+        draft_tokens: Index | None = None,
     ) -> Index:
-        """See the contract.  Where all rows are greedy nothing goes up but guesses.
+        """See the contract.  Where all rows are greedy nothing goes up but draft tokens.
 
         The same as `ops.sampling.choose` but for rounding: a GPU's exponential, and sums that are exact to
         1e-7.  A row's id does not depend on its batch.
@@ -126,7 +126,7 @@ class CudaOps:
         else:
             sizes = np.int32(_num_chunks(vocab)), np.int32(num_rows)
             self._device.launch("take_peaks", _blocks(num_rows), THREADS, *peaks, *sizes, tokens)
-        return self._device.download(tokens if guesses is None else self._verify(tokens, guesses))
+        return self._device.download(tokens if draft_tokens is None else self._verify(tokens, draft_tokens))
 
     def gather_logprobs(self, logits: Array, rows: Index, tokens: Index, k: int) -> Logprobs:
         """See the contract; k above MAX_TOP copies the rows to the host."""
@@ -200,9 +200,9 @@ class CudaOps:
             "pick_tokens", num_rows, ROW_THREADS, logits, *sizes, *parameters, *peaks, masses, *bins, tokens
         )
 
-    def _verify(self, tokens: Array, guesses: Index) -> Array:
+    def _verify(self, tokens: Array, draft_tokens: Index) -> Array:
         """Verified before they come back, so that one copy brings the ids and which of them count."""
-        (sent,) = self._send([np.ascontiguousarray(guesses, np.int64)])
+        (sent,) = self._send([np.ascontiguousarray(draft_tokens, np.int64)])
         verified = self._buffer("verified", len(tokens), np.int64)
         self._over_entries("verify", len(tokens), tokens, sent, verified)
         return verified

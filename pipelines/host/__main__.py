@@ -20,7 +20,7 @@ from pathlib import Path
 from pipelines.host.announce import announce
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.host import Host
-from pipelines.wire.socket_listener import SocketGate
+from pipelines.wire.socket_listener import SocketListener
 
 log = logging.getLogger("braid.host")
 
@@ -36,11 +36,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
     logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it tells of every pass over a graph
     from pipelines.host.model import build_for_host
-    from pipelines.repository.scan import scan
+    from pipelines.repository.model_folders import scan
 
     host = Host(
         options.models,
-        SocketGate(options.socket),
+        SocketListener(options.socket),
         scan=scan,
         build=partial(build_for_host, device=options.device),
         beat=_heartbeat(options.heartbeat),

@@ -22,7 +22,7 @@ def announce(status: Status, url: str, needs_key: bool) -> None:
 def chat_model(status: Status) -> str | None:
     """The first ready model that answers chat requests."""
     from pipelines.loading import graphs_of
-    from pipelines.repository.scan import open_folder
+    from pipelines.repository.model_folders import open_folder
 
     ready = [open_folder(Path(entry.folder), entry.name) for entry in status.models if entry.state == "ready"]
     graphs = graphs_of(ready)

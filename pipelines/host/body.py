@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphs.graph import Binding
 from pipelines.nodes.generation.body.grammar import Grammar
-from pipelines.nodes.generation.body.speculator import Guesser
+from pipelines.nodes.generation.body.speculator import Speculator
 from pipelines.nodes.line import Line
 from pipelines.telemetry.step_profile import StepProfile
 
@@ -25,29 +25,31 @@ class Body:
         self.lines = lines
         self._root = engine.type.body.root  # type: ignore[union-attr]  # the checker saw that it has one
         self._early = [line.node for line in lines if hasattr(line.node, "begin")]
-        self._guessers = [line.node for line in lines if isinstance(line.node, Guesser)]  # the first lines
+        self._speculators = [
+            line.node for line in lines if isinstance(line.node, Speculator)
+        ]  # the first lines
         self._phases = {line.name: _phase(line.name) for line in engine.body}
         self.profile = StepProfile({self._phases[line.name]: line.type_name for line in engine.body})
 
     def __call__(self, root: Any) -> Any:
         """The last line's value for what the engine gives: a step, or a batch."""
         values, mark = {self._root: root}, self.profile.mark
-        for line in self.lines[: len(self._guessers)]:
+        for line in self.lines[: len(self._speculators)]:
             values[line.name] = root = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
             mark(self._phases[line.name])
         for node in self._early:
             node.begin(root)  # type: ignore[attr-defined]  # what its threads may do while others compute
         if self._early:
             mark("begin")
-        for line in self.lines[len(self._guessers) :]:
+        for line in self.lines[len(self._speculators) :]:
             values[line.name] = line.node.run(**line.inputs(values))  # type: ignore[attr-defined]
             mark(self._phases[line.name])
         return values[self.lines[-1].name]
 
     @property
-    def num_guesses(self) -> int:
-        """Tokens that a guess node, one in each step, may put behind each sequence; 0 where there is none."""
-        return max((node.num_guesses for node in self._guessers), default=0)
+    def num_draft_tokens(self) -> int:
+        """Tokens that a speculation node, one in each step, may put behind each sequence; 0 where there is none."""
+        return max((node.num_draft_tokens for node in self._speculators), default=0)
 
     @property
     def sessions(self) -> list[DecoderSession]:
@@ -68,11 +70,11 @@ class Body:
         """Prepare something that later runs will want, while none runs; whether there is more of it."""
         return any(session.warm() for session in (*self.sessions, *self.encoders))
 
-    def suppose(self) -> None:
+    def seed_cost(self) -> None:
         """Every session is warm: a line that wants to know what its steps take may ask."""
         for line in self.lines:
-            if hasattr(line.node, "suppose"):
-                line.node.suppose()
+            if hasattr(line.node, "seed_cost"):
+                line.node.seed_cost()
 
     def close(self) -> None:
         for line in self.lines:

@@ -17,12 +17,12 @@ from typing import Any
 from pipelines.garbage_collection import settle
 from pipelines.host import loader
 from pipelines.host.in_flight import Calls
-from pipelines.host.instances import HostModel, Loads
+from pipelines.host.instances import HostModel, ModelInstances
 from pipelines.host.intake import Requests
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.profile_reply import Turns, profiled
 from pipelines.host.stepping import Stepping
-from pipelines.wire.listener import Gate, Gone, Inbox, Peer
+from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
 from pipelines.wire.messages import Hello, HostState, Profile, Status
 
 log = logging.getLogger("braid.host")
@@ -48,11 +48,11 @@ class Host:
     def __init__(
         self,
         models_dir: Path,
-        gate: Gate,
+        gate: Listener,
         *,
         scan: loader.Scan,
         build: loader.Build,
-        loads: Loads | None = None,
+        loads: ModelInstances | None = None,
         beat: Callable[[], None] = lambda: None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
@@ -60,7 +60,7 @@ class Host:
         self.inbox: Inbox = queue.SimpleQueue()
         self.state: HostState = "starting"
         self._gate = gate
-        self._loads = loads or Loads()
+        self._loads = loads or ModelInstances()
         self._loader = loader.Loader(models_dir, scan, build, lambda event: self.inbox.put((None, event)))
         self._beat, self._beaten_s = beat, 0.0
         self._announce: Callable[[Status], None] | None = announce
@@ -75,7 +75,7 @@ class Host:
             **self._requests.readers,
             Hello: self._hello,
             Profile: self._profile,
-            Gone: self._gone,
+            Disconnected: self._gone,
             Drain: self._drain,
             loader.Loading: self._loading,
             loader.Loaded: self._loaded,
@@ -177,7 +177,7 @@ class Host:
     def _profile(self, peer: Peer, message: Profile) -> None:
         self._gate.post([(peer, profiled(self._loads, self._turns, message))])
 
-    def _gone(self, peer: Peer, message: Gone) -> None:
+    def _gone(self, peer: Peer, message: Disconnected) -> None:
         self._peers.discard(peer)
         self._requests.gone(peer)
 

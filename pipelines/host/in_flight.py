@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipelines.host.instances import Load
+from pipelines.host.instances import ModelInstance
 from pipelines.wire.listener import Peer
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ ALL = -1
 class Call:
     """A request in flight.  `open` holds the choices that have not ended."""
 
-    load: Load
+    load: ModelInstance
     engine: Engine | ThreadedEngine[Any]
     open: set[int]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from pipelines.host import loader
 from pipelines.host.host import Host
 from pipelines.wire.client import EngineClient
-from pipelines.wire.listener import DirectGate
+from pipelines.wire.listener import InProcessListener
 from pipelines.wire.messages import Status
 
 log = logging.getLogger("braid.host")
@@ -37,14 +37,14 @@ class InProcessClient(EngineClient):
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
         from pipelines.host.model import build_for_host
-        from pipelines.repository.scan import scan
+        from pipelines.repository.model_folders import scan as default_scan
 
-        gate = DirectGate()
+        gate = InProcessListener()
         super().__init__(gate.connect)
         self.host = Host(
             models_dir,
             gate,
-            scan=scan or scan.scan,
+            scan=scan or default_scan,
             build=build or partial(build_for_host, device=device),
             announce=announce,
         )

@@ -74,7 +74,7 @@ class HostModel(Protocol):
 
 
 @dataclass(eq=False)
-class Load:
+class ModelInstance:
     """One load.  `num_calls` calls use it; it is closed when there are none and it was replaced."""
 
     number: int
@@ -84,7 +84,7 @@ class Load:
     replaced_at_s: float | None = None
 
 
-class Loads:
+class ModelInstances:
     """All loads by number, the one that new calls use per name, and what went wrong per name.
 
     Invariant: `_current` ⊆ `_held`; a load of `_held` that is not current was replaced or removed.
@@ -93,24 +93,24 @@ class Loads:
     def __init__(self, clock: Callable[[], float] = time.monotonic, linger_s: float = LINGER_S) -> None:
         self._clock = clock
         self._linger_s = linger_s
-        self._held: dict[int, Load] = {}
+        self._held: dict[int, ModelInstance] = {}
         self._current: dict[str, int] = {}
         self._loading: dict[str, ModelFolder] = {}
         self._failed: dict[str, tuple[ModelFolder, list[str]]] = {}
         self._numbers = count(time.time_ns() // 1_000_000)  # later than every number of an earlier host
 
-    def __iter__(self) -> Iterator[Load]:
+    def __iter__(self) -> Iterator[ModelInstance]:
         return iter(list(self._held.values()))
 
     def loading(self, folder: ModelFolder) -> None:
         """The folder is being built; what its name served before goes on serving."""
         self._loading[folder.name] = folder
 
-    def loaded(self, folder: ModelFolder, model: HostModel) -> Load:
+    def loaded(self, folder: ModelFolder, model: HostModel) -> ModelInstance:
         """From now on new calls of the name use `model`."""
         self._settle(folder.name)
         self._replace(folder.name)
-        load = Load(next(self._numbers), folder, model)
+        load = ModelInstance(next(self._numbers), folder, model)
         self._held[load.number] = load
         self._current[folder.name] = load.number
         return load
@@ -125,7 +125,7 @@ class Loads:
         self._settle(name)
         self._replace(name)
 
-    def find(self, name: str, number: int) -> Load:
+    def find(self, name: str, number: int) -> ModelInstance:
         """The load that a call names.  Raises NotFound, or Unavailable when the name has only other loads."""
         load = self._held.get(number)
         if load is not None and load.folder.name == name:
@@ -172,7 +172,7 @@ class Loads:
             return _entry(self._failed[name][0], "failed", problems)
         return _entry(next(load.folder for load in self if load.folder.name == name), "unloading", [])
 
-    def _may_close(self, load: Load, now_s: float) -> bool:
+    def _may_close(self, load: ModelInstance, now_s: float) -> bool:
         replaced_at_s = load.replaced_at_s
         return replaced_at_s is not None and load.num_calls == 0 and now_s - replaced_at_s >= self._linger_s
 
@@ -190,7 +190,7 @@ def _entry(folder: ModelFolder, state: ModelState, problems: list[str]) -> Model
     return ModelStatus(folder.name, folder.version, 0, str(folder.path), state, problems)
 
 
-def _ready(load: Load, problems: list[str]) -> ModelStatus:
+def _ready(load: ModelInstance, problems: list[str]) -> ModelStatus:
     folder, model = load.folder, load.model
     return ModelStatus(
         folder.name,

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, cast
 
 from pipelines.errors import Unavailable
 from pipelines.host.in_flight import Call, Calls, Key
-from pipelines.host.instances import HostModel, Load, Loads
+from pipelines.host.instances import HostModel, ModelInstance, ModelInstances
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.outgoing import inferred, refusal
-from pipelines.wire.listener import Gate, Inbox, Peer
+from pipelines.wire.listener import Inbox, Listener, Peer
 from pipelines.wire.messages import Abort, Infer, Submit
 from pipelines.wire.tensor_codec import unpack
 
@@ -52,7 +52,9 @@ class Requests:
     What other threads find out comes back through `inbox`.
     """
 
-    def __init__(self, loads: Loads, calls: Calls, gate: Gate, inbox: Inbox, publisher: Publisher) -> None:
+    def __init__(
+        self, loads: ModelInstances, calls: Calls, gate: Listener, inbox: Inbox, publisher: Publisher
+    ) -> None:
         self.refused = False  # whether new ones are
         self._loads = loads
         self._calls = calls
@@ -143,7 +145,7 @@ class Requests:
             self._gate.post([(asker, inferred(request_id, event.answer))])
         self._publisher.note_change()
 
-    def _take(self, message: Submit | Infer) -> Load:
+    def _take(self, message: Submit | Infer) -> ModelInstance:
         if self.refused:
             raise Unavailable("the server is shutting down")
         return self._loads.find(message.model, message.load)

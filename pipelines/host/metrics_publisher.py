@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pipelines.host.engine.threaded_engine import ThreadedEngine
-from pipelines.host.instances import Loads
+from pipelines.host.instances import ModelInstances
 from pipelines.telemetry import metrics
 from pipelines.telemetry.metric_names import CacheShape
 
@@ -27,7 +27,7 @@ PERIOD_S = 0.3
 class Publisher:
     """Writes what changed since it last wrote.  Belongs to the host's main thread."""
 
-    def __init__(self, loads: Loads, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, loads: ModelInstances, clock: Callable[[], float] = time.monotonic) -> None:
         self._loads = loads
         self._clock = clock
         self._changed_at_s: float | None = None

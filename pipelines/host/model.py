@@ -14,7 +14,7 @@ from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
 from pipelines.loading import BuildError, Resources, checked_graph, graphs_of, live_nodes, problem_of
-from pipelines.repository.scan import ModelFolder
+from pipelines.repository.model_folders import ModelFolder
 from pipelines.wire.address import EngineAddress
 
 if TYPE_CHECKING:
@@ -93,9 +93,9 @@ class HostModel:
         if any(body.warm() for body in stepped):
             return True
         for engine, sessions in self._decoding():
-            engine.suppose(sessions[-1].idle_s)
+            engine.seed_cost(sessions[-1].idle_s)
         for body in stepped:
-            body.suppose()
+            body.seed_cost()
         return False
 
     def close(self) -> None:

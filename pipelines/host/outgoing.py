@@ -9,7 +9,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from pipelines.errors import BraidError, EngineError
-from pipelines.wire.messages import Frame, Guesses, Inferred, TokenUpdate
+from pipelines.wire.messages import Frame, Inferred, Speculation, TokenUpdate
 from pipelines.wire.tensor_codec import pack
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def update_of(request_id: int, output: Output) -> TokenUpdate:
         output.error_status,
         None,
         output.prompt_logprobs or [],
-        _guesses(output) if output.num_guessed else None,
+        _speculation(output) if output.num_drafted else None,
         output.prefill_s,
     )
 
@@ -71,9 +71,9 @@ def inferred(request_id: int, answer: Answer) -> Inferred:
         return Inferred(request_id, [], told.message, told.status, told.field)
 
 
-def _guesses(output: Output) -> Guesses:
-    """Those of a step that came true are its first tokens."""
-    return Guesses(output.num_guessed, output.num_accepted, [*output.guess_logprobs])
+def _speculation(output: Output) -> Speculation:
+    """Those of a step that were accepted are its first tokens."""
+    return Speculation(output.num_drafted, output.num_accepted, [*output.draft_logprobs])
 
 
 def _told(error: Exception) -> BraidError:

@@ -9,7 +9,7 @@ from collections import defaultdict
 from time import perf_counter
 
 from pipelines.errors import BraidError
-from pipelines.host.instances import Loads
+from pipelines.host.instances import ModelInstances
 from pipelines.wire.messages import Profile, Profiled
 
 
@@ -27,7 +27,7 @@ class Turns:
         self._at_s = now_s
 
 
-def profiled(loads: Loads, turns: Turns, asked: Profile) -> Profiled:
+def profiled(loads: ModelInstances, turns: Turns, asked: Profile) -> Profiled:
     """The answer to `asked`; an error for a load that is not there."""
     try:
         load = loads.find(asked.model, asked.load)

@@ -10,10 +10,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any, cast
 
 from pipelines.host.in_flight import Calls, Key
-from pipelines.host.instances import Load
+from pipelines.host.instances import ModelInstance
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.outgoing import frames, refusal, update_of
-from pipelines.wire.listener import Gate, Peer
+from pipelines.wire.listener import Listener, Peer
 from pipelines.wire.messages import TokenUpdate
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ log = logging.getLogger("braid.host")
 class Stepping:
     """Steps engines for the calls of a host.  Belongs to its main thread."""
 
-    def __init__(self, calls: Calls, gate: Gate, publisher: Publisher) -> None:
+    def __init__(self, calls: Calls, gate: Listener, publisher: Publisher) -> None:
         self._calls = calls
         self._gate = gate
         self._publisher = publisher
 
-    def step(self, load: Load, engine: Engine | ThreadedEngine[Any]) -> None:
+    def step(self, load: ModelInstance, engine: Engine | ThreadedEngine[Any]) -> None:
         """One step; each worker gets one frame, or more if prompts are scored.
 
         A step that raises fails its calls alone.

@@ -31,8 +31,10 @@ def generation_lines(export: Export, folder: Path) -> list[str]:
 
 def _generation(export: Export, draft: str | None) -> list[str]:
     defaults = export.names("generation_config.json")
-    source, model = "guessed" if draft else "step", export.model_path
-    guesses = [f"      guessed: {{type: draft, from: step, path: {draft}, device: cpu}}"] if draft else []
+    source, model = "drafted" if draft else "step", export.model_path
+    draft_tokens = (
+        [f"      drafted: {{type: draft, from: step, path: {draft}, device: cpu}}"] if draft else []
+    )
     return [
         "  generated:",
         "    type: scheduler",
@@ -41,7 +43,7 @@ def _generation(export: Export, draft: str | None) -> list[str]:
         "    max_step_tokens: 512  # prompt chunks and decode tokens share one step",
         "    cache: {reuse_prefixes: true}  # add memory_gb to bound it; else part of the free memory",
         "    body:",
-        *guesses,
+        *draft_tokens,
         f"      logits: {{type: model, from: {source}, path: {model}, device: cpu}}",
         f"      allowed: {{type: grammar, from: logits, tokenizer: {export.tokenizer}}}",
         f"      next: {{type: sampler, from: allowed{f', defaults: {defaults}' if defaults else ''}}}",

@@ -16,7 +16,7 @@ SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
 ASKED_WHOLE = ("prompt", "pairs")
 """Lines that read all of a request, not its prompts alone."""
 RAW = "Identity"
-GUESS = "  # a guess: no modules.json here says how; see the model's card"
+DRAFT_TOKEN = "  # a draft token: no modules.json here says how; see the model's card"
 
 Lines = list[tuple[str, str]]
 """Pairs of a line's name and its settings; each reads the line above it."""
@@ -96,7 +96,7 @@ def _vectors(export: Export) -> Lines:
     if lines:
         return lines
     said = _said_pooling(export)
-    pooled = ("pooled", f"type: pool, how: {said or _usual_pooling(export)}{'' if said else GUESS}")
+    pooled = ("pooled", f"type: pool, how: {said or _usual_pooling(export)}{'' if said else DRAFT_TOKEN}")
     return [pooled, ("unit", "type: normalize")] if ovms_graph.normalizes(export.place) else [pooled]
 
 

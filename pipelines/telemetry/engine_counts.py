@@ -20,7 +20,7 @@ class Counts:
     reuses_prefixes: bool = False
     steps: int = 0
     failed_steps: int = 0
-    step_tokens: int = 0  # computed by all steps, recomputation included, guesses aside
+    step_tokens: int = 0  # computed by all steps, recomputation included, draft tokens aside
     preemptions: int = 0
     swap_preemptions: int = 0  # of those: by swapping out, the others give up what was computed
     swapped_out_blocks: int = 0
@@ -30,15 +30,15 @@ class Counts:
     output_tokens: int = 0
     prefix_query_tokens: int = 0  # prompt tokens looked up in the prefix cache
     prefix_hit_tokens: int = 0
-    drafts: int = 0  # runs of guesses that were verified
+    drafts: int = 0  # runs of draft tokens that were verified
     draft_tokens: int = 0
     accepted_tokens: int = 0
     accepted_per_position: list[int] = field(default_factory=list)  # sums to accepted_tokens
 
-    def count_run(self, num_guessed: int, num_accepted: int) -> None:
-        """Of a run of guesses the first came true."""
+    def count_run(self, num_drafted: int, num_accepted: int) -> None:
+        """Of a run of draft tokens the first were accepted."""
         self.drafts += 1
-        self.draft_tokens += num_guessed
+        self.draft_tokens += num_drafted
         self.accepted_tokens += num_accepted
         places = self.accepted_per_position
         places += [0] * (num_accepted - len(places))

@@ -36,13 +36,13 @@ COUNTERS = {
     "vllm:prefix_cache_queries": "Prompt tokens looked up in the prefix cache.",
     "vllm:prefix_cache_hits": "Prompt tokens found in the prefix cache.",
 }
-GUESSES = {
-    "vllm:spec_decode_num_drafts": "Runs of tokens that were guessed ahead.",
-    "vllm:spec_decode_num_draft_tokens": "Tokens that were guessed ahead.",
-    "vllm:spec_decode_num_accepted_tokens": "Guessed tokens that came true.",
+DRAFT_TOKENS = {
+    "vllm:spec_decode_num_drafts": "Runs of tokens that were drafted ahead.",
+    "vllm:spec_decode_num_draft_tokens": "Tokens that were drafted ahead.",
+    "vllm:spec_decode_num_accepted_tokens": "Guessed tokens that were accepted.",
 }
-"""Counters that are there once a token was guessed."""
-GUESSES_BY_PLACE = "vllm:spec_decode_num_accepted_tokens_per_pos"
+"""Counters that are there once a token was drafted."""
+DRAFT_TOKENS_BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"
 HISTOGRAMS = {
     "vllm:time_to_first_token_seconds": (FIRST_TOKEN_BUCKETS_S, "From arrival to a choice's first token."),
     "vllm:inter_token_latency_seconds": (TOKEN_BUCKETS_S, "Between tokens of a choice, at the worker."),
@@ -76,7 +76,7 @@ PROGRESS = {
     "vllm:prefix_cache_hits": "prefix_hit_tokens",
 }
 """Which total of an engine's Counts each counter follows."""
-GUESSED = {
+DRAFTED = {
     "vllm:spec_decode_num_drafts": "drafts",
     "vllm:spec_decode_num_draft_tokens": "draft_tokens",
     "vllm:spec_decode_num_accepted_tokens": "accepted_tokens",

@@ -20,11 +20,11 @@ from pipelines.telemetry.histogram import Observed
 from pipelines.telemetry.metric_names import (
     CACHE,
     COUNTERS,
+    DRAFT_TOKENS,
+    DRAFT_TOKENS_BY_POSITION,
+    DRAFTED,
     FINISHED,
     GAUGES,
-    GUESSED,
-    GUESSES,
-    GUESSES_BY_PLACE,
     HISTOGRAMS,
     PROGRESS,
     RESIDENT,
@@ -160,11 +160,11 @@ def _tell_added() -> None:
 def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
     """Add what an engine's totals gained since `before` (None: since it was made)."""
     before = before or Counts()
-    for name, total in (PROGRESS | GUESSED if now.drafts else PROGRESS).items():
+    for name, total in (PROGRESS | DRAFTED if now.drafts else PROGRESS).items():
         _child(name, model).inc(getattr(now, total) - getattr(before, total))
     places = zip_longest(now.accepted_per_position, before.accepted_per_position, fillvalue=0)
     for place, (accepted, known) in enumerate(places):
-        _metric(GUESSES_BY_PLACE).labels(model, str(place)).inc(accepted - known)
+        _metric(DRAFT_TOKENS_BY_POSITION).labels(model, str(place)).inc(accepted - known)
 
 
 def step(model: str, num_tokens: int) -> None:
@@ -286,9 +286,11 @@ def _metric(name: str) -> Any:
         return Counter(
             name, "Time of steps, by kind and phase.", [*labels, "kind", "phase"], registry=registry
         )
-    if name == GUESSES_BY_PLACE:
-        return Counter(name, "Guesses that came true, by place.", [*labels, "position"], registry=registry)
-    return Counter(name, (COUNTERS | GUESSES)[name], labels, registry=registry)
+    if name == DRAFT_TOKENS_BY_POSITION:
+        return Counter(
+            name, "Draft tokens that were accepted, by place.", [*labels, "position"], registry=registry
+        )
+    return Counter(name, (COUNTERS | DRAFT_TOKENS)[name], labels, registry=registry)
 
 
 @cache

@@ -35,9 +35,9 @@ from pipelines.wire.messages import (
 )
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.tensor_codec import Arrays, pack, unpack
-from pipelines.wire.update_queue import Mailbox, Slot
+from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
-__all__ = ["EngineClient", "Link", "Mailbox", "ModelStatus", "Status", "TokenUpdate", "over_socket"]
+__all__ = ["EngineClient", "Link", "ModelStatus", "Status", "TokenUpdate", "UpdateQueue", "over_socket"]
 
 log = logging.getLogger("braid.wire")
 
@@ -74,7 +74,7 @@ class EngineClient:
         self._connect = connect
         self._link: Link | None = None
         self._status: Status | None = None
-        self._mailboxes: dict[int, Mailbox | Slot] = {}
+        self._mailboxes: dict[int, UpdateQueue | PendingReply] = {}
         self._profiles: dict[int, asyncio.Future[Profiled]] = {}
         self._ids = itertools.count(1)
         self._callbacks: list[Callable[[Status | None], None]] = []
@@ -115,14 +115,14 @@ class EngineClient:
         prompts: list[list[int]],
         params: SamplingParams,
         *,
-        mailbox: Mailbox,
+        update_queue: UpdateQueue,
         n: int = 1,
         cache_salt: str = "",
     ) -> int:
-        """Send one request; its updates go to `mailbox`, a fresh one.  Gives back the request's id.
+        """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
 
         Raises Unavailable when no host listens or it is draining, RequestError when the prompts are longer
-        than the wire carries.  Returns before the host has looked at it: the rest is told to the mailbox.
+        than the wire carries.  Returns before the host has looked at it: the rest is told to the update queue.
         """
         link = self._listening_link()
         request_id = next(self._ids)
@@ -130,12 +130,19 @@ class EngineClient:
             link.send(Submit(request_id, model, load, node, prompts, params, n, cache_salt))
         except ValueError as error:
             raise RequestError(f"the prompts are too long: {error}") from error
-        mailbox.open.update(range(len(prompts) * n))
-        self._mailboxes[request_id] = mailbox
+        update_queue.open.update(range(len(prompts) * n))
+        self._mailboxes[request_id] = update_queue
         return request_id
 
     def infer(
-        self, model: str, load: int, node: str, inputs: Arrays, outputs: list[str] | None, *, slot: Slot
+        self,
+        model: str,
+        load: int,
+        node: str,
+        inputs: Arrays,
+        outputs: list[str] | None,
+        *,
+        slot: PendingReply,
     ) -> int:
         """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
 
@@ -175,23 +182,23 @@ class EngineClient:
     def abort(self, request_id: int, choice: int = -1) -> None:
         """Nobody waits for this choice (-1: for the request): the host frees it within a step.
 
-        The mailbox counts it as ended.  A request or choice that has ended is left alone.
+        The update queue counts it as ended.  A request or choice that has ended is left alone.
         """
-        mailbox = self._mailboxes.get(request_id)
-        if mailbox is None or (choice >= 0 and choice not in mailbox.open):
+        update_queue = self._mailboxes.get(request_id)
+        if update_queue is None or (choice >= 0 and choice not in update_queue.open):
             return
         if choice < 0:
-            mailbox.end()
+            update_queue.end()
         else:
-            mailbox.drop(choice)
-        self._forget_ended(request_id, mailbox)
+            update_queue.drop(choice)
+        self._forget_ended(request_id, update_queue)
         if self._link is not None:
             self._link.send(Abort(request_id, choice))
 
     def abort_all(self, error: BraidError) -> None:
         """End every request in flight with `error`, here and in the host."""
-        for request_id, mailbox in list(self._mailboxes.items()):
-            mailbox.fail(error)
+        for request_id, update_queue in list(self._mailboxes.items()):
+            update_queue.fail(error)
             self._mailboxes.pop(request_id)
             if self._link is not None:
                 self._link.send(Abort(request_id))
@@ -216,8 +223,8 @@ class EngineClient:
         if failed:
             log.warning("connection to the engine lost: %d requests fail", len(failed))
         error = error or Unavailable("the engine died while it worked on this; it is being restarted")
-        for mailbox in failed.values():
-            mailbox.fail(error)
+        for update_queue in failed.values():
+            update_queue.fail(error)
         for told in self._profiles.values():
             if not told.done():
                 told.set_exception(error)
@@ -248,25 +255,25 @@ class EngineClient:
         return self._link
 
     def _deliver(self, update: TokenUpdate) -> None:
-        mailbox = cast(Mailbox | None, self._mailboxes.get(update.request_id))
-        if mailbox is None:
+        update_queue = cast(UpdateQueue | None, self._mailboxes.get(update.request_id))
+        if update_queue is None:
             return
         if update.finish == "error":
-            self._fail(update, mailbox)
+            self._fail(update, update_queue)
         else:
-            mailbox.put(update)
-            self._forget_ended(update.request_id, mailbox)
+            update_queue.put(update)
+            self._forget_ended(update.request_id, update_queue)
 
-    def _fail(self, update: TokenUpdate, mailbox: Mailbox) -> None:
+    def _fail(self, update: TokenUpdate, update_queue: UpdateQueue) -> None:
         """One failed choice fails its request: the client gets one answer, and it is an error."""
-        open_choices = mailbox.open - {update.choice}
-        mailbox.fail(_error(update))
+        open_choices = update_queue.open - {update.choice}
+        update_queue.fail(_error(update))
         self._mailboxes.pop(update.request_id)
         if open_choices and self._link is not None:
             self._link.send(Abort(update.request_id))
 
     def _answer(self, message: Inferred) -> None:
-        slot = cast(Slot | None, self._mailboxes.pop(message.request_id, None))
+        slot = cast(PendingReply | None, self._mailboxes.pop(message.request_id, None))
         if slot is None:
             return
         if message.error is not None:
@@ -283,8 +290,8 @@ class EngineClient:
         models = self._status.models if self._status is not None else []
         return next((one.load for one in models if one.name == model), 0)
 
-    def _forget_ended(self, request_id: int, mailbox: Mailbox | Slot) -> None:
-        if not mailbox.open:
+    def _forget_ended(self, request_id: int, update_queue: UpdateQueue | PendingReply) -> None:
+        if not update_queue.open:
             self._mailboxes.pop(request_id, None)
 
     def _set_status(self, status: Status | None) -> None:

@@ -1,6 +1,6 @@
 """The host's end of the wire: where workers come in.
 
-A gate puts `(peer, message)` into the host's inbox and carries mail back; `Gone` is a peer's last message.
+A gate puts `(peer, message)` into the host's inbox and carries mail back; `Disconnected` is a peer's last message.
 Here is the gate within one process, in `socket_gate.py` that between two.  Knows nothing of models, engines
 or what a message asks for.
 """
@@ -25,11 +25,11 @@ Mail = Sequence[tuple[Peer, ToWorker]]
 
 
 @dataclass(frozen=True)
-class Gone:
+class Disconnected:
     """The peer hung up or died."""
 
 
-class Gate(Protocol):
+class Listener(Protocol):
     """Belongs to the host's main thread, whatever threads it uses itself."""
 
     def open(self, inbox: Inbox) -> None:
@@ -42,7 +42,7 @@ class Gate(Protocol):
         """Send what was posted, then hang up."""
 
 
-class DirectGate:
+class InProcessListener:
     """The two ends joined in one process: messages pass as objects, the host is a thread.
 
     `connect` is given to an `EngineClient` and runs on that client's loop.
@@ -85,7 +85,7 @@ class _DirectLink:
 
     def close(self) -> None:
         self.open = False
-        self._inbox.put((self, Gone()))
+        self._inbox.put((self, Disconnected()))
 
 
 def _hand_over(mail: Mail) -> None:

@@ -50,14 +50,14 @@ class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
     choice: int = -1
 
 
-class Guesses(msgspec.Struct, array_like=True):
-    """Of `num_guessed` tokens that were guessed ahead for a choice so far, `num_accepted` came true.
+class Speculation(msgspec.Struct, array_like=True):
+    """Of `num_drafted` tokens that were drafted ahead for a choice so far, `num_accepted` were accepted.
 
-    `logprobs[i]` is what the draft said of `token_ids[i]` of the update, None where that was not guessed; it
+    `logprobs[i]` is what the draft said of `token_ids[i]` of the update, None where that was not drafted; it
     may be shorter than `token_ids`, and is empty when nobody asked.
     """
 
-    num_guessed: int
+    num_drafted: int
     num_accepted: int
     logprobs: list[TokenLogprobs | None] = []
 
@@ -68,7 +68,7 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     `finish` is None while the choice goes on, then "stop", "length", "repetition", "abort" or "error".  With
     "error", `error` is written for the client; `error_status` and `error_field` are its `BraidError`'s.
     `prompt_logprobs` come with the first update of a choice that asked for them: one per prompt token but
-    the first.  `guesses` is None until something was guessed; `prefill_s`, with the first update only, is the
+    the first.  `speculation` is None until something was drafted; `prefill_s`, with the first update only, is the
     time from the admission of the prompt to that token.
     """
 
@@ -83,7 +83,7 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     error_status: int = 500
     error_field: str | None = None
     prompt_logprobs: list[TokenLogprobs] = []
-    guesses: Guesses | None = None
+    speculation: Speculation | None = None
     prefill_s: float | None = None
 
 

@@ -10,8 +10,8 @@ from typing import Literal
 
 from pipelines.errors import RequestError
 
-MAX_GUESSES = 32
-"""Tokens guessed ahead of one sequence in a step, whoever asks."""
+MAX_DRAFT_TOKENS = 32
+"""Tokens drafted ahead of one sequence in a step, whoever asks."""
 MAX_NGRAM = 8
 """Tokens that are looked up at once: each length takes its share of time and memory."""
 
@@ -88,10 +88,12 @@ class SamplingParams:
     repetition_detection: RepetitionDetection | None = None
     beams: Beams | None = None
     guide: GuideSpec | None = None
-    num_guesses: int | None = None  # most tokens guessed ahead in a step; None: as the graph says; 0: none
-    guess_threshold: float = 0.0  # a draft stops where its own token is less probable than this
+    num_draft_tokens: int | None = (
+        None  # most tokens drafted ahead in a step; None: as the graph says; 0: none
+    )
+    draft_threshold: float = 0.0  # a draft stops where its own token is less probable than this
     max_ngram: int | None = None  # longest run of tokens that is looked up; None: as the graph says
-    guess_logprobs: bool = False  # tell the draft model's log-probabilities of the guesses that came true
+    draft_logprobs: bool = False  # tell the draft model's log-probabilities of the accepted draft tokens
     priority: int = 0  # the smaller, the sooner it is admitted; equal ones in the order of arrival
 
 

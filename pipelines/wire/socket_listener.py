@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from pipelines.wire.listener import Gone, Inbox, Mail
+from pipelines.wire.listener import Disconnected, Inbox, Mail
 from pipelines.wire.messages import Framer, ToHost, ToWorker, encode
 
 log = logging.getLogger("braid.host")
@@ -28,7 +28,7 @@ FLUSH_S = 2.0
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
-class SocketGate:
+class SocketListener:
     """Workers come in at `path`.  The main thread sends; what does not fit is sent by the gate's thread.
 
     So a frame needs no other thread, which would take its time from the next step of a model on a CPU.  That
@@ -129,7 +129,7 @@ class SocketGate:
         self._peers.discard(peer)
         self._selector.unregister(peer.socket)
         peer.close()
-        self._inbox.put((peer, Gone()))
+        self._inbox.put((peer, Disconnected()))
 
 
 class _Connection:

@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pipelines.errors import BraidError
-from pipelines.wire.messages import Guesses, TokenUpdate
+from pipelines.wire.messages import Speculation, TokenUpdate
 
 
 class _Box:
@@ -47,7 +47,7 @@ class _Box:
             self._wake.set_result(None)
 
 
-class Mailbox(_Box):
+class UpdateQueue(_Box):
     """Updates of one request that nobody has read yet.
 
     Updates of a choice that pile up are joined into one, so a slow reader does less work, not more.
@@ -84,7 +84,7 @@ class Mailbox(_Box):
         self._notify()
 
 
-class Slot(_Box):
+class PendingReply(_Box):
     """The one answer of a request that is answered whole, as its choice 0."""
 
     def __init__(self) -> None:
@@ -114,19 +114,19 @@ def _join(earlier: TokenUpdate, update: TokenUpdate) -> None:
 
     What is true of a choice's first update only, `num_cached`, `prefill_s`, stays as it is.
     """
-    if update.guesses is not None:
-        earlier.guesses = _joined(earlier, update.guesses)
+    if update.speculation is not None:
+        earlier.speculation = _joined(earlier, update.speculation)
     earlier.token_ids = earlier.token_ids + update.token_ids
     earlier.logprobs = earlier.logprobs + update.logprobs
     earlier.finish, earlier.stop_token_id = update.finish, update.stop_token_id
 
 
-def _joined(earlier: TokenUpdate, guesses: Guesses) -> Guesses:
+def _joined(earlier: TokenUpdate, speculation: Speculation) -> Speculation:
     """The later totals, and the log-probabilities of both at the places of their tokens."""
-    if guesses.logprobs:
-        known = [] if earlier.guesses is None else earlier.guesses.logprobs
+    if speculation.logprobs:
+        known = [] if earlier.speculation is None else earlier.speculation.logprobs
         unknown = [None] * (len(earlier.token_ids) - len(known))
-        guesses.logprobs = [*known, *unknown, *guesses.logprobs]
-    elif earlier.guesses is not None:
-        guesses.logprobs = earlier.guesses.logprobs
-    return guesses
+        speculation.logprobs = [*known, *unknown, *speculation.logprobs]
+    elif earlier.speculation is not None:
+        speculation.logprobs = earlier.speculation.logprobs
+    return speculation

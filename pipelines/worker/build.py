@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from graphs.compose import Graphs
 from pipelines.loading import Resources, checked_graph, live_nodes
-from pipelines.repository.scan import ModelFolder
+from pipelines.repository.model_folders import ModelFolder
 from pipelines.wire.address import EngineAddress
 from pipelines.worker.pipeline import Pipeline
 

@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 from pipelines.errors import BraidError, RequestError
-from pipelines.tasks import PURPOSES, Pooling
+from pipelines.tasks import PURPOSES, PoolingInput
 from pipelines.telemetry import metrics
-from pipelines.values import Later, Stream, Tensors, TokenUpdate
+from pipelines.values import Deferred, Stream, Tensors, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
-from pipelines.wire.update_queue import Mailbox, Slot
+from pipelines.wire.update_queue import PendingReply, UpdateQueue
 from pipelines.worker.submissions import GrammarWriter, Submission, TensorWork
 
 LARGE_ANSWER_BYTES = 1 << 20
@@ -50,7 +50,7 @@ class Call:
     ) -> Stream[TokenUpdate]:
         """Have prompts ready for an engine; `request.n` choices come back for each once the call started."""
         num_choices = len(prompts) * self.request.n
-        work = self._work = Submission(address, prompts, params, Mailbox(), num_choices, write)
+        work = self._work = Submission(address, prompts, params, UpdateQueue(), num_choices, write)
         self.prompt_lengths = [len(ids) for ids in prompts]
         return Stream(work)
 
@@ -94,10 +94,10 @@ class Call:
                 "this model's graph looks for no reasoning here, so that none can be bounded",
                 "thinking_token_budget",
             )
-        if isinstance(wanted, Pooling):
+        if isinstance(wanted, PoolingInput):
             self._check_pooling(wanted)
 
-    def _check_pooling(self, wanted: Pooling) -> None:
+    def _check_pooling(self, wanted: PoolingInput) -> None:
         if wanted.dimensions is not None and "dimensions" not in self.taken:
             raise RequestError(
                 f"Model '{self.model}' does not support Matryoshka embeddings; dimensions must be unset "
@@ -113,16 +113,16 @@ class Call:
 
     def infer(
         self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None, num_texts: int = 1
-    ) -> Later[Tensors]:
+    ) -> Deferred[Tensors]:
         """Have tensors ready for an engine; `answer` gives what comes back once the call started.
 
         They stand for `num_texts` texts, each counted as a choice.  Of several that a graph asks for the
         first goes out at the start, and its texts are the call's; each other when it is answered for.
         """
-        work = TensorWork(address, inputs, outputs, Slot(), num_texts)
+        work = TensorWork(address, inputs, outputs, PendingReply(), num_texts)
         if self._work is None:
             self._work = work
-        return Later(work)
+        return Deferred(work)
 
     def start(self) -> None:
         """Send what was submitted to its engine.  Raises Unavailable without one; then nothing runs."""
@@ -149,7 +149,7 @@ class Call:
         chains = [self.result.chain(choice) for choice in range(submission.num_choices)]
         while self._open:
             try:
-                batch = await submission.mailbox.get()
+                batch = await submission.update_queue.get()
             except BraidError:
                 self._forget_open("error")
                 raise
@@ -176,7 +176,7 @@ class Call:
             self._open.clear()
         return answer
 
-    async def _resolved(self, later: Later[Any]) -> Any:
+    async def _resolved(self, later: Deferred[Any]) -> Any:
         """The value, after all that is made of it; None when the call was closed from outside."""
         if later.source.request_id is None:
             self._send(later.source)
@@ -189,7 +189,7 @@ class Call:
             value = await asyncio.to_thread(make, value) if is_large else make(value)
             if self._closed:
                 return None
-            if isinstance(value, Later):
+            if isinstance(value, Deferred):
                 value = await self._resolved(value)
             if value is None:
                 return None

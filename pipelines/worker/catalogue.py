@@ -15,7 +15,7 @@ from pathlib import Path
 from graphs.errors import hint
 from pipelines.errors import NotFound, Unavailable
 from pipelines.loading import graphs_of
-from pipelines.repository.scan import ModelFolder, scan
+from pipelines.repository.model_folders import ModelFolder, scan
 from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import ModelStatus, Status
 from pipelines.worker.build import load_for_worker

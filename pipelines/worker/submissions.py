@@ -10,7 +10,7 @@ from pipelines.values import Tensors
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
-from pipelines.wire.update_queue import Mailbox, Slot
+from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
 GrammarWriter = Callable[[dict[str, Any], str], str]
 """A format (`pipelines.grammars.formats`) and the field it came from → a checked grammar, or RequestError."""
@@ -26,7 +26,7 @@ class Submission:
     address: EngineAddress
     prompts: list[list[int]]
     params: SamplingParams
-    mailbox: Mailbox
+    update_queue: UpdateQueue
     num_choices: int
     write: GrammarWriter | None = None
     request_id: int | None = None
@@ -39,7 +39,7 @@ class Submission:
             address.node,
             self.prompts,
             self.params,
-            mailbox=self.mailbox,
+            update_queue=self.update_queue,
             n=request.n,
             cache_salt=request.cache_salt,
         )
@@ -52,7 +52,7 @@ class TensorWork:
     address: EngineAddress
     inputs: Tensors
     outputs: list[str] | None
-    slot: Slot
+    slot: PendingReply
     num_choices: int = 1
     request_id: int | None = None
 

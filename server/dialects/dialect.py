@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from pipelines.errors import BraidError, RequestError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from server.dialects.rules import Rule, check, check_whole
 from server.generation.replies.schema import Reply
 
@@ -48,7 +48,7 @@ class Dialect:
     error: Callable[[BraidError], Reply]
     statuses: Mapping[int, int] = field(default_factory=dict)
     bodies: Mapping[str, BodyRules] = field(default_factory=dict)
-    amend: Callable[[Generation], Generation] = lambda generation: generation
+    amend: Callable[[GenerationInput], GenerationInput] = lambda generation: generation
 
     def read(self, kind: str, raw: bytes) -> bytes:
         """The body as Braid's own endpoints read it.  Raises RequestError in the dialect's words."""

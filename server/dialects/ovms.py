@@ -44,7 +44,7 @@ def _strings(value: Any) -> bool:
     return all(isinstance(item, str) for item in value) if isinstance(value, list) else True
 
 
-def _guesses(body: Any) -> bool:
+def _speculation(body: Any) -> bool:
     return bool(body.get("num_assistant_tokens") or body.get("assistant_confidence_threshold"))
 
 
@@ -104,7 +104,7 @@ GENERATION_TOGETHER: list[Rule] = [
     ),
     Rule(
         "best_of",
-        lambda body: (body.get("best_of") or 1) <= 1 or not _guesses(body),
+        lambda body: (body.get("best_of") or 1) <= 1 or not _speculation(body),
         "Beam search and parallel sampling are not compatible with assistant generation",
     ),
 ]

@@ -6,7 +6,7 @@ Data, and what a body of OpenVINO Model Server stands for.
 from __future__ import annotations
 
 from pipelines.errors import BraidError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses
 from server.dialects.cohere import told
 from server.dialects.dialect import Body, BodyRules, Dialect
@@ -28,7 +28,7 @@ def _means(body: Body) -> Body:
     return body
 
 
-def _amend(generation: Generation) -> Generation:
+def _amend(generation: GenerationInput) -> GenerationInput:
     """Sampling is on unless the temperature is 0, and text goes on as far as the model can."""
     generation.default_max_tokens = None
     generation.samples_always = True

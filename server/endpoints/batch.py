@@ -9,13 +9,13 @@ from typing import Any
 import falcon
 import falcon.asgi
 
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from server.dialects import Dialect, dialect_of
 from server.endpoints.chat import ChatCompletions
 from server.endpoints.generation_endpoint import Answering, open_call
-from server.generation.replies.chat import Gathered, Head, chat_completion
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.chat import ChoiceBuilder, ReplyContext, chat_completion
+from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
 from server.http.exchange import ClientGone, Exchange
@@ -43,7 +43,7 @@ class BatchChat(ChatCompletions):
             calls.append(call)
         exchange.when_gone(lambda: _close(calls))
         head = self.head(conversation, self._reply_id(request, exchange), pipeline.name)
-        tally = Tally([length for call in calls for length in call.prompt_lengths], 1)
+        tally = TokenCounter([length for call in calls for length in call.prompt_lengths], 1)
         found = [Answering(call, exchange, head, tally) for call in calls]
         choices = await asyncio.gather(*[_one(i, answering) for i, answering in enumerate(found)])
         if not tally.complete:
@@ -52,7 +52,7 @@ class BatchChat(ChatCompletions):
         resp.data = chat_completion(head, choices, tally).to_json()
 
 
-def _asked(dialect: Dialect, conversation: ChatRequest, max_context: int) -> Generation:
+def _asked(dialect: Dialect, conversation: ChatRequest, max_context: int) -> GenerationInput:
     return dialect.amend(conversation.generation(max_context))
 
 
@@ -61,8 +61,8 @@ def _close(calls: list[Call]) -> None:
         call.close()
 
 
-async def _one(index: int, answering: Answering[Head]) -> Gathered:
-    gathered = Gathered()
+async def _one(index: int, answering: Answering[ReplyContext]) -> ChoiceBuilder:
+    gathered = ChoiceBuilder()
     async for batch in answering.updates():
         for _, update in batch:
             answering.tally.add(index, update)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import ClassVar
 
 from pipelines.worker.pipeline import Pipeline
-from server.endpoints.generation_endpoint import Generating
-from server.generation.replies.chat import Gathered, Head, chat_completion
+from server.endpoints.generation_endpoint import GenerationEndpoint
+from server.generation.replies.chat import ChoiceBuilder, ReplyContext, chat_completion
 from server.generation.replies.chat_chunks import ChatChunks
 from server.generation.replies.logprobs import Shown
 from server.generation.replies.schema import ChatCompletion
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.required_nodes import check_chat, check_template
 
 
-class ChatCompletions(Generating[ChatRequest, Head, Gathered]):
+class ChatCompletions(GenerationEndpoint[ChatRequest, ReplyContext, ChoiceBuilder]):
     kind = "chat"
     body: ClassVar[type[ChatRequest]] = ChatRequest
     id_prefix = "chatcmpl-"
@@ -24,22 +24,22 @@ class ChatCompletions(Generating[ChatRequest, Head, Gathered]):
         check_chat(pipeline, request.calls_tools)
         check_template(request.chat_template, self._services.settings)
 
-    def head(self, request: ChatRequest, reply_id: str, model: str) -> Head:
+    def head(self, request: ChatRequest, reply_id: str, model: str) -> ReplyContext:
         return chat_head(request, reply_id, model)
 
-    def gathered(self, head: Head) -> Gathered:
-        return Gathered()
+    def gathered(self, head: ReplyContext) -> ChoiceBuilder:
+        return ChoiceBuilder()
 
-    def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> ChatCompletion:
+    def whole(self, head: ReplyContext, choices: list[ChoiceBuilder], tally: TokenCounter) -> ChatCompletion:
         return chat_completion(head, choices, tally)
 
-    def chunks(self, head: Head, tally: Tally) -> ChatChunks:
+    def chunks(self, head: ReplyContext, tally: TokenCounter) -> ChatChunks:
         return ChatChunks(head, tally)
 
 
-def chat_head(request: ChatRequest, reply_id: str, model: str) -> Head:
+def chat_head(request: ChatRequest, reply_id: str, model: str) -> ReplyContext:
     """What replies to a conversation show."""
-    return Head(
+    return ReplyContext(
         id=reply_id,
         model=model,
         role=request.role,

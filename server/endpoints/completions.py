@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pipelines.worker.pipeline import Pipeline
-from server.endpoints.generation_endpoint import Generating
-from server.generation.replies.chat import Gathered, Head
+from server.endpoints.generation_endpoint import GenerationEndpoint
+from server.generation.replies.chat import ChoiceBuilder, ReplyContext
 from server.generation.replies.completion import completion
 from server.generation.replies.completion_chunks import CompletionChunks
 from server.generation.replies.logprobs import Shown
 from server.generation.replies.schema import Completion
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.completion import CompletionRequest
 from server.generation.requests.required_nodes import check_completion
 
 
-class Completions(Generating[CompletionRequest, Head, Gathered]):
+class Completions(GenerationEndpoint[CompletionRequest, ReplyContext, ChoiceBuilder]):
     kind = "completion"
     body = CompletionRequest
     id_prefix = "cmpl-"
@@ -22,8 +22,8 @@ class Completions(Generating[CompletionRequest, Head, Gathered]):
     def check(self, request: CompletionRequest, pipeline: Pipeline) -> None:
         check_completion(pipeline)
 
-    def head(self, request: CompletionRequest, reply_id: str, model: str) -> Head:
-        return Head(
+    def head(self, request: CompletionRequest, reply_id: str, model: str) -> ReplyContext:
+        return ReplyContext(
             id=reply_id,
             model=model,
             logprobs=request.logprobs is not None,
@@ -40,11 +40,11 @@ class Completions(Generating[CompletionRequest, Head, Gathered]):
             only_prompt=request.only_prompt,
         )
 
-    def gathered(self, head: Head) -> Gathered:
-        return Gathered()
+    def gathered(self, head: ReplyContext) -> ChoiceBuilder:
+        return ChoiceBuilder()
 
-    def whole(self, head: Head, choices: list[Gathered], tally: Tally) -> Completion:
+    def whole(self, head: ReplyContext, choices: list[ChoiceBuilder], tally: TokenCounter) -> Completion:
         return completion(head, choices, tally)
 
-    def chunks(self, head: Head, tally: Tally) -> CompletionChunks:
+    def chunks(self, head: ReplyContext, tally: TokenCounter) -> CompletionChunks:
         return CompletionChunks(head, tally)

@@ -15,14 +15,14 @@ import falcon
 import falcon.asgi
 
 from pipelines.errors import BraidError, RequestError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
-from server.generation.replies.chat import Head
+from server.generation.replies.chat import ReplyContext
 from server.generation.replies.prompt_echo import prompts_shown
 from server.generation.replies.schema import Reply
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.token_counter import TokenCounter
 from server.generation.replies.update_stages import Batch, Joiner, hide_reasoning
 from server.generation.requests.generation import GenerationRequest
 from server.http.errors import hidden
@@ -57,18 +57,18 @@ class Chunks(Protocol):
 
 
 Body = TypeVar("Body", bound=GenerationRequest)
-AnyHead = TypeVar("AnyHead", bound=Head)
+AnyContext = TypeVar("AnyContext", bound=ReplyContext)
 Choice = TypeVar("Choice", bound=Joins)
 
 
 @dataclass(frozen=True, slots=True)
-class Answering(Generic[AnyHead]):
+class Answering(Generic[AnyContext]):
     """One request that its pipeline works on: the call, who waits for it, and what was counted."""
 
     call: Call
     exchange: Exchange
-    head: AnyHead
-    tally: Tally
+    head: AnyContext
+    tally: TokenCounter
 
     def updates(self) -> AsyncIterator[Batch]:
         """The call's pieces, without what the client does not want to know of them."""
@@ -80,7 +80,7 @@ class Answering(Generic[AnyHead]):
             yield batch
 
 
-class Generating(Generic[Body, AnyHead, Choice]):
+class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     """An endpoint that answers with generated text, at once or as a stream."""
 
     kind: ClassVar[str] = ""  # what dialects call its bodies
@@ -99,18 +99,18 @@ class Generating(Generic[Body, AnyHead, Choice]):
         """Raise RequestError when the pipeline's graph cannot do what is asked."""
         raise NotImplementedError
 
-    def head(self, request: Body, reply_id: str, model: str) -> AnyHead:
+    def head(self, request: Body, reply_id: str, model: str) -> AnyContext:
         raise NotImplementedError
 
-    def gathered(self, head: AnyHead) -> Choice:
+    def gathered(self, head: AnyContext) -> Choice:
         """What joins the pieces of one choice."""
         raise NotImplementedError
 
-    def whole(self, head: AnyHead, choices: list[Choice], tally: Tally) -> Reply:
+    def whole(self, head: AnyContext, choices: list[Choice], tally: TokenCounter) -> Reply:
         """The reply in one piece."""
         raise NotImplementedError
 
-    def chunks(self, head: AnyHead, tally: Tally) -> Chunks:
+    def chunks(self, head: AnyContext, tally: TokenCounter) -> Chunks:
         """The reply as events."""
         raise NotImplementedError
 
@@ -128,7 +128,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
         pipeline = find_pipeline(services, request.model, TEXT)
         self.check(request, pipeline)
 
-        def generation(max_context: int) -> Generation:
+        def generation(max_context: int) -> GenerationInput:
             return dialect.amend(request.generation(max_context))
 
         is_long = len(raw) > LONG_BODY_BYTES or request.compiles
@@ -138,7 +138,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
         head = self.head(request, self._reply_id(request, exchange), pipeline.name)
         if head.needs_prompts:
             head = replace(head, prompts=prompts_shown(pipeline, call))
-        answering = Answering(call, exchange, head, Tally(call.prompt_lengths, request.num_choices))
+        answering = Answering(call, exchange, head, TokenCounter(call.prompt_lengths, request.num_choices))
         if request.stream:
             await self._stream(resp, answering)
         else:
@@ -149,7 +149,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
         """The header's id counts more than the body's, as in vLLM."""
         return self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
 
-    async def _gather(self, answering: Answering[AnyHead]) -> bytes:
+    async def _gather(self, answering: Answering[AnyContext]) -> bytes:
         tally = answering.tally
         choices = [self.gathered(answering.head) for _ in range(tally.num_choices)]
         async for batch in answering.updates():
@@ -160,7 +160,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
             raise ClientGone
         return self.whole(answering.head, choices, tally).to_json()
 
-    async def _stream(self, resp: falcon.asgi.Response, answering: Answering[AnyHead]) -> None:
+    async def _stream(self, resp: falcon.asgi.Response, answering: Answering[AnyContext]) -> None:
         """Begin a stream once the first piece is there: what fails before it is an answer with a status."""
         updates = answering.updates()
         first = await begun(updates, answering.exchange)
@@ -168,7 +168,7 @@ class Generating(Generic[Body, AnyHead, Choice]):
 
     async def _events(
         self,
-        answering: Answering[AnyHead],
+        answering: Answering[AnyContext],
         first: asyncio.Future[Batch | None],
         updates: AsyncIterator[Batch],
     ) -> AsyncIterator[bytes]:
@@ -207,7 +207,7 @@ def asked_priority(req: falcon.asgi.Request, said: int | None) -> int | None:
 
 
 async def open_call(
-    services: Services, pipeline: Pipeline, generation: Callable[[int], Generation], is_long: bool
+    services: Services, pipeline: Pipeline, generation: Callable[[int], GenerationInput], is_long: bool
 ) -> Call:
     """Start a call; `generation` makes what is asked, given the model's context.
 

@@ -6,11 +6,11 @@ import falcon
 import falcon.asgi
 
 from pipelines.worker.pipeline import Pipeline
-from server.endpoints.generation_endpoint import Generating
-from server.generation.replies.token_counter import Tally
+from server.endpoints.generation_endpoint import GenerationEndpoint
+from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.required_nodes import check_chat
 from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
-from server.messages.content_builder import Content, MessageHead, message
+from server.messages.content_builder import Content, MessageContext, message
 from server.messages.events import MessageEvents
 from server.messages.reply import ContextManagement, MessageReply, TokenCount
 from server.messages.request import CountRequest, MessageChat, MessagesRequest
@@ -22,7 +22,7 @@ REQUEST_ID = "request-id"
 """The header by which Anthropic's clients know a request."""
 
 
-class Messages(Generating[MessageChat, MessageHead, Content]):
+class Messages(GenerationEndpoint[MessageChat, MessageContext, Content]):
     body = MessageChat
     id_prefix = "msg_"
 
@@ -37,16 +37,16 @@ class Messages(Generating[MessageChat, MessageHead, Content]):
     def check(self, request: MessageChat, pipeline: Pipeline) -> None:
         check_chat(pipeline, request.calls_tools)
 
-    def head(self, request: MessageChat, reply_id: str, model: str) -> MessageHead:
+    def head(self, request: MessageChat, reply_id: str, model: str) -> MessageContext:
         return request.asked.head(reply_id, model)
 
-    def gathered(self, head: MessageHead) -> Content:
+    def gathered(self, head: MessageContext) -> Content:
         return Content(head)
 
-    def whole(self, head: MessageHead, choices: list[Content], tally: Tally) -> MessageReply:
+    def whole(self, head: MessageContext, choices: list[Content], tally: TokenCounter) -> MessageReply:
         return message(head, choices[0], tally)
 
-    def chunks(self, head: MessageHead, tally: Tally) -> MessageEvents:
+    def chunks(self, head: MessageContext, tally: TokenCounter) -> MessageEvents:
         return MessageEvents(head, tally)
 
 

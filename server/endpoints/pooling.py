@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from pipelines.values import Classes, Rows, Scores
+from pipelines.values import Classes, PooledOutputs, Scores
 from pipelines.worker.pipeline import Pipeline
-from server.endpoints.pooling_endpoint import Asking
+from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import POOLING
-from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.schema import ReplyContext, Written
 from server.pooling.replies.vectors import form_of, vectors
 from server.pooling.requests.pooling import PoolingRequest
 
 
-class Pooling(Asking[PoolingRequest]):
+class Pooling(PoolingEndpoint[PoolingRequest]):
     kind = "pooling"
     body = PoolingRequest
     ability = POOLING
@@ -24,7 +24,11 @@ class Pooling(Asking[PoolingRequest]):
         request.check_task(pipeline.task)
 
     def written(
-        self, request: PoolingRequest, pipeline: Pipeline, head: Head, value: Rows | Classes | Scores
+        self,
+        request: PoolingRequest,
+        pipeline: Pipeline,
+        head: ReplyContext,
+        value: PooledOutputs | Classes | Scores,
     ) -> Written:
         rows = np.expand_dims(value.values, 1) if isinstance(value, Scores) else value.values
         return vectors(head, rows, form_of(request), "data", "pooling")

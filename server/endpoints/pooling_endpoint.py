@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import falcon.asgi
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
 from server.endpoints.generation_endpoint import asked_priority
@@ -20,14 +20,14 @@ from server.http.exchange import Exchange
 from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
 from server.model_lookup import Ability, find_pipeline
 from server.pooling.pooling_call import ask
-from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.schema import ReplyContext, Written
 from server.pooling.requests.pooled import PooledRequest
 from server.services import Services
 
 Body = TypeVar("Body", bound=PooledRequest)
 
 
-class Asking(Generic[Body]):
+class PoolingEndpoint(Generic[Body]):
     """An endpoint that asks a model once and answers at once."""
 
     kind: ClassVar[str] = ""  # what dialects call its bodies
@@ -42,11 +42,11 @@ class Asking(Generic[Body]):
         """Raise RequestError when this model, or this server, cannot do what is asked."""
         check_template(getattr(request, "chat_template", None), self._services.settings)
 
-    def pooling(self, request: Body, pipeline: Pipeline) -> Pooling:
+    def pooling(self, request: Body, pipeline: Pipeline) -> PoolingInput:
         """What the model is asked.  Raises RequestError; long bodies are worked on in a thread."""
         return request.pooling()
 
-    def written(self, request: Body, pipeline: Pipeline, head: Head, value: Any) -> Written:
+    def written(self, request: Body, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
         """The reply; `value` is what the task of the graph replies.  Long ones are written in a thread."""
         raise NotImplementedError
 
@@ -78,7 +78,7 @@ class Asking(Generic[Body]):
             self._services, exchange, pipeline, lambda: self.pooling(request, pipeline), reads_long
         )
         reply_id = self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
-        head = Head(reply_id, pipeline.name, created, answer.num_tokens)
+        head = ReplyContext(reply_id, pipeline.name, created, answer.num_tokens)
         repeats = num_bytes > LONG_BODY_BYTES  # a reply may hold its request's texts
         return await off_loop(
             lambda: self.written(request, pipeline, head, answer.value),

@@ -7,12 +7,12 @@ from typing import Any
 
 import falcon.asgi
 
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import OVMS, dialect_of
 from server.endpoints.score import Comparing, scores_of
 from server.pooling.replies.ranking import bare_ranking, ranking
-from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.schema import ReplyContext, Written
 from server.pooling.requests.reranking import RerankRequest
 from server.services import Services
 
@@ -23,10 +23,10 @@ class OvmsRerank(Comparing[RerankRequest]):
     kind = "rerank"
     body = RerankRequest
 
-    def pooling(self, request: RerankRequest, pipeline: Pipeline) -> Pooling:
+    def pooling(self, request: RerankRequest, pipeline: Pipeline) -> PoolingInput:
         return replace(super().pooling(request, pipeline), chunk=request.chunk_documents is not False)
 
-    def written(self, request: RerankRequest, pipeline: Pipeline, head: Head, value: Any) -> Written:
+    def written(self, request: RerankRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
         return bare_ranking(scores_of(request, value), request.num_best, request.shown)
 
 
@@ -45,5 +45,5 @@ class Rerank(Comparing[RerankRequest]):
         else:
             await super().answer(raw, req, resp)
 
-    def written(self, request: RerankRequest, pipeline: Pipeline, head: Head, value: Any) -> Written:
+    def written(self, request: RerankRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
         return ranking(head, scores_of(request, value), request.num_best, request.shown)

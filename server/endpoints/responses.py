@@ -12,7 +12,7 @@ import falcon
 import falcon.asgi
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
@@ -53,7 +53,7 @@ class OfResponses:
         check_chat(pipeline, asked.translated.chat.calls_tools)
         return request, pipeline, asked
 
-    def preparing(self, req: falcon.asgi.Request) -> Callable[[Pipeline, Generation], Call]:
+    def preparing(self, req: falcon.asgi.Request) -> Callable[[Pipeline, GenerationInput], Call]:
         """What walks a pipeline for a request."""
         amend = dialect_of(req.path).amend
         return lambda pipeline, generation: pipeline.prepare(amend(generation), self._services.client)

@@ -8,13 +8,13 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, TypeVar
 
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Scores
 from pipelines.worker.pipeline import Pipeline
-from server.endpoints.pooling_endpoint import Asking
+from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import SCORING
 from server.pooling.replies.ranking import Floats, scored
-from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.schema import ReplyContext, Written
 from server.pooling.replies.similarity import similarities
 from server.pooling.requests.scoring import ComparingRequest, ScoreRequest
 from server.tokenizing.encoding import beginnings
@@ -22,13 +22,13 @@ from server.tokenizing.encoding import beginnings
 Body = TypeVar("Body", bound=ComparingRequest)
 
 
-class Comparing(Asking[Body]):
+class Comparing(PoolingEndpoint[Body]):
     """An endpoint that asks how near texts are: pairs of a cross-encoder, else each text alone, once."""
 
     ability = SCORING
     id_prefix = "score-"
 
-    def pooling(self, request: Body, pipeline: Pipeline) -> Pooling:
+    def pooling(self, request: Body, pipeline: Pipeline) -> PoolingInput:
         if pipeline.task == "rerank":
             return request.as_pairs()
         return request.as_texts(partial(beginnings, pipeline))
@@ -44,5 +44,5 @@ def scores_of(request: ComparingRequest, value: Any) -> Floats:
 class Score(Comparing[ScoreRequest]):
     body = ScoreRequest
 
-    def written(self, request: ScoreRequest, pipeline: Pipeline, head: Head, value: Any) -> Written:
+    def written(self, request: ScoreRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
         return scored(head, scores_of(request, value))

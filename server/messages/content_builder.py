@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from pipelines.values import CallPiece, ReplyUpdate
-from server.generation.replies.chat import Head
-from server.generation.replies.token_counter import Tally
+from pipelines.values import ReplyUpdate, ToolCallPiece
+from server.generation.replies.chat import ReplyContext
+from server.generation.replies.token_counter import TokenCounter
 from server.messages.reply import (
     ContentBlock,
     MessageReply,
@@ -24,7 +24,7 @@ from server.messages.reply import (
 
 
 @dataclass(frozen=True, slots=True)
-class MessageHead(Head):
+class MessageContext(ReplyContext):
     """What of a message is known before its content, and what of it its client asked to see."""
 
     max_tokens: int = 1
@@ -37,7 +37,7 @@ class OpenBlock:
 
     index: int
     kind: Literal["text", "thinking", "tool_use"]
-    call: CallPiece | None = None
+    call: ToolCallPiece | None = None
     pieces: list[str] = field(default_factory=list)
 
     @property
@@ -76,7 +76,7 @@ Step = tuple[Literal["start", "delta", "stop"], OpenBlock, str]
 class Content:
     """The blocks of one message in their order; only the last one grows."""
 
-    def __init__(self, head: MessageHead) -> None:
+    def __init__(self, head: MessageContext) -> None:
         self.blocks: list[OpenBlock] = []
         self.finish: str | None = None
         self.stop_reason: str | int | None = None
@@ -100,7 +100,7 @@ class Content:
             steps += self._end()
         return steps
 
-    def _goes_on(self, call: CallPiece) -> bool:
+    def _goes_on(self, call: ToolCallPiece) -> bool:
         """Whether a piece belongs to the call that is being written."""
         block = self._open
         return block is not None and block.call is not None and block.call.index == call.index
@@ -114,7 +114,7 @@ class Content:
         return [] if self._open is not None and self._open.kind == kind else self._begin(kind)
 
     def _begin(
-        self, kind: Literal["text", "thinking", "tool_use"], call: CallPiece | None = None
+        self, kind: Literal["text", "thinking", "tool_use"], call: ToolCallPiece | None = None
     ) -> list[Step]:
         steps = self._end()
         self._open = block = OpenBlock(len(self.blocks), kind, call)
@@ -141,7 +141,7 @@ class Content:
         return ("tool_use" if any(block.call for block in self.blocks) else "end_turn"), None
 
 
-def usage(tally: Tally) -> MessageUsage:
+def usage(tally: TokenCounter) -> MessageUsage:
     """The counts of a request in Anthropic's terms."""
     thought = tally.num_reasoning
     details = None if thought is None else OutputTokensDetails(thinking_tokens=thought)
@@ -153,7 +153,7 @@ def usage(tally: Tally) -> MessageUsage:
     )
 
 
-def message(head: MessageHead, content: Content, tally: Tally) -> MessageReply:
+def message(head: MessageContext, content: Content, tally: TokenCounter) -> MessageReply:
     """The whole reply."""
     used = usage(tally)
     stop_reason, stop_sequence = content.ended_by(used.output_tokens)

@@ -13,8 +13,8 @@ import msgspec
 
 from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate
-from server.generation.replies.token_counter import Tally
-from server.messages.content_builder import Content, MessageHead, OpenBlock, usage
+from server.generation.replies.token_counter import TokenCounter
+from server.messages.content_builder import Content, MessageContext, OpenBlock, usage
 from server.messages.errors import fault
 from server.messages.reply import (
     BlockDelta,
@@ -51,7 +51,7 @@ def delta(block: OpenBlock, text: str) -> Delta:
 class MessageEvents:
     """Events of one stream, in Anthropic's order."""
 
-    def __init__(self, head: MessageHead, tally: Tally) -> None:
+    def __init__(self, head: MessageContext, tally: TokenCounter) -> None:
         self.head = head
         self.tally = tally
         self._content = Content(head)

@@ -16,7 +16,7 @@ from server.generation.requests.field_types import NumTokens, Stops, Temperature
 from server.generation.requests.known_fields import check_fields
 from server.http.errors import from_validation
 from server.messages.blocks import BY_ROLE, Content, InputMessage, chat_messages, system_messages
-from server.messages.content_builder import MessageHead
+from server.messages.content_builder import MessageContext
 from server.messages.options import OutputConfig, OutputFormat, Thinking, chat_format, template_kwargs
 from server.messages.tools import ToolChoice, ToolDeclaration, chat_tools
 from server.messages.unsupported_fields import IGNORED, REFUSED
@@ -132,9 +132,9 @@ class MessagesRequest(Conversation):
         budget = {"thinking_token_budget": self.budget} if self.budget else {}
         return super().chat_body() | same | budget | {"stop": self.stop_sequences}
 
-    def head(self, reply_id: str, model: str) -> MessageHead:
+    def head(self, reply_id: str, model: str) -> MessageContext:
         thinking = self.thinking
-        return MessageHead(
+        return MessageContext(
             id=reply_id,
             model=model,
             max_tokens=self.max_tokens,

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.http.exchange import ClientGone, Exchange
@@ -34,7 +34,11 @@ class Answer:
 
 
 async def ask(
-    services: Services, exchange: Exchange, pipeline: Pipeline, asked: Callable[[], Pooling], is_long: bool
+    services: Services,
+    exchange: Exchange,
+    pipeline: Pipeline,
+    asked: Callable[[], PoolingInput],
+    is_long: bool,
 ) -> Answer:
     """The whole answer to what `asked` gives; long texts, and many, are read and tokenized in a thread.
 

@@ -21,7 +21,7 @@ from server.responses.events import Telling
 from server.responses.output import Event
 from server.responses.sse import written
 from server.responses.store import Store
-from server.responses.stored import Keeper, look, packed
+from server.responses.stored import ResponseStorage, look, packed
 from server.responses.tables import Kept
 
 log = logging.getLogger("braid.server")
@@ -71,7 +71,7 @@ class Run:
 class Background:
     """The runs of one worker."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: ResponseStorage) -> None:
         self.leaving = False
         """Whether streams that follow a response should end: this worker will not live to see it end."""
 
@@ -160,7 +160,7 @@ class Background:
 
 
 async def follow(
-    keeper: Keeper, response_id: str, after: int, stopped: Callable[[], bool]
+    keeper: ResponseStorage, response_id: str, after: int, stopped: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     """The events with a larger number than `after`, as they come; the stream's end when no more will.
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.errors import BraidError, EngineError
-from pipelines.values import CallPiece, ReplyUpdate, TextLogprob
+from pipelines.values import ReplyUpdate, TextLogprob, ToolCallPiece
 from server.generation.replies.update_stages import outside
 from server.responses.output import Event, FunctionCall, Message, OutputItem, Thought, event
 from server.responses.reply import error_of
@@ -116,7 +116,7 @@ class Telling:
             yield from self._next(message)
         yield message.say(text, self._take_logprobs())
 
-    def _call(self, piece: CallPiece) -> Iterator[Event]:
+    def _call(self, piece: ToolCallPiece) -> Iterator[Event]:
         self._take_logprobs()
         if piece.name is not None:
             yield from self._next(FunctionCall(self._next_index(), piece.index, piece.id or "", piece.name))
@@ -126,7 +126,7 @@ class Telling:
         if piece.arguments:
             yield call.say(piece.arguments)
 
-    def _goes_on(self, piece: CallPiece) -> bool:
+    def _goes_on(self, piece: ToolCallPiece) -> bool:
         call = self._open
         return piece.name is None and isinstance(call, FunctionCall) and call.index == piece.index
 

@@ -20,7 +20,7 @@ from server.responses.output import Event
 from server.responses.prepare import Asked
 from server.responses.sse import joined
 from server.responses.store import Store
-from server.responses.stored import Keeper, packed
+from server.responses.stored import ResponseStorage, packed
 from server.responses.tables import Kept
 
 
@@ -28,7 +28,7 @@ class Answer:
     """The answer to one request whose client waits for it."""
 
     def __init__(
-        self, keeper: Keeper, exchange: Exchange, telling: Telling, call: Call, asked: Asked
+        self, keeper: ResponseStorage, exchange: Exchange, telling: Telling, call: Call, asked: Asked
     ) -> None:
         self._keeper = keeper
         self._exchange = exchange

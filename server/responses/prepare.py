@@ -19,7 +19,7 @@ from server.responses.items import read_items, references
 from server.responses.request import ResponseRequest
 from server.responses.schema import RUNNING
 from server.responses.store import Store
-from server.responses.stored import Keeper
+from server.responses.stored import ResponseStorage
 from server.responses.tables import Kept
 from server.responses.translate import Translated
 
@@ -49,7 +49,7 @@ class Asked:
         return msgspec.json.encode(self.items)
 
 
-async def ask(keeper: Keeper, request: ResponseRequest, num_bytes: int) -> Asked:
+async def ask(keeper: ResponseStorage, request: ResponseRequest, num_bytes: int) -> Asked:
     """Raises RequestError, and NoResponse when the previous response is not there."""
     request.check()
     context, num_before = await _context(keeper, request.previous_response_id)
@@ -69,7 +69,7 @@ async def ask(keeper: Keeper, request: ResponseRequest, num_bytes: int) -> Asked
     return await off_loop(make, is_long)
 
 
-async def _context(keeper: Keeper, previous_id: str | None) -> tuple[list[dict[str, Any]], int]:
+async def _context(keeper: ResponseStorage, previous_id: str | None) -> tuple[list[dict[str, Any]], int]:
     """What the model was told before and what it said, and how many bytes that is."""
     if previous_id is None:
         return [], 0
@@ -82,7 +82,7 @@ async def _context(keeper: Keeper, previous_id: str | None) -> tuple[list[dict[s
     return all_items(kept), len(kept.items) + len(kept.body)
 
 
-async def _named(keeper: Keeper, item_ids: list[str]) -> dict[str, dict[str, Any]]:
+async def _named(keeper: ResponseStorage, item_ids: list[str]) -> dict[str, dict[str, Any]]:
     """The items that an input refers to, as far as they are kept."""
     if len(item_ids) > MAX_REFERENCES:
         raise RequestError(f"`input` may refer to {MAX_REFERENCES} items at most", field="input")

@@ -37,7 +37,7 @@ class NoResponse(BraidError):
         super().__init__(f"Response with id '{response_id}' not found.", field=field)
 
 
-class Keeper:
+class ResponseStorage:
     """`await keeper(Store.method, …)` calls it in the one thread that may.
 
     Open from start-up to shutdown.

@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from server.generation.requests.chat import ChatRequest
 from server.http.errors import from_validation
 from server.responses.conversation import Conversation
@@ -64,7 +64,7 @@ class Translated:
             body["truncate_prompt_tokens"] = -1
         return {name: value for name, value in body.items() if value is not None}
 
-    def generation(self, max_context: int) -> Generation:
+    def generation(self, max_context: int) -> GenerationInput:
         """What the pipeline is asked.  Raises RequestError."""
         return self.chat.generation(max_context)
 

@@ -14,7 +14,7 @@ from pipelines.errors import RequestError
 from pipelines.nodes.text.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing import Tokenizing
 from pipelines.nodes.text.truncation import cut_text
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import nodes
@@ -36,7 +36,7 @@ def tokenize_node(pipeline: Pipeline) -> Tokenizing:
     return node
 
 
-def chat_prompt(pipeline: Pipeline, generation: Generation) -> str:
+def chat_prompt(pipeline: Pipeline, generation: GenerationInput) -> str:
     """The prompt that a conversation is.  Raises RequestError for a graph without a template."""
     node = _first(pipeline, ChatTemplate)
     if node is None:
@@ -46,7 +46,7 @@ def chat_prompt(pipeline: Pipeline, generation: Generation) -> str:
     return node.text(generation)
 
 
-def chat_ids(pipeline: Pipeline, generation: Generation, add_special_tokens: bool = False) -> list[int]:
+def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens: bool = False) -> list[int]:
     """The token ids of a conversation, however long it is."""
     prompt = Prompt(text=chat_prompt(pipeline, generation), add_special_tokens=add_special_tokens)
     return tokenize_node(pipeline).ids(prompt)

@@ -1,4 +1,4 @@
-"""The real `openai` client against models whose graphs guess tokens ahead."""
+"""The real `openai` client against models whose graphs draft token tokens ahead."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fake_model import GRAPH, write_model
 from server_process import ServerProcess
 
 LOGITS = "      logits: {type: model, from: step,"
-GUESSES = {
-    "lookup": "{type: lookup, from: step, num_guesses: 4, adaptive: false}",
-    "draft": "{type: draft, from: step, path: draft.json, device: fake, num_guesses: 4, adaptive: false}",
+DRAFT_TOKENS = {
+    "lookup": "{type: lookup, from: step, num_draft_tokens: 4, adaptive: false}",
+    "draft": "{type: draft, from: step, path: draft.json, device: fake, num_draft_tokens: 4, adaptive: false}",
 }
 MESSAGES = [{"role": "user", "content": "Say something."}]
 REPEATS = {"lookup": {"allowed_token_ids": [65, 66]}}
@@ -22,15 +22,15 @@ REPEATS = {"lookup": {"allowed_token_ids": [65, 66]}}
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    models = tmp_path_factory.mktemp("guesses") / "models"
+    models = tmp_path_factory.mktemp("speculation") / "models"
     write_model(models / "plain")
-    for name, line in GUESSES.items():
-        graph = GRAPH.replace(LOGITS, f"      guessed: {line}\n" + LOGITS.replace("step", "guessed"))
+    for name, line in DRAFT_TOKENS.items():
+        graph = GRAPH.replace(LOGITS, f"      drafted: {line}\n" + LOGITS.replace("step", "drafted"))
         write_model(models / name, graph=graph)
     draft = {"vocab_size": 259, "block_tokens": 16, "max_context": 4096, "dissent": 0.3}
     (models / "draft" / "draft.json").write_text(json.dumps(draft))
     with ServerProcess(models) as running:
-        for name in ("plain", *GUESSES):
+        for name in ("plain", *DRAFT_TOKENS):
             running.ready(model=name)
         yield running
 
@@ -53,18 +53,18 @@ def chat(client, model, like=None, **more):
 
 
 @pytest.mark.parametrize("temperature", [0, 0.8])
-@pytest.mark.parametrize("name", GUESSES)
+@pytest.mark.parametrize("name", DRAFT_TOKENS)
 def test_a_reply_is_that_of_the_plain_model_and_tells_what_came_true(client, name, temperature):
-    plain, guessed = (chat(client, model, name, temperature=temperature) for model in ("plain", name))
-    assert guessed.choices[0].message.content == plain.choices[0].message.content
+    plain, drafted = (chat(client, model, name, temperature=temperature) for model in ("plain", name))
+    assert drafted.choices[0].message.content == plain.choices[0].message.content
     assert plain.usage.completion_tokens_details.accepted_prediction_tokens is None
-    details = guessed.usage.completion_tokens_details
+    details = drafted.usage.completion_tokens_details
     assert details.accepted_prediction_tokens > 0
     assert details.rejected_prediction_tokens > 0
-    assert guessed.usage.completion_tokens == plain.usage.completion_tokens == 48
+    assert drafted.usage.completion_tokens == plain.usage.completion_tokens == 48
 
 
-@pytest.mark.parametrize("name", GUESSES)
+@pytest.mark.parametrize("name", DRAFT_TOKENS)
 def test_a_stream_says_the_same(client, name):
     whole = chat(client, name, temperature=0)
     chunks = list(chat(client, name, temperature=0, stream=True, stream_options={"include_usage": True}))

@@ -9,10 +9,10 @@ import pytest
 
 from graphs.check import check
 from pipelines.nodes import VOCABULARY
+from pipelines.nodes.text.parsers import REASONING, TOOLS
 from pipelines.repository.new_graph import new_graph, recognise
 from pipelines.repository.template_markers import REASONING_MARKS, TOOL_MARKS
 from pipelines.tasks import TASKS
-from pipelines.worker.parsers import REASONING, TOOLS
 
 BASE = ("openvino_model.xml", "openvino_model.bin", "tokenizer.json")
 
@@ -220,6 +220,6 @@ def test_a_draft_beside_the_model_guesses(tmp_path, file):
     assert "from: step" in lines(tmp_path)["logits"]
     (tmp_path / "draft").mkdir()
     (tmp_path / "draft" / file).touch()
-    assert lines(tmp_path)["guessed"] == f"{{type: draft, from: step, path: draft/{file}, device: cpu}}"
-    assert "from: guessed" in lines(tmp_path)["logits"]
+    assert lines(tmp_path)["drafted"] == f"{{type: draft, from: step, path: draft/{file}, device: cpu}}"
+    assert "from: drafted" in lines(tmp_path)["logits"]
     check(new_graph(tmp_path), VOCABULARY, TASKS, tmp_path)

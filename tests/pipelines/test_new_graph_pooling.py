@@ -180,7 +180,7 @@ def test_probabilities_are_what_the_model_was_trained_with(config, last, tmp_pat
 def test_without_modules_the_family_says_how_it_pools(config, how, tmp_path):
     exported(tmp_path, config)
     pooled, unit = body(tmp_path)[1:]
-    assert pooled.startswith(f"pooled: {{type: pool, from: hidden, how: {how}}}  # a guess")
+    assert pooled.startswith(f"pooled: {{type: pool, from: hidden, how: {how}}}  # a draft token")
     assert unit == "unit: {type: normalize, from: pooled}"
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from scripted import logprob, said
 
-from pipelines.values import CallPiece
+from pipelines.values import ToolCallPiece
 from server.generation.replies.schema import ChatCompletion
 
-CALL = CallPiece(0, '{"city": "Rome"}', "chatcmpl-tool-1", "get_weather")
-SECOND = CallPiece(1, '{"city": "Oslo"}', "chatcmpl-tool-2", "get_weather")
+CALL = ToolCallPiece(0, '{"city": "Rome"}', "chatcmpl-tool-1", "get_weather")
+SECOND = ToolCallPiece(1, '{"city": "Oslo"}', "chatcmpl-tool-2", "get_weather")
 RECORDED = Path(__file__).parent / "recorded"
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
 

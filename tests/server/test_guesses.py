@@ -1,16 +1,16 @@
-"""Tokens that were guessed ahead: what a request may ask of them, and what replies tell."""
+"""Tokens that were drafted ahead: what a request may ask of them, and what replies tell."""
 
 from __future__ import annotations
 
 import pytest
 from scripted import logprob, said, text
 
-from pipelines.values import TextGuesses
+from pipelines.values import TextSpeculation
 from server.generation.replies.schema import ChatCompletion, Completion
 
 FIRST, SECOND = logprob("a", -0.1), logprob("c", -0.3, ("d", -1.5))
 SPEAK = [[(0, said("a", logprobs=[logprob("a")], token_ids=[1]))]]
-GUESSED = [
+DRAFTED = [
     *SPEAK,
     [
         (
@@ -19,11 +19,11 @@ GUESSED = [
                 "bc",
                 logprobs=[logprob("b"), logprob("c")],
                 token_ids=[2, 3],
-                guesses=TextGuesses(4, 1, [None, SECOND]),
+                speculation=TextSpeculation(4, 1, [None, SECOND]),
             ),
         )
     ],
-    [(0, said("", "stop", guesses=TextGuesses(6, 1, [])))],
+    [(0, said("", "stop", speculation=TextSpeculation(6, 1, [])))],
 ]
 BEAMS = {"use_beam_search": True, "best_of": 2}
 
@@ -32,7 +32,10 @@ def texts(batches):
     """The same pieces as a completion's graph gives them."""
     return [
         [
-            (choice, text(update.content, update.finish, logprobs=update.logprobs, guesses=update.guesses))
+            (
+                choice,
+                text(update.content, update.finish, logprobs=update.logprobs, speculation=update.speculation),
+            )
             for choice, update in batch
         ]
         for batch in batches
@@ -42,9 +45,9 @@ def texts(batches):
 @pytest.mark.parametrize(
     ("field", "value", "name"),
     [
-        ("num_assistant_tokens", 32, "num_guesses"),
-        ("num_assistant_tokens", 0, "num_guesses"),
-        ("assistant_confidence_threshold", 0.4, "guess_threshold"),
+        ("num_assistant_tokens", 32, "num_draft_tokens"),
+        ("num_assistant_tokens", 0, "num_draft_tokens"),
+        ("assistant_confidence_threshold", 0.4, "draft_threshold"),
         ("max_ngram_size", 8, "max_ngram"),
     ],
 )
@@ -98,15 +101,15 @@ def test_beams_are_not_guessed_ahead(rig):
 
 def test_the_drafts_log_probabilities_go_with_the_tokens_own(rig):
     rig.chat(include_draft_logprobs=True)
-    assert "guess_logprobs" not in rig.pipeline.asked.sampling
+    assert "draft_logprobs" not in rig.pipeline.asked.sampling
     rig.chat(include_draft_logprobs=True, logprobs=True)
-    assert rig.pipeline.asked.sampling["guess_logprobs"] is True
+    assert rig.pipeline.asked.sampling["draft_logprobs"] is True
     rig.complete(include_draft_logprobs=True, logprobs=0)
-    assert rig.pipeline.asked.sampling["guess_logprobs"] is True
+    assert rig.pipeline.asked.sampling["draft_logprobs"] is True
 
 
 def test_usage_tells_what_came_true(rig):
-    rig.pipeline.batches = [[(0, said("a", guesses=TextGuesses(3, 1, [])))], *GUESSED]
+    rig.pipeline.batches = [[(0, said("a", speculation=TextSpeculation(3, 1, [])))], *DRAFTED]
     details = rig.chat().json["usage"]["completion_tokens_details"]
     assert details == {"accepted_prediction_tokens": 1, "rejected_prediction_tokens": 5}
     events = rig.chat(stream=True, stream_options={"include_usage": True}).events[:-1]
@@ -116,10 +119,10 @@ def test_usage_tells_what_came_true(rig):
 def test_usage_sums_the_choices(rig):
     rig.pipeline.batches = [
         [
-            (0, said("a", "stop", guesses=TextGuesses(3, 1, []), num_reasoning=1)),
-            (1, said("b", guesses=TextGuesses(5, 2, []))),
+            (0, said("a", "stop", speculation=TextSpeculation(3, 1, []), num_reasoning=1)),
+            (1, said("b", speculation=TextSpeculation(5, 2, []))),
         ],
-        [(1, said("b", "stop", guesses=TextGuesses(9, 4, [])))],
+        [(1, said("b", "stop", speculation=TextSpeculation(9, 4, [])))],
     ]
     details = rig.chat(n=2).json["usage"]["completion_tokens_details"]
     assert details == {
@@ -136,7 +139,7 @@ def test_who_never_guesses_tells_nothing_of_it(rig):
 
 
 def test_draft_logprobs_are_there_for_who_asks(rig):
-    rig.pipeline.batches = GUESSED
+    rig.pipeline.batches = DRAFTED
     assert "draft_logprobs" not in rig.chat(logprobs=True).json["choices"][0]
     reply = rig.chat(logprobs=True, include_draft_logprobs=True).json
     ChatCompletion.model_validate(reply)
@@ -155,7 +158,7 @@ def test_draft_logprobs_are_null_where_nothing_was_guessed(rig):
 
 
 def test_a_stream_tells_them_with_their_tokens(rig):
-    rig.pipeline.batches = GUESSED
+    rig.pipeline.batches = DRAFTED
     events = rig.chat(logprobs=True, include_draft_logprobs=True, stream=True).events[:-1]
     found = [event["choices"][0].get("draft_logprobs") for event in events]
     assert [entry["content"][0]["token"] for entry in found if entry] == ["c"]
@@ -166,9 +169,9 @@ def test_a_stream_tells_them_with_their_tokens(rig):
 @pytest.mark.parametrize("size", [1, 5])
 def test_joined_pieces_tell_the_same(rig, size):
     rig.pipeline.batches = [
-        *GUESSED[:1],
+        *DRAFTED[:1],
         [(0, said("x", logprobs=[logprob("x")], token_ids=[9]))],
-        *GUESSED[1:],
+        *DRAFTED[1:],
     ]
     events = rig.chat(logprobs=True, include_draft_logprobs=True, stream=True, stream_interval=size).events[
         :-1
@@ -178,7 +181,7 @@ def test_joined_pieces_tell_the_same(rig, size):
 
 
 def test_a_completion_shows_where_its_guesses_stand(rig):
-    rig.pipeline.task, rig.pipeline.batches = "completion", texts(GUESSED)
+    rig.pipeline.task, rig.pipeline.batches = "completion", texts(DRAFTED)
     reply = rig.complete(logprobs=1, include_draft_logprobs=True).json
     Completion.model_validate(reply)
     drafted = reply["choices"][0]["draft_logprobs"]
@@ -189,17 +192,23 @@ def test_a_completion_shows_where_its_guesses_stand(rig):
 
 
 def test_an_echoed_prompt_moves_them(rig):
-    rig.pipeline.task, rig.pipeline.batches = "completion", texts(GUESSED)
+    rig.pipeline.task, rig.pipeline.batches = "completion", texts(DRAFTED)
     reply = rig.complete(logprobs=1, include_draft_logprobs=True, echo=True).json
     shown, drafted = reply["choices"][0]["logprobs"], reply["choices"][0]["draft_logprobs"]
     assert drafted["text_offset"] == shown["text_offset"][-1:]
 
 
 def test_hidden_reasoning_hides_its_guesses(rig):
-    hidden = TextGuesses(2, 2, [FIRST, SECOND])
+    hidden = TextSpeculation(2, 2, [FIRST, SECOND])
     pieces = [logprob("a"), logprob("c")]
     piece = said(
-        "c", "stop", reasoning="a", logprobs=pieces, token_ids=[1, 2], thought=[True, False], guesses=hidden
+        "c",
+        "stop",
+        reasoning="a",
+        logprobs=pieces,
+        token_ids=[1, 2],
+        thought=[True, False],
+        speculation=hidden,
     )
     rig.pipeline.batches = [[(0, piece)]]
     choice = rig.chat(logprobs=True, include_draft_logprobs=True, include_reasoning=False).json["choices"][0]

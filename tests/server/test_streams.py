@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripted import ScriptedPipeline, logprob, said, text
 
-from pipelines.values import CallPiece
+from pipelines.values import ToolCallPiece
 from server.generation.replies.schema import ChatChunk, Completion
 
 CHAT = "/v1/chat/completions"
@@ -113,7 +113,7 @@ def test_the_fast_completion_chunk_equals_the_model(rig):
 
 
 def test_every_event_is_one_of_the_schema(rig):
-    call = CallPiece(0, "{}", "id", "f")
+    call = ToolCallPiece(0, "{}", "id", "f")
     rig.pipeline.batches = [
         [(0, said("", reasoning="hm", logprobs=[logprob("hm")]))],
         [(0, said("a", "tool_calls", tool_calls=[call]))],
@@ -124,7 +124,7 @@ def test_every_event_is_one_of_the_schema(rig):
 
 
 def test_reasoning_and_calls_are_deltas_of_their_own(rig):
-    calls = [CallPiece(0, "{}", "a", "f"), CallPiece(1, "{}", "b", "f")]
+    calls = [ToolCallPiece(0, "{}", "a", "f"), ToolCallPiece(1, "{}", "b", "f")]
     rig.pipeline.batches = [[(0, said("", reasoning="hm"))], [(0, said("", "tool_calls", tool_calls=calls))]]
     _, thought, named, called = deltas(rig.chat(stream=True, tools=TOOLS, parallel_tool_calls=False))
     assert thought == {"reasoning": "hm", "reasoning_content": "hm"}

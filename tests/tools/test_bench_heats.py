@@ -57,7 +57,7 @@ def test_every_variant_is_a_graph_without_problems(tmp_path, model, name):
         repository(folder, model, VARIANTS[name], Settings())
     graph = check((folder / "graph.yaml").read_text(), VOCABULARY, TASKS, folder)
     (engine,) = (one for one in graph.bindings if one.body)
-    assert ("guessed" in [line.name for line in engine.body]) == bool(VARIANTS[name].guessed)
+    assert ("drafted" in [line.name for line in engine.body]) == bool(VARIANTS[name].drafted)
     blocks = engine.config.cache.memory_gb * (1 << 30) / (2000 if VARIANTS[name].reads_draft else 1000)
     assert blocks == pytest.approx(Settings().num_blocks)
 

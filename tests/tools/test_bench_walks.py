@@ -1,4 +1,4 @@
-"""Text that can be copied and guessed: the model walks, and prompts hold its walks or mislead."""
+"""Text that can be copied and drafted: the model walks, and prompts hold its walks or mislead."""
 
 import numpy as np
 import pytest

@@ -68,7 +68,7 @@ def main(
     workloads = {
         title: one
         for title, one in (QUICK if quick else WORKLOADS).items()
-        if title in chosen and one.context <= settings.max_context and (model.walks or not one.is_guessable)
+        if title in chosen and one.context <= settings.max_context and (model.walks or not one.is_draftable)
     }
     plan = Plan(model, BUILD / "bench" / "venvs", settings, workloads, 1 if quick else rounds, workers)
     heats = QUICK_HEATS if quick else {title: HEATS[title] for title in titles}

@@ -30,20 +30,20 @@ IR = "openvino_model.xml"
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to serve the model: what its weights are, and the line that guesses.
+    """One way to serve the model: what its weights are, and the line that draft tokens.
 
     `reads_draft`: that line is a draft model's.
     """
 
     weights: str = "int8"
-    guessed: str = ""
+    drafted: str = ""
     reads_draft: bool = False
 
 
 VARIANTS = {
     "braid": Variant(),
-    "braid-lookup": Variant(guessed="{type: lookup, from: step}"),
-    "braid-draft": Variant(guessed=f"{{type: draft, from: step, path: draft/{IR}}}", reads_draft=True),
+    "braid-lookup": Variant(drafted="{type: lookup, from: step}"),
+    "braid-draft": Variant(drafted=f"{{type: draft, from: step, path: draft/{IR}}}", reads_draft=True),
     "braid-fp16": Variant(weights="fp16"),
 }
 
@@ -78,8 +78,8 @@ def repository(folder: Path, model: Model, variant: Variant, settings: Settings)
 
 def graph(variant: Variant, settings: Settings, memory_gb: float) -> str:
     """The graph that gives Braid the same scheduling and the same cache as the others."""
-    guessed = f"      guessed: {variant.guessed}\n" if variant.guessed else ""
-    source = "guessed" if variant.guessed else "step"
+    drafted = f"      drafted: {variant.drafted}\n" if variant.drafted else ""
+    source = "drafted" if variant.drafted else "step"
     return f"""version: 1
 task: completion
 nodes:
@@ -91,7 +91,7 @@ nodes:
     max_step_tokens: {settings.max_step_tokens}
     cache: {{memory_gb: {memory_gb!r}, reuse_prefixes: true}}
     body:
-{guessed}      logits: {{type: model, from: {source}, path: model/{IR}, kv_cache: {settings.kv_cache}}}
+{drafted}      logits: {{type: model, from: {source}, path: model/{IR}, kv_cache: {settings.kv_cache}}}
       allowed: {{type: grammar, from: logits, tokenizer: model/tokenizer.json}}
       next: {{type: sampler, from: allowed}}
   text: {{type: detokenize, from: generated, tokenizer: model/tokenizer.json}}

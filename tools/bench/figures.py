@@ -14,7 +14,7 @@ from tools.bench.load import Load, Timings
 class Figures(NamedTuple):
     """`tokens_per_s`: output over the whole time, prompts included; `prompt_tokens_per_s`: prompt tokens over
     the time in which some prompt waited for its first token; `decode_tokens_per_s`: of one stream, after its
-    first token; `tokens_per_event`: how many came at once, more than one where guesses came true."""
+    first token; `tokens_per_event`: how many came at once, more than one where draft tokens were accepted."""
 
     tokens_per_s: float
     prompt_tokens_per_s: float

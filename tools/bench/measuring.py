@@ -20,7 +20,7 @@ WARM_UP = (
     Workload(1, 1, output_tokens=4, schema=PEOPLE),
     Workload(2, 2, prompt_tokens=64, output_tokens=40, copying=1.0),
 )
-"""The first steps of an engine are slow, and so is the first use of a sampler, a grammar or guesses."""
+"""The first steps of an engine are slow, and so is the first use of a sampler, a grammar or draft tokens."""
 WARM_UP_SEED = 1
 
 

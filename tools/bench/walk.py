@@ -1,6 +1,6 @@
 """What the benchmark's model writes: walks, on which every token has one successor.
 
-So its text can be copied and guessed, as that of a trained model can.  Pure; knows nothing of models or
+So its text can be copied and drafted, as that of a trained model can.  Pure; knows nothing of models or
 workloads.
 """
 

@@ -61,7 +61,7 @@ class Workload:
         return self.shared_tokens + asked + self.output_tokens
 
     @property
-    def is_guessable(self) -> bool:
+    def is_draftable(self) -> bool:
         """Whether its prompts are made of what the model will write."""
         return bool(self.copying) or self.misleading
 
@@ -97,7 +97,7 @@ SERVING = {
     "scored": Workload(8, 8, prompt_tokens=512, output_tokens=1, scored=True, beside="not scored"),
 }
 PLAIN = Workload(1, 2, prompt_tokens=256, output_tokens=64)
-GUESSABLE = {
+DRAFTABLE = {
     "no copying": PLAIN,
     "copying": replace(PLAIN, copying=1.0, beside="no copying"),
     "misleading": replace(PLAIN, misleading=True, beside="no copying"),
@@ -113,7 +113,7 @@ GUESSABLE = {
     ),
 }
 """Those that only a model can show that writes walks."""
-WORKLOADS = SERVING | GUESSABLE
+WORKLOADS = SERVING | DRAFTABLE
 SMALL = {"streams": 8, "requests": 8, "prompt_tokens": 64, "output_tokens": 12}
 QUICK = {
     "1 stream": replace(WORKLOADS["1 stream"], requests=1, output_tokens=24),

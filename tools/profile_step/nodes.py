@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.loading import graphs_of
-from pipelines.repository.scan import open_folder
+from pipelines.repository.model_folders import open_folder
 from tools.profile_step.operators import Operators, called, rows
 
 
@@ -100,5 +100,5 @@ def _step(session: OpenVINOSession, sequences: int, context: int, blocks: int) -
         logits_at=rows.astype(np.int64),
         logits_rows=rows,
         copies=np.empty((0, 2), np.int32),
-        sampling=SamplingRows(sequences, session.vocab_size),
+        sampling=SamplingSlots(sequences, session.vocab_size),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from pipelines.host.engine.repetition import RepetitionWatch
     from pipelines.host.engine.sequence import Sequence
-    from pipelines.host.sampling.sampling_slots import SamplingRows
+    from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 Ending = tuple[str | None, int | None]
 """How a sequence ends, None while it goes on, and by which of the stop tokens that its request named."""
@@ -25,7 +25,7 @@ class Growth(NamedTuple):
     stop_token_id: int | None
 
 
-def grow(sequence: Sequence, sampling: SamplingRows, token_id: int) -> Growth:
+def grow(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Growth:
     """A running sequence gets the chosen token and those that its guide says must follow, up to its end.
 
     What the guide raises leaves the sequence as it was.
@@ -45,7 +45,7 @@ def grow(sequence: Sequence, sampling: SamplingRows, token_id: int) -> Growth:
     return Growth(token_ids[: len(sequence.token_ids) - before], *ending)
 
 
-def _add(sequence: Sequence, sampling: SamplingRows, token_id: int) -> Ending:
+def _add(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Ending:
     """One token more, unless that is an end token, which is no part of the sequence."""
     if token_id in sequence.eos_token_ids:
         return "stop", None

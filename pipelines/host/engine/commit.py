@@ -110,7 +110,7 @@ class Commit:
         taken, finish, stop_token_id = grow(sequence, self._sampling, token_id)
         self._totals.output_tokens += len(taken)
         if finish:
-            self._cache.remember(sequence)  # what guesses that came true have filled
+            self._cache.remember(sequence)  # what accepted draft tokens have filled
             self._live.forget(sequence)
         elif len(taken) > 1:
             self._rows.last_token[sequence.row] = taken[-1]
@@ -120,7 +120,7 @@ class Commit:
     def _follow(self, sequence: Sequence, run: Run) -> Iterator[Output]:
         """The first token of a run is appended: now those behind it, as far as they hold.
 
-        Each guess that came true is in the cache.  Where the guide has forced tokens meanwhile, those count,
+        Each draft token that were accepted is in the cache.  Where the guide has forced tokens meanwhile, those count,
         and a run that went another way ends.
         """
         for token_id, logprobs in run.later:
@@ -133,19 +133,19 @@ class Commit:
                 return
 
     def _counted(self, sequence: Sequence, output: Output, run: Run) -> Output:
-        """What its end cut off did not come true."""
+        """What its end cut off did not are accepted."""
         num_accepted = min(len(run.later), len(output.token_ids))
-        sequence.num_guessed += run.num_guessed
+        sequence.num_drafted += run.num_drafted
         sequence.num_accepted += num_accepted
-        self._totals.count_run(run.num_guessed, num_accepted)
+        self._totals.count_run(run.num_drafted, num_accepted)
         return output._replace(
-            num_guessed=sequence.num_guessed,
+            num_drafted=sequence.num_drafted,
             num_accepted=sequence.num_accepted,
-            guess_logprobs=run.guess_logprobs[:num_accepted],
+            draft_logprobs=run.draft_logprobs[:num_accepted],
         )
 
     def _close_run(self, sequence: Sequence) -> None:
-        """Guesses may have come true or not: its row and its blocks hold what did."""
+        """Draft tokens may have are accepted or not: its row and its blocks hold what did."""
         self._rows.num_past[sequence.row] = sequence.num_cached
         self._rows.last_token[sequence.row] = sequence.token_ids[-1]
         self._cache.remember(sequence)

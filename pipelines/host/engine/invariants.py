@@ -15,7 +15,7 @@ from pipelines.host.engine.sequence import NO_ROW, Sequence
 
 @dataclass(frozen=True, slots=True)
 class SequenceState:
-    """One sequence as it stands; from `table` to `guessed_as_it_is` it is what its row says of it."""
+    """One sequence as it stands; from `table` to `drafted_as_it_is` it is what its row says of it."""
 
     name: str
     priority: int
@@ -34,7 +34,7 @@ class SequenceState:
     last_token: int
     num_outputs: int
     guided_as_it_is: bool  # by its own guide, or by none
-    guessed_as_it_is: bool  # from its own tokens, if anybody guesses
+    drafted_as_it_is: bool  # from its own tokens, if anybody draft tokens
     num_scored: int | None  # positions of its prompt that are scored; None: there are no more to score
     may_rest: bool  # it is a beam, and the report of another is missing
 
@@ -90,7 +90,7 @@ def snapshot(engine: Engine) -> Snapshot:
 
 def _state(sequence: Sequence, engine: Engine) -> SequenceState:
     rows, swap, sampling = engine.rows, engine.cache.swap, engine.scheduler.sampling
-    row, guessing = sequence.row, engine.scheduler.guessing
+    row, speculation = sequence.row, engine.scheduler.speculation
     seated = row != NO_ROW
     return SequenceState(
         name=f"{sequence.key!r}/{sequence.choice}",
@@ -110,11 +110,11 @@ def _state(sequence: Sequence, engine: Engine) -> SequenceState:
         last_token=int(rows.last_token[row]) if seated else 0,
         num_outputs=int(sampling.num_outputs[row]) if seated else 0,
         guided_as_it_is=not seated or sampling.guides[row] is sequence.guide,
-        guessed_as_it_is=(
+        drafted_as_it_is=(
             not seated
-            or guessing is None
-            or sequence.search is not None  # nobody guesses for beams, whose lists change
-            or guessing.token_ids[row] is sequence.token_ids
+            or speculation is None
+            or sequence.search is not None  # nobody draft tokens for beams, whose lists change
+            or speculation.token_ids[row] is sequence.token_ids
         ),
         num_scored=len(sequence.scores.found) if sequence.scores is not None and sequence.scoring else None,
         may_rest=sequence.search is not None and sequence.search.waits,
@@ -196,8 +196,8 @@ def _running_violations(sequence: SequenceState, state: Snapshot) -> Iterator[st
         yield f"{sequence.name} has {num_cached} tokens cached and its row another past or another last token"
     if sequence.num_outputs != num_tokens - sequence.num_prompt or not sequence.guided_as_it_is:
         yield f"{sequence.name} has a number of output tokens and a guide, its row others"
-    if not sequence.guessed_as_it_is:
-        yield f"{sequence.name} has tokens of its own, and others are guessed from"
+    if not sequence.drafted_as_it_is:
+        yield f"{sequence.name} has tokens of its own, and others are drafted from"
     if sequence.leaving is not None:
         yield f"{sequence.name} runs and is to be swapped out"
     if sequence.arriving != (len(sequence.blocks) if sequence.host_blocks else None):

@@ -19,12 +19,12 @@ from pipelines.host.engine.packing import pack
 from pipelines.host.engine.policy import EngineSettings, blocks_for
 from pipelines.host.engine.request_sequences import Arrival
 from pipelines.host.engine.scheduler import Scheduler
-from pipelines.host.engine.slots import Rows
-from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.engine.slots import Slots
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.submission_checks import Limits, check
 from pipelines.host.sampling.guide import GuideMaker
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
 from pipelines.wire.sampling_params import SamplingParams
@@ -56,13 +56,13 @@ class Engine:
     ) -> None:
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
-        self.rows = Rows(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
+        self.rows = Slots(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
         self.cache = Cache(num_blocks, block_tokens, self.rows, settings.reuse_prefixes, num_host_blocks)
-        self._sampling = SamplingRows(settings.max_sequences, vocab_size)
+        self._sampling = SamplingSlots(settings.max_sequences, vocab_size)
         self._totals = Counts()
-        self._guessing = GuessRows(settings.max_sequences) if settings.num_guesses else None
+        self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None
         self.scheduler = Scheduler(
-            settings, self.cache, self.rows, self._sampling, self._totals, self._guessing
+            settings, self.cache, self.rows, self._sampling, self._totals, self._speculation
         )
         self._body = body
         self.profile = profile or StepProfile()  # the body marks its lines in it, where it has it too
@@ -117,13 +117,13 @@ class Engine:
 
     @property
     def step_tokens(self) -> int:
-        """Tokens that all steps have computed, guesses among them."""
+        """Tokens that all steps have computed, draft tokens among them."""
         return self._totals.step_tokens + self._totals.draft_tokens
 
-    def suppose(self, seconds: Mapping[int, float]) -> None:
-        """What idle steps took, tokens → seconds: guesses need not find out by trying."""
-        if self._guessing is not None:
-            self._guessing.cost.suppose(seconds)
+    def seed_cost(self, seconds: Mapping[int, float]) -> None:
+        """What idle steps took, tokens → seconds: draft tokens need not find out by trying."""
+        if self._speculation is not None:
+            self._speculation.cost.seed_cost(seconds)
 
     def counts(self) -> Counts:
         """What is held now and what was done so far; the caller's own copy."""
@@ -155,7 +155,7 @@ class Engine:
         try:
             with self.cache.reserve(plan.slices) as moves:
                 mark("reserve")
-                step = pack(plan, self.rows, moves, self._sampling, self._guessing)
+                step = pack(plan, self.rows, moves, self._sampling, self._speculation)
                 mark("pack")
                 sampled = self._run(step)
                 mark("body")
@@ -176,7 +176,7 @@ class Engine:
             raise ValueError(f"{step.num_sampled} tokens were to be sampled, not {num_runs}")
         if len(sampled.scores) != step.num_scored:
             raise ValueError(f"{step.num_scored} tokens were to be scored, not {len(sampled.scores)}")
-        if self._guessing is not None:
-            num_guessed = 0 if sampled.num_guessed is None else int(sampled.num_guessed.sum())
-            self._guessing.cost.learn(step.num_tokens + num_guessed, perf_counter() - start_s)
+        if self._speculation is not None:
+            num_drafted = 0 if sampled.num_drafted is None else int(sampled.num_drafted.sum())
+            self._speculation.cost.learn(step.num_tokens + num_drafted, perf_counter() - start_s)
         return sampled

@@ -21,8 +21,8 @@ class Output(NamedTuple):
     "error" (`error` is the message for the client, `error_status` whose fault it is, as in HTTP).
     `stop_token_id` is the token of `params.stop_token_ids` that ended it, None for the model's own.
     `num_cached` prompt tokens were found in the prefix cache.  `prompt_logprobs`, when asked for, are in the
-    first Output of a choice: one per prompt token but the first.  Of `num_guessed` tokens that were guessed
-    ahead for the choice so far, `num_accepted` came true; `guess_logprobs` are the draft's own of those among
+    first Output of a choice: one per prompt token but the first.  Of `num_drafted` tokens that were drafted
+    ahead for the choice so far, `num_accepted` were accepted; `draft_logprobs` are the draft's own of those among
     `token_ids`, when they were asked for.  `prefill_s`, in the first Output of a choice, is the time since
     its prompt was admitted.
     """
@@ -37,9 +37,9 @@ class Output(NamedTuple):
     num_cached: int = 0
     prompt_logprobs: list[TokenLogprobs] | None = None
     error_status: int = 500
-    num_guessed: int = 0
+    num_drafted: int = 0
     num_accepted: int = 0
-    guess_logprobs: list[TokenLogprobs] = []
+    draft_logprobs: list[TokenLogprobs] = []
     prefill_s: float | None = None
 
 
@@ -76,7 +76,7 @@ def output_of(
         None,
         num_cached,
         scores,
-        num_guessed=sequence.num_guessed,
+        num_drafted=sequence.num_drafted,
         num_accepted=sequence.num_accepted,
         prefill_s=prefill_s,
     )

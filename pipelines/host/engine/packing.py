@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.cache import Moves
 from pipelines.host.engine.scheduler import Plan
-from pipelines.host.engine.slots import Rows
-from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.engine.slots import Slots
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Step, no_ids, no_pairs, no_room
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 
 class Scored(NamedTuple):
@@ -39,7 +39,11 @@ NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 
 
 def pack(
-    plan: Plan, rows: Rows, moves: Moves, sampling: SamplingRows, guessing: GuessRows | None = None
+    plan: Plan,
+    rows: Slots,
+    moves: Moves,
+    sampling: SamplingSlots,
+    speculation: SpeculationSlots | None = None,
 ) -> Step:
     """The step of `plan`, whose blocks are reserved.  Its arrays are its own: rows may change."""
     row_of = plan.rows()
@@ -64,9 +68,9 @@ def pack(
         swaps_in=_pairs(moves.swaps_in),
         scored_ids=scored.ids,
         scored_tops=scored.tops,
-        guessing=guessing,
-        rows=no_room() if guessing is None else row_of,
-        room=no_room() if guessing is None else np.array([slice.room for slice in plan.slices], np.int32),
+        speculation=speculation,
+        rows=no_room() if speculation is None else row_of,
+        room=no_room() if speculation is None else np.array([slice.room for slice in plan.slices], np.int32),
     )
 
 

@@ -11,19 +11,19 @@ MAX_SCORED_TOKENS = 128
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Limits of one engine: 1 <= max_sequences < max_step_tokens, 1 <= max_scored_tokens, 0 <= num_guesses.
+    """Limits of one engine: 1 <= max_sequences < max_step_tokens, 1 <= max_scored_tokens, 0 <= num_draft_tokens.
 
     `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
-    at most `max_scored_tokens` of prompts and of guesses, for each of which it has a row of logits.  Of a
-    sequence that decodes `num_guesses` tokens may be guessed ahead, or fewer where its request says so; 0:
-    nobody guesses.  Raises ValueError for limits under which a prompt could wait for ever.
+    at most `max_scored_tokens` of prompts and of draft tokens, for each of which it has a row of logits.  Of a
+    sequence that decodes `num_draft_tokens` tokens may be drafted ahead, or fewer where its request says so; 0:
+    nobody draft tokens.  Raises ValueError for limits under which a prompt could wait for ever.
     """
 
     max_sequences: int = 64
     max_step_tokens: int = 1024
     reuse_prefixes: bool = True
     max_scored_tokens: int = MAX_SCORED_TOKENS
-    num_guesses: int = 0
+    num_draft_tokens: int = 0
 
     def __post_init__(self) -> None:
         if self.max_sequences < 1:
@@ -68,7 +68,7 @@ def split_budget(pending: Sequence[int], budget: int) -> list[int]:
 def share_room(
     wanted: Sequence[int], ends: Sequence[int], block_tokens: int, tokens: int, blocks: int
 ) -> list[int]:
-    """Tokens that may be guessed behind each decoding sequence, first come first.
+    """Tokens that may be drafted behind each decoding sequence, first come first.
 
     Sequence i wants `wanted[i]` behind its `ends[i]` computed tokens.  All together take at most `tokens`
     of the step and `blocks` free blocks; who gets no block may still fill its last one.

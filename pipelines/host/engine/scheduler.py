@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.policy import EngineSettings, may_admit, share_room, split_budget
 from pipelines.host.engine.sequence import NO_ROW, Sequence, Slice
-from pipelines.host.engine.slots import Rows
-from pipelines.host.engine.speculation.speculation_slots import GuessRows
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.engine.slots import Slots
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 
 
@@ -69,10 +69,10 @@ class Scheduler:
 
     settings: EngineSettings
     cache: Cache
-    rows: Rows
-    sampling: SamplingRows
+    rows: Slots
+    sampling: SamplingSlots
     counts: Counts
-    guessing: GuessRows | None = None
+    speculation: SpeculationSlots | None = None
     waiting: list[Sequence] = field(default_factory=list)
     running: list[Sequence] = field(default_factory=list)
 
@@ -95,7 +95,7 @@ class Scheduler:
         prompts = [slice for slice in slices if not slice.decodes]
         prompts.sort(key=lambda slice: slice.sequence.scoring)
         num_scoring = sum(slice.sequence.scoring for slice in prompts)
-        if self.guessing is not None:
+        if self.speculation is not None:
             decoding = self._with_room(decoding, prompts)
         return Plan(decoding + prompts, len(decoding), num_scoring, refused)
 
@@ -126,10 +126,10 @@ class Scheduler:
         ]
 
     def _with_room(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
-        """Room for guesses, of what the others leave of the step and of the free blocks."""
+        """Room for draft tokens, of what the others leave of the step and of the free blocks."""
         spare = self.settings.max_step_tokens - len(decoding) - sum(slice.num_tokens for slice in prompts)
         rooms = share_room(
-            [slice.sequence.num_guessable(self.settings.num_guesses) for slice in decoding],
+            [slice.sequence.num_draftable(self.settings.num_draft_tokens) for slice in decoding],
             [slice.end for slice in decoding],
             self.cache.block_tokens,
             min(spare, self._num_rows_to_score(prompts)),
@@ -205,8 +205,8 @@ class Scheduler:
             end_token_ids,
             sequence.guide,
         )
-        if self.guessing is not None:
-            self.guessing.set(sequence.row, sequence)
+        if self.speculation is not None:
+            self.speculation.set(sequence.row, sequence)
 
     def _count_prompt(self, sequence: Sequence) -> None:
         sequence.num_reused, sequence.admitted_s = sequence.num_cached, perf_counter()
@@ -253,7 +253,7 @@ class Scheduler:
     def _give_row(self, sequence: Sequence) -> None:
         if sequence.row != NO_ROW:
             self.sampling.clear(sequence.row)
-            if self.guessing is not None:
-                self.guessing.clear(sequence.row)
+            if self.speculation is not None:
+                self.speculation.clear(sequence.row)
             self.rows.give(sequence.row)
             sequence.row = NO_ROW

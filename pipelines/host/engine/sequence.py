@@ -66,7 +66,7 @@ class Sequence:
     repetition: RepetitionWatch | None = None
     search: BeamSearch | None = None
     guide: Guide | None = None
-    num_guessed: int = 0  # tokens that were guessed ahead, and of those the ones that came true
+    num_drafted: int = 0  # tokens that were drafted ahead, and of those the ones that were accepted
     num_accepted: int = 0
 
     @property
@@ -93,11 +93,11 @@ class Sequence:
         assert self.scores is not None
         return self.scores.computable(self.num_cached, num_rows)
 
-    def num_guessable(self, most: int) -> int:
-        """How many tokens may be guessed ahead: `most`, or what its request wants if less, up to its end."""
+    def num_draftable(self, most: int) -> int:
+        """How many tokens may be drafted ahead: `most`, or what its request wants if less, up to its end."""
         if self.search is not None:
             return 0
-        wanted = self.params.num_guesses
+        wanted = self.params.num_draft_tokens
         most = most if wanted is None else min(most, wanted)
         return max(0, min(most, self.max_length - len(self.token_ids) - 1))
 
@@ -114,7 +114,7 @@ class Sequence:
 class Slice(NamedTuple):
     """The share of one sequence in one step: tokens [start, start + num_tokens), >= 1.
 
-    `room` more may be guessed behind them; who has room decodes.
+    `room` more may be drafted behind them; who has room decodes.
     """
 
     sequence: Sequence

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Rows:
+class Slots:
     """One row for each of at most `num_rows` running sequences.
 
     Of a running sequence: block_table[row, :num_blocks[row]] are its blocks, num_past[row] its

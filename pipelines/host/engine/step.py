@@ -16,8 +16,8 @@ from ops.contract import SamplingOps
 from pipelines.wire.logprobs import TokenLogprobs
 
 if TYPE_CHECKING:
-    from pipelines.host.engine.speculation.speculation_slots import GuessRows
-    from pipelines.host.sampling.sampling_slots import SamplingRows
+    from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
+    from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 
 def no_pairs() -> NDArray[np.int32]:
@@ -31,7 +31,7 @@ def no_ids() -> NDArray[np.int64]:
 
 
 def no_room() -> NDArray[np.int32]:
-    """int32[0]: nothing may be guessed."""
+    """int32[0]: nothing may be drafted."""
     return np.empty(0, np.int32)
 
 
@@ -51,10 +51,10 @@ class Step:
     That order counts: what is swapped out makes room for the other moves and for the new tokens.  Apart from
     that, a target stands in no other pair; host blocks that are filled are not read.
 
-    Where the body has a guess node (`guessing` is there), up to `room[i]` tokens may be guessed to follow
-    those of sequence `i`; their blocks are lent already.  `with_guesses` adds them: then the sampled rows of
-    a sequence are a run, one for its last own token and one for each guess; row `j` has `ahead[j]` guesses
-    before it, and `guesses[j]` is the one that the token of row `j` must equal for row `j + 1` to count,
+    Where the body has a speculation node (`speculation` is there), up to `room[i]` tokens may be drafted to follow
+    those of sequence `i`; their blocks are lent already.  `with_draft_tokens` adds them: then the sampled rows of
+    a sequence are a run, one for its last own token and one for each draft token; row `j` has `ahead[j]` draft tokens
+    before it, and `draft_tokens[j]` is the one that the token of row `j` must equal for row `j + 1` to count,
     NO_GUESS at the end of a run.
     """
 
@@ -68,17 +68,19 @@ class Step:
     logits_at: NDArray[np.int64]  # [num_logits], positions in token_ids
     logits_rows: NDArray[np.int32]  # [num_sampled], persistent rows (index of SamplingRows)
     copies: NDArray[np.int32]  # [num_copies, 2]: (source, target) blocks
-    sampling: SamplingRows  # per-row sampling parameters and state; index with logits_rows
+    sampling: SamplingSlots  # per-row sampling parameters and state; index with logits_rows
     swaps_out: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (block, host block)
     swaps_in: NDArray[np.int32] = field(default_factory=no_pairs)  # [k, 2]: (host block, block)
     scored_ids: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored]
     scored_tops: NDArray[np.int64] = field(default_factory=no_ids)  # [num_scored], at most the vocabulary
-    guessing: GuessRows | None = None  # None: nobody guesses
-    rows: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `guessing`: persistent rows
-    room: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `guessing`
-    guesses: NDArray[np.int64] | None = None  # [num_sampled]; None: nothing is guessed
+    speculation: SpeculationSlots | None = None  # None: nobody draft tokens
+    rows: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `speculation`: persistent rows
+    room: NDArray[np.int32] = field(default_factory=no_room)  # [num_seqs] with `speculation`
+    draft_tokens: NDArray[np.int64] | None = None  # [num_sampled]; None: nothing is drafted
     ahead: NDArray[np.int64] | None = None  # [num_sampled]
-    guess_logprobs: list[TokenLogprobs | None] | None = None  # [num_sampled]: the draft's own, of guesses[j]
+    draft_logprobs: list[TokenLogprobs | None] | None = (
+        None  # [num_sampled]: the draft's own, of draft tokens[j]
+    )
 
     @property
     def num_seqs(self) -> int:
@@ -126,14 +128,14 @@ class Logits:
 class Sampled:
     """The chosen tokens of each sampled row, and log-probabilities for the rows that asked (else None).
 
-    Where the step had guesses, a run of rows counts as one: it gives `num_tokens[k] >= 1` tokens, the guesses
-    that came true and the token after them, of `num_guessed[k]` guesses.  `token_ids` holds the tokens of all
-    runs one after another; `logprobs` and `guess_logprobs` go with them.  `scores` are of the scored rows.
+    Where the step had draft tokens, a run of rows counts as one: it gives `num_tokens[k] >= 1` tokens, the draft tokens
+    that were accepted and the token after them, of `num_drafted[k]` draft tokens.  `token_ids` holds the tokens of all
+    runs one after another; `logprobs` and `draft_logprobs` go with them.  `scores` are of the scored rows.
     """
 
-    token_ids: NDArray[np.int64]  # [num_sampled] of the step without guesses, or [sum(num_tokens)]
+    token_ids: NDArray[np.int64]  # [num_sampled] of the step without draft tokens, or [sum(num_tokens)]
     logprobs: list[TokenLogprobs | None]  # one for each of token_ids, or empty when no row asked
     scores: list[TokenLogprobs] = field(default_factory=list)  # [num_scored]
-    num_tokens: NDArray[np.int64] | None = None  # [num_runs]; None: nothing was guessed, one token a row
-    num_guessed: NDArray[np.int64] | None = None  # [num_runs]
-    guess_logprobs: list[TokenLogprobs | None] = field(default_factory=list)  # as logprobs, or empty
+    num_tokens: NDArray[np.int64] | None = None  # [num_runs]; None: nothing was drafted, one token a row
+    num_drafted: NDArray[np.int64] | None = None  # [num_runs]
+    draft_logprobs: list[TokenLogprobs | None] = field(default_factory=list)  # as logprobs, or empty

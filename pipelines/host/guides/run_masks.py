@@ -1,6 +1,6 @@
-"""Masks of rows that stand behind guesses: each as if the guesses before it had been appended.
+"""Masks of rows that stand behind draft tokens: each as if the draft tokens before it had been appended.
 
-Knows guides and ids; knows nothing of what a guide follows, of steps, or of who guessed.
+Knows guides and ids; knows nothing of what a guide follows, of steps, or of who drafted.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from pipelines.host.sampling.guide import Guide
 
 
 class Run(NamedTuple):
-    """The rows of one sequence: the first, `row` of the logits, and one behind each guess."""
+    """The rows of one sequence: the first, `row` of the logits, and one behind each draft token."""
 
     guide: Guide
     row: int
-    guesses: list[int]
+    draft_tokens: list[int]
 
     @property
     def rows(self) -> range:
-        return range(self.row, self.row + 1 + len(self.guesses))
+        return range(self.row, self.row + 1 + len(self.draft_tokens))
 
 
 def fill_runs(runs: list[Run], bits: Any) -> list[bool]:
@@ -30,34 +30,34 @@ def fill_runs(runs: list[Run], bits: Any) -> list[bool]:
     bits: int32[rows of all runs, ceil(vocab / 32)], a set bit allows its id.
     """
     filled: list[bool] = []
-    for guide, _, guesses in runs:
+    for guide, _, draft_tokens in runs:
         first = len(filled)
-        if guesses:
-            filled += fill_run(guide, bits[first : first + 1 + len(guesses)], guesses)
+        if draft_tokens:
+            filled += fill_run(guide, bits[first : first + 1 + len(draft_tokens)], draft_tokens)
         else:
             guide.fill(bits[first])
             filled.append(True)
     return filled
 
 
-def fill_run(guide: Guide, bits: Any, guesses: list[int]) -> list[bool]:
-    """The same of one run.  The guide stays as it is: a copy of it takes the guesses.
+def fill_run(guide: Guide, bits: Any, draft_tokens: list[int]) -> list[bool]:
+    """The same of one run.  The guide stays as it is: a copy of it takes the draft tokens.
 
-    Rows get no mask where all is allowed, nor behind a guess that cannot come true: they do not count.
+    Rows get no mask where all is allowed, nor behind a draft token that cannot are accepted: they do not count.
     Where tokens are forced the engine takes no others, so masks allow no others.
     """
     filled, forced = [False] * len(bits), list[int]()
     for i, row in enumerate(bits):
         filled[i] = _fill(guide, row, forced)
-        if i == len(guesses) or (filled[i] and not _allows(row, guesses[i])):
+        if i == len(draft_tokens) or (filled[i] and not _allows(row, draft_tokens[i])):
             break
         if forced:
             forced = forced[1:]
         else:
             guide = guide.copy() if i == 0 else guide
             try:
-                forced = guide.append(guesses[i])
-            except Exception:  # whatever it is: the engine meets it if the guess comes true
+                forced = guide.append(draft_tokens[i])
+            except Exception:  # whatever it is: the engine meets it if the draft token is accepted
                 break
         if not forced and guide.finished:
             break

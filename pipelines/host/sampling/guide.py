@@ -34,7 +34,7 @@ class Guide(Protocol):
         """
 
     def copy(self) -> Guide:
-        """Another one at the same place, which goes its own way: it takes tokens that are only guessed."""
+        """Another one at the same place, which goes its own way: it takes tokens that are only drafted."""
 
     @property
     def finished(self) -> bool:

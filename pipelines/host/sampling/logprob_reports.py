@@ -14,7 +14,7 @@ from ops import host
 from ops.contract import Index, SamplingOps
 from ops.logprobs import as_drawn
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
 
 
@@ -57,7 +57,7 @@ def _tell(
     asking: Index,
     at: NDArray[np.int32],
     token_ids: Index,
-    rows: SamplingRows,
+    rows: SamplingSlots,
     reports: list[TokenLogprobs | None],
 ) -> None:
     """Fill the reports of `asking`: their logits are `value_rows` of `values`, their persistent rows `at`."""

@@ -22,7 +22,7 @@ NO_LIMIT = 2**31 - 1
 NO_IDS = np.empty(0, np.int64)
 
 
-class SamplingRows:
+class SamplingSlots:
     """Parameters and state of the sequences that hold the rows of a step, kept from step to step.
 
     Arrays are indexed by row; a row that no sequence holds is greedy and has no edits.

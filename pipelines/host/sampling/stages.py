@@ -83,7 +83,7 @@ def sample(logits: Logits) -> Sampled:
 
     Log-probabilities are those of the model's own logits, before any stage and, unless the request wants it
     so, without temperature (vLLM's `raw_logprobs`).  Changes the sampled rows of `logits.values` in place.
-    Rows behind guesses choose as if these had been appended; where they do not come true, rows do not count.
+    Rows behind draft tokens choose as if these had been appended; where they do not are accepted, rows do not count.
     """
     step, ops = logits.step, logits.ops
     rows, at = step.sampling, step.logits_rows
@@ -107,9 +107,9 @@ def sample(logits: Logits) -> Sampled:
         rows.top_p[at],
         rows.keys[at],
         counters_of(step),
-        step.guesses,
+        step.draft_tokens,
     )
-    if step.guesses is None:
+    if step.draft_tokens is None:
         return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, step), scores)
     told = token_ids[asking] != NO_TOKEN
     reports = report(ops, raw, raw_rows[told], token_ids, asking[told], step)

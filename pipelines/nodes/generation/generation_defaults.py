@@ -10,7 +10,7 @@ import math
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.wire.sampling_params import MAX_GUESSES, MAX_NGRAM
+from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
 
 
 class Key(NamedTuple):
@@ -31,12 +31,12 @@ KEYS = {
     "presence_penalty": Key("presence_penalty", False, -2, 2),
     "frequency_penalty": Key("frequency_penalty", False, -2, 2),
     "max_new_tokens": Key("max_tokens", True, 1, math.inf),
-    "num_assistant_tokens": Key("num_guesses", True, 0, math.inf),
-    "assistant_confidence_threshold": Key("guess_threshold", False, 0, 1),
+    "num_assistant_tokens": Key("num_draft_tokens", True, 0, math.inf),
+    "assistant_confidence_threshold": Key("draft_threshold", False, 0, 1),
     "max_ngram_size": Key("max_ngram", True, 0, math.inf),
 }
 
-MOST_GUESSED = {"num_guesses": MAX_GUESSES, "guess_threshold": 1.0, "max_ngram": MAX_NGRAM}
+MOST_DRAFTED = {"num_draft_tokens": MAX_DRAFT_TOKENS, "draft_threshold": 1.0, "max_ngram": MAX_NGRAM}
 """More changes no text, so that it is lowered and not refused."""
 
 NEVER_ZERO = frozenset({"top_p", "repetition_penalty"})
@@ -47,7 +47,7 @@ def read_defaults(path: Path) -> dict[str, Any]:
 
     A key that is absent or null is left out.  `do_sample: false` without a temperature means greedy, as
     Hugging Face reads it (temperature 0); with one, the temperature counts.  `top_k` of 0 or -1 is off (0).
-    0 guesses are nothing stated, as in OpenVINO GenAI: whether there are any, the graph says.
+    0 draft tokens are nothing stated, as in OpenVINO GenAI: whether there are any, the graph says.
     Raises ValueError naming file and key where a value has a wrong type or lies out of range, OSError where
     the file cannot be read.
     """
@@ -55,9 +55,9 @@ def read_defaults(path: Path) -> dict[str, Any]:
     defaults = {key.name: _number(path, name, stated[name]) for name, key in KEYS.items() if name in stated}
     if "top_k" in defaults:
         defaults["top_k"] = max(0, defaults["top_k"])
-    for name, most in MOST_GUESSED.items():
-        if guessed := min(defaults.pop(name, 0), most):
-            defaults[name] = guessed
+    for name, most in MOST_DRAFTED.items():
+        if drafted := min(defaults.pop(name, 0), most):
+            defaults[name] = drafted
     if _flag(path, "do_sample", stated.get("do_sample")) is False:
         defaults.setdefault("temperature", 0.0)
     return defaults

@@ -17,7 +17,7 @@ from pipelines.host.engine.step import Sampled, Step
 from pipelines.nodes.generation.cache_size import CacheConfig, blocks_for_device, blocks_for_host
 from pipelines.nodes.generation.end_tokens import end_token_ids
 from pipelines.nodes.generation.generation_defaults import read_defaults
-from pipelines.nodes.generation.speculation_fields import check_guesses
+from pipelines.nodes.generation.speculation_fields import check_speculation
 from pipelines.nodes.text.tokenizer import open_tokenizer, special_tokens
 from pipelines.values import Stream, Tokens, TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pipelines.host.body import Body
     from pipelines.host.engine.loop import Engine
     from pipelines.loading import Resources
-    from pipelines.tasks import Generation
+    from pipelines.tasks import GenerationInput
     from pipelines.worker.call import Call
     from pipelines.worker.submissions import GrammarWriter
 
@@ -112,7 +112,7 @@ class Scheduler(Node):
                 field="max_tokens",
             )
         self._check_limits(request)
-        check_guesses(request.sampling, self._body_types)
+        check_speculation(request.sampling, self._body_types)
         most = self.config.max_tokens_limit or room
         chosen: dict[str, Any] = {"max_tokens": most} | self._defaults_of(request)
         if request.default_max_tokens is not None:
@@ -122,7 +122,7 @@ class Scheduler(Node):
         chosen["bad_words_ids"] = [*chosen.get("bad_words_ids", []), *bad_words]
         return SamplingParams(**chosen)
 
-    def _defaults_of(self, request: Generation) -> dict[str, Any]:
+    def _defaults_of(self, request: GenerationInput) -> dict[str, Any]:
         """What the model's files say to requests that are silent; how to draw tokens is nothing to beams."""
         if request.sampling.get("beams") is not None:
             return {name: value for name, value in self.defaults.items() if name == "max_tokens"}
@@ -131,7 +131,7 @@ class Scheduler(Node):
             said.pop("temperature", None)
         return request.fallbacks | said
 
-    def _check_limits(self, request: Generation) -> None:
+    def _check_limits(self, request: GenerationInput) -> None:
         """Raise RequestError for more than the graph allows."""
         most, beams = self.config.max_tokens_limit, request.sampling.get("beams")
         if most is not None and request.sampling.get("max_tokens", 1) > most:
@@ -149,7 +149,7 @@ class Scheduler(Node):
         from pipelines.nodes.generation.body.draft import check_draft
 
         sessions, cache = body.sessions, self.config.cache
-        target = sessions[-1]  # a draft model stands above the model it guesses for
+        target = sessions[-1]  # a draft model stands above the model it draft tokens for
         for draft in sessions[:-1]:
             check_draft(draft, target)
         max_context = self._max_context(target)
@@ -157,7 +157,7 @@ class Scheduler(Node):
             max_sequences=self.config.max_sequences,
             max_step_tokens=self.config.max_step_tokens,
             reuse_prefixes=cache.reuse_prefixes,
-            num_guesses=body.num_guesses,
+            num_draft_tokens=body.num_draft_tokens,
         )
         num_blocks = blocks_for_device(cache, settings, sessions, max_context)
         num_host_blocks = blocks_for_host(cache, sessions)

@@ -1,6 +1,6 @@
-"""What a request may ask of guesses: which node of the graph each of its fields needs.
+"""What a request may ask of draft tokens: which node of the graph each of its fields needs.
 
-Knows names; knows nothing of how tokens are guessed.
+Knows names; knows nothing of how tokens are drafted.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ class Wish(NamedTuple):
 
 
 WISHES = {
-    "num_guesses": Wish("num_assistant_tokens", ("lookup", "draft")),
-    "guess_threshold": Wish("assistant_confidence_threshold", ("draft",)),
+    "num_draft_tokens": Wish("num_assistant_tokens", ("lookup", "draft")),
+    "draft_threshold": Wish("assistant_confidence_threshold", ("draft",)),
     "max_ngram": Wish("max_ngram_size", ("lookup",)),
 }
 """By name in `SamplingParams`; 0 asks for nothing.  Log-probabilities may be asked of any graph."""
 
 
-def check_guesses(sampling: Mapping[str, Any], node_types: Collection[str]) -> None:
+def check_speculation(sampling: Mapping[str, Any], node_types: Collection[str]) -> None:
     """Raise RequestError for what none of a body's nodes can do."""
     for name, (field, nodes) in WISHES.items():
         if sampling.get(name) and not any(node in node_types for node in nodes):

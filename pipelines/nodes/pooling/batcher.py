@@ -15,7 +15,7 @@ from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
-from pipelines.values import Later, Rows, Tensors, Tokens
+from pipelines.values import Deferred, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
     from pipelines.host.body import Body
@@ -49,10 +49,10 @@ class Batcher(Node):
     def load(self, resources: Resources) -> None:
         self.address = resources.address
 
-    def run(self, call: Call, tokens: list[Tokens]) -> Later[Rows]:
+    def run(self, call: Call, tokens: list[Tokens]) -> Deferred[PooledOutputs]:
         """Raises RequestError for ids that no model has; the engine, for what this model does not read."""
         call.prompt_lengths = [len(text.ids) for text in tokens]
-        return call.infer(self.address, written(tokens, call.request), None, len(tokens)).then(rows)
+        return call.infer(self.address, written(tokens, call.request), None, len(tokens)).map(rows)
 
     def start(self, body: Body) -> BatchEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
@@ -112,9 +112,9 @@ def _ids(tokens: list[Tokens], num_tokens: int) -> np.ndarray[tuple[int], np.dty
         raise RequestError(f"Token id {outside} is out of vocabulary") from None
 
 
-def rows(answer: Tensors) -> Rows:
+def rows(answer: Tensors) -> PooledOutputs:
     """The engine's answer as the lines behind the batcher read it."""
     values, lengths = answer["rows"], answer.get("lengths")
     if lengths is None:
-        return Rows(values)
-    return Rows(np.split(values, np.cumsum(lengths)[:-1]))
+        return PooledOutputs(values)
+    return PooledOutputs(np.split(values, np.cumsum(lengths)[:-1]))

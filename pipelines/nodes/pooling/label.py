@@ -15,7 +15,7 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import EngineError
-from pipelines.values import Classes, Later, Rows, Tensors
+from pipelines.values import Classes, Deferred, PooledOutputs, Tensors
 
 if TYPE_CHECKING:
     from pipelines.loading import Resources
@@ -51,9 +51,9 @@ class Label(Node):
     def load(self, resources: Resources) -> None:
         self.labels: list[str] = resources.shared(read_labels, self.folder / self.config.labels)
 
-    def run(self, call: Call, rows: Later[Rows] | Later[Tensors]) -> Later[Classes]:
+    def run(self, call: Call, rows: Deferred[PooledOutputs] | Deferred[Tensors]) -> Deferred[Classes]:
         name = self.config.probabilities if call.request.activate else self.config.logits
-        return rows.then(lambda found: Classes(self.fitting(numbers(found, name)), self.labels))
+        return rows.map(lambda found: Classes(self.fitting(numbers(found, name)), self.labels))
 
     def fitting(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The same: a number for each label.  Raises EngineError."""
@@ -65,9 +65,9 @@ class Label(Node):
         return values
 
 
-def numbers(found: Rows | Tensors, name: str) -> NDArray[np.float32]:
+def numbers(found: PooledOutputs | Tensors, name: str) -> NDArray[np.float32]:
     """The rows, or the tensor of that name.  Raises EngineError where there is none."""
-    if isinstance(found, Rows):
+    if isinstance(found, PooledOutputs):
         if isinstance(found.values, list):
             raise EngineError("a label node needs a row for each text; this model gives one for each token")
         return found.values

@@ -14,7 +14,7 @@ from pydantic import Field
 from graphs.node import Node, NodeConfig
 from ops.activations import unit_length
 from pipelines.errors import RequestError
-from pipelines.values import Later, Rows
+from pipelines.values import Deferred, PooledOutputs
 
 if TYPE_CHECKING:
     from pipelines.worker.call import Call
@@ -28,7 +28,7 @@ class Matryoshka(Node):
             default=None, min_length=1, description="lengths that the model was taught; default: any"
         )
 
-    def run(self, call: Call, rows: Later[Rows]) -> Later[Rows]:
+    def run(self, call: Call, rows: Deferred[PooledOutputs]) -> Deferred[PooledOutputs]:
         call.taken.add("dimensions")
         wanted, activate = call.request.dimensions, call.request.activate
         if wanted is None:
@@ -39,17 +39,17 @@ class Matryoshka(Node):
                 f"Model '{call.model}' only supports Matryoshka dimensions {sorted(known)}, got {wanted}.",
                 "dimensions",
             )
-        return rows.then(lambda found: shortened(found, wanted, activate, call.model))
+        return rows.map(lambda found: shortened(found, wanted, activate, call.model))
 
 
-def shortened(rows: Rows, size: int, activate: bool, model: str) -> Rows:
+def shortened(rows: PooledOutputs, size: int, activate: bool, model: str) -> PooledOutputs:
     """The first `size` numbers of each row, of length 1 again if `activate`.
 
     Raises RequestError for a size that no row has, in vLLM's words.
     """
     if isinstance(rows.values, list):
-        return Rows([_cut(values, size, activate, model) for values in rows.values])
-    return Rows(_cut(rows.values, size, activate, model))
+        return PooledOutputs([_cut(values, size, activate, model) for values in rows.values])
+    return PooledOutputs(_cut(rows.values, size, activate, model))
 
 
 def _cut(values: NDArray[np.float32], size: int, activate: bool, model: str) -> NDArray[np.float32]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from graphs.node import Node
 from pipelines.errors import EngineError
-from pipelines.values import Later, Rows, Scores, Tokens
+from pipelines.values import Deferred, PooledOutputs, Scores, Tokens
 
 if TYPE_CHECKING:
     from pipelines.worker.call import Call
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 class Rank(Node):
     """Rows of one number each → the scores of the request's pairs, in its order."""
 
-    def run(self, call: Call, scores: Later[Rows], pairs: list[Tokens]) -> Later[Scores]:
+    def run(self, call: Call, scores: Deferred[PooledOutputs], pairs: list[Tokens]) -> Deferred[Scores]:
         of = np.array([tokens.of for tokens in pairs])
-        return scores.then(lambda rows: Scores(best(rows, of)))
+        return scores.map(lambda rows: Scores(best(rows, of)))
 
 
-def best(rows: Rows, of: np.ndarray) -> np.ndarray:
+def best(rows: PooledOutputs, of: np.ndarray) -> np.ndarray:
     """float32[num_pairs]: the highest of the rows that `of`, int[num_rows], says belong to a pair.
 
     Raises EngineError for rows that are no single numbers.

@@ -14,8 +14,8 @@ from pipelines.errors import EngineError
 from pipelines.host.backends.tensor_contract import TensorPort
 from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.nodes.tensors.body.tensor_model import misfit
-from pipelines.tasks import Inference
-from pipelines.values import Later, Rows, Tensors
+from pipelines.tasks import TensorInput
+from pipelines.values import Deferred, PooledOutputs, Tensors
 
 if TYPE_CHECKING:
     from pipelines.host.body import Body
@@ -36,9 +36,9 @@ class Infer(Node):
     def load(self, resources: Resources) -> None:
         self.address = resources.address
 
-    def run(self, call: Call, request: Inference | Later[Rows]) -> Later[Tensors]:
-        if isinstance(request, Later):
-            return request.then(lambda rows: call.infer(self.address, rows_tensor(rows), None))
+    def run(self, call: Call, request: TensorInput | Deferred[PooledOutputs]) -> Deferred[Tensors]:
+        if isinstance(request, Deferred):
+            return request.map(lambda rows: call.infer(self.address, rows_tensor(rows), None))
         return call.infer(self.address, request.inputs, request.outputs)
 
     def start(self, body: Body) -> TensorEngine:
@@ -51,7 +51,7 @@ class Infer(Node):
         return TensorEngine(body, inputs, last.outputs, self.config.max_waiting, body.profile)  # type: ignore[attr-defined]
 
 
-def rows_tensor(rows: Rows) -> Tensors:
+def rows_tensor(rows: PooledOutputs) -> Tensors:
     """Another engine's rows as the one tensor of a batch.  Raises EngineError for rows of tokens."""
     if isinstance(rows.values, list):
         raise EngineError("an infer node needs a row for each text; this model gives one for each token")

@@ -15,7 +15,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.text.jinja_template import ChatTemplateError, Template, compiled
-from pipelines.tasks import Pooling, Reading
+from pipelines.tasks import PoolingInput, PromptInput
 from pipelines.values import Prompt
 
 if TYPE_CHECKING:
@@ -77,15 +77,15 @@ class ChatTemplate(Node):
         path = self.folder / self.config.template
         self.template = resources.shared(read_template, path, self.config.content_format)
 
-    def run(self, call: Call, request: Reading) -> list[Prompt]:
-        if isinstance(request, Pooling):
+    def run(self, call: Call, request: PromptInput) -> list[Prompt]:
+        if isinstance(request, PoolingInput):
             return request.prompts + self.conversations(request)
         if request.messages is None:
             return request.prompts
         call.prompt_text = self.text(request)
         return [Prompt(text=call.prompt_text)]
 
-    def conversations(self, request: Pooling) -> list[Prompt]:
+    def conversations(self, request: PoolingInput) -> list[Prompt]:
         """Each conversation as one prompt.  Raises RequestError."""
         special = request.add_special_tokens
         return [
@@ -93,11 +93,11 @@ class ChatTemplate(Node):
             for each in request.conversations
         ]
 
-    def text(self, request: Reading) -> str:
+    def text(self, request: PromptInput) -> str:
         """The conversation as the template writes it.  Raises RequestError."""
         return self.rendered(request, request.messages or [])
 
-    def rendered(self, request: Reading, messages: list[dict[str, Any]]) -> str:
+    def rendered(self, request: PromptInput, messages: list[dict[str, Any]]) -> str:
         """The messages as the template writes them, as the request wants it.  Raises RequestError."""
         field = "messages" if request.chat_template is None else "chat_template"
         template = self.template_for(request)
@@ -112,7 +112,7 @@ class ChatTemplate(Node):
         except ChatTemplateError as error:
             raise RequestError(f"the chat template refused these messages: {error}", field) from error
 
-    def template_for(self, request: Reading) -> Template:
+    def template_for(self, request: PromptInput) -> Template:
         """The request's own template, or the node's.  Raises RequestError when it does not compile."""
         if request.chat_template is None:
             return self.template

@@ -15,10 +15,10 @@ from pipelines.nodes.text.prompt_logprobs import PromptTexts, TellPrompt
 from pipelines.nodes.text.tokenizer import open_tokenizer
 from pipelines.values import (
     Alternative,
-    Guesses,
+    Speculation,
     Stream,
-    TextGuesses,
     TextLogprob,
+    TextSpeculation,
     TextUpdate,
     TokenLogprobs,
     TokenUpdate,
@@ -52,7 +52,7 @@ class Detokenize(Node):
             tell_prompt = partial(prompts.tell, choice) if scored else None
             return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0), tell_prompt)
 
-        return generated.through(make)
+        return generated.pipe(make)
 
 
 class StopStrings:
@@ -124,8 +124,8 @@ class Detokenizer:
             token_ids=token_ids,
             parts=parts,
         )
-        if update.guesses is not None:
-            out.guesses = self._guesses(update.guesses, token_ids)
+        if update.speculation is not None:
+            out.speculation = self._speculation(update.speculation, token_ids)
         if self._tell_prompt is not None:
             out.prompt_logprobs = self._tell_prompt(update.prompt_logprobs, self._logprob)
             self._tell_prompt = None
@@ -151,12 +151,12 @@ class Detokenizer:
         if update.finish == "stop":
             out.num_tokens += 1  # the end token was computed too, as vLLM counts it
 
-    def _guesses(self, guesses: Guesses, token_ids: list[int]) -> TextGuesses:
+    def _speculation(self, speculation: Speculation, token_ids: list[int]) -> TextSpeculation:
         told = [
             None if logprobs is None else self._logprob(token_id, logprobs)
-            for token_id, logprobs in zip(token_ids, guesses.logprobs, strict=False)
+            for token_id, logprobs in zip(token_ids, speculation.logprobs, strict=False)
         ]
-        return TextGuesses(guesses.num_guessed, guesses.num_accepted, told)
+        return TextSpeculation(speculation.num_drafted, speculation.num_accepted, told)
 
     def _logprob(self, token_id: int, logprobs: TokenLogprobs) -> TextLogprob:
         text, raw = self.decoder.token_text(token_id)

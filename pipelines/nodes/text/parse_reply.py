@@ -9,11 +9,18 @@ from typing import TYPE_CHECKING, Literal
 
 from graphs.node import Node, NodeConfig
 from pipelines.errors import RequestError
+from pipelines.nodes.text.parsers import (
+    IN_SPECIAL_TOKENS,
+    REASONING,
+    SPANS,
+    TOOLS,
+    ReasoningParser,
+    ToolParser,
+)
 from pipelines.nodes.text.tool_call_rules import looks_for_calls, must_call, names_tool, parser, reply_format
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.values import ReplyUpdate, Stream, TextUpdate
 from pipelines.wire.sampling_params import Thinking
-from pipelines.worker.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS, TOOLS, ReasoningParser, ToolParser
 
 if TYPE_CHECKING:
     from pipelines.worker.call import Call
@@ -35,7 +42,7 @@ class ParseReply(Node):
             request.skip_special_tokens = False
         self._guide_calls(call)
         self._guide_thinking(call)
-        return text.through(
+        return text.pipe(
             lambda choice: ReplyParser(self.reasoning_parser(call), self.tool_parser(call), request)
         )
 
@@ -102,7 +109,7 @@ class ReplyParser:
     """The push machine of one choice."""
 
     def __init__(
-        self, reasoning: ReasoningParser | None, tools: ToolParser | None, request: Generation
+        self, reasoning: ReasoningParser | None, tools: ToolParser | None, request: GenerationInput
     ) -> None:
         self.reasoning = reasoning
         self.tools = tools
@@ -120,7 +127,7 @@ class ReplyParser:
             num_cached=update.num_cached,
             token_ids=update.token_ids,
             prompt_logprobs=update.prompt_logprobs,
-            guesses=update.guesses,
+            speculation=update.speculation,
         )
         final = update.finish is not None
         if self.reasoning is not None:

@@ -14,7 +14,7 @@ from pipelines.errors import RequestError
 from pipelines.host.engine.batching.text_checks import too_long
 from pipelines.nodes.text.tokenizer_frame import Frame
 from pipelines.nodes.text.truncation import cut
-from pipelines.tasks import Reading
+from pipelines.tasks import PromptInput
 from pipelines.values import Prompt, Tokens
 
 
@@ -90,7 +90,7 @@ class TextReader:
             )
 
 
-def kept_tokens(request: Reading, max_context: int, all_tokens: int) -> int | None:
+def kept_tokens(request: PromptInput, max_context: int, all_tokens: int) -> int | None:
     """How many tokens of a prompt the request wants kept, None for all; its -1 stands for `all_tokens`.
 
     Raises RequestError.

@@ -11,7 +11,7 @@ from pipelines.errors import RequestError
 from pipelines.nodes.text.text_reader import kept_tokens
 from pipelines.nodes.text.tokenizing import Tokenizing, check_given
 from pipelines.nodes.text.truncation import cut
-from pipelines.tasks import Generation, Pooling
+from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt, Tokens
 
 if TYPE_CHECKING:
@@ -26,11 +26,11 @@ class Tokenize(Tokenizing):
     """Turns prompts into token ids; ids that the client made pass through."""
 
     def run(self, call: Call, prompts: list[Prompt]) -> list[Tokens]:
-        if isinstance(call.request, Pooling):
+        if isinstance(call.request, PoolingInput):
             return self.whole(call.request, prompts)
         return self.begun(call, call.request, prompts)
 
-    def begun(self, call: Call, request: Generation, prompts: list[Prompt]) -> list[Tokens]:
+    def begun(self, call: Call, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of prompts that the model goes on with.  Raises RequestError."""
         check_given(prompts)
         if request.truncate_prompt_tokens is None:
@@ -53,7 +53,7 @@ class Tokenize(Tokenizing):
                 field,
             )
 
-    def cut(self, ids: list[int], request: Generation) -> list[int]:
+    def cut(self, ids: list[int], request: GenerationInput) -> list[int]:
         """At most the tokens that the request wants kept of a prompt."""
         return cut(ids, kept_tokens(request, self.max_context, self.max_context - 1), request.truncate_left)
 

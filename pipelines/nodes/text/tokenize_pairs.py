@@ -17,7 +17,7 @@ from pipelines.nodes.text.jinja_template import Template
 from pipelines.nodes.text.rendered_pairs import RenderedPairs
 from pipelines.nodes.text.tokenizing import Tokenizing
 from pipelines.nodes.text.truncation import cut_text
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Tokens
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class TokenizePairs(Tokenizing):
         beside = self.path.with_name("tokenizer_config.json")
         self.special_tokens = special_tokens(tokenizer_config(beside))
 
-    def run(self, call: Call, request: Pooling) -> list[Tokens]:
+    def run(self, call: Call, request: PoolingInput) -> list[Tokens]:
         if not request.pairs:
             return self.whole(request, request.prompts)
         pairs = self.texts(request)
@@ -56,7 +56,7 @@ class TokenizePairs(Tokenizing):
             return self.bounded(pairs, written)
         return written.whole(pairs, self.kept(request), request.truncate_left)
 
-    def texts(self, request: Pooling) -> list[Pair]:
+    def texts(self, request: PoolingInput) -> list[Pair]:
         """The pairs' texts, each cut to the tokens that it may have.  Raises RequestError."""
         if any(prompt.text is None for pair in request.pairs for prompt in pair):
             raise RequestError("a query and a document are texts, not token ids")
@@ -68,7 +68,7 @@ class TokenizePairs(Tokenizing):
         cut = {each: cut_text(self.tokenizer, *each) for each in wanted}
         return [(cut[query, limits[0]], cut[document, limits[1]]) for query, document in pairs]
 
-    def written(self, request: Pooling) -> FramedPairs | RenderedPairs:
+    def written(self, request: PoolingInput) -> FramedPairs | RenderedPairs:
         """How this model reads pairs."""
         special = request.pairs[0][0].add_special_tokens
         template = self.template_for(request)
@@ -78,7 +78,7 @@ class TokenizePairs(Tokenizing):
         named = {} if instruction is None else {"instruction": instruction}
         return RenderedPairs(self.reader, special, template, named | request.template_kwargs)
 
-    def template_for(self, request: Pooling) -> Template | None:
+    def template_for(self, request: PoolingInput) -> Template | None:
         """The request's own template, the node's, or none.  Raises RequestError for one that is none."""
         if request.chat_template is None:
             return self.template

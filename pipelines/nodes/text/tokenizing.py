@@ -11,7 +11,7 @@ from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.text.text_reader import TextReader, kept_tokens
 from pipelines.nodes.text.tokenizer import longest_token, open_tokenizer
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt, Tokens
 
 if TYPE_CHECKING:
@@ -34,12 +34,12 @@ class Tokenizing(Node):
         self.max_chars = self.max_context * longest_token(self.tokenizer) * SLACK
         self.reader = TextReader(self.tokenizer, self.max_context, self.max_chars)
 
-    def whole(self, request: Pooling, prompts: list[Prompt]) -> list[Tokens]:
+    def whole(self, request: PoolingInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of texts that the model reads and does not go on with.  Raises RequestError."""
         check_given(prompts)
         return self.reader.read(prompts, self.kept(request), request.truncate_left)
 
-    def kept(self, request: Pooling) -> int | None:
+    def kept(self, request: PoolingInput) -> int | None:
         """How many tokens of a text the request wants kept, None for all.  Raises RequestError."""
         return kept_tokens(request, self.max_context, self.max_context)
 

@@ -8,29 +8,29 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.grammars.formats import format_of
-from pipelines.tasks import Generation
-from pipelines.worker.parsers import TOOLS, ToolParser
-from pipelines.worker.parsers.tools import forced, forms
-from pipelines.worker.parsers.tools.calls import CallFinder
+from pipelines.nodes.text.parsers import TOOLS, ToolParser
+from pipelines.nodes.text.parsers.tools import forced, forms
+from pipelines.nodes.text.parsers.tools.calls import CallFinder
+from pipelines.tasks import GenerationInput
 
 REQUIRED = "required"
 
 
-def must_call(request: Generation) -> bool:
+def must_call(request: GenerationInput) -> bool:
     return bool(request.tools and request.parse_tools and request.tool_choice is not None)
 
 
-def names_tool(request: Generation) -> bool:
+def names_tool(request: GenerationInput) -> bool:
     """Whether the request says which tool must be called."""
     return must_call(request) and request.tool_choice != REQUIRED
 
 
-def looks_for_calls(family: str | None, request: Generation) -> bool:
+def looks_for_calls(family: str | None, request: GenerationInput) -> bool:
     """Whether `parser` gives one; makes none."""
     return must_call(request) or bool(family and request.tools and request.parse_tools)
 
 
-def parser(family: str | None, request: Generation) -> ToolParser | None:
+def parser(family: str | None, request: GenerationInput) -> ToolParser | None:
     """Who reads the calls of one choice; None where nobody looks for calls."""
     if must_call(request) and family not in forms.FORMS:
         named = names_tool(request) and request.tool_choice
@@ -40,7 +40,7 @@ def parser(family: str | None, request: Generation) -> ToolParser | None:
     return TOOLS[family](request.tools)
 
 
-def reply_format(family: str | None, request: Generation) -> forms.Format | None:
+def reply_format(family: str | None, request: GenerationInput) -> forms.Format | None:
     """What the grammar must hold the reply to because of its tools; None where that is nothing.
 
     Where the model may choose, calls are held to the declared parameters if a tool is `strict`, or if the
@@ -60,7 +60,7 @@ def reply_format(family: str | None, request: Generation) -> forms.Format | None
     return None
 
 
-def _forced(form: forms.CallForm | None, request: Generation) -> forms.Format:
+def _forced(form: forms.CallForm | None, request: GenerationInput) -> forms.Format:
     if not names_tool(request):
         return forms.calls(form or forms.PLAIN, request.tools, parallel=request.parallel_calls)
     tools = [tool for tool in request.tools if tool["function"]["name"] == request.tool_choice]

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pipelines.values import CallPiece, ReplyUpdate, TextLogprob, TextUpdate
+from pipelines.values import ReplyUpdate, TextLogprob, TextUpdate, ToolCallPiece
 from server.generation.replies.logprobs import AS_TEXT, Shown, chat_drafts, chat_logprobs, prompt_logprobs
 from server.generation.replies.prompt_echo import PromptShown
 from server.generation.replies.schema import (
@@ -17,12 +17,12 @@ from server.generation.replies.schema import (
     ReplyMessage,
     ToolCallReply,
 )
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.token_counter import TokenCounter
 from server.version import FINGERPRINT
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ReplyContext:
     """What every chunk of a reply repeats, and what of the reply its client asked to see.
 
     `num_drawn` choices were computed for each prompt, the best `num_returned` of them are shown.  `prompts`
@@ -60,18 +60,18 @@ class Head:
         """The prompt of a computed choice."""
         return self.prompts[choice // self.num_drawn]
 
-    def calls(self, update: ReplyUpdate) -> list[CallPiece]:
+    def calls(self, update: ReplyUpdate) -> list[ToolCallPiece]:
         """The calls of a piece that the client sees: only the first of a reply unless it takes several."""
         return [call for call in update.tool_calls if self.parallel_calls or call.index == 0]
 
 
 @dataclass(slots=True)
-class Gathered:
+class ChoiceBuilder:
     """The pieces of one choice so far."""
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
-    calls: list[CallPiece] = field(default_factory=list)
+    calls: list[ToolCallPiece] = field(default_factory=list)
     logprobs: list[TextLogprob] = field(default_factory=list)
     token_ids: list[int] = field(default_factory=list)
     prompt_logprobs: list[TextLogprob] | None = None
@@ -81,9 +81,9 @@ class Gathered:
 
     def add(self, update: ReplyUpdate | TextUpdate) -> None:
         self.text.append(text_of(update))
-        if update.guesses is not None and update.guesses.logprobs:
+        if update.speculation is not None and update.speculation.logprobs:
             missing = len(self.logprobs) - len(self.drafted)
-            self.drafted += [*[None] * missing, *update.guesses.logprobs]
+            self.drafted += [*[None] * missing, *update.speculation.logprobs]
         self.logprobs += update.logprobs
         self.token_ids += update.token_ids
         if update.prompt_logprobs is not None:
@@ -100,7 +100,7 @@ def text_of(update: ReplyUpdate | TextUpdate) -> str:
     return update.text if isinstance(update, TextUpdate) else update.content
 
 
-def joined_calls(pieces: Iterable[CallPiece], parallel: bool = True) -> list[ToolCallReply]:
+def joined_calls(pieces: Iterable[ToolCallPiece], parallel: bool = True) -> list[ToolCallReply]:
     """Whole calls of their pieces, in order; only the first unless the client takes several."""
     calls: dict[int, ToolCallReply] = {}
     for piece in pieces:
@@ -111,7 +111,7 @@ def joined_calls(pieces: Iterable[CallPiece], parallel: bool = True) -> list[Too
     return [call for index, call in sorted(calls.items()) if parallel or index == 0]
 
 
-def picked(head: Head, choices: list[Gathered]) -> list[int]:
+def picked(head: ReplyContext, choices: list[ChoiceBuilder]) -> list[int]:
     """Which of the computed choices are shown: the likeliest of each prompt, token by token on average."""
     found: list[int] = []
     for start in range(0, len(choices), head.num_drawn):
@@ -122,12 +122,12 @@ def picked(head: Head, choices: list[Gathered]) -> list[int]:
     return found
 
 
-def _mean_logprob(choice: Gathered) -> float:
+def _mean_logprob(choice: ChoiceBuilder) -> float:
     values = [entry.logprob for entry in choice.logprobs]
     return sum(values) / len(values) if values else float("-inf")
 
 
-def chat_completion(head: Head, choices: list[Gathered], tally: Tally) -> ChatCompletion:
+def chat_completion(head: ReplyContext, choices: list[ChoiceBuilder], tally: TokenCounter) -> ChatCompletion:
     prompt = head.prompts[0] if head.prompts else None
     return ChatCompletion(
         id=head.id,
@@ -149,14 +149,14 @@ def chat_completion(head: Head, choices: list[Gathered], tally: Tally) -> ChatCo
     )
 
 
-def scores(head: Head, choice: Gathered) -> PromptLogprobs | None:
+def scores(head: ReplyContext, choice: ChoiceBuilder) -> PromptLogprobs | None:
     """The prompt's log-probabilities, where the client asked for them."""
     if not head.prompt_logprobs:
         return None
     return prompt_logprobs(choice.prompt_logprobs or [], head.shown)
 
 
-def _chat_choice(head: Head, index: int, choice: Gathered) -> ChatChoice:
+def _chat_choice(head: ReplyContext, index: int, choice: ChoiceBuilder) -> ChatChoice:
     said = ChatChoice(
         index=index,
         message=_message(head, choice),
@@ -171,7 +171,7 @@ def _chat_choice(head: Head, index: int, choice: Gathered) -> ChatChoice:
     return said
 
 
-def _message(head: Head, choice: Gathered) -> ReplyMessage:
+def _message(head: ReplyContext, choice: ChoiceBuilder) -> ReplyMessage:
     """`content` is null when the model only thought or called as it liked; "" when it said nothing at all."""
     content, reasoning = "".join(choice.text), "".join(choice.reasoning)
     calls = joined_calls(choice.calls, head.parallel_calls)

@@ -10,8 +10,8 @@ from typing import Any
 from uuid import uuid4
 
 from pipelines.errors import BraidError
-from pipelines.values import CallPiece, ReplyUpdate
-from server.generation.replies.chat import Head
+from pipelines.values import ReplyUpdate, ToolCallPiece
+from server.generation.replies.chat import ReplyContext
 from server.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.generation.replies.schema import (
     ChatChunk,
@@ -22,14 +22,14 @@ from server.generation.replies.schema import (
     Usage,
 )
 from server.generation.replies.sse import DONE, cut, encode_text, error_events, event
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.token_counter import TokenCounter
 from server.version import FINGERPRINT
 
 
 class ChatChunks:
     """Writes the events of one chat stream."""
 
-    def __init__(self, head: Head, tally: Tally) -> None:
+    def __init__(self, head: ReplyContext, tally: TokenCounter) -> None:
         self.head = head
         self.tally = tally
         self._tells_more = head.token_ids or head.continuous_usage  # with every piece
@@ -82,7 +82,7 @@ class ChatChunks:
         ended = {} if update.finish is None else {"stop_reason": update.stop_reason}
         final = _choice(choice, last, logprobs, update.finish, token_ids, **ended)
         if self.head.draft_logprobs:
-            drafted = [] if update.guesses is None else update.guesses.logprobs
+            drafted = [] if update.speculation is None else update.speculation.logprobs
             final.draft_logprobs = chat_drafts(drafted, self.head.shown)
         return b"".join([self._event(_choice(choice, delta)) for delta in others]) + self._event(final)
 
@@ -152,7 +152,7 @@ def _choice(
     )
 
 
-def _call_deltas(call: CallPiece) -> Iterator[ToolCallDelta]:
+def _call_deltas(call: ToolCallPiece) -> Iterator[ToolCallDelta]:
     """The name comes alone, as clients that add up deltas expect; arguments follow."""
     if call.name is not None:
         function = FunctionDelta(name=call.name)

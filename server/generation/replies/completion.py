@@ -5,14 +5,14 @@ Knows nothing of HTTP or of streams.
 
 from __future__ import annotations
 
-from server.generation.replies.chat import Gathered, Head, picked, scores
+from server.generation.replies.chat import ChoiceBuilder, ReplyContext, picked, scores
 from server.generation.replies.logprobs import completion_drafts, completion_logprobs, with_prompt
 from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.token_counter import TokenCounter
 from server.version import FINGERPRINT
 
 
-def completion(head: Head, choices: list[Gathered], tally: Tally) -> Completion:
+def completion(head: ReplyContext, choices: list[ChoiceBuilder], tally: TokenCounter) -> Completion:
     return Completion(
         id=head.id,
         object="text_completion",
@@ -30,7 +30,7 @@ def completion(head: Head, choices: list[Gathered], tally: Tally) -> Completion:
     )
 
 
-def _choice(head: Head, index: int, drawn: int, choice: Gathered) -> CompletionChoice:
+def _choice(head: ReplyContext, index: int, drawn: int, choice: ChoiceBuilder) -> CompletionChoice:
     text = "" if head.only_prompt else "".join(choice.text)
     said = CompletionChoice(
         index=index,
@@ -49,13 +49,13 @@ def _choice(head: Head, index: int, drawn: int, choice: Gathered) -> CompletionC
     return said
 
 
-def _token_ids(head: Head, choice: Gathered) -> list[int] | None:
+def _token_ids(head: ReplyContext, choice: ChoiceBuilder) -> list[int] | None:
     if not head.token_ids:
         return None
     return [] if head.only_prompt else choice.token_ids
 
 
-def _logprobs(head: Head, drawn: int, choice: Gathered) -> CompletionLogprobs:
+def _logprobs(head: ReplyContext, drawn: int, choice: ChoiceBuilder) -> CompletionLogprobs:
     own = [] if head.only_prompt else choice.logprobs
     if not head.echo:
         return completion_logprobs(own, shown=head.shown)

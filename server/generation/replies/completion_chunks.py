@@ -10,11 +10,11 @@ from uuid import uuid4
 
 from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate, TextUpdate
-from server.generation.replies.chat import Head, text_of
+from server.generation.replies.chat import ReplyContext, text_of
 from server.generation.replies.logprobs import completion_drafts, completion_logprobs, width, with_prompt
 from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
 from server.generation.replies.sse import DONE, cut, encode_text, error_events, event
-from server.generation.replies.token_counter import Tally
+from server.generation.replies.token_counter import TokenCounter
 from server.version import FINGERPRINT
 
 
@@ -24,7 +24,7 @@ class CompletionChunks:
     A choice in `_opened` has had its first event, which tells of the prompt where the client wants that.
     """
 
-    def __init__(self, head: Head, tally: Tally) -> None:
+    def __init__(self, head: ReplyContext, tally: TokenCounter) -> None:
         self.head = head
         self.tally = tally
         self._tells_more = head.needs_prompts or head.continuous_usage  # with every piece
@@ -100,10 +100,10 @@ class CompletionChunks:
     def _drafts(
         self, update: ReplyUpdate | TextUpdate, own: CompletionLogprobs | None
     ) -> CompletionLogprobs | None:
-        if update.guesses is None or own is None:
+        if update.speculation is None or own is None:
             return None
         offsets = own.text_offset[len(own.text_offset) - len(update.logprobs) :]
-        return completion_drafts(update.guesses.logprobs, offsets, self.head.shown)
+        return completion_drafts(update.speculation.logprobs, offsets, self.head.shown)
 
     def _text(self, choice: int, text: str) -> Completion:
         said = CompletionChoice(

@@ -54,7 +54,7 @@ def chat_logprobs(entries: Sequence[TextLogprob], shown: Shown = AS_TEXT) -> Cha
 
 
 def chat_drafts(drafted: Sequence[TextLogprob | None], shown: Shown = AS_TEXT) -> ChatLogprobs | None:
-    """What a draft said of the tokens that it guessed; None when there are none."""
+    """What a draft said of the tokens that it drafted; None when there are none."""
     entries = [entry for entry in drafted if entry is not None]
     return chat_logprobs(entries, shown) if entries else None
 

@@ -30,7 +30,7 @@ class CachedTokens(Reply):
 
 
 class CompletionDetails(Reply):
-    """`reasoning_tokens` where reasoning is looked for, the others where tokens were guessed ahead."""
+    """`reasoning_tokens` where reasoning is looked for, the others where tokens were drafted ahead."""
 
     reasoning_tokens: int = 0
     accepted_prediction_tokens: int = 0

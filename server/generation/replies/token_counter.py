@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pipelines.values import ReplyUpdate, TextGuesses, TextUpdate
+from pipelines.values import ReplyUpdate, TextSpeculation, TextUpdate
 from server.generation.replies.schema import CachedTokens, CompletionDetails, Usage
 
 
-class Tally:
+class TokenCounter:
     """`num_ended` choices of `len(prompt_lengths) * n` have had their last piece.
 
-    `num_reasoning` is None until a piece tells of reasoning: nobody looks for it.  `guesses` holds of each
-    choice that was guessed ahead what the last piece said of it.
+    `num_reasoning` is None until a piece tells of reasoning: nobody looks for it.  `speculation` holds of each
+    choice that was drafted ahead what the last piece said of it.
     """
 
     def __init__(self, prompt_lengths: list[int], n: int) -> None:
@@ -21,7 +21,7 @@ class Tally:
         self.num_reasoning: int | None = None
         self._n = n
         self._num_cached: dict[int, int] = {}
-        self.guesses: dict[int, TextGuesses] = {}
+        self.speculation: dict[int, TextSpeculation] = {}
 
     @property
     def complete(self) -> bool:
@@ -36,8 +36,8 @@ class Tally:
         self.num_ended += update.finish is not None
         if isinstance(update, ReplyUpdate) and update.num_reasoning is not None:
             self.num_reasoning = (self.num_reasoning or 0) + update.num_reasoning
-        if update.guesses is not None:
-            self.guesses[choice] = update.guesses
+        if update.speculation is not None:
+            self.speculation[choice] = update.speculation
         if choice % self._n == 0:  # a prompt is computed once, for its first choice
             self._num_cached.setdefault(choice, update.num_cached)
 
@@ -53,7 +53,7 @@ class Tally:
         """The counts at the end of a stream: what is unknown is left out, as in vLLM."""
         usage = self.running_usage()
         usage.prompt_tokens_details = CachedTokens(cached_tokens=self.num_cached)
-        if self.num_reasoning is not None or self.guesses:
+        if self.num_reasoning is not None or self.speculation:
             usage.completion_tokens_details = self.details()
         return usage
 
@@ -68,9 +68,9 @@ class Tally:
     def details(self) -> CompletionDetails | None:
         """None where there is nothing to tell."""
         told = {} if self.num_reasoning is None else {"reasoning_tokens": self.num_reasoning}
-        if self.guesses:
-            accepted = sum(guesses.num_accepted for guesses in self.guesses.values())
-            guessed = sum(guesses.num_guessed for guesses in self.guesses.values())
+        if self.speculation:
+            accepted = sum(speculation.num_accepted for speculation in self.speculation.values())
+            drafted = sum(speculation.num_drafted for speculation in self.speculation.values())
             told["accepted_prediction_tokens"] = accepted
-            told["rejected_prediction_tokens"] = guessed - accepted
+            told["rejected_prediction_tokens"] = drafted - accepted
         return CompletionDetails(**told) if told else None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, TypeVar
 
-from pipelines.values import ReplyUpdate, TextGuesses, TextUpdate
+from pipelines.values import ReplyUpdate, TextSpeculation, TextUpdate
 
 Update = ReplyUpdate | TextUpdate
 Batch = list[tuple[int, Any]]
@@ -22,9 +22,9 @@ def hide_reasoning(batch: Batch) -> None:
         if isinstance(update, ReplyUpdate) and any(update.thought):
             update.logprobs = outside(update.logprobs, update.thought)
             update.token_ids = outside(update.token_ids, update.thought)
-            if update.guesses is not None:
-                seen = outside(update.guesses.logprobs, update.thought)
-                update.guesses = update.guesses._replace(logprobs=seen)
+            if update.speculation is not None:
+                seen = outside(update.speculation.logprobs, update.thought)
+                update.speculation = update.speculation._replace(logprobs=seen)
             update.thought = []
 
 
@@ -69,14 +69,14 @@ def join(first: Update, second: Update) -> Update:
     counts = [getattr(update, "num_reasoning", None) for update in (first, second)]
     if counts != [None, None]:
         added["num_reasoning"] = sum(count or 0 for count in counts)
-    return replace(second, **told, **added, guesses=_both(first, second))
+    return replace(second, **told, **added, speculation=_both(first, second))
 
 
-def _both(first: Update, second: Update) -> TextGuesses | None:
+def _both(first: Update, second: Update) -> TextSpeculation | None:
     """The later totals; log-probabilities stay with their tokens."""
-    if second.guesses is None:
-        return first.guesses
-    told = [] if first.guesses is None else first.guesses.logprobs
-    if second.guesses.logprobs:
-        told = [*told, *[None] * (len(first.token_ids) - len(told)), *second.guesses.logprobs]
-    return second.guesses._replace(logprobs=told)
+    if second.speculation is None:
+        return first.speculation
+    told = [] if first.speculation is None else first.speculation.logprobs
+    if second.speculation.logprobs:
+        told = [*told, *[None] * (len(first.token_ids) - len(told)), *second.speculation.logprobs]
+    return second.speculation._replace(logprobs=told)

@@ -87,8 +87,8 @@ def scores(request: GenerationRequest, max_context: int) -> None:
         )
 
 
-def guesses(request: GenerationRequest, max_context: int) -> None:
-    """A draft has a fixed length or stops at a doubt; beams are never guessed ahead."""
+def speculation(request: GenerationRequest, max_context: int) -> None:
+    """A draft has a fixed length or stops at a doubt; beams are never drafted ahead."""
     if request.num_assistant_tokens and request.assistant_confidence_threshold:
         raise RequestError(
             "`assistant_confidence_threshold` and `num_assistant_tokens` are mutually exclusive",
@@ -124,7 +124,7 @@ RULES: tuple[Rule, ...] = (
     token_counts,
     truncation,
     scores,
-    guesses,
+    speculation,
     beams,
 )
 """In the order in which a client is told; each is given the model's context too."""

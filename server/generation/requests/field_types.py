@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictStr, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError
 
-from pipelines.wire.sampling_params import MAX_GUESSES, MAX_NGRAM
+from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
 from server.generation.requests.known_fields import shown
 from server.http.request_ids import MAX_ID_CHARS, clean_id
 
@@ -145,8 +145,9 @@ NumLogprobs = Annotated[
         "Requested sample logprobs of {got}, which is greater than max allowed: " + str(MAX_LOGPROBS),
     ),
 ]
-NumGuesses = Annotated[
-    Whole, check(lambda n: 0 <= n <= MAX_GUESSES, f"{{name}} must be in [0, {MAX_GUESSES}], got {{got}}.")
+NumDraftTokens = Annotated[
+    Whole,
+    check(lambda n: 0 <= n <= MAX_DRAFT_TOKENS, f"{{name}} must be in [0, {MAX_DRAFT_TOKENS}], got {{got}}."),
 ]
 NgramSize = Annotated[
     Whole, check(lambda n: 1 <= n <= MAX_NGRAM, f"{{name}} must be in [1, {MAX_NGRAM}], got {{got}}.")

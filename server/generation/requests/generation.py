@@ -1,4 +1,4 @@
-"""What the two generation endpoints ask alike: checked fields → `tasks.Generation`.
+"""What the two generation endpoints ask alike: checked fields → `tasks.GenerationInput`.
 
 Every declared field is honoured; the others are looked up in `fields.py`.  Knows nothing of HTTP.
 """
@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
 
-from pipelines.tasks import Constraint, Generation
+from pipelines.tasks import Constraint, GenerationInput
 from pipelines.wire.sampling_params import Beams
 from server.generation.requests import checks
 from server.generation.requests.field_types import (
@@ -27,7 +27,7 @@ from server.generation.requests.field_types import (
     MinTokens,
     NgramSize,
     NumChoices,
-    NumGuesses,
+    NumDraftTokens,
     NumLogprobs,
     NumTokens,
     Penalty,
@@ -94,7 +94,7 @@ class GenerationRequest(BaseModel):
     use_beam_search: StrictBool | None = None
     length_penalty: LengthPenalty | None = None
     early_stopping: StrictBool | Literal["never"] | None = None
-    num_assistant_tokens: NumGuesses | None = None
+    num_assistant_tokens: NumDraftTokens | None = None
     assistant_confidence_threshold: Confidence | None = None
     max_ngram_size: NgramSize | None = None
     prompt_token_ids: Any = None
@@ -196,10 +196,10 @@ class GenerationRequest(BaseModel):
     def constraint(self) -> Constraint | None:
         return read_constraint({name: getattr(self, name) for name in CONSTRAINTS})
 
-    def generation(self, max_context: int) -> Generation:
+    def generation(self, max_context: int) -> GenerationInput:
         """What the pipeline is asked.  Raises RequestError for fields that do not go together."""
         self.check(max_context)
-        return Generation(
+        return GenerationInput(
             n=self.num_choices,
             sampling=sampling(self),
             default_max_tokens=self.default_max_tokens,
@@ -216,7 +216,7 @@ class GenerationRequest(BaseModel):
         )
 
     def own(self) -> dict[str, Any]:
-        """The fields of `Generation` that only this endpoint sets."""
+        """The fields of `GenerationInput` that only this endpoint sets."""
         raise NotImplementedError
 
     def check(self, max_context: int) -> None:

@@ -47,7 +47,7 @@ def sampling(request: GenerationRequest) -> dict[str, Any]:
     chosen["logprobs"] = request.alternatives()
     chosen["prompt_logprobs"] = request.scores_prompt()
     chosen |= {name: getattr(request, field) for name, (field, _) in WISHES.items()}
-    chosen["guess_logprobs"] = (request.include_draft_logprobs and request.alternatives() is not None) or None
+    chosen["draft_logprobs"] = (request.include_draft_logprobs and request.alternatives() is not None) or None
     if request.repetition_detection is not None:
         chosen["repetition_detection"] = request.repetition_detection.detection()
     return {name: value for name, value in chosen.items() if value is not None}

@@ -7,13 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.values import Classes, Scores
-from server.pooling.replies.schema import Head, Written, joined
+from server.pooling.replies.schema import ReplyContext, Written, joined
 
 ONLY_LABEL = "LABEL_0"
 """What the one class of a model that scores is called."""
 
 
-def classified(head: Head, found: Classes | Scores) -> Written:
+def classified(head: ReplyContext, found: Classes | Scores) -> Written:
     """The likeliest class of each text, and the numbers of all; a score is the number of the only class."""
     if isinstance(found, Scores):
         found = Classes(found.values[:, None], [ONLY_LABEL])

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import RequestError
 from server.generation.replies.schema import Reply
-from server.pooling.replies.schema import Head, Written
+from server.pooling.replies.schema import ReplyContext, Written
 
 Floats = NDArray[np.float32]
 Vectors = list[list[float]]
@@ -74,7 +74,9 @@ class EmbeddedFloats(Reply):
     meta: EmbedMeta
 
 
-def by_type(head: Head, rows: Floats, types: Iterable[str], texts: list[str] | None, version: str) -> Written:
+def by_type(
+    head: ReplyContext, rows: Floats, types: Iterable[str], texts: list[str] | None, version: str
+) -> Written:
     """`EmbeddedByType`; `texts` are those of the request, None where it held none.
 
     Raises RequestError where a size has no such type.
@@ -88,7 +90,7 @@ def by_type(head: Head, rows: Floats, types: Iterable[str], texts: list[str] | N
     return Written(msgspec.json.encode(reply if texts is None else {**reply, "texts": texts}))
 
 
-def as_floats(head: Head, rows: Floats, texts: list[str]) -> Written:
+def as_floats(head: ReplyContext, rows: Floats, texts: list[str]) -> Written:
     """`EmbeddedFloats`."""
     reply = {
         "id": head.id,
@@ -100,7 +102,7 @@ def as_floats(head: Head, rows: Floats, texts: list[str]) -> Written:
     return Written(msgspec.json.encode(reply))
 
 
-def _meta(head: Head, version: str) -> dict[str, Any]:
+def _meta(head: ReplyContext, version: str) -> dict[str, Any]:
     """`EmbedMeta`."""
     return {
         "api_version": {"version": version},

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from server.generation.replies.schema import Reply
 from server.pooling.replies.cohere import ApiVersion, TokenCount
-from server.pooling.replies.schema import Head, Listed, Written
+from server.pooling.replies.schema import Listed, ReplyContext, Written
 
 Floats = NDArray[np.float32]
 
@@ -73,13 +73,13 @@ class BareRanking(Reply):
     results: list[Ranked]
 
 
-def scored(head: Head, scores: Floats) -> Written:
+def scored(head: ReplyContext, scores: Floats) -> Written:
     """`ScoreList`: a score for each pair, in the order of the request."""
     data = [{"index": i, "object": "score", "score": score} for i, score in enumerate(scores.tolist())]
     return Written(msgspec.json.encode(head.listed(data)))
 
 
-def ranking(head: Head, scores: Floats, num_best: int, documents: list[str] | None) -> Written:
+def ranking(head: ReplyContext, scores: Floats, num_best: int, documents: list[str] | None) -> Written:
     """`Ranking` of the `num_best` best, with their texts where `documents` holds them."""
     reply = {
         "id": head.id,

@@ -20,7 +20,7 @@ JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Head:
+class ReplyContext:
     """What every reply begins with; `num_tokens` were read for it."""
 
     id: str
@@ -59,7 +59,7 @@ class Written(NamedTuple):
     headers: Mapping[str, str] = {}
 
 
-def joined(head: Head, data: Iterable[Iterable[bytes]]) -> bytes:
+def joined(head: ReplyContext, data: Iterable[Iterable[bytes]]) -> bytes:
     """A reply of rows that are JSON already, each in pieces: others may run between two of them."""
     before, after = msgspec.json.encode(head.listed([])).split(b'"data":[]')  # in a name a quote is escaped
     out = BytesIO()

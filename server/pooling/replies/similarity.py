@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.values import Rows
+from pipelines.values import PooledOutputs
 
 Floats = NDArray[np.float32]
 QUERY_TOKENS = 128
 """So many of a query are compared at once: two long texts would fill gigabytes."""
 
 
-def similarities(rows: Rows, num_queries: int) -> Floats:
+def similarities(rows: PooledOutputs, num_queries: int) -> Floats:
     """Of each document to its query: float32[num_documents], of vectors of length 1.
 
     The first `num_queries` rows are those of queries: one for all documents, or one for each.

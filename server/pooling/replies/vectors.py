@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from server.pooling.replies.schema import Head, Written, joined, listed
+from server.pooling.replies.schema import ReplyContext, Written, joined, listed
 from server.pooling.requests.embedding import EncodedRequest
 
 Floats = NDArray[np.float32]
@@ -42,7 +42,7 @@ def form_of(request: EncodedRequest) -> Form:
     )
 
 
-def vectors(head: Head, rows: Texts, form: Form, name: str, kind: str) -> Written:
+def vectors(head: ReplyContext, rows: Texts, form: Form, name: str, kind: str) -> Written:
     """A reply with a row, or a row for each token, for each text; `name` is its field, `kind` its object."""
     if form.format in ("bytes", "bytes_only"):
         return _bytes(head, rows, form)
@@ -62,14 +62,14 @@ def _vector(row: Floats) -> tuple[bytes]:
     return (msgspec.json.encode(row.tolist()),)
 
 
-def _bytes(head: Head, rows: Texts, form: Form) -> Written:
+def _bytes(head: ReplyContext, rows: Texts, form: Form) -> Written:
     """All rows one behind the other; where each lies is told in a header, unless the client knows it."""
     packed = list(_packed(rows, form))
     headers = {} if form.format == "bytes_only" else {"metadata": _metadata(head, rows, packed, form)}
     return Written(b"".join(packed), OCTETS, headers)
 
 
-def _metadata(head: Head, rows: Texts, packed: list[bytes], form: Form) -> str:
+def _metadata(head: ReplyContext, rows: Texts, packed: list[bytes], form: Form) -> str:
     ends = np.cumsum([len(data) for data in packed]).tolist()
     places = [
         {

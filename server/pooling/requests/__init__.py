@@ -1,1 +1,1 @@
-"""Bodies → `tasks.Pooling`."""
+"""Bodies → `tasks.PoolingInput`."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, NumTokens, Whole
 from server.generation.requests.known_fields import Refused
@@ -38,7 +38,7 @@ class EmbedRequest(PooledRequest):
     truncate: Literal["NONE", "START", "END"] | None = None
     max_tokens: NumTokens | None = None
 
-    def embed(self, max_context: int, has_template: bool) -> Pooling:
+    def embed(self, max_context: int, has_template: bool) -> PoolingInput:
         """What is asked of a model that reads `max_context` tokens of a text.
 
         `inputs` are conversations where the model has a template for them.  Raises RequestError.
@@ -47,7 +47,7 @@ class EmbedRequest(PooledRequest):
         kept = self._kept_tokens(max_context)
         cut = {"truncate_prompt_tokens": kept, "truncate_left": self.truncate == "START"}
         wanted = {"dimensions": self.output_dimension, "purpose": self.input_type}
-        return Pooling(**{**self.shared(), **given, **cut, **wanted})
+        return PoolingInput(**{**self.shared(), **given, **cut, **wanted})
 
     @property
     def types(self) -> list[str]:

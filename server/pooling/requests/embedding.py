@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
 from server.generation.requests.known_fields import Refused
 from server.pooling.requests.inputs import InputRequest
@@ -32,7 +32,7 @@ class EncodedRequest(InputRequest):
     embed_dtype: Literal["float32", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2"] | None = None
     endianness: Literal["native", "little", "big"] | None = None
 
-    def pooling(self) -> Pooling:
+    def pooling(self) -> PoolingInput:
         asked = super().pooling()
         num_texts = len(asked.prompts) + len(asked.conversations)
         if self.encoding_format == "bytes" and num_texts > MAX_IN_HEADER:

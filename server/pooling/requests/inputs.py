@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from server.generation.requests.chat import OWN_FIELDS
 from server.pooling.requests.conversations import are_messages, read_conversations
 from server.pooling.requests.pooled import PooledRequest
@@ -38,7 +38,7 @@ class InputRequest(PooledRequest):
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
-    def pooling(self) -> Pooling:
+    def pooling(self) -> PoolingInput:
         """What is asked of the model.  Raises RequestError."""
         if self.input is not None and self.messages is not None:
             raise RequestError("Give either `input` or `messages`, not both.", field="messages")
@@ -54,19 +54,19 @@ class InputRequest(PooledRequest):
     def _talks(self) -> bool:
         return self.messages is not None or are_messages(self.input)
 
-    def _prompts(self) -> Pooling:
+    def _prompts(self) -> PoolingInput:
         for name in TEMPLATED:
             if getattr(self, name):
                 raise RequestError(f"`{name}` goes with conversations only", field=name)
         prompts = read_inputs(self.input, "input", self.add_special_tokens is not False)
-        return Pooling(prompts=prompts, **self.shared())
+        return PoolingInput(prompts=prompts, **self.shared())
 
-    def _conversations(self) -> Pooling:
+    def _conversations(self) -> PoolingInput:
         self._check_template()
         where, beside = self._where, written_chars(self.chat_template_kwargs)
         conversations = read_conversations(getattr(self, where), where)
         check_written([beside] * len(conversations), "chat_template_kwargs")
-        return Pooling(
+        return PoolingInput(
             conversations=conversations,
             add_special_tokens=bool(self.add_special_tokens),
             add_generation_prompt=bool(self.add_generation_prompt),

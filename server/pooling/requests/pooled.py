@@ -1,4 +1,4 @@
-"""What every body for vectors, classes or scores may hold: checked fields → how `tasks.Pooling` is read.
+"""What every body for vectors, classes or scores may hold: checked fields → how `tasks.PoolingInput` is read.
 
 Every declared field is honoured, `cache_salt` by keeping nothing of a text; the others are looked up in
 `fields.py`.  Knows nothing of HTTP.
@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr, model_validator
 
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import CacheSalt, KeptTokens, Priority, RequestId
 from server.generation.requests.known_fields import Refused, check_fields
 from server.pooling.requests.unsupported_fields import IGNORED, REFUSED
@@ -43,12 +43,12 @@ class PooledRequest(BaseModel):
         """Whether it brings a template, which may take long to look at however short it is."""
         return getattr(self, "chat_template", None) is not None
 
-    def pooling(self) -> Pooling:
+    def pooling(self) -> PoolingInput:
         """What is asked of the model.  Raises RequestError."""
         raise NotImplementedError
 
     def shared(self) -> dict[str, Any]:
-        """Fields of `tasks.Pooling` that every endpoint sets alike."""
+        """Fields of `tasks.PoolingInput` that every endpoint sets alike."""
         return {
             "truncate_prompt_tokens": self.truncate_prompt_tokens,
             "truncate_left": self.truncation_side == "left",

@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BeforeValidator, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import Also
 from server.generation.requests.known_fields import Refused, shown
 from server.pooling.requests.scoring import ComparingRequest, Count, Cut, Sides
@@ -69,10 +69,10 @@ class RerankRequest(ComparingRequest):
             raise RequestError("At least one text_pair element must be given")
         return Sides([self.query.said("query")], documents)
 
-    def as_pairs(self) -> Pooling:
+    def as_pairs(self) -> PoolingInput:
         return replace(super().as_pairs(), chunk=bool(self.chunk_documents))
 
-    def as_texts(self, cut: Cut) -> Pooling:
+    def as_texts(self, cut: Cut) -> PoolingInput:
         """As of any two sides.  Raises RequestError for parts of documents, which only pairs have."""
         if self.chunk_documents:
             raise RequestError(

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import StrictStr
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
 from server.pooling.requests.pooled import PooledRequest
@@ -59,7 +59,7 @@ class ComparingRequest(PooledRequest):
         """Raises RequestError."""
         raise NotImplementedError
 
-    def as_pairs(self) -> Pooling:
+    def as_pairs(self) -> PoolingInput:
         """What is asked of a model that reads a query and a document together.
 
         Raises RequestError where the pairs are too much text: a short body may repeat a long query.
@@ -67,7 +67,7 @@ class ComparingRequest(PooledRequest):
         queries, pairs = {text: _prompt(text) for text in self.sides.queries}, self.sides.pairs()
         beside = len(self.instruction or "") + written_chars(self.chat_template_kwargs)
         check_written([len(query) + len(document) + beside for query, document in pairs], "documents")
-        return Pooling(
+        return PoolingInput(
             pairs=[(queries[query], _prompt(document)) for query, document in pairs],
             instruction=self.instruction,
             chat_template=self.chat_template,
@@ -77,7 +77,7 @@ class ComparingRequest(PooledRequest):
             **self.shared(),
         )
 
-    def as_texts(self, cut: Cut) -> Pooling:
+    def as_texts(self, cut: Cut) -> PoolingInput:
         """What is asked of a model that reads each text alone: vectors of length 1, the queries' first.
 
         `cut` gives the first tokens of texts.  Raises RequestError for a template, which only pairs have.
@@ -90,7 +90,7 @@ class ComparingRequest(PooledRequest):
         if self.max_tokens_per_doc:
             documents = cut(documents, self.max_tokens_per_doc)
         prompts = [_prompt(text) for text in (*queries, *documents)]
-        return Pooling(prompts=prompts, **{**self.shared(), "activate": True})
+        return PoolingInput(prompts=prompts, **{**self.shared(), "activate": True})
 
 
 class ScoreRequest(ComparingRequest):

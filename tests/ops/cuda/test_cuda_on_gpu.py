@@ -83,10 +83,12 @@ def test_guesses_are_verified_where_tokens_are_chosen(gpu):
     logits = random.standard_normal((700, 32_003)).astype(F)
     none, off, words = np.zeros(700, F), np.full(700, 32_003), np.zeros(700, np.uint64)
     batch = none, none, off, none + 1, words, words
-    guesses = np.where(random.random(700) < 0.3, -1, host.choose(logits, *batch) + (random.random(700) < 0.2))
-    guesses[-1] = -1
-    found = CudaOps(gpu).choose(gpu.upload(logits), *batch, guesses)
-    assert found.tolist() == host.choose(logits, *batch, guesses).tolist()
+    draft_tokens = np.where(
+        random.random(700) < 0.3, -1, host.choose(logits, *batch) + (random.random(700) < 0.2)
+    )
+    draft_tokens[-1] = -1
+    found = CudaOps(gpu).choose(gpu.upload(logits), *batch, draft_tokens)
+    assert found.tolist() == host.choose(logits, *batch, draft_tokens).tolist()
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, -np.inf])

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ops import host
 from ops.cuda.sampling import CudaOps
 from pipelines.host.engine.step import Logits, Step, no_pairs
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -33,7 +33,7 @@ PARAMS = st.builds(
 
 
 def rows_of(params):
-    rows = SamplingRows(len(params), VOCAB)
+    rows = SamplingSlots(len(params), VOCAB)
     for row, one in enumerate(params):
         rows.set(row, one, [row, 7], [], 0, [VOCAB - 1])
     return rows

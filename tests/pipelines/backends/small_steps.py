@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 
-SAMPLING = SamplingRows(1, 8)
+SAMPLING = SamplingSlots(1, 8)
 BLOCK = 16
 
 

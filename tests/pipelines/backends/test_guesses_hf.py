@@ -1,4 +1,4 @@
-"""With guesses, right or wrong, a real model says what transformers says without."""
+"""With draft tokens, right or wrong, a real model says what transformers says without."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 NUM_BLOCKS = 64
 
 
-def guessing_engine(session: OpenVINOSession, guess: Callable[[Step], Step]) -> Engine:
+def speculating_engine(session: OpenVINOSession, draft_token: Callable[[Step], Step]) -> Engine:
     def body(step: Step) -> Sampled:
-        step = guess(step)
+        step = draft_token(step)
         return sample(Logits(session.run(step), step))
 
     session.allocate(NUM_BLOCKS)
-    settings = EngineSettings(max_sequences=8, max_step_tokens=64, reuse_prefixes=True, num_guesses=4)
+    settings = EngineSettings(max_sequences=8, max_step_tokens=64, reuse_prefixes=True, num_draft_tokens=4)
     limits = session.block_tokens, session.vocab_size, session.max_context
     return Engine(body, settings, NUM_BLOCKS, *limits, frozenset())
 
@@ -54,7 +54,7 @@ def shallow(tmp_path_factory) -> Path:
 
 def test_a_draft_that_is_its_target_is_always_right(exported, generated):
     folder = exported("llama")[1]
-    engine = guessing_engine(OpenVINOSession(folder / "openvino_model.xml", EXACT), draft(folder).run)
+    engine = speculating_engine(OpenVINOSession(folder / "openvino_model.xml", EXACT), draft(folder).run)
     assert generate_together(engine, prompts())[0] == generated("llama")
     counts = engine.counts()
     assert counts.accepted_tokens >= 0.95 * counts.draft_tokens > 50
@@ -63,7 +63,7 @@ def test_a_draft_that_is_its_target_is_always_right(exported, generated):
 @pytest.mark.filterwarnings("default")
 def test_a_draft_that_is_wrong_changes_nothing(exported, generated, shallow):
     session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
-    engine = guessing_engine(session, draft(shallow).run)
+    engine = speculating_engine(session, draft(shallow).run)
     assert generate_together(engine, prompts())[0] == generated("llama")
     counts = engine.counts()
     assert counts.accepted_tokens < 0.5 * counts.draft_tokens
@@ -71,6 +71,6 @@ def test_a_draft_that_is_wrong_changes_nothing(exported, generated, shallow):
 
 def test_a_lookup_changes_nothing(exported, generated):
     session = OpenVINOSession(exported("qwen3")[1] / "openvino_model.xml", EXACT)
-    engine = guessing_engine(session, Lookup(Lookup.Config(adaptive=False), Path()).run)
+    engine = speculating_engine(session, Lookup(Lookup.Config(adaptive=False), Path()).run)
     assert generate_together(engine, prompts())[0] == generated("qwen3")
     assert engine.counts().draft_tokens > 10

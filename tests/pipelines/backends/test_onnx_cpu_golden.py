@@ -16,7 +16,7 @@ from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSessi
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Logits, Sampled, Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -93,7 +93,7 @@ class Schedule:
     def alone(self, key: int, choice: int) -> list[int]:
         """What the prompt gives with no engine: its whole context computed anew for each token."""
         prompt, params = self.asked[key]
-        rows, text = SamplingRows(1, VOCABULARY), []
+        rows, text = SamplingSlots(1, VOCABULARY), []
         rows.set(0, params, prompt, [], choice, [])
         blocks = list(range(MAX_CONTEXT // BLOCK_TOKENS))
         while len(text) < params.max_tokens:

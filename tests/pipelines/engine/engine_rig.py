@@ -15,7 +15,7 @@ from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.step import Logits, Sampled, Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
@@ -50,14 +50,14 @@ class Rig:
         poison: int | None = None,
         num_host_blocks: int = 0,
         max_scored_tokens: int = 128,
-        num_guesses: int = 0,
+        num_draft_tokens: int = 0,
     ) -> None:
         self.session = FakeSession(VOCAB_SIZE, block_tokens, max_context, poison=poison)
         self.session.allocate(num_blocks, num_host_blocks)
         settings = EngineSettings(
-            max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens, num_guesses
+            max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens, num_draft_tokens
         )
-        self.guess: Callable[[Step], Step] = lambda step: step
+        self.draft_token: Callable[[Step], Step] = lambda step: step
         self.before: Callable[[Step], None] = lambda step: None
         self.after: Callable[[Step], None] = lambda step: None
         self.masked: Callable[[Logits], Logits] = lambda logits: logits
@@ -76,7 +76,7 @@ class Rig:
 
     def _body(self, step: Step) -> Sampled:
         check_step(step, self.engine.scheduler.settings, self.session)
-        step = self.guess(step)
+        step = self.draft_token(step)
         self.steps.append(step)
         self.before(step)
         logits = Logits(self.session.run(step), step)
@@ -185,7 +185,7 @@ def alone(
     params = dataclasses.replace(params, logprobs=None)
     plain = params.temperature == 0 and params.min_tokens == 0 and params.repetition_penalty == 1
     ends = set(params.stop_token_ids) | (set() if params.ignore_eos else eos_token_ids)
-    rows = SamplingRows(1, VOCAB_SIZE)
+    rows = SamplingSlots(1, VOCAB_SIZE)
     rows.set(0, params, prompt, [], choice, sorted(ends))
     ids, text = list(prompt), Text(prompt_logprobs=scores)
     while text.finish is None:
@@ -221,7 +221,7 @@ def scores_alone(prompt: list[int], params: SamplingParams) -> list[TokenLogprob
     ]
 
 
-def lone_step(rows: SamplingRows) -> Step:
+def lone_step(rows: SamplingSlots) -> Step:
     """One logit for row 0; the rest of the step is never read by the sampler."""
     zero, one = np.zeros(1, np.int32), np.ones(1, np.int32)
     return Step(

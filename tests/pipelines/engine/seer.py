@@ -1,4 +1,4 @@
-"""A guess node for tests: it knows what each choice will say, and errs as often as it is told to."""
+"""A speculation node for tests: it knows what each choice will say, and errs as often as it is told to."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from random import Random
 import numpy as np
 from engine_rig import VOCAB_SIZE, Rig
 
-from ops.verifying import NO_GUESS
-from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from ops.verifying import NO_DRAFT_TOKEN
+from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.step import Step
 
 Foresight = Callable[[Hashable, int], list[int]]
@@ -17,20 +17,22 @@ Foresight = Callable[[Hashable, int], list[int]]
 
 
 class Seer:
-    """Guesses up to the room of every sequence; a token is wrong with the probability `errs`."""
+    """Draft tokens up to the room of every sequence; a token is wrong with the probability `errs`."""
 
     def __init__(self, rig: Rig, foresight: Foresight, random: Random, errs: float) -> None:
         self.rig, self.foresight, self.random, self.errs = rig, foresight, random, errs
-        rig.guess = self.guess
+        rig.draft_token = self.draft_token
 
-    def guess(self, step: Step) -> Step:
+    def draft_token(self, step: Step) -> Step:
         check_room(step, self.rig)
-        guessed = [
+        drafted = [
             self._of(row, room) for row, room in zip(step.rows.tolist(), step.room.tolist(), strict=True)
         ]
-        counts = np.array([len(ids) for ids in guessed], np.int64)
-        with_runs = with_guesses(step, counts, np.array([one for ids in guessed for one in ids], np.int64))
-        check_runs(step, with_runs, guessed)
+        counts = np.array([len(ids) for ids in drafted], np.int64)
+        with_runs = with_draft_tokens(
+            step, counts, np.array([one for ids in drafted for one in ids], np.int64)
+        )
+        check_runs(step, with_runs, drafted)
         return with_runs
 
     def _of(self, row: int, room: int) -> list[int]:
@@ -52,7 +54,7 @@ class Seer:
 def check_room(step: Step, rig: Rig) -> None:
     """What `Step` promises of room."""
     limits, counts = rig.engine.scheduler.settings, np.diff(step.starts)
-    assert step.guessing is not None
+    assert step.speculation is not None
     assert step.room.shape == step.rows.shape == (step.num_seqs,)
     assert (step.room >= 0).all()
     assert (counts[step.room > 0] == 1).all()
@@ -63,12 +65,12 @@ def check_room(step: Step, rig: Rig) -> None:
     assert step.num_scored + step.room.sum() <= limits.max_scored_tokens
 
 
-def check_runs(step: Step, with_runs: Step, guessed: list[list[int]]) -> None:
-    """Every sequence has its own tokens, then its guesses; every sampled row became a run."""
+def check_runs(step: Step, with_runs: Step, drafted: list[list[int]]) -> None:
+    """Every sequence has its own tokens, then its draft tokens; every sampled row became a run."""
     counts = np.diff(step.starts)
     tokens = [
         step.token_ids[begin : begin + count].tolist() + ids
-        for begin, count, ids in zip(step.starts[:-1].tolist(), counts.tolist(), guessed, strict=True)
+        for begin, count, ids in zip(step.starts[:-1].tolist(), counts.tolist(), drafted, strict=True)
     ]
     assert with_runs.token_ids.tolist() == [one for some in tokens for one in some]
     assert np.diff(with_runs.starts).tolist() == [len(some) for some in tokens]
@@ -77,13 +79,13 @@ def check_runs(step: Step, with_runs: Step, guessed: list[list[int]]) -> None:
     ]
     assert with_runs.positions.tolist() == places
     assert with_runs.max_context == max(places) + 1
-    if with_runs.guesses is None or with_runs.ahead is None:
-        assert not any(guessed)
+    if with_runs.draft_tokens is None or with_runs.ahead is None:
+        assert not any(drafted)
         return
-    runs = np.split(with_runs.guesses, np.flatnonzero(with_runs.guesses == NO_GUESS) + 1)[:-1]
-    assert [run[:-1].tolist() for run in runs] == guessed[: len(runs)] + [[]] * (len(runs) - len(guessed))
+    runs = np.split(with_runs.draft_tokens, np.flatnonzero(with_runs.draft_tokens == NO_DRAFT_TOKEN) + 1)[:-1]
+    assert [run[:-1].tolist() for run in runs] == drafted[: len(runs)] + [[]] * (len(runs) - len(drafted))
     assert with_runs.ahead.tolist() == [k for run in runs for k in range(len(run))]
     assert with_runs.logits_rows.tolist() == np.repeat(step.logits_rows, [len(run) for run in runs]).tolist()
     at = with_runs.logits_at[: with_runs.num_sampled]
     assert (np.diff(at)[with_runs.ahead[1:] > 0] == 1).all()
-    assert with_runs.token_ids[at[with_runs.ahead > 0]].tolist() == [one for ids in guessed for one in ids]
+    assert with_runs.token_ids[at[with_runs.ahead > 0]].tolist() == [one for ids in drafted for one in ids]

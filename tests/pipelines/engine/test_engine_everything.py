@@ -18,7 +18,7 @@ from seer import Seer
 from pipelines.host.backends.fake import fake_logits
 from pipelines.host.engine.step import Logits, Masks, Step
 from pipelines.host.sampling.guide import GuideError, GuideMaker
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import Beams, RepetitionDetection, SamplingParams
@@ -48,7 +48,7 @@ class Guided(Wanted):
 class Schedule(Life):
     """Every kind of request in a small engine."""
 
-    def __init__(self, seed: int, grammar: Grammar, failing: bool = False, guessing: bool = False) -> None:
+    def __init__(self, seed: int, grammar: Grammar, failing: bool = False, speculation: bool = False) -> None:
         super().__init__(seed)
         draw = self.random
         self.failing = failing
@@ -66,9 +66,9 @@ class Schedule(Life):
             reuse_prefixes=draw.random() < 0.5,
             num_host_blocks=draw.choice([0, longest, 9 * longest]),
             max_scored_tokens=draw.choice([1, 3, 128]),
-            num_guesses=draw.choice([1, 6, 12]) if guessing else 0,
+            num_draft_tokens=draw.choice([1, 6, 12]) if speculation else 0,
         )
-        if guessing:
+        if speculation:
             Seer(self.rig, self.foresight, draw, draw.choice([0.0, 0.2, 0.8]))
         self.grammar = grammar
         self.rig.masked = grammar.run
@@ -103,7 +103,7 @@ class Schedule(Life):
             seed=draw.getrandbits(64),
             prompt_logprobs=draw.choice([None, None, 0, 3]),
             repetition_detection=draw.choice([None, RepetitionDetection(3, 3)]),
-            num_guesses=draw.choice([None, None, 0, 2, 12]),
+            num_draft_tokens=draw.choice([None, None, 0, 2, 12]),
         )
 
     def request(self, key: int) -> None:
@@ -163,7 +163,7 @@ def sampled(
     guide = make() if make else None
     text = Text(prompt_logprobs=scores_alone(prompt, params))
     eos = frozenset() if params.ignore_eos else EOS
-    rows = SamplingRows(1, VOCAB_SIZE)
+    rows = SamplingSlots(1, VOCAB_SIZE)
     rows.set(0, replace(params, logprobs=None), prompt, [], choice, sorted(eos | set(params.stop_token_ids)))
     if params.max_tokens == 0:
         text.finish = "length"
@@ -222,17 +222,17 @@ def grammar():
     node.close()
 
 
-@pytest.mark.parametrize("guessing", [False, True])
+@pytest.mark.parametrize("speculation", [False, True])
 @pytest.mark.parametrize("failing", [False, True])
 @pytest.mark.parametrize("seed", range(60))
-def test_everything_at_once_gives_each_choice_what_it_gets_alone(grammar, seed, failing, guessing):
-    schedule = Schedule(seed, grammar, failing, guessing)
+def test_everything_at_once_gives_each_choice_what_it_gets_alone(grammar, seed, failing, speculation):
+    schedule = Schedule(seed, grammar, failing, speculation)
     schedule.run()
     schedule.check()
 
 
 def test_the_schedules_meet_everything(grammar):
-    schedules = [Schedule(seed, grammar, guessing=seed % 2 == 1) for seed in range(60)]
+    schedules = [Schedule(seed, grammar, speculation=seed % 2 == 1) for seed in range(60)]
     for schedule in schedules:
         schedule.run()
     counts = [schedule.rig.engine.counts() for schedule in schedules]

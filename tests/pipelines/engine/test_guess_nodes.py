@@ -24,26 +24,28 @@ NOWHERE = Path("nowhere")
 class WatchedDraft:
     """A draft that stands before the rig's own session; what it thinks it has computed is looked at."""
 
-    def __init__(self, rig: Rig, dissent: float, num_guesses: int = 4, adaptive: bool = False) -> None:
+    def __init__(self, rig: Rig, dissent: float, num_draft_tokens: int = 4, adaptive: bool = False) -> None:
         session, config = (
             rig.session,
-            Draft.Config(path="draft.json", device="fake", num_guesses=num_guesses, adaptive=adaptive),
+            Draft.Config(
+                path="draft.json", device="fake", num_draft_tokens=num_draft_tokens, adaptive=adaptive
+            ),
         )
         self.session = FakeSession(VOCAB_SIZE, session.block_tokens, session.max_context, dissent=dissent)
         self.session.allocate(len(session.cache), len(session.host_cache))
         self.running = rig.engine.scheduler.running
         self.node = Draft(config, NOWHERE)
         self.node.begin_with(self.session)
-        rig.guess = self.guess
+        rig.draft_token = self.draft_token
 
-    def guess(self, step: Step) -> Step:
-        guessed = self.node.run(step)
+    def draft_token(self, step: Step) -> Step:
+        drafted = self.node.run(step)
         token_ids = {sequence.row: sequence.token_ids for sequence in self.running}
         for seq, computed in enumerate(self.node._drafted.computed(step).tolist()):
             slots = context_slots(step.block_table[seq], computed, self.session.block_tokens)
             held = self.session.cache.reshape(-1)[slots]
             assert held.tolist() == token_ids[step.rows[seq]][:computed].tolist()
-        return guessed
+        return drafted
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +57,7 @@ def grammar():
 
 
 def play(seed: int, grammar: Grammar, put: Callable[[Rig], object], failing: bool = False) -> Schedule:
-    schedule = Schedule(seed, grammar, failing, guessing=True)
+    schedule = Schedule(seed, grammar, failing, speculation=True)
     put(schedule.rig)
     schedule.run()
     schedule.check()
@@ -63,8 +65,8 @@ def play(seed: int, grammar: Grammar, put: Callable[[Rig], object], failing: boo
 
 
 def put_lookup(rig: Rig, adaptive: bool = False) -> None:
-    node = Lookup(Lookup.Config(num_guesses=4, adaptive=adaptive), NOWHERE)
-    rig.guess = node.run
+    node = Lookup(Lookup.Config(num_draft_tokens=4, adaptive=adaptive), NOWHERE)
+    rig.draft_token = node.run
 
 
 @pytest.mark.parametrize("adaptive", [False, True])
@@ -86,8 +88,8 @@ def test_a_draft_that_works_now_and_then_changes_no_text(grammar, seed):
 
 def put_both(rig: Rig) -> None:
     """A draft, where the lookup above it found nothing."""
-    draft, lookup = WatchedDraft(rig, 0.3), Lookup(Lookup.Config(num_guesses=4, adaptive=False), NOWHERE)
-    rig.guess = lambda step: draft.guess(lookup.run(step))
+    draft, lookup = WatchedDraft(rig, 0.3), Lookup(Lookup.Config(num_draft_tokens=4, adaptive=False), NOWHERE)
+    rig.draft_token = lambda step: draft.draft_token(lookup.run(step))
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -106,7 +108,7 @@ def test_the_schedules_accept_and_refuse(grammar):
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_draft_that_agrees_is_right_every_time(temperature):
-    rig = Rig(num_guesses=4)
+    rig = Rig(num_draft_tokens=4)
     WatchedDraft(rig, 0.0)
     prompt = list(range(9))
     rig.submit("a", prompt, max_tokens=25, temperature=temperature, seed=5)
@@ -119,7 +121,7 @@ def test_a_draft_that_agrees_is_right_every_time(temperature):
 
 
 def test_a_text_that_repeats_is_guessed():
-    rig = Rig(num_guesses=4)
+    rig = Rig(num_draft_tokens=4)
     put_lookup(rig)
     rig.submit("a", [1, 2, 3, 4, 5] * 3, max_tokens=30, allowed_token_ids=[7])
     rig.run()
@@ -128,12 +130,12 @@ def test_a_text_that_repeats_is_guessed():
 
 
 def test_the_cache_of_a_draft_is_that_of_its_target():
-    rig = Rig(num_guesses=3, max_sequences=2)
-    watched = WatchedDraft(rig, 0.4, num_guesses=3)
+    rig = Rig(num_draft_tokens=3, max_sequences=2)
+    watched = WatchedDraft(rig, 0.4, num_draft_tokens=3)
     rig.submit("a", list(range(10)), max_tokens=40)
     while rig.engine.has_work:
         rig.step()
         for sequence in rig.engine.scheduler.running:
-            held = sequence.num_cached - 1  # the last guess that came true may be missing
+            held = sequence.num_cached - 1  # the last draft token that were accepted may be missing
             slots = context_slots(np.array(sequence.blocks, np.int32), held, 4)
             assert watched.session.cache.reshape(-1)[slots].tolist() == sequence.token_ids[:held].tolist()

@@ -1,4 +1,4 @@
-"""When guesses pay, in numbers."""
+"""When draft tokens pay, in numbers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import pytest
 
 from pipelines.host.engine.speculation.draft_lengths import (
     POOL_WEIGHT,
-    Acceptance,
-    Purse,
-    counts_that_pay,
-    sure_ones_pay,
+    AcceptanceRate,
+    ExplorationBudget,
+    draft_lengths,
+    worth_speculating,
 )
 from pipelines.host.engine.speculation.step_cost import StepCost
 
@@ -33,80 +33,80 @@ DEAR = {"n1": 0.02, "n2": 0.04, "n8": 0.16}
 
 
 def test_free_guesses_are_all_taken():
-    assert counts_that_pay(powers(0.5), 1, 1, cost_of(**FREE)).tolist() == [4]
+    assert draft_lengths(powers(0.5), 1, 1, cost_of(**FREE)).tolist() == [4]
 
 
 def test_guesses_as_dear_as_tokens_are_not():
-    assert counts_that_pay(powers(0.95), 1, 1, cost_of(**DEAR)).tolist() == [0]
+    assert draft_lengths(powers(0.95), 1, 1, cost_of(**DEAR)).tolist() == [0]
 
 
 def test_as_many_as_make_a_token_cheapest():
     cost = cost_of(n1=0.02, n2=0.024, n8=0.048)  # one more takes a fifth of a step
-    assert counts_that_pay(powers(0.5), 1, 1, cost).tolist() == [1]
-    assert counts_that_pay(powers(0.9), 1, 1, cost).tolist() == [4]
-    assert counts_that_pay(powers(0.15), 1, 1, cost).tolist() == [0]
+    assert draft_lengths(powers(0.5), 1, 1, cost).tolist() == [1]
+    assert draft_lengths(powers(0.9), 1, 1, cost).tolist() == [4]
+    assert draft_lengths(powers(0.15), 1, 1, cost).tolist() == [0]
 
 
 def test_the_likelier_row_guesses():
     cost = cost_of(n1=0.02, n2=0.02, n3=0.022, n8=0.032)
-    assert counts_that_pay(powers(0.2, 0.9), 2, 2, cost).tolist() == [0, 4]
+    assert draft_lengths(powers(0.2, 0.9), 2, 2, cost).tolist() == [0, 4]
 
 
 def test_nothing_is_guessed_while_a_step_without_guesses_is_not_known():
-    assert counts_that_pay(powers(0.9), 1, 1, StepCost()).tolist() == [0]
+    assert draft_lengths(powers(0.9), 1, 1, StepCost()).tolist() == [0]
 
 
 def test_the_next_size_is_tried_first():
-    assert counts_that_pay(powers(0.1, 0.9), 2, 2, cost_of(n2=0.02)).tolist() == [0, 1]
+    assert draft_lengths(powers(0.1, 0.9), 2, 2, cost_of(n2=0.02)).tolist() == [0, 1]
 
 
 def test_chances_that_are_none_are_not_taken():
     chances = powers(0.9, 0.9)
     chances[0] = 0
     chances[1, 2:] = 0
-    assert counts_that_pay(chances, 2, 2, cost_of(**FREE)).tolist() == [0, 2]
+    assert draft_lengths(chances, 2, 2, cost_of(**FREE)).tolist() == [0, 2]
 
 
 def test_what_a_prompt_takes_is_not_the_guesses_to_pay():
     cost = cost_of(n1=0.02, n2=0.02, n100=0.2, n110=0.22)  # 2 ms a token; one is worth 20 ms
-    assert counts_that_pay(powers(0.6, depth=3), 101, 1, cost).tolist() == [3]
-    assert counts_that_pay(powers(0.05, depth=3), 101, 1, cost).tolist() == [0]
+    assert draft_lengths(powers(0.6, depth=3), 101, 1, cost).tolist() == [3]
+    assert draft_lengths(powers(0.05, depth=3), 101, 1, cost).tolist() == [0]
 
 
 def test_a_step_is_not_far_larger_than_any_that_is_known():
     chances = powers(*[0.99] * 32, depth=4)
-    assert counts_that_pay(chances, 32, 32, cost_of(n32=0.02, n40=0.02)).sum() == 28  # 60 tokens
+    assert draft_lengths(chances, 32, 32, cost_of(n32=0.02, n40=0.02)).sum() == 28  # 60 tokens
 
 
 def test_the_time_of_a_draft_counts():
     cost = cost_of(**FREE)
-    assert counts_that_pay(powers(0.9), 1, 1, cost, cost_of(n1=0.001)).tolist() == [4]
-    assert counts_that_pay(powers(0.6), 1, 1, cost, cost_of(n1=0.008)).tolist() == [1]
-    assert counts_that_pay(powers(0.6), 1, 1, cost, cost_of(n1=0.015)).tolist() == [0]
+    assert draft_lengths(powers(0.9), 1, 1, cost, cost_of(n1=0.001)).tolist() == [4]
+    assert draft_lengths(powers(0.6), 1, 1, cost, cost_of(n1=0.008)).tolist() == [1]
+    assert draft_lengths(powers(0.6), 1, 1, cost, cost_of(n1=0.015)).tolist() == [0]
 
 
 def test_a_draft_that_runs_anyway_takes_more_rows():
     cost, draft = cost_of(n1=0.02, n4=0.02, n5=0.02, n8=0.02), cost_of(n1=0.004)
-    assert counts_that_pay(powers(0.7, 0.7, 0.7, 0.7, depth=1), 4, 4, cost, draft).tolist() == [1] * 4
-    assert counts_that_pay(powers(0.7, 0, 0, 0, depth=1), 4, 4, cost, draft).tolist() == [0] * 4
+    assert draft_lengths(powers(0.7, 0.7, 0.7, 0.7, depth=1), 4, 4, cost, draft).tolist() == [1] * 4
+    assert draft_lengths(powers(0.7, 0, 0, 0, depth=1), 4, 4, cost, draft).tolist() == [0] * 4
 
 
 def test_sure_ones_pay_or_nothing_does():
-    assert sure_ones_pay(1, 1, 1, cost_of(**FREE))
-    assert not sure_ones_pay(1, 1, 1, cost_of(**DEAR))
+    assert worth_speculating(1, 1, 1, cost_of(**FREE))
+    assert not worth_speculating(1, 1, 1, cost_of(**DEAR))
 
 
-def learn(acceptance: Acceptance, row: int, kind: int, *hits: bool) -> None:
+def learn(acceptance: AcceptanceRate, row: int, kind: int, *hits: bool) -> None:
     for hit in hits:
         acceptance.learn(np.array([row]), np.array([kind]), np.array([hit]))
 
 
-def rate(acceptance: Acceptance, row: int, kind: int) -> float:
+def rate(acceptance: AcceptanceRate, row: int, kind: int) -> float:
     return float(acceptance.rates(np.array([row], np.int32))[0, kind])
 
 
 def test_a_row_begins_with_what_is_known_of_all():
-    acceptance = Acceptance(2, np.array([0.5, 0.9]))
+    acceptance = AcceptanceRate(2, np.array([0.5, 0.9]))
     assert (rate(acceptance, 0, 0), rate(acceptance, 1, 1)) == (0.5, 0.9)
     learn(acceptance, 0, 0, *[True] * 200)
     assert rate(acceptance, 0, 0) > 0.95
@@ -115,7 +115,7 @@ def test_a_row_begins_with_what_is_known_of_all():
 
 
 def test_a_row_goes_over_to_its_own():
-    acceptance = Acceptance(2, np.array([0.5]))
+    acceptance = AcceptanceRate(2, np.array([0.5]))
     for _ in range(40):
         learn(acceptance, 0, 0, True)
         learn(acceptance, 1, 0, False)
@@ -124,14 +124,14 @@ def test_a_row_goes_over_to_its_own():
 
 
 def test_a_row_that_changes_is_noticed():
-    acceptance = Acceptance(1, np.array([0.5]))
+    acceptance = AcceptanceRate(1, np.array([0.5]))
     learn(acceptance, 0, 0, *[False] * 100)
     learn(acceptance, 0, 0, *[True] * 30)
     assert rate(acceptance, 0, 0) > 0.6
 
 
 def test_a_new_owner_begins_anew():
-    acceptance, row = Acceptance(1, np.array([0.5])), np.array([0], np.int32)
+    acceptance, row = AcceptanceRate(1, np.array([0.5])), np.array([0], np.int32)
     assert acceptance.begin(row, np.array([7])).tolist() == [True]
     learn(acceptance, 0, 0, *[True] * 10)
     before = rate(acceptance, 0, 0)
@@ -142,7 +142,7 @@ def test_a_new_owner_begins_anew():
 
 
 def test_many_observations_at_once_count_each():
-    one, many = (Acceptance(1, np.array([0.5])) for _ in range(2))
+    one, many = (AcceptanceRate(1, np.array([0.5])) for _ in range(2))
     learn(one, 0, 0, *[True] * 6)
     many.learn(np.zeros(6, np.int64), np.zeros(6, np.int64), np.ones(6, np.bool_))
     weight = POOL_WEIGHT + 6
@@ -150,7 +150,7 @@ def test_many_observations_at_once_count_each():
 
 
 def test_a_purse_pays_a_share_of_all_time():
-    purse = Purse(0.01)
+    purse = ExplorationBudget(0.01)
     paid = 0.0
     for _ in range(1000):
         purse.earn(0.02)
@@ -160,7 +160,7 @@ def test_a_purse_pays_a_share_of_all_time():
 
 
 def test_a_purse_keeps_no_more_than_the_next_try():
-    purse = Purse(0.01)
+    purse = ExplorationBudget(0.01)
     purse.earn(1000.0)
     assert not purse.pays(50.0)
     purse.earn(1000.0)
@@ -168,6 +168,6 @@ def test_a_purse_keeps_no_more_than_the_next_try():
 
 
 def test_what_came_true_gives_back():
-    purse = Purse(0.01)
+    purse = ExplorationBudget(0.01)
     purse.earn(0.0, saved_s=1.0)
     assert purse.pays(1.0)

@@ -1,4 +1,4 @@
-"""Room for guesses, guesses put into steps, and runs taken out of what was sampled."""
+"""Room for draft tokens, draft tokens put into steps, and runs taken out of what was sampled."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_runs_are_taken_apart():
         np.array([7, 8, 9, 5]),
         [*told],
         num_tokens=np.array([1, 2, 1]),
-        num_guessed=np.array([3, 1, 0]),
-        guess_logprobs=[None, drafted, None, None],
+        num_drafted=np.array([3, 1, 0]),
+        draft_logprobs=[None, drafted, None, None],
     )
     assert first_ids(sampled).tolist() == [7, 8, 5]
     assert list(runs_of(sampled)) == [
@@ -69,8 +69,8 @@ def test_runs_are_taken_apart():
 
 def test_runs_are_counted_by_place():
     counts = Counts()
-    for num_guessed, num_accepted in ((3, 0), (3, 2), (1, 1)):
-        counts.count_run(num_guessed, num_accepted)
+    for num_drafted, num_accepted in ((3, 0), (3, 2), (1, 1)):
+        counts.count_run(num_drafted, num_accepted)
     assert (counts.drafts, counts.draft_tokens, counts.accepted_tokens) == (3, 7, 3)
     assert counts.accepted_per_position == [2, 1]
 
@@ -83,7 +83,7 @@ def foreseen(rig: Rig, prompt: list[int], errs: float = 0.0, **params: object) -
 
 
 def test_guesses_that_come_true_save_steps():
-    rig = Rig(num_guesses=8)
+    rig = Rig(num_draft_tokens=8)
     text = foreseen(rig, [1, 2, 3], max_tokens=60)
     rig.submit("a", [1, 2, 3], max_tokens=60)
     rig.run()
@@ -94,17 +94,17 @@ def test_guesses_that_come_true_save_steps():
 
 
 def test_a_request_that_wants_more_guesses_takes_no_more_room():
-    rig = Rig(num_guesses=3)
+    rig = Rig(num_draft_tokens=3)
     foreseen(rig, [1, 2, 3], max_tokens=20)
-    rig.submit("a", [1, 2, 3], max_tokens=20, num_guesses=12)
+    rig.submit("a", [1, 2, 3], max_tokens=20, num_draft_tokens=12)
     rig.run()
     assert max(step.room.max() for step in rig.steps) == 3
 
 
 def test_a_request_may_want_no_guesses():
-    rig = Rig(num_guesses=8)
+    rig = Rig(num_draft_tokens=8)
     text = foreseen(rig, [1, 2, 3], max_tokens=20)
-    rig.submit("a", [1, 2, 3], max_tokens=20, num_guesses=0)
+    rig.submit("a", [1, 2, 3], max_tokens=20, num_draft_tokens=0)
     rig.run()
     assert rig.texts["a", 0].token_ids == text
     assert len(rig.steps) == 20
@@ -112,7 +112,7 @@ def test_a_request_may_want_no_guesses():
 
 
 def test_the_last_tokens_have_no_room_behind_them():
-    rig = Rig(num_guesses=8)
+    rig = Rig(num_draft_tokens=8)
     foreseen(rig, [1, 2, 3], max_tokens=2)
     rig.submit("a", [1, 2, 3], max_tokens=2)
     rig.run()
@@ -120,7 +120,7 @@ def test_the_last_tokens_have_no_room_behind_them():
 
 
 def test_guesses_behind_the_end_count_as_wrong():
-    prompt, rig = [1, 2, 3], Rig(num_guesses=8)
+    prompt, rig = [1, 2, 3], Rig(num_draft_tokens=8)
     text = foreseen(rig, prompt, max_tokens=60)
     end = next(token_id for token_id in text[5:] if text.count(token_id) == 1)
     rig.submit("a", prompt, max_tokens=60, stop_token_ids=[end])
@@ -132,11 +132,11 @@ def test_guesses_behind_the_end_count_as_wrong():
 
 
 def test_what_guesses_fill_is_found_by_the_next_request():
-    rig = Rig(num_guesses=8, block_tokens=4)
+    rig = Rig(num_draft_tokens=8, block_tokens=4)
     text = foreseen(rig, [1, 2, 3], max_tokens=20)
     rig.submit("a", [1, 2, 3], max_tokens=20)
     rig.run()
-    rig.guess = lambda step: step
+    rig.draft_token = lambda step: step
     rig.submit("b", [1, 2, 3, *text, 9], max_tokens=1)
     rig.run()
-    assert rig.texts["b", 0].num_cached == 20  # all of 22, the last guesses of "a" among them
+    assert rig.texts["b", 0].num_cached == 20  # all of 22, the last draft tokens of "a" among them

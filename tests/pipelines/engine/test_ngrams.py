@@ -13,7 +13,7 @@ from pipelines.host.engine.speculation.ngram_index import (
     MULTIPLIER,
     STEP,
     WORD,
-    Ngrams,
+    NgramIndex,
     Trail,
 )
 
@@ -32,7 +32,7 @@ def test_it_finds_what_looking_everywhere_finds(seed):
     """But for runs whose slot another one took, which is rare while few share the table."""
     draw = Random(seed)
     longest, vocab = draw.randint(1, 8), draw.choice([2, 5, 40])
-    ngrams, ids = Ngrams(longest), array("q", [draw.randrange(vocab) for _ in range(draw.randint(1, 60))])
+    ngrams, ids = NgramIndex(longest), array("q", [draw.randrange(vocab) for _ in range(draw.randint(1, 60))])
     same = 0
     for _ in range(40):
         found = ngrams.find(ids)
@@ -47,7 +47,7 @@ def test_it_finds_what_looking_everywhere_finds(seed):
 def test_many_tokens_at_once_are_those_one_by_one():
     draw = Random(1)
     ids = array("q", [draw.randrange(300) for _ in range(3000)])
-    whole, parts = Ngrams(3), Ngrams(3)
+    whole, parts = NgramIndex(3), NgramIndex(3)
     for end in range(2990, 3001):
         found = parts.find(ids[:end])
     assert whole.find(ids) == found
@@ -55,7 +55,7 @@ def test_many_tokens_at_once_are_those_one_by_one():
 
 def test_large_ids_are_told_apart():
     ids = array("q", [262143, 1, 2, 262142, 3, 4, 262143])
-    assert Ngrams(2).find(ids) == (0, 1)
+    assert NgramIndex(2).find(ids) == (0, 1)
 
 
 def clash() -> tuple[int, int]:
@@ -70,7 +70,7 @@ def clash() -> tuple[int, int]:
 
 def test_a_run_is_not_taken_for_an_earlier_one_of_itself():
     ids, trail = array("q", clash()), Trail(2)
-    assert Ngrams(2).find(ids) == (EMPTY, 0)
+    assert NgramIndex(2).find(ids) == (EMPTY, 0)
     trail.follow(ids)
     assert (trail.back, trail.matched) == (0, 0)
 

@@ -123,7 +123,7 @@ def test_the_next_size_is_to_be_tried_until_it_is_known():
 
 def test_what_idle_steps_took_is_known_at_once():
     cost = StepCost()
-    cost.suppose({1: 0.02, 6: 0.03})
+    cost.seed_cost({1: 0.02, 6: 0.03})
     assert [cost.seconds(n) for n in (1, 6)] == [0.02, 0.03]
     assert not cost.is_stale(1)
     assert cost.largest >= 6
@@ -131,7 +131,7 @@ def test_what_idle_steps_took_is_known_at_once():
 
 def test_what_was_seen_counts_and_not_what_was_supposed():
     cost = learnt((1, 0.05), times=9)
-    cost.suppose({1: 0.02, 2: 0.06})
+    cost.seed_cost({1: 0.02, 2: 0.06})
     assert cost.seconds(1) == 0.05
     assert cost.seconds(2) == 0.06
     for _ in range(20):

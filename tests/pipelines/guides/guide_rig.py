@@ -11,7 +11,7 @@ from pipelines.grammars.grammar_text import grammar_of_format
 from pipelines.host.backends.fake import FakeSession
 from pipelines.host.engine.loop import Engine, Output
 from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.step import Logits, Sampled, Step
 from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.stages import sample
@@ -57,7 +57,7 @@ def grammar_node() -> Grammar:
 class GuidedRig:
     """`outputs[key, choice]` is what came so far, `endings` what it ended with; `steps` counts steps.
 
-    Where `foreseen[key, choice]` is known, that is guessed, and every fifth token wrong.
+    Where `foreseen[key, choice]` is known, that is drafted, and every fifth token wrong.
     """
 
     def __init__(self, node: Grammar, session=None, max_sequences=4, max_step_tokens=64, **more):
@@ -66,7 +66,10 @@ class GuidedRig:
         num_blocks = more.pop("num_blocks", 400)
         self.session.allocate(num_blocks, more.get("num_host_blocks", 0))
         settings = EngineSettings(
-            max_sequences, max_step_tokens, reuse_prefixes=True, num_guesses=more.pop("num_guesses", 0)
+            max_sequences,
+            max_step_tokens,
+            reuse_prefixes=True,
+            num_draft_tokens=more.pop("num_draft_tokens", 0),
         )
         self.engine = Engine(
             self._body,
@@ -85,14 +88,18 @@ class GuidedRig:
 
     def _body(self, step: Step) -> Sampled:
         self.steps += 1
-        if step.guessing is not None:
-            guessed = [self._guesses(*of) for of in zip(step.rows.tolist(), step.room.tolist(), strict=True)]
-            counts = np.array([len(ids) for ids in guessed], np.int64)
-            step = with_guesses(step, counts, np.array([one for ids in guessed for one in ids], np.int64))
+        if step.speculation is not None:
+            drafted = [
+                self._draft_tokens(*of) for of in zip(step.rows.tolist(), step.room.tolist(), strict=True)
+            ]
+            counts = np.array([len(ids) for ids in drafted], np.int64)
+            step = with_draft_tokens(
+                step, counts, np.array([one for ids in drafted for one in ids], np.int64)
+            )
         self.node.begin(step)
         return sample(self.node.run(Logits(self.session.run(step), step, self.session.ops)))
 
-    def _guesses(self, row: int, room: int) -> list[int]:
+    def _draft_tokens(self, row: int, room: int) -> list[int]:
         if not room:
             return []
         sequence = next(one for one in self.engine.scheduler.running if one.row == row)

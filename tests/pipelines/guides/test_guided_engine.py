@@ -62,9 +62,9 @@ def asked(draw: random.Random) -> dict:
     }
 
 
-@pytest.mark.parametrize("num_guesses", [0, 4])
+@pytest.mark.parametrize("num_draft_tokens", [0, 4])
 @pytest.mark.parametrize("seed", range(12))
-def test_any_schedule_gives_what_a_sequence_gives_alone(node, seed, num_guesses):
+def test_any_schedule_gives_what_a_sequence_gives_alone(node, seed, num_draft_tokens):
     draw = random.Random(seed)
     wanted = {key: (draw.choice(SPECS), asked(draw)) for key in range(10)}
     swapping = seed % 3 == 0
@@ -74,7 +74,7 @@ def test_any_schedule_gives_what_a_sequence_gives_alone(node, seed, num_guesses)
         max_step_tokens=draw.choice([8, 64]),
         num_blocks=draw.randint(14, 40),
         num_host_blocks=30 if swapping else 0,
-        num_guesses=num_guesses,
+        num_draft_tokens=num_draft_tokens,
     )
     lone = {key: GuidedRig(node) for key in wanted}
     for key, (spec, params) in wanted.items():
@@ -92,7 +92,7 @@ def test_any_schedule_gives_what_a_sequence_gives_alone(node, seed, num_guesses)
         for choice in range(params["n"]):
             assert rig.outputs.get((key, choice)) == lone[key].outputs.get((key, choice))
             assert rig.finish(key, choice) == lone[key].finish(key, choice)
-    assert (rig.engine.counts().accepted_tokens > 50) == (num_guesses > 0)
+    assert (rig.engine.counts().accepted_tokens > 50) == (num_draft_tokens > 0)
 
 
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec is not None])

@@ -1,4 +1,4 @@
-"""Masks of rows behind guesses are those that would come one token at a time, and the guide stays as it is."""
+"""Masks of rows behind draft tokens are those that would come one token at a time, and the guide stays as it is."""
 
 from __future__ import annotations
 
@@ -65,19 +65,19 @@ def grow(guide: Guide, text: list[int], token_id: int) -> None:
     text += [token_id, *guide.append(token_id)]
 
 
-def random_guesses(draw: Random, make: GuideMaker, text: list[int], marks: list[int]) -> list[int]:
+def random_draft_tokens(draw: Random, make: GuideMaker, text: list[int], marks: list[int]) -> list[int]:
     """Mostly what a sequence might say, with what was forced; now and then any id, or one too large."""
-    guide, guesses = replayed(make, text), list[int]()
-    while len(guesses) < draw.randint(1, 6) and not guide.finished:
+    guide, draft_tokens = replayed(make, text), list[int]()
+    while len(draft_tokens) < draw.randint(1, 6) and not guide.finished:
         token_id = next_token(draw, guide, marks)
         try:
-            guesses += [token_id, *guide.append(token_id)]
+            draft_tokens += [token_id, *guide.append(token_id)]
         except GuideError:
             break
     if draw.random() < 0.4:
         noise = draw.choice([draw.randrange(VOCAB_SIZE), VOCAB_SIZE + 3, VOCAB_SIZE + 400, *ENDS])
-        guesses[draw.randrange(len(guesses))] = noise
-    return guesses[:6]
+        draft_tokens[draw.randrange(len(draft_tokens))] = noise
+    return draft_tokens[:6]
 
 
 def replayed(make: GuideMaker, text: list[int]) -> Guide:
@@ -91,13 +91,13 @@ def replayed(make: GuideMaker, text: list[int]) -> Guide:
     return guide
 
 
-def expected_masks(make: GuideMaker, text: list[int], guesses: list[int]) -> list[list[int] | None]:
+def expected_masks(make: GuideMaker, text: list[int], draft_tokens: list[int]) -> list[list[int] | None]:
     """Of a fresh guide for each row; None where all is allowed, or no row can count."""
-    masks: list[list[int] | None] = [None] * (len(guesses) + 1)
-    for i in range(len(guesses) + 1):
+    masks: list[list[int] | None] = [None] * (len(draft_tokens) + 1)
+    for i in range(len(draft_tokens) + 1):
         guide, forced = replayed(make, text), list[int]()
         try:
-            for token_id in guesses[:i]:
+            for token_id in draft_tokens[:i]:
                 if not forced and guide.finished:
                     return masks
                 forced = forced[1:] if forced else list(guide.append(token_id))
@@ -107,7 +107,7 @@ def expected_masks(make: GuideMaker, text: list[int], guesses: list[int]) -> lis
             return masks
         masks[i] = [forced[0]] if forced else mask_of(guide)
         allowed = masks[i]
-        if i < len(guesses) and (allowed is None or guesses[i] in allowed):
+        if i < len(draft_tokens) and (allowed is None or draft_tokens[i] in allowed):
             continue
         return masks
     return masks
@@ -120,11 +120,11 @@ def test_runs_are_masked_as_one_token_at_a_time(seed):
     guide, text = make(), list[int]()
     marks = [token_id for pair in MARKS for mark in pair for token_id in tokens().spell(mark)]
     for _ in range(8):
-        guesses = random_guesses(draw, make, text, marks)
-        bits = np.full((len(guesses) + 1, tokens().num_words), 7, np.int32)
-        filled = fill_run(guide, bits, guesses)
+        draft_tokens = random_draft_tokens(draw, make, text, marks)
+        bits = np.full((len(draft_tokens) + 1, tokens().num_words), 7, np.int32)
+        filled = fill_run(guide, bits, draft_tokens)
         found = [ids_of(row) if is_filled else None for row, is_filled in zip(bits, filled, strict=True)]
-        assert found == expected_masks(make, text, guesses)
+        assert found == expected_masks(make, text, draft_tokens)
         assert (bits[np.logical_not(filled)] == 7).all()
         assert mask_of(guide) == mask_of(replayed(make, text))
         try:

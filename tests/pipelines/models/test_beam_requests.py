@@ -8,7 +8,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask, read, serving
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 from pipelines.wire.sampling_params import Beams
 
@@ -25,7 +25,7 @@ def models(tmp_path):
 
 
 def test_each_choice_comes_whole_at_the_end(models):
-    request = Generation(prompts=PROMPTS, n=2, sampling={"beams": Beams(3), "ignore_eos": True})
+    request = GenerationInput(prompts=PROMPTS, n=2, sampling={"beams": Beams(3), "ignore_eos": True})
     pieces = ask(models, request)
     assert sorted(pieces) == [0, 1, 2, 3]
     assert [len(updates) for updates in pieces.values()] == [1] * 4
@@ -35,7 +35,7 @@ def test_each_choice_comes_whole_at_the_end(models):
 
 def test_what_beams_cannot_honour_is_refused_by_its_name(models):
     with pytest.raises(RequestError) as caught:
-        ask(models, Generation(prompts=PROMPTS, sampling={"beams": Beams(2), "top_p": 0.5}))
+        ask(models, GenerationInput(prompts=PROMPTS, sampling={"beams": Beams(2), "top_p": 0.5}))
     assert caught.value.field == "top_p"
 
 
@@ -43,10 +43,10 @@ def test_a_closed_call_ends_the_search(models):
     async def run():
         async with serving(models) as (client, catalogue):
             sampling = {"beams": Beams(4), "max_tokens": 1000}
-            call = catalogue.get("tiny").open(Generation(prompts=PROMPTS, sampling=sampling), client)
+            call = catalogue.get("tiny").open(GenerationInput(prompts=PROMPTS, sampling=sampling), client)
             await asyncio.sleep(0.05)
             call.close()
-            again = Generation(prompts=PROMPTS, sampling={"beams": Beams(2)})
+            again = GenerationInput(prompts=PROMPTS, sampling={"beams": Beams(2)})
             pieces = await read(catalogue.get("tiny").open(again, client))
             return client.num_in_flight, pieces
 

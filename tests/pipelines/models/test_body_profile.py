@@ -9,7 +9,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from tensor_models import write_one
 
 from pipelines.host.model import load_for_host
-from pipelines.repository.scan import open_folder
+from pipelines.repository.model_folders import open_folder
 from pipelines.wire.sampling_params import SamplingParams
 
 GUIDED = FAKE_GRAPH.replace(

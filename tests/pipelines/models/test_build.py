@@ -3,7 +3,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 
 from pipelines.host.model import load_for_host
 from pipelines.loading import BuildError, graphs_of
-from pipelines.repository.scan import scan
+from pipelines.repository.model_folders import scan
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.build import load_for_worker
 

@@ -1,4 +1,4 @@
-"""Requests of models whose graphs guess tokens ahead: what they may ask, and that no text changes."""
+"""Requests of models whose graphs draft token tokens ahead: what they may ask, and that no text changes."""
 
 from __future__ import annotations
 
@@ -9,32 +9,32 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask, content
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 
 LOGITS = "      logits: {type: model, from: step,"
-DRAFT = "{type: draft, from: step, path: draft.json, device: fake, num_guesses: 3, adaptive: false}"
+DRAFT = "{type: draft, from: step, path: draft.json, device: fake, num_draft_tokens: 3, adaptive: false}"
 
 
-def guessing(line: str) -> str:
-    return FAKE_GRAPH.replace(LOGITS, f"      guessed: {line}\n" + LOGITS.replace("step", "guessed"))
+def speculation(line: str) -> str:
+    return FAKE_GRAPH.replace(LOGITS, f"      drafted: {line}\n" + LOGITS.replace("step", "drafted"))
 
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     write_fake_model(folder / "plain")
-    lookup = "{type: lookup, from: step, num_guesses: 3, adaptive: false}"
-    write_fake_model(folder / "lookup", guessing(lookup))
-    write_fake_model(folder / "draft", guessing(DRAFT))
+    lookup = "{type: lookup, from: step, num_draft_tokens: 3, adaptive: false}"
+    write_fake_model(folder / "lookup", speculation(lookup))
+    write_fake_model(folder / "draft", speculation(DRAFT))
     draft = {"vocab_size": 259, "dissent": 0.3}
     (folder / "draft" / "draft.json").write_text(json.dumps(draft))
     return folder
 
 
-def request(n=1, **sampling) -> Generation:
+def request(n=1, **sampling) -> GenerationInput:
     chosen = {"max_tokens": 60, "ignore_eos": True, "seed": 7, **sampling}
-    return Generation(prompts=[Prompt(ids=[5, 6, 7])], sampling=chosen, n=n, parse_reasoning=False)
+    return GenerationInput(prompts=[Prompt(ids=[5, 6, 7])], sampling=chosen, n=n, parse_reasoning=False)
 
 
 @pytest.mark.parametrize(
@@ -42,49 +42,49 @@ def request(n=1, **sampling) -> Generation:
 )
 @pytest.mark.parametrize("name", ["lookup", "draft"])
 def test_a_text_is_that_of_the_plain_graph(models, name, sampling):
-    plain, guessed = (ask(models, request(n=2, **sampling), one) for one in ("plain", name))
+    plain, drafted = (ask(models, request(n=2, **sampling), one) for one in ("plain", name))
     assert {choice: content(pieces) for choice, pieces in plain.items()} == {
-        choice: content(pieces) for choice, pieces in guessed.items()
+        choice: content(pieces) for choice, pieces in drafted.items()
     }
 
 
 @pytest.mark.parametrize(("name", "repeats"), [("lookup", {"allowed_token_ids": [65, 66]}), ("draft", {})])
 def test_what_came_true_is_told(models, name, repeats):
     (pieces,) = ask(models, request(temperature=0.0, **repeats), name).values()
-    guesses = pieces[-1].guesses
-    assert 0 < guesses.num_accepted <= guesses.num_guessed
+    draft_tokens = pieces[-1].speculation
+    assert 0 < draft_tokens.num_accepted <= draft_tokens.num_drafted
     assert sum(piece.num_tokens for piece in pieces) == 60
 
 
 def test_no_guesses_may_be_asked_for(models):
-    (pieces,) = ask(models, request(temperature=0.0, num_guesses=0), "lookup").values()
-    assert pieces[-1].guesses is None
+    (pieces,) = ask(models, request(temperature=0.0, num_draft_tokens=0), "lookup").values()
+    assert pieces[-1].speculation is None
 
 
 def test_the_draft_tells_what_it_thought_of_the_tokens_that_came_true(models):
-    wanted = request(temperature=0.0, logprobs=2, guess_logprobs=True)
+    wanted = request(temperature=0.0, logprobs=2, draft_logprobs=True)
     (pieces,) = ask(models, wanted, "draft").values()
     told = [
         (entry.token_id, token_id)
         for piece in pieces
-        if piece.guesses is not None
-        for entry, token_id in zip(piece.guesses.logprobs, piece.token_ids, strict=False)
+        if piece.speculation is not None
+        for entry, token_id in zip(piece.speculation.logprobs, piece.token_ids, strict=False)
         if entry is not None
     ]
-    assert len(told) == pieces[-1].guesses.num_accepted
+    assert len(told) == pieces[-1].speculation.num_accepted
     assert all(of_entry == token_id for of_entry, token_id in told)
 
 
 def test_what_is_looked_up_has_no_log_probabilities(models):
-    wanted = request(temperature=0.0, logprobs=2, guess_logprobs=True, allowed_token_ids=[65, 66])
+    wanted = request(temperature=0.0, logprobs=2, draft_logprobs=True, allowed_token_ids=[65, 66])
     (pieces,) = ask(models, wanted, "lookup").values()
-    assert pieces[-1].guesses.num_accepted > 0
-    assert not any(piece.guesses.logprobs for piece in pieces if piece.guesses is not None)
+    assert pieces[-1].speculation.num_accepted > 0
+    assert not any(piece.speculation.logprobs for piece in pieces if piece.speculation is not None)
 
 
 FIELDS = {
-    "num_guesses": ("num_assistant_tokens", 3),
-    "guess_threshold": ("assistant_confidence_threshold", 0.5),
+    "num_draft_tokens": ("num_assistant_tokens", 3),
+    "draft_threshold": ("assistant_confidence_threshold", 0.5),
     "max_ngram": ("max_ngram_size", 2),
 }
 
@@ -92,10 +92,10 @@ FIELDS = {
 @pytest.mark.parametrize(
     ("graph", "name", "node"),
     [
-        ("plain", "num_guesses", "lookup or draft"),
-        ("plain", "guess_threshold", "draft"),
+        ("plain", "num_draft_tokens", "lookup or draft"),
+        ("plain", "draft_threshold", "draft"),
         ("plain", "max_ngram", "lookup"),
-        ("lookup", "guess_threshold", "draft"),
+        ("lookup", "draft_threshold", "draft"),
         ("draft", "max_ngram", "lookup"),
     ],
 )
@@ -109,17 +109,17 @@ def test_what_no_node_can_do_is_refused(models, graph, name, node):
 @pytest.mark.parametrize(
     ("graph", "name"),
     [
-        ("lookup", "num_guesses"),
+        ("lookup", "num_draft_tokens"),
         ("lookup", "max_ngram"),
-        ("draft", "num_guesses"),
-        ("draft", "guess_threshold"),
+        ("draft", "num_draft_tokens"),
+        ("draft", "draft_threshold"),
     ],
 )
 def test_what_a_node_can_do_is_taken(models, graph, name):
     plain = ask(models, request(temperature=0.0), "plain")
-    guessed = ask(models, request(temperature=0.0, **{name: FIELDS[name][1]}), graph)
-    assert content(guessed[0]) == content(plain[0])
+    drafted = ask(models, request(temperature=0.0, **{name: FIELDS[name][1]}), graph)
+    assert content(drafted[0]) == content(plain[0])
 
 
 def test_a_graph_without_guesses_takes_what_asks_for_none(models):
-    assert ask(models, request(num_guesses=0, guess_threshold=0.0, guess_logprobs=True), "plain")[0]
+    assert ask(models, request(num_draft_tokens=0, draft_threshold=0.0, draft_logprobs=True), "plain")[0]

@@ -1,4 +1,4 @@
-"""Graphs with a line that guesses: checked, drawn, loaded, and served with the same texts."""
+"""Graphs with a line that draft tokens: checked, drawn, loaded, and served with the same texts."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from test_pipeline import HELLO, ask
 from pipelines.host.model import HostModel, load_for_host
 from pipelines.inspection import inspect
 from pipelines.loading import BuildError
-from pipelines.repository.scan import scan
-from pipelines.tasks import Generation
+from pipelines.repository.model_folders import scan
+from pipelines.tasks import GenerationInput
 from pipelines.wire.sampling_params import SamplingParams
 
-LOOKUP = "lookup, from: step, max_ngram: 3, num_guesses: 5"
-DRAFT = "draft, from: step, path: draft.json, device: fake, num_guesses: 4"
+LOOKUP = "lookup, from: step, max_ngram: 3, num_draft_tokens: 5"
+DRAFT = "draft, from: step, path: draft.json, device: fake, num_draft_tokens: 4"
 
 
-def guessing(line: str) -> str:
+def speculation(line: str) -> str:
     return FAKE_GRAPH.replace(
         "      logits: {type: model, from: step,",
-        f"      guessed: {{type: {line}}}\n      logits: {{type: model, from: guessed,",
+        f"      drafted: {{type: {line}}}\n      logits: {{type: model, from: drafted,",
     )
 
 
 def write(folder: Path, line: str, **draft: object) -> Path:
-    write_fake_model(folder, guessing(line))
+    write_fake_model(folder, speculation(line))
     (folder / "draft.json").write_text(json.dumps({"vocab_size": 259, **draft}))
     return folder
 
@@ -44,16 +44,16 @@ def test_the_graph_is_checked_and_drawn(tmp_path, line):
     assert finding.problems == ()
     kind = line.partition(",")[0]
     drawn = finding.text()
-    assert f"● guessed  {kind}" in drawn
-    assert "← guessed" in drawn
-    assert "guessed" in finding.mermaid()
+    assert f"● drafted  {kind}" in drawn
+    assert "← drafted" in drawn
+    assert "drafted" in finding.mermaid()
 
 
 @pytest.mark.parametrize(
     ("line", "word"),
     [
         (LOOKUP.replace("max_ngram: 3", "max_ngrams: 3"), "max_ngram"),
-        (LOOKUP.replace("num_guesses: 5", "num_guesses: 0"), "num_guesses"),
+        (LOOKUP.replace("num_draft_tokens: 5", "num_draft_tokens: 0"), "num_draft_tokens"),
         (DRAFT.replace("draft.json", "missing.json"), "missing.json"),
         ("draft, from: step", "path"),
     ],
@@ -66,9 +66,9 @@ def test_what_is_wrong_is_told(tmp_path, line, word):
 @pytest.mark.parametrize("line", [LOOKUP, DRAFT, LOOKUP + ", adaptive: false", DRAFT + ", adaptive: false"])
 def test_the_texts_are_those_without_guesses(tmp_path, line):
     write_fake_model(tmp_path / "plain" / "tiny")
-    write(tmp_path / "guessing" / "tiny", line, dissent=0.3)
+    write(tmp_path / "speculation" / "tiny", line, dissent=0.3)
     said = []
-    for models in ("plain", "guessing"):
+    for models in ("plain", "speculation"):
         host_model = load(tmp_path / models)
         engine = host_model.engines["generated"]
         for key, temperature in (("greedy", 0.0), ("drawn", 1.0)):
@@ -91,7 +91,7 @@ def test_guesses_of_a_draft_come_true(tmp_path):
     while engine.has_work:
         engine.step()
     counts = engine.counts()
-    assert (counts.accepted_tokens, counts.draft_tokens, counts.steps) == (32, 32, 9)
+    assert (counts.accepted_tokens, counts.speculation, counts.steps) == (32, 32, 9)
     assert (
         host_model.cache_bytes
         == 2 * counts.blocks_total * host_model.bodies["generated"].sessions[0].block_bytes
@@ -113,9 +113,9 @@ def test_a_draft_that_does_not_fit_is_refused(tmp_path, fake, message):
 
 
 def test_a_draft_may_guess_where_nothing_was_found(tmp_path):
-    drafted = guessing(DRAFT.replace("step", "found") + ", adaptive: false")
-    found = f"      found: {{type: {LOOKUP}, adaptive: false}}\n      guessed:"
-    write_fake_model(write(tmp_path / "both", DRAFT), drafted.replace("      guessed:", found))
+    drafted = speculation(DRAFT.replace("step", "found") + ", adaptive: false")
+    found = f"      found: {{type: {LOOKUP}, adaptive: false}}\n      drafted:"
+    write_fake_model(write(tmp_path / "both", DRAFT), drafted.replace("      drafted:", found))
     write_fake_model(tmp_path / "plain")
     (both, plain) = (load_for_host(model) for model in scan(tmp_path))
     texts = []
@@ -125,7 +125,7 @@ def test_a_draft_may_guess_where_nothing_was_found(tmp_path):
         texts.append([token for _ in range(60) for output in engine.step() for token in output.token_ids])
     assert texts[0] == texts[1]
     assert both.engines["generated"].counts().accepted_tokens > 30
-    assert both.engines["generated"].scheduler.settings.num_guesses == 5  # who comes first, or the other
+    assert both.engines["generated"].scheduler.settings.num_draft_tokens == 5  # who comes first, or the other
     both.close()
     plain.close()
 
@@ -134,7 +134,9 @@ def test_a_draft_may_guess_where_nothing_was_found(tmp_path):
 def test_a_whole_request_is_answered(tmp_path, line):
     write(tmp_path / "tiny", line)
     write_fake_model(tmp_path / "plain")
-    request = Generation(messages=HELLO, sampling={"max_tokens": 40, "temperature": 0.0, "ignore_eos": True})
+    request = GenerationInput(
+        messages=HELLO, sampling={"max_tokens": 40, "temperature": 0.0, "ignore_eos": True}
+    )
     texts = [
         "".join(piece.content for piece in ask(tmp_path, request, name)[0]) for name in ("tiny", "plain")
     ]

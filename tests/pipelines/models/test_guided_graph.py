@@ -9,7 +9,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from test_pipeline import HELLO, ask
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Constraint, Generation
+from pipelines.tasks import Constraint, GenerationInput
 from pipelines.values import Prompt
 from pipelines.wire.sampling_params import Beams
 
@@ -39,14 +39,14 @@ def models(tmp_path_factory):
     return folder
 
 
-def request(kind=None, value=None, sampling=None, **fields) -> Generation:
+def request(kind=None, value=None, sampling=None, **fields) -> GenerationInput:
     constraint = None if kind is None else Constraint(kind, value, "structured_outputs")
     params = {"max_tokens": 60, "temperature": 0.0, **(sampling or {})}
     asked = {"parse_reasoning": False, **fields}
-    return Generation(prompts=[Prompt(ids=[5, 6, 7])], sampling=params, constraint=constraint, **asked)
+    return GenerationInput(prompts=[Prompt(ids=[5, 6, 7])], sampling=params, constraint=constraint, **asked)
 
 
-def texts(models, wanted: Generation, name="tiny") -> list[tuple[str, str]]:
+def texts(models, wanted: GenerationInput, name="tiny") -> list[tuple[str, str]]:
     pieces = ask(models, wanted, name)
     return [
         ("".join(piece.content for piece in pieces[choice]), pieces[choice][-1].finish)
@@ -93,7 +93,10 @@ def test_what_is_invalid_is_refused_before_anything_runs(models):
     [
         (request("json"), "structured_outputs"),
         (request(thinking_budget=5), "thinking_token_budget"),
-        (Generation(messages=HELLO, tool_choice="required", tools=[{"type": "function"}]), "tool_choice"),
+        (
+            GenerationInput(messages=HELLO, tool_choice="required", tools=[{"type": "function"}]),
+            "tool_choice",
+        ),
     ],
     ids=["constraint", "budget", "tools"],
 )

@@ -13,8 +13,8 @@ from pipelines.host.model import load_for_host
 from pipelines.inspection import inspect, schema_text
 from pipelines.loading import BuildError
 from pipelines.nodes import VOCABULARY
+from pipelines.repository.model_folders import scan
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.repository.scan import scan
 from pipelines.tasks import TASKS
 from pipelines.worker.build import load_for_worker
 from server.generation.requests.required_nodes import check_chat, check_completion

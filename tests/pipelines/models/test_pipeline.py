@@ -8,7 +8,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 
 from pipelines.errors import NotFound, RequestError, Unavailable
 from pipelines.host.in_process import InProcessClient
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 from pipelines.wire.sampling_params import RepetitionDetection
 from pipelines.worker.catalogue import Catalogue
@@ -64,29 +64,29 @@ def models(tmp_path):
 
 
 def test_a_conversation_gets_a_reply(models):
-    (updates,) = ask(models, Generation(messages=HELLO, sampling=GREEDY)).values()
+    (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=GREEDY)).values()
     assert updates[-1].finish == "length"
     assert sum(update.num_tokens for update in updates) == 8
 
 
 def test_greedy_text_does_not_change(models):
-    request = Generation(messages=HELLO, sampling=GREEDY)
+    request = GenerationInput(messages=HELLO, sampling=GREEDY)
     assert content(ask(models, request)[0]) == content(ask(models, request)[0])
 
 
 def test_each_prompt_gets_n_choices(models):
     prompts = [Prompt(text="one"), Prompt(ids=[1, 2, 3])]
-    request = Generation(prompts=prompts, n=2, sampling=GREEDY | {"temperature": 1.0, "seed": 5})
+    request = GenerationInput(prompts=prompts, n=2, sampling=GREEDY | {"temperature": 1.0, "seed": 5})
     assert sorted(ask(models, request)) == [0, 1, 2, 3]
 
 
 def test_a_stop_string_ends_the_choice_and_the_engine_stops(models):
-    whole = content(ask(models, Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}))[0])
+    whole = content(ask(models, GenerationInput(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}))[0])
     stop = whole[10:12]
 
     async def run():
         async with serving(models) as (client, catalogue):
-            request = Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}, stop=[stop])
+            request = GenerationInput(messages=HELLO, sampling=GREEDY | {"max_tokens": 64}, stop=[stop])
             pieces = await read(catalogue.get("tiny").open(request, client))
             await asyncio.sleep(0.05)
             return pieces, client.num_in_flight
@@ -97,32 +97,32 @@ def test_a_stop_string_ends_the_choice_and_the_engine_stops(models):
 
 
 def test_a_prompt_longer_than_the_context_is_refused_before_anything_starts(models):
-    request = Generation(prompts=[Prompt(ids=[1] * 4096)], sampling=GREEDY)
+    request = GenerationInput(prompts=[Prompt(ids=[1] * 4096)], sampling=GREEDY)
     with pytest.raises(RequestError, match="maximum context length is 4096 tokens"):
         ask(models, request)
 
 
 def test_more_tokens_than_the_context_are_refused(models):
-    request = Generation(messages=HELLO, sampling={"max_tokens": 5000})
+    request = GenerationInput(messages=HELLO, sampling={"max_tokens": 5000})
     with pytest.raises(RequestError, match="max_tokens=5000 cannot be greater"):
         ask(models, request)
 
 
 def test_a_token_id_outside_the_vocabulary_is_refused(models):
     with pytest.raises(RequestError, match="vocabulary"):
-        ask(models, Generation(prompts=[Prompt(ids=[1, 99999])], sampling=GREEDY))
+        ask(models, GenerationInput(prompts=[Prompt(ids=[1, 99999])], sampling=GREEDY))
 
 
 def test_an_unknown_model_names_the_nearest(models):
     with pytest.raises(NotFound, match="did you mean `tiny`"):
-        ask(models, Generation(messages=HELLO), name="tinny")
+        ask(models, GenerationInput(messages=HELLO), name="tinny")
 
 
 def test_a_closed_call_frees_the_engine(models):
     async def run():
         async with serving(models) as (client, catalogue):
             call = catalogue.get("tiny").open(
-                Generation(messages=HELLO, sampling=GREEDY | {"max_tokens": 4000}), client
+                GenerationInput(messages=HELLO, sampling=GREEDY | {"max_tokens": 4000}), client
             )
             async for _ in call.updates():
                 break
@@ -140,10 +140,10 @@ def test_a_failed_step_fails_its_request_and_nothing_else(tmp_path):
         async with serving(tmp_path) as (client, catalogue):
             pipeline = catalogue.get("tiny")
             with pytest.raises(Exception, match="the step that computed this request failed"):
-                await read(pipeline.open(Generation(prompts=[Prompt(ids=[7])], sampling=GREEDY), client))
+                await read(pipeline.open(GenerationInput(prompts=[Prompt(ids=[7])], sampling=GREEDY), client))
             return await read(
                 pipeline.open(
-                    Generation(prompts=[Prompt(ids=[8])], sampling=GREEDY | {"max_tokens": 1}), client
+                    GenerationInput(prompts=[Prompt(ids=[8])], sampling=GREEDY | {"max_tokens": 1}), client
                 )
             )
 
@@ -152,7 +152,7 @@ def test_a_failed_step_fails_its_request_and_nothing_else(tmp_path):
 
 def test_a_graph_inside_a_graph_answers_like_the_graph_itself(models):
     write_fake_model(models / "alias", graph=ALIAS)
-    request = Generation(messages=HELLO, sampling=GREEDY)
+    request = GenerationInput(messages=HELLO, sampling=GREEDY)
     assert content(ask(models, request, "alias")[0]) == content(ask(models, request, "tiny")[0])
 
 
@@ -172,8 +172,8 @@ def test_a_graph_may_bound_its_context(tmp_path):
     graph = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 16\n")
     write_fake_model(tmp_path / "tiny", graph)
     with pytest.raises(RequestError, match="maximum context length is 16 tokens"):
-        ask(tmp_path, Generation(prompts=[Prompt(ids=[1] * 16)], sampling={"max_tokens": 1}))
-    request = Generation(prompts=[Prompt(ids=[1] * 4)], sampling=GREEDY | {"max_tokens": 16})
+        ask(tmp_path, GenerationInput(prompts=[Prompt(ids=[1] * 16)], sampling={"max_tokens": 1}))
+    request = GenerationInput(prompts=[Prompt(ids=[1] * 4)], sampling=GREEDY | {"max_tokens": 16})
     (updates,) = ask(tmp_path, request).values()
     assert sum(update.num_tokens for update in updates) == 12
 
@@ -194,7 +194,7 @@ def test_a_model_that_fails_to_load_says_why_and_the_others_serve(models):
 def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
     prompts = [Prompt(text="one"), Prompt(ids=[1, 2])]
     sampling = GREEDY | {"max_tokens": 0, "prompt_logprobs": 1}
-    found = ask(models, Generation(prompts=prompts, n=2, sampling=sampling))
+    found = ask(models, GenerationInput(prompts=prompts, n=2, sampling=sampling))
     for updates in found.values():
         assert [(update.finish, update.num_tokens) for update in updates] == [("length", 0)]
     first, same, second, _ = (found[choice][0].prompt_logprobs for choice in range(4))
@@ -205,13 +205,13 @@ def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
 
 
 def test_who_asks_for_no_scores_gets_none(models):
-    (updates,) = ask(models, Generation(messages=HELLO, sampling=GREEDY)).values()
+    (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=GREEDY)).values()
     assert all(update.prompt_logprobs is None for update in updates)
 
 
 def test_an_output_that_repeats_itself_is_ended(models):
     wanted = RepetitionDetection(max_pattern_size=1, min_count=4)
     sampling = GREEDY | {"logit_bias": {70: 100.0}, "repetition_detection": wanted}
-    (updates,) = ask(models, Generation(messages=HELLO, sampling=sampling)).values()
+    (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=sampling)).values()
     assert (updates[-1].finish, updates[-1].stop_reason) == ("repetition", "repetition_detected")
     assert sum(update.num_tokens for update in updates) == 4

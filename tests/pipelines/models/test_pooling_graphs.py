@@ -7,7 +7,7 @@ from fake_encoder import FAKE_BATCHER, use_fake_encoders, write_fake_encoder
 
 from pipelines.host.model import load_for_host
 from pipelines.loading import BuildError
-from pipelines.repository.scan import scan
+from pipelines.repository.model_folders import scan
 
 
 def load(folder, monkeypatch, task, per_token):

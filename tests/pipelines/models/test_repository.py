@@ -3,7 +3,7 @@ import os
 import pytest
 from fake_models import write_fake_model
 
-from pipelines.repository.scan import fingerprint, scan
+from pipelines.repository.model_folders import fingerprint, scan
 
 
 def exported(folder):

@@ -9,7 +9,7 @@ from fake_models import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Generation
+from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 from pipelines.wire.sampling_params import Beams
 
@@ -28,7 +28,7 @@ def limited(tmp_path):
 
 
 def length(models, **sampling):
-    pieces = ask(models, Generation(prompts=PROMPTS, sampling={"ignore_eos": True, **sampling}))
+    pieces = ask(models, GenerationInput(prompts=PROMPTS, sampling={"ignore_eos": True, **sampling}))
     return sum(update.num_tokens for update in pieces[0])
 
 
@@ -53,7 +53,7 @@ def test_more_beams_than_the_graph_allows_are_refused(limited):
 
 def test_a_dialect_may_sample_where_the_model_says_greedy(limited):
     def texts(**more):
-        requests = [Generation(prompts=PROMPTS, sampling={"seed": seed}, **more) for seed in range(4)]
+        requests = [GenerationInput(prompts=PROMPTS, sampling={"seed": seed}, **more) for seed in range(4)]
         return {"".join(update.content for update in ask(limited, request)[0]) for request in requests}
 
     assert len(texts()) == 1

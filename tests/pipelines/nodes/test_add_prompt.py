@@ -7,7 +7,7 @@ from reading_nodes import call_of, loaded
 
 from pipelines.errors import RequestError
 from pipelines.nodes.text.add_prompt import AddPrompt
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 
 E5 = {"prompts": {"query": "query: ", "passage": "passage: ", "clustering": "group: "}}
@@ -15,7 +15,7 @@ E5 = {"prompts": {"query": "query: ", "passage": "passage: ", "clustering": "gro
 
 def prefixed(tmp_path, config, purpose, prompts=None):
     (tmp_path / "prompts.json").write_text(json.dumps(config))
-    call = call_of(Pooling(purpose=purpose))
+    call = call_of(PoolingInput(purpose=purpose))
     found = loaded(AddPrompt, tmp_path, prompts="prompts.json").run(
         call, prompts or [Prompt(text="hi", add_special_tokens=True)]
     )

@@ -13,15 +13,15 @@ from pipelines.host.model import load_for_host
 from pipelines.inspection import inspect
 from pipelines.loading import BuildError
 from pipelines.nodes.pooling.batcher import Batcher, rows
-from pipelines.repository.scan import scan
-from pipelines.tasks import Pooling
-from pipelines.values import Later, Tensors, Tokens
+from pipelines.repository.model_folders import scan
+from pipelines.tasks import PoolingInput
+from pipelines.values import Deferred, Tensors, Tokens
 
 
 class Call(SimpleNamespace):
     def infer(self, address, inputs, outputs, num_texts):
         self.sent = SimpleNamespace(address=address, inputs=inputs, outputs=outputs, num_texts=num_texts)
-        return Later(None)
+        return Deferred(None)
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def node(tmp_path):
 
 
 def call(**wanted):
-    return Call(request=Pooling(**wanted), prompt_lengths=[])
+    return Call(request=PoolingInput(**wanted), prompt_lengths=[])
 
 
 def built(folder, **host):

@@ -7,7 +7,7 @@ from reading_nodes import call_of
 from pipelines.errors import RequestError
 from pipelines.loading import Resources
 from pipelines.nodes.text.chat_template import ChatTemplate
-from pipelines.tasks import Generation, Pooling
+from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt
 from pipelines.wire.address import EngineAddress
 
@@ -24,7 +24,7 @@ def template_node(tmp_path, source=CHAT_TEMPLATE, **settings):
 
 def test_a_request_may_bring_its_own_template(tmp_path):
     node = template_node(tmp_path)
-    request = Generation(messages=USER, chat_template="<{{ messages[0].content }}>")
+    request = GenerationInput(messages=USER, chat_template="<{{ messages[0].content }}>")
     assert node.text(request) == "<Hello>"
     assert node.template_for(request) is node.template_for(request)
 
@@ -34,13 +34,13 @@ def test_a_request_may_bring_its_own_template(tmp_path):
 )
 def test_a_request_s_template_that_fails_is_the_request_s_fault(tmp_path, source):
     with pytest.raises(RequestError) as error:
-        template_node(tmp_path).text(Generation(messages=USER, chat_template=source))
+        template_node(tmp_path).text(GenerationInput(messages=USER, chat_template=source))
     assert error.value.field == "chat_template"
 
 
 def test_a_conversation_that_the_model_s_template_refuses_is_named(tmp_path):
     with pytest.raises(RequestError) as error:
-        template_node(tmp_path, "{{ raise_exception('no') }}").text(Generation(messages=USER))
+        template_node(tmp_path, "{{ raise_exception('no') }}").text(GenerationInput(messages=USER))
     assert error.value.field == "messages"
 
 
@@ -54,7 +54,7 @@ def test_a_conversation_that_the_model_s_template_refuses_is_named(tmp_path):
 )
 def test_variables_of_the_graph_and_of_the_request(tmp_path, settings, kwargs, text):
     node = template_node(tmp_path, MOODY, **settings)
-    assert node.text(Generation(messages=USER, template_kwargs=kwargs)) == text
+    assert node.text(GenerationInput(messages=USER, template_kwargs=kwargs)) == text
 
 
 def test_a_template_says_what_it_reads(tmp_path):
@@ -63,11 +63,11 @@ def test_a_template_says_what_it_reads(tmp_path):
 
 def test_the_graph_may_say_how_content_is_read(tmp_path):
     node = template_node(tmp_path, "{{ messages[0].content }}", content_format="openai")
-    assert node.text(Generation(messages=USER)) == "[{'type': 'text', 'text': 'Hello'}]"
+    assert node.text(GenerationInput(messages=USER)) == "[{'type': 'text', 'text': 'Hello'}]"
 
 
 def test_each_conversation_of_a_pooling_request_is_a_prompt(tmp_path):
-    request = Pooling(
+    request = PoolingInput(
         conversations=[USER, [{"role": "user", "content": "Bye"}]],
         add_generation_prompt=False,
         add_special_tokens=True,
@@ -78,18 +78,18 @@ def test_each_conversation_of_a_pooling_request_is_a_prompt(tmp_path):
 
 
 def test_a_pooling_request_may_want_the_answer_begun(tmp_path):
-    request = Pooling(conversations=[USER], add_generation_prompt=True)
+    request = PoolingInput(conversations=[USER], add_generation_prompt=True)
     (prompt,) = template_node(tmp_path).run(call_of(request), request)
     assert prompt.text.endswith("<|im_start|>assistant\n")
 
 
 def test_texts_of_a_pooling_request_pass_through(tmp_path):
-    request = Pooling(prompts=[Prompt(text="Hello"), Prompt(ids=[1, 2])])
+    request = PoolingInput(prompts=[Prompt(text="Hello"), Prompt(ids=[1, 2])])
     assert template_node(tmp_path).run(call_of(request), request) == request.prompts
 
 
 def test_a_conversation_among_several_that_is_refused_is_named(tmp_path):
-    request = Pooling(conversations=[USER])
+    request = PoolingInput(conversations=[USER])
     with pytest.raises(RequestError) as error:
         template_node(tmp_path, "{{ raise_exception('no') }}").run(call_of(request), request)
     assert error.value.field == "messages"

@@ -10,7 +10,7 @@ from tensor_models import write_onnx
 
 from pipelines.errors import RequestError
 from pipelines.host.in_process import InProcessClient
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 from pipelines.worker.catalogue import Catalogue
 
@@ -100,7 +100,7 @@ async def answer(pipeline, request, client):
 
 
 def texts(*texts, **fields):
-    return Pooling(prompts=[Prompt(text=text, add_special_tokens=True) for text in texts], **fields)
+    return PoolingInput(prompts=[Prompt(text=text, add_special_tokens=True) for text in texts], **fields)
 
 
 def vector(text):

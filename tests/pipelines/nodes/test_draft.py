@@ -1,4 +1,4 @@
-"""The draft node alone: what its cache holds, what it guesses, and when it works at all."""
+"""The draft node alone: what its cache holds, what it draft tokens, and when it works at all."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from random import Random
 
 import numpy as np
 import pytest
-from guess_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
+from speculation_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
 
 from ops.blocks import context_slots
 from pipelines.host.backends.fake import FakeSession, fake_logits
-from pipelines.host.engine.speculation.speculation_slots import GuessRows
-from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.nodes.generation.body.draft import Draft, check_draft
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 
@@ -23,8 +23,13 @@ VOCAB_SIZE = 97
 COLUMNS = 64
 
 
-def draft(num_rows: int, adaptive: bool = False, num_guesses: int = 4, **fake: object) -> Draft:
-    settings = {"path": "fake.json", "device": "fake", "num_guesses": num_guesses, "adaptive": adaptive}
+def draft(num_rows: int, adaptive: bool = False, num_draft_tokens: int = 4, **fake: object) -> Draft:
+    settings = {
+        "path": "fake.json",
+        "device": "fake",
+        "num_draft_tokens": num_draft_tokens,
+        "adaptive": adaptive,
+    }
     node = Draft(Draft.Config(**settings), Path())
     node.begin_with(FakeSession(**{"vocab_size": VOCAB_SIZE, "block_tokens": BLOCK_TOKENS, **fake}))
     node.session.allocate(num_rows * COLUMNS)
@@ -43,7 +48,7 @@ def goes_on(ids: list[int], count: int) -> list[int]:
     return said
 
 
-def guesses(step: Step) -> list[list[int]]:
+def draft_tokens(step: Step) -> list[list[int]]:
     return [ids.tolist()[1:] for ids in np.split(step.token_ids, step.starts[1:-1])]
 
 
@@ -52,33 +57,33 @@ def held(node: Draft, row: int, count: int) -> list[int]:
     return node.session.cache.reshape(-1)[slots].tolist()
 
 
-def prompt_step(node: Draft, guessing: GuessRows, sampling: SamplingRows) -> None:
+def prompt_step(node: Draft, speculation: SpeculationSlots, sampling: SamplingSlots) -> None:
     """The last row's prompt, whole, as a step that samples nothing."""
-    node.run(step_of(guessing, sampling, [], 0, extra=len(guessing.token_ids[-1])))
+    node.run(step_of(speculation, sampling, [], 0, extra=len(speculation.token_ids[-1])))
 
 
 @pytest.fixture
 def sampling():
-    return SamplingRows(3, VOCAB_SIZE)
+    return SamplingSlots(3, VOCAB_SIZE)
 
 
 def test_it_guesses_what_its_model_says(sampling):
     node, texts = draft(2), [[5, 6, 7], [8, 9, 10, 11, 12]]
     step = node.run(step_of(rows_of(texts), sampling, [0, 1], 4))
-    assert guesses(step) == [[], []]  # never more tokens than a step had: it is not ready yet
+    assert draft_tokens(step) == [[], []]  # never more tokens than a step had: it is not ready yet
     node._largest = 8
     step = node.run(step_of(rows_of(texts), sampling, [0, 1], 4))
-    assert guesses(step) == [goes_on(text, 4) for text in texts]
+    assert draft_tokens(step) == [goes_on(text, 4) for text in texts]
 
 
 def test_prompts_are_computed_in_the_step_of_their_target(sampling):
-    node, guessing = draft(1), rows_of([[5, 6, 7, 8, 9, 10]])
-    prompt_step(node, guessing, sampling)
+    node, speculation = draft(1), rows_of([[5, 6, 7, 8, 9, 10]])
+    prompt_step(node, speculation, sampling)
     assert node.session.num_steps == 1
     assert held(node, 0, 6) == [5, 6, 7, 8, 9, 10]
-    guessing.token_ids[0].append(11)
-    step = node.run(step_of(guessing, sampling, [0], 2))
-    assert guesses(step) == [goes_on([5, 6, 7, 8, 9, 10, 11], 2)]
+    speculation.token_ids[0].append(11)
+    step = node.run(step_of(speculation, sampling, [0], 2))
+    assert draft_tokens(step) == [goes_on([5, 6, 7, 8, 9, 10, 11], 2)]
     assert node.session.num_steps == 3
 
 
@@ -86,14 +91,14 @@ def test_prompts_are_computed_in_the_step_of_their_target(sampling):
 def test_its_cache_is_right_after_any_pattern_of_acceptance(sampling, seed):
     draw = Random(seed)
     text = [draw.randrange(VOCAB_SIZE) for _ in range(draw.randint(1, 20))]
-    node, guessing = draft(1), rows_of([text])
+    node, speculation = draft(1), rows_of([text])
     node._largest = 64
-    prompt_step(node, guessing, sampling)
-    own = guessing.token_ids[0]
+    prompt_step(node, speculation, sampling)
+    own = speculation.token_ids[0]
     own.append(draw.randrange(VOCAB_SIZE))
     for _ in range(20):
         room = draw.randint(0, 6)
-        [said] = guesses(node.run(step_of(guessing, sampling, [0], room)))
+        [said] = draft_tokens(node.run(step_of(speculation, sampling, [0], room)))
         assert said == goes_on(own.tolist(), min(4, room))
         if room:
             assert held(node, 0, len(own) + max(0, len(said) - 1)) == own.tolist() + said[:-1]
@@ -102,64 +107,64 @@ def test_its_cache_is_right_after_any_pattern_of_acceptance(sampling, seed):
 
 
 def test_what_was_left_out_is_computed_when_it_is_wanted(sampling):
-    node, guessing = draft(1), rows_of([[5, 6, 7]])
+    node, speculation = draft(1), rows_of([[5, 6, 7]])
     node._largest = 64
-    own = guessing.token_ids[0]
+    own = speculation.token_ids[0]
     for token_id in range(20):
-        step = step_of(guessing, sampling, [0], 0)
+        step = step_of(speculation, sampling, [0], 0)
         assert node.run(step) is step
         own.append(token_id)
     assert node.session.num_steps == 0
-    assert guesses(node.run(step_of(guessing, sampling, [0], 1))) == [[follows(own.tolist())]]
+    assert draft_tokens(node.run(step_of(speculation, sampling, [0], 1))) == [[follows(own.tolist())]]
     assert node.session.num_steps == 1
     assert held(node, 0, 23) == own.tolist()
 
 
 def test_much_that_was_left_out_is_computed_in_several_steps(sampling):
-    node, guessing = draft(1), rows_of([list(range(30))])
+    node, speculation = draft(1), rows_of([list(range(30))])
     node._largest = 12
-    own = guessing.token_ids[0]
+    own = speculation.token_ids[0]
     for _ in range(2):
-        assert guesses(node.run(step_of(guessing, sampling, [0], 3))) == [[]]
+        assert draft_tokens(node.run(step_of(speculation, sampling, [0], 3))) == [[]]
         own.append(3)
-    assert guesses(node.run(step_of(guessing, sampling, [0], 3))) == [goes_on(own.tolist(), 3)]
+    assert draft_tokens(node.run(step_of(speculation, sampling, [0], 3))) == [goes_on(own.tolist(), 3)]
 
 
 def test_a_block_of_another_sequence_is_begun_anew(sampling):
-    node, guessing = draft(1), rows_of([[5, 6, 7, 8, 9]])
-    prompt_step(node, guessing, sampling)
-    guessing = rows_of([[40, 41, 42, 43, 44, 45]])
-    step = step_of(guessing, sampling, [], 0, extra=6)
+    node, speculation = draft(1), rows_of([[5, 6, 7, 8, 9]])
+    prompt_step(node, speculation, sampling)
+    speculation = rows_of([[40, 41, 42, 43, 44, 45]])
+    step = step_of(speculation, sampling, [], 0, extra=6)
     node._drafted.begin(step)
     assert node._drafted.computed(step).tolist() == [0]
-    guessing.token_ids[0].append(46)
-    assert guesses(node.run(step_of(guessing, sampling, [0], 1))) == [[]]  # 7 tokens, 6 at most
-    assert guesses(node.run(step_of(guessing, sampling, [0], 1))) == [[follows([*range(40, 47)])]]
+    speculation.token_ids[0].append(46)
+    assert draft_tokens(node.run(step_of(speculation, sampling, [0], 1))) == [[]]  # 7 tokens, 6 at most
+    assert draft_tokens(node.run(step_of(speculation, sampling, [0], 1))) == [[follows([*range(40, 47)])]]
 
 
 def test_blocks_move_with_those_of_the_target(sampling):
-    node, guessing = draft(2), rows_of([[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 9, 10]])
+    node, speculation = draft(2), rows_of([[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 9, 10]])
     node.run(step_of(rows_of([[5, 6, 7, 8, 9, 10]]), sampling, [], 0, extra=6))
-    step = step_of(guessing, sampling, [1], 2)
+    step = step_of(speculation, sampling, [1], 2)
     step.block_table[0, 0] = 0  # the first block is shared, the second was copied
     moved = with_copies(step, [[1, COLUMNS + 1]])
-    assert guesses(node.run(moved)) == [goes_on([5, 6, 7, 8, 9, 10], 2)]
+    assert draft_tokens(node.run(moved)) == [goes_on([5, 6, 7, 8, 9, 10], 2)]
     assert node.session.cache[COLUMNS + 1].tolist()[:2] == [9, 10]
 
 
 def test_blocks_that_moved_without_it_are_computed_again(sampling):
     node = draft(2)
     node.run(step_of(rows_of([[5, 6, 7, 8, 9, 10]]), sampling, [], 0, extra=6))
-    guessing = rows_of([[], [5, 6, 7, 8, 9, 10]])
-    step = with_copies(step_of(guessing, sampling, [1], 0), [[1, COLUMNS + 1]])
+    speculation = rows_of([[], [5, 6, 7, 8, 9, 10]])
+    step = with_copies(step_of(speculation, sampling, [1], 0), [[1, COLUMNS + 1]])
     step.block_table[0, 0] = 0
     assert node.run(step) is step
     assert node.session.num_steps == 1
-    guessing.token_ids[1].append(11)
-    step = step_of(guessing, sampling, [1], 1)
+    speculation.token_ids[1].append(11)
+    step = step_of(speculation, sampling, [1], 1)
     step.block_table[0, 0] = 0
     assert node._drafted.computed(step).tolist() == [4]
-    assert guesses(node.run(step)) == [[follows([5, 6, 7, 8, 9, 10, 11])]]
+    assert draft_tokens(node.run(step)) == [[follows([5, 6, 7, 8, 9, 10, 11])]]
 
 
 def with_copies(step: Step, pairs: list[list[int]]) -> Step:
@@ -170,7 +175,7 @@ def with_copies(step: Step, pairs: list[list[int]]) -> Step:
 
 def test_a_step_that_has_guesses_already_is_left_alone(sampling):
     node = draft(1)
-    step = with_guesses(step_of(rows_of([[1, 2]]), sampling, [0], 3), np.array([1]), np.array([7]))
+    step = with_draft_tokens(step_of(rows_of([[1, 2]]), sampling, [0], 3), np.array([1]), np.array([7]))
     assert node.run(step) is step
     assert node.session.num_steps == 0
 
@@ -179,7 +184,7 @@ def test_rows_that_draw_are_guessed_with_their_own_random_numbers(sampling):
     node, text = draft(1), [5, 6, 7]
     node._largest = 8
     sampling.temperature[0], sampling.keys[0], sampling.num_outputs[0] = 1.0, 1234, 2
-    [said] = guesses(node.run(step_of(rows_of([text]), sampling, [0], 4)))
+    [said] = draft_tokens(node.run(step_of(rows_of([text]), sampling, [0], 4)))
     values = [fake_logits([np.array(text + said[:k], np.int64)], VOCAB_SIZE) for k in range(4)]
     one = [np.array([number]) for number in (1.0, 0.0)]
     drawn = [
@@ -200,26 +205,26 @@ def test_rows_that_draw_are_guessed_with_their_own_random_numbers(sampling):
 
 def test_a_row_stops_where_the_draft_itself_is_unsure(sampling):
     text = [5, 6, 7]
-    node, guessing = draft(2), rows_of([text, text])
+    node, speculation = draft(2), rows_of([text, text])
     node._largest = 8
     sure = []
     for k in range(4):
         logits = fake_logits([np.array(text + goes_on(text, k), np.int64)], VOCAB_SIZE)
         sure.append(float(np.exp(logits.max() - logits.max()) / np.exp(logits - logits.max()).sum()))
-    guessing.threshold[1] = threshold = sorted(sure)[2]
+    speculation.threshold[1] = threshold = sorted(sure)[2]
     held_back = next(k for k in range(5) if k == 4 or sure[k] < threshold * 0.999)
-    step = node.run(step_of(guessing, sampling, [0, 1], 4))
-    assert [len(one) for one in guesses(step)] == [4, held_back]
+    step = node.run(step_of(speculation, sampling, [0, 1], 4))
+    assert [len(one) for one in draft_tokens(step)] == [4, held_back]
 
 
 def test_it_tells_how_likely_it_thought_its_guesses(sampling):
-    node, guessing = draft(2), rows_of([[5, 6, 7], [8, 9]])
+    node, speculation = draft(2), rows_of([[5, 6, 7], [8, 9]])
     node._largest = 8
-    guessing.tell_logprobs[1] = True
+    speculation.tell_logprobs[1] = True
     sampling.num_logprobs[1] = 2
-    step = node.run(step_of(guessing, sampling, [0, 1], 2))
-    assert step.guess_logprobs is not None
-    told = step.guess_logprobs
+    step = node.run(step_of(speculation, sampling, [0, 1], 2))
+    assert step.draft_logprobs is not None
+    told = step.draft_logprobs
     assert [one is None for one in told] == [True, True, True, False, False, True]
     first, second = goes_on([8, 9], 2)
     assert [told[3].top_ids[0], told[4].top_ids[0]] == [first, second]
@@ -230,12 +235,12 @@ def test_it_tells_how_likely_it_thought_its_guesses(sampling):
 def test_the_end_of_its_own_context_ends_its_guesses(sampling):
     node, text = draft(1, max_context=8), list(range(6))
     node._largest = 16
-    guessing = rows_of([text])
+    speculation = rows_of([text])
     counts = []
     for _ in range(5):
-        [said] = guesses(node.run(step_of(guessing, sampling, [0], 4)))
+        [said] = draft_tokens(node.run(step_of(speculation, sampling, [0], 4)))
         counts.append(len(said))
-        guessing.token_ids[0].append(1)
+        speculation.token_ids[0].append(1)
     assert counts == [3, 2, 1, 0, 0]
 
 
@@ -243,10 +248,10 @@ def test_a_guess_that_the_target_does_not_know_is_none():
     node, text = draft(1, vocab_size=200), [5, 6, 7]
     node._largest = 8
     said = [int(fake_logits([np.array(text, np.int64)], 200)[0].argmax())]
-    [guessed] = guesses(node.run(step_of(rows_of([text]), SamplingRows(1, said[0]), [0], 1)))
-    assert guessed == []
-    [guessed] = guesses(node.run(step_of(rows_of([text]), SamplingRows(1, said[0] + 1), [0], 1)))
-    assert guessed == said
+    [drafted] = draft_tokens(node.run(step_of(rows_of([text]), SamplingSlots(1, said[0]), [0], 1)))
+    assert drafted == []
+    [drafted] = draft_tokens(node.run(step_of(rows_of([text]), SamplingSlots(1, said[0] + 1), [0], 1)))
+    assert drafted == said
 
 
 def test_a_draft_of_other_blocks_is_refused():
@@ -261,7 +266,7 @@ def test_a_draft_of_another_tokenizer_is_refused():
 
 
 class Coin:
-    """Guesses of which each comes true with the same chance, by the policy of drafts; `draft_s` for each ahead."""
+    """Draft tokens of which each is accepted with the same chance, by the policy of drafts; `draft_s` for each ahead."""
 
     def __init__(
         self, random: Random, chance: float, texts: list[tuple[list[int], list[int]]], draft_s: float
@@ -273,7 +278,7 @@ class Coin:
         self.took_s = 0.0
         self.counts = np.zeros(0, np.int64)
 
-    def guess(self, step: Step) -> Step:
+    def draft_token(self, step: Step) -> Step:
         computed, longest = step.num_past, np.full(step.num_seqs, 5, np.int32)
         self.counts = self.policy.counts(step, computed, longest)
         self.told = [self._ids(step, seq, int(count)) for seq, count in enumerate(self.counts)]
@@ -283,7 +288,9 @@ class Coin:
             seconds = self.draft_s * self.random.lognormvariate(0, 0.05)
             self.cost.learn(int(np.count_nonzero(self.counts > ahead)), seconds)
             self.took_s += seconds
-        return with_guesses(step, self.counts, np.array([one for ids in self.told for one in ids], np.int64))
+        return with_draft_tokens(
+            step, self.counts, np.array([one for ids in self.told for one in ids], np.int64)
+        )
 
     def of(self, seq: int) -> list[int]:
         return self.told[seq]
@@ -300,7 +307,7 @@ def drafted(chance: float, draft_s: float, num_texts: int = 1, num_tokens: int =
     draw = Random(seed)
     texts = [random_text(draw, num_tokens) for _ in range(num_texts)]
     coin = Coin(draw, chance, texts, draft_s)
-    return play(coin.guess, texts, draw, guess_s=lambda: coin.took_s).speedup
+    return play(coin.draft_token, texts, draw, draft_s=lambda: coin.took_s).speedup
 
 
 def test_a_good_draft_makes_a_lone_text_come_sooner():
@@ -325,8 +332,8 @@ def test_a_draft_that_becomes_good_is_switched_on_again():
     texts = [random_text(draw, 3000)]
     coin = Coin(draw, 0.0, texts, 0.003)
 
-    def guess(step: Step) -> Step:
+    def draft_token(step: Step) -> Step:
         coin.chance = 0.9 if step.num_past[0] > 800 else 0.0
-        return coin.guess(step)
+        return coin.draft_token(step)
 
-    assert play(guess, texts, draw, guess_s=lambda: coin.took_s).speedup > 1.5
+    assert play(draft_token, texts, draw, draft_s=lambda: coin.took_s).speedup > 1.5

@@ -16,7 +16,7 @@ from host_device import HostDevice
 from ops.cuda.sampling import CudaOps
 from pipelines.errors import RequestError
 from pipelines.host.engine.step import Logits, Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
@@ -53,7 +53,7 @@ class Watched:
 
 
 def step_of(*guides, **params) -> Step:
-    rows = SamplingRows(len(guides), VOCAB_SIZE)
+    rows = SamplingSlots(len(guides), VOCAB_SIZE)
     for row, guide in enumerate(guides):
         rows.set(row, SamplingParams(**{"temperature": 0.0, **params}), [1], [], 0, ENDS, guide)
     count = len(guides)
@@ -96,11 +96,11 @@ class Counting:
 
 
 def with_runs(step: Step, *runs: list[int]) -> Step:
-    """One run for each row, of these guesses."""
+    """One run for each row, of these draft tokens."""
     return replace(
         step,
         logits_rows=np.repeat(step.logits_rows, [len(run) + 1 for run in runs]),
-        guesses=np.array([guess for run in runs for guess in [*run, -1]]),
+        draft_tokens=np.array([draft_token for run in runs for draft_token in [*run, -1]]),
         ahead=np.array([i for run in runs for i in range(len(run) + 1)]),
     )
 

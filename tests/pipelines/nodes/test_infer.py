@@ -7,8 +7,8 @@ import pytest
 
 from pipelines.errors import EngineError
 from pipelines.nodes.tensors.infer import Infer
-from pipelines.tasks import Inference
-from pipelines.values import Later, Rows, Tensors
+from pipelines.tasks import TensorInput
+from pipelines.values import Deferred, PooledOutputs, Tensors
 
 ROWS = np.ones((2, 3), np.float32)
 
@@ -22,22 +22,22 @@ def node():
 
 @pytest.fixture
 def call():
-    return SimpleNamespace(infer=lambda address, inputs, outputs: Later((address, inputs, outputs)))
+    return SimpleNamespace(infer=lambda address, inputs, outputs: Deferred((address, inputs, outputs)))
 
 
 def test_a_request_s_tensors_are_asked_for_at_once(node, call):
-    request = Inference(Tensors(x=ROWS), ["y"])
+    request = TensorInput(Tensors(x=ROWS), ["y"])
     assert node.run(call, request).source == ("address", request.inputs, ["y"])
 
 
 def test_rows_are_asked_for_when_they_are_there(node, call):
-    later = node.run(call, Later("batcher"))
+    later = node.run(call, Deferred("batcher"))
     assert later.source == "batcher"
     (make,) = later.makers
-    assert make(Rows(ROWS)).source == ("address", {"rows": ROWS}, None)
+    assert make(PooledOutputs(ROWS)).source == ("address", {"rows": ROWS}, None)
 
 
 def test_rows_of_tokens_are_no_tensor(node, call):
-    (make,) = node.run(call, Later("batcher")).makers
+    (make,) = node.run(call, Deferred("batcher")).makers
     with pytest.raises(EngineError, match="one for each token"):
-        make(Rows([ROWS]))
+        make(PooledOutputs([ROWS]))

@@ -8,8 +8,8 @@ from reading_nodes import call_of, loaded
 
 from pipelines.errors import EngineError
 from pipelines.nodes.pooling.label import Label
-from pipelines.tasks import Pooling
-from pipelines.values import Later, Rows, Tensors
+from pipelines.tasks import PoolingInput
+from pipelines.values import Deferred, PooledOutputs, Tensors
 
 HALVES = np.full((2, 2), 0.5, np.float32)
 
@@ -17,7 +17,7 @@ HALVES = np.full((2, 2), 0.5, np.float32)
 def labelled(tmp_path, found, labels=("no", "yes"), activate=True, **settings):
     (tmp_path / "labels.json").write_text(json.dumps(labels))
     node = loaded(Label, tmp_path, labels="labels.json", **settings)
-    (make,) = node.run(call_of(Pooling(activate=activate)), Later("engine")).makers
+    (make,) = node.run(call_of(PoolingInput(activate=activate)), Deferred("engine")).makers
     return make(found)
 
 
@@ -31,7 +31,7 @@ def labelled(tmp_path, found, labels=("no", "yes"), activate=True, **settings):
     ],
 )
 def test_rows_get_the_names_of_the_file(tmp_path, file, names):
-    classes = labelled(tmp_path, Rows(HALVES), file)
+    classes = labelled(tmp_path, PooledOutputs(HALVES), file)
     assert classes.labels == names
     assert classes.values is HALVES
 
@@ -39,7 +39,7 @@ def test_rows_get_the_names_of_the_file(tmp_path, file, names):
 @pytest.mark.parametrize("file", [[], {"id2label": {"0": "a", "2": "b"}}, [1], "no"])
 def test_a_file_that_names_no_classes_is_told_at_load(tmp_path, file):
     with pytest.raises(ValueError, match=r"labels\.json"):
-        labelled(tmp_path, Rows(HALVES), file)
+        labelled(tmp_path, PooledOutputs(HALVES), file)
 
 
 @pytest.mark.parametrize(
@@ -55,8 +55,11 @@ def test_of_a_head_the_wanted_tensor_is_taken(tmp_path, activate, settings, firs
 @pytest.mark.parametrize(
     ("found", "message"),
     [
-        (Rows(np.zeros((2, 3), np.float32)), r"gives \[2, 3\] numbers, but labels.json names 2 classes"),
-        (Rows([HALVES]), "one for each token"),
+        (
+            PooledOutputs(np.zeros((2, 3), np.float32)),
+            r"gives \[2, 3\] numbers, but labels.json names 2 classes",
+        ),
+        (PooledOutputs([HALVES]), "one for each token"),
         (Tensors(scores=HALVES), "needs the tensor `probabilities`; the model gives scores"),
     ],
 )

@@ -1,4 +1,4 @@
-"""The lookup node alone: what it guesses, for whom, and whether it pays."""
+"""The lookup node alone: what it draft tokens, for whom, and whether it pays."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from random import Random
 
 import numpy as np
 import pytest
-from guess_streams import VOCAB_SIZE, copied_text, play, random_text, rows_of, step_of
+from speculation_streams import VOCAB_SIZE, copied_text, play, random_text, rows_of, step_of
 
-from ops.verifying import NO_GUESS
+from ops.verifying import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.nodes.generation.body.lookup import Lookup
 
 
@@ -25,77 +25,79 @@ def always(**settings: object) -> Lookup:
     return lookup(adaptive=False, **settings)
 
 
-def sampling_rows(num_rows: int) -> SamplingRows:
-    return SamplingRows(num_rows, VOCAB_SIZE)
+def sampling_rows(num_rows: int) -> SamplingSlots:
+    return SamplingSlots(num_rows, VOCAB_SIZE)
 
 
-def guessed(node: Lookup, *texts: list[int], room: int = 5) -> list[list[int]]:
-    """What is guessed to follow each text, all in one step."""
-    guessing = rows_of(list(texts))
-    return guesses(node.run(step_of(guessing, sampling_rows(len(texts)), list(range(len(texts))), room)))
+def drafted(node: Lookup, *texts: list[int], room: int = 5) -> list[list[int]]:
+    """What is drafted to follow each text, all in one step."""
+    speculation = rows_of(list(texts))
+    return draft_tokens(
+        node.run(step_of(speculation, sampling_rows(len(texts)), list(range(len(texts))), room))
+    )
 
 
-def guesses(step: Step) -> list[list[int]]:
+def draft_tokens(step: Step) -> list[list[int]]:
     starts = step.starts.tolist()
     return [step.token_ids[begin + 1 : end].tolist() for begin, end in itertools.pairwise(starts)]
 
 
 def test_what_followed_the_last_tokens_is_guessed():
-    assert guessed(always(), [1, 2, 3, 4, 5, 6, 7, 1, 2, 3]) == [[4, 5, 6, 7, 1]]
+    assert drafted(always(), [1, 2, 3, 4, 5, 6, 7, 1, 2, 3]) == [[4, 5, 6, 7, 1]]
 
 
 def test_a_longer_run_wins_over_a_later_one():
     text = [7, 8, 9, 50, 51, 52, 53, 54, 9, 60, 61, 7, 8, 9]
-    assert guessed(always(num_guesses=2), text) == [[50, 51]]
-    assert guessed(always(num_guesses=2, max_ngram=1), text) == [[60, 61]]
+    assert drafted(always(num_draft_tokens=2), text) == [[50, 51]]
+    assert drafted(always(num_draft_tokens=2, max_ngram=1), text) == [[60, 61]]
 
 
 def test_of_equal_runs_the_latest_counts():
-    assert guessed(always(num_guesses=1), [1, 2, 9, 1, 2, 8, 1, 2]) == [[8]]
+    assert drafted(always(num_draft_tokens=1), [1, 2, 9, 1, 2, 8, 1, 2]) == [[8]]
 
 
 def test_what_repeats_at_once_goes_on():
-    assert guessed(always(), [4, 1, 2, 1, 2]) == [[1, 2, 1, 2, 1]]
+    assert drafted(always(), [4, 1, 2, 1, 2]) == [[1, 2, 1, 2, 1]]
 
 
 def test_a_new_token_is_followed_by_no_guess():
-    assert guessed(always(), [1, 2, 3, 1, 2, 4], [5, 6, 5]) == [[], [6, 5, 6, 5, 6]]
+    assert drafted(always(), [1, 2, 3, 1, 2, 4], [5, 6, 5]) == [[], [6, 5, 6, 5, 6]]
 
 
 def test_room_and_setting_bound_the_guesses():
     text = [*range(20), *range(10)]
-    assert [len(one) for one in guessed(always(), text, room=3)] == [3]
-    assert [len(one) for one in guessed(always(num_guesses=2), text, room=9)] == [2]
-    assert guessed(always(), text, room=0) == [[]]
+    assert [len(one) for one in drafted(always(), text, room=3)] == [3]
+    assert [len(one) for one in drafted(always(num_draft_tokens=2), text, room=9)] == [2]
+    assert drafted(always(), text, room=0) == [[]]
 
 
 def test_a_request_may_look_up_shorter_runs():
-    guessing = rows_of([[7, 8, 9, 50, 51, 52, 9, 60, 61, 7, 8, 9]] * 2)
-    guessing.max_ngram[1] = 1
-    step = always(num_guesses=2).run(step_of(guessing, sampling_rows(2), [0, 1], 5))
-    assert guesses(step) == [[50, 51], [60, 61]]
+    speculation = rows_of([[7, 8, 9, 50, 51, 52, 9, 60, 61, 7, 8, 9]] * 2)
+    speculation.max_ngram[1] = 1
+    step = always(num_draft_tokens=2).run(step_of(speculation, sampling_rows(2), [0, 1], 5))
+    assert draft_tokens(step) == [[50, 51], [60, 61]]
 
 
 def test_a_step_without_room_is_left_alone():
-    guessing = rows_of([[1, 2, 1]])
-    step = step_of(guessing, sampling_rows(1), [0], 0)
+    speculation = rows_of([[1, 2, 1]])
+    step = step_of(speculation, sampling_rows(1), [0], 0)
     assert always().run(step) is step
 
 
 def test_prompts_in_the_same_step_get_no_guess():
-    guessing = rows_of([[1, 2, 1], [3, 4, 5, 3]])
-    step = always(num_guesses=2).run(step_of(guessing, sampling_rows(2), [0], 5, extra=4))
-    assert guesses(step) == [[2, 1], [4, 5, 3]]
-    assert step.guesses is not None
-    assert step.guesses.tolist() == [2, 1, NO_GUESS]
+    speculation = rows_of([[1, 2, 1], [3, 4, 5, 3]])
+    step = always(num_draft_tokens=2).run(step_of(speculation, sampling_rows(2), [0], 5, extra=4))
+    assert draft_tokens(step) == [[2, 1], [4, 5, 3]]
+    assert step.draft_tokens is not None
+    assert step.draft_tokens.tolist() == [2, 1, NO_DRAFT_TOKEN]
 
 
 def test_a_row_that_changes_hands_begins_anew():
-    node, sampling = always(num_guesses=2), sampling_rows(1)
-    guessing = rows_of([[1, 2, 3, 1]])
-    assert guesses(node.run(step_of(guessing, sampling, [0], 5))) == [[2, 3]]
-    guessing.token_ids[0], guessing.owner[0] = array("q", [9, 8, 7, 6, 1]), 77
-    assert guesses(node.run(step_of(guessing, sampling, [0], 5))) == [[]]
+    node, sampling = always(num_draft_tokens=2), sampling_rows(1)
+    speculation = rows_of([[1, 2, 3, 1]])
+    assert draft_tokens(node.run(step_of(speculation, sampling, [0], 5))) == [[2, 3]]
+    speculation.token_ids[0], speculation.owner[0] = array("q", [9, 8, 7, 6, 1]), 77
+    assert draft_tokens(node.run(step_of(speculation, sampling, [0], 5))) == [[]]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -103,23 +105,23 @@ def test_a_text_that_grows_is_guessed_as_if_it_were_new(seed):
     """But for a passage that is followed: that goes on where it came from."""
     draw = Random(seed)
     text = [draw.randrange(6) for _ in range(draw.randint(1, 40))]
-    guessing = rows_of([text])
+    speculation = rows_of([text])
     node, sampling = always(), sampling_rows(1)
     for _ in range(30):
-        [ids] = guesses(node.run(step_of(guessing, sampling, [0], 5)))
+        [ids] = draft_tokens(node.run(step_of(speculation, sampling, [0], 5)))
         trail = node._trails[0]
-        own = guessing.token_ids[0].tolist()
+        own = speculation.token_ids[0].tolist()
         if trail.back:
             matched = trail.matched
             assert own[len(own) - matched :] == own[len(own) - trail.back - matched : len(own) - trail.back]
             assert ids == [(own + ids)[len(own) + k - trail.back] for k in range(5)]
         else:
             assert own[-1] not in own[:-1]
-        guessing.token_ids[0].extend(draw.randrange(6) for _ in range(draw.choice([1, 1, 2, 30])))
+        speculation.token_ids[0].extend(draw.randrange(6) for _ in range(draw.choice([1, 1, 2, 30])))
 
 
 def test_nothing_is_guessed_before_the_plain_step_is_known():
-    assert guessed(lookup(), [1, 2, 3, 1, 2, 3]) == [[]]
+    assert drafted(lookup(), [1, 2, 3, 1, 2, 3]) == [[]]
 
 
 @pytest.mark.parametrize("seed", range(3))

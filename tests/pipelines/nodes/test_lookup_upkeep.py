@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from guess_streams import rows_of, step_of
+from speculation_streams import rows_of, step_of
 
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.nodes.generation.body.lookup_cost import UPKEEP_SHARE, UPKEEP_TRIES, Upkeep
 
 STEP_S = 0.001
@@ -17,22 +17,22 @@ ROWS = np.array([0], np.int32)
 
 def costs() -> StepCost:
     cost = StepCost()
-    cost.suppose({1: STEP_S, 6: STEP_S})
+    cost.seed_cost({1: STEP_S, 6: STEP_S})
     return cost
 
 
 def lone_step() -> Step:
-    return step_of(rows_of([[1, 2, 3]]), SamplingRows(1, 9), [0], 5)
+    return step_of(rows_of([[1, 2, 3]]), SamplingSlots(1, 9), [0], 5)
 
 
 def turns_taken(upkeep: Upkeep, num_steps: int, hits: int = 0) -> int:
-    """How many of the steps the node looks at, when `hits` of its five guesses come true each time."""
+    """How many of the steps the node looks at, when `hits` of its five draft tokens are accepted each time."""
     step, cost, taken = lone_step(), costs(), 0
     for _ in range(num_steps):
         if upkeep.is_paid(step, cost):
             taken += 1
             upkeep.came_true(0, hits)
-            upkeep.guess(ROWS, np.array([5]))
+            upkeep.draft_token(ROWS, np.array([5]))
             upkeep.took(NODE_S)
     return taken
 

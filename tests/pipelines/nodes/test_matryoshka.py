@@ -6,17 +6,17 @@ from reading_nodes import call_of
 
 from pipelines.errors import RequestError
 from pipelines.nodes.pooling.matryoshka import Matryoshka
-from pipelines.tasks import Pooling
-from pipelines.values import Later, Rows
+from pipelines.tasks import PoolingInput
+from pipelines.values import Deferred, PooledOutputs
 
 VECTORS = np.random.default_rng(0).standard_normal((3, 8)).astype(np.float32)
 
 
 def cut(values, wanted, known=None, activate=True):
     node = Matryoshka(Matryoshka.Config(dimensions=known), None)
-    call = call_of(Pooling(dimensions=wanted, activate=activate))
-    found = Rows(values)
-    for make in node.run(call, Later("engine")).makers:
+    call = call_of(PoolingInput(dimensions=wanted, activate=activate))
+    found = PooledOutputs(values)
+    for make in node.run(call, Deferred("engine")).makers:
         found = make(found)
     assert call.taken == {"dimensions"}
     return found.values

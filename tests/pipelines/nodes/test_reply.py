@@ -9,7 +9,7 @@ import pytest
 
 from pipelines.errors import RequestError
 from pipelines.nodes.text.parse_reply import ParseReply
-from pipelines.tasks import Constraint, Generation
+from pipelines.tasks import Constraint, GenerationInput
 from pipelines.values import Stream, TextUpdate
 from pipelines.wire.sampling_params import GuideSpec, Thinking
 
@@ -38,7 +38,7 @@ class Text(Stream):
     def __init__(self):
         self.made = []
 
-    def through(self, maker):
+    def pipe(self, maker):
         self.made.append(maker)
         return self
 
@@ -79,7 +79,7 @@ def parsed(settings, request, text="", prompt_text="", finish="stop"):
 
 def spec(settings, prompt_text="", **fields):
     """What a guide is told."""
-    call = Guided(Generation(messages=USER, **fields), prompt_text)
+    call = Guided(GenerationInput(messages=USER, **fields), prompt_text)
     machine(settings, call.request, call=call)
     return call.guided
 
@@ -97,13 +97,13 @@ def spec(settings, prompt_text="", **fields):
     ],
 )
 def test_text_keeps_special_tokens_where_marks_may_be_some(settings, fields, skips):
-    request = Generation(messages=USER, **fields)
+    request = GenerationInput(messages=USER, **fields)
     parsed(settings, request)
     assert request.skip_special_tokens is skips
 
 
 def test_parameters_have_the_types_that_the_declared_tools_say():
-    reply = parsed({"tools": "qwen3_coder"}, Generation(messages=USER, tools=[WEATHER]), CALL)
+    reply = parsed({"tools": "qwen3_coder"}, GenerationInput(messages=USER, tools=[WEATHER]), CALL)
     assert [piece.name for piece in reply.tool_calls if piece.name] == ["get_weather"]
     assert "".join(piece.arguments for piece in reply.tool_calls) == '{"zip": "0150", "days": 3}'
 
@@ -120,18 +120,18 @@ def test_parameters_have_the_types_that_the_declared_tools_say():
     ],
 )
 def test_how_a_reply_ends(choice, text, finish, expected):
-    request = Generation(messages=USER, tools=[WEATHER], tool_choice=choice)
+    request = GenerationInput(messages=USER, tools=[WEATHER], tool_choice=choice)
     assert parsed({"tools": "hermes"}, request, text, finish=finish).finish == expected
 
 
 def test_one_call_is_kept_where_the_request_wants_no_more():
-    request = Generation(messages=USER, tools=[WEATHER], parallel_calls=False)
+    request = GenerationInput(messages=USER, tools=[WEATHER], parallel_calls=False)
     reply = parsed({"tools": "hermes"}, request, JSON_CALL * 2)
     assert {piece.index for piece in reply.tool_calls} == {0}
 
 
 def counted(settings, parts, prompt_text=""):
-    pushes = machine(settings, Generation(messages=USER), prompt_text)
+    pushes = machine(settings, GenerationInput(messages=USER), prompt_text)
     updates = [TextUpdate(part, 1, [], token_ids=[1], parts=[part]) for part in parts]
     updates[-1].finish = "stop"
     return [pushes.push(update).num_reasoning for update in updates]
@@ -153,7 +153,7 @@ def test_tokens_between_the_marks_are_reasoning(prompt_text, parts, numbers):
 
 
 def test_tokens_of_one_update_are_counted_one_by_one():
-    pushes = machine({"reasoning": "qwen3"}, Generation(messages=USER), "<think>\n")
+    pushes = machine({"reasoning": "qwen3"}, GenerationInput(messages=USER), "<think>\n")
     parts = ["a", "b", "</think>", "c"]
     update = pushes.push(TextUpdate("a" + "b</think>c", 4, [], token_ids=[1, 2, 3, 4], parts=parts))
     assert (update.num_reasoning, update.reasoning, update.content) == (2, "ab", "c")
@@ -169,12 +169,12 @@ def test_channels_are_counted_too():
     "fields", [{"parse_reasoning": False}, {"prompts": [], "messages": None, "parse_reasoning": False}]
 )
 def test_nobody_counts_where_nobody_looks_for_reasoning(fields):
-    request = Generation(**{"messages": USER} | fields)
+    request = GenerationInput(**{"messages": USER} | fields)
     assert parsed({"reasoning": "qwen3"}, request, "<think>a</think>b").num_reasoning is None
 
 
 def test_reasoning_is_found_in_replies_to_chats_in_token_ids():
-    request = Generation(messages=None)
+    request = GenerationInput(messages=None)
     assert parsed({"reasoning": "qwen3"}, request, "a</think>b", prompt_text="<think>\n").reasoning == "a"
 
 
@@ -188,7 +188,7 @@ def test_reasoning_is_found_in_replies_to_chats_in_token_ids():
     ],
 )
 def test_a_reply_goes_on_where_the_request_began_it(prompt, begun, reasoning, opened):
-    request = Generation(messages=USER, constraint=CONSTRAINT)
+    request = GenerationInput(messages=USER, constraint=CONSTRAINT)
     call = Guided(request, prompt, begun)
     update = machine({"reasoning": "qwen3"}, request, call=call).push(TextUpdate("a", 1, []))
     assert update.reasoning == reasoning
@@ -278,7 +278,7 @@ def test_a_constraint_or_calls():
 )
 def test_families_without_a_form_call_in_plain_json(family, choice, text, calls):
     tools = [{"type": "function", "function": {"name": name}} for name in ("f", "g")]
-    request = Generation(messages=USER, tools=tools, tool_choice=choice)
+    request = GenerationInput(messages=USER, tools=tools, tool_choice=choice)
     settings = {"tools": family} if family else {}
     whole = parsed(settings, request, text)
     assert [piece.name for piece in whole.tool_calls if piece.name] == calls
@@ -288,6 +288,6 @@ def test_families_without_a_form_call_in_plain_json(family, choice, text, calls)
 
 def test_a_graph_without_a_grammar_trusts_its_model_to_be_strict():
     strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
-    request = Generation(messages=USER, tools=[strict])
+    request = GenerationInput(messages=USER, tools=[strict])
     call = SimpleNamespace(request=request, prompt_text="", reply_text="", can_guide=False, guided=None)
     assert machine({"tools": "hermes"}, request, call=call).push(TextUpdate("a", 1, [])).content == "a"

@@ -8,7 +8,7 @@ from reading_nodes import call_of, framed_tokenizer
 from pipelines.errors import RequestError
 from pipelines.loading import Resources
 from pipelines.nodes.text.tokenize import Tokenize
-from pipelines.tasks import Generation, Pooling
+from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt
 from pipelines.wire.address import EngineAddress
 
@@ -22,7 +22,7 @@ def tokenize_node(tokenizer, tmp_path, max_context=16):
 
 def run(node, prompts, **fields):
     """The call after the node ran, and the ids it gave."""
-    call = SimpleNamespace(request=Generation(**fields), prompt_text="", reply_text="", prompt_ids=[])
+    call = SimpleNamespace(request=GenerationInput(**fields), prompt_text="", reply_text="", prompt_ids=[])
     return call, [tokens.ids for tokens in node.run(call, prompts)]
 
 
@@ -83,7 +83,7 @@ def test_parsers_read_how_a_prompt_in_ids_ends(tokenizer, tmp_path):
 
 def texts(node, prompts, **fields):
     """The tokens of a pooling request."""
-    return node.run(call_of(Pooling(prompts=prompts, **fields)), prompts)
+    return node.run(call_of(PoolingInput(prompts=prompts, **fields)), prompts)
 
 
 def test_texts_of_a_pooling_request_are_read_together(tmp_path):

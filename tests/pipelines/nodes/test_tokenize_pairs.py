@@ -9,7 +9,7 @@ from reading_nodes import call_of, framed_tokenizer, loaded
 
 from pipelines.errors import RequestError
 from pipelines.nodes.text.tokenize_pairs import TokenizePairs
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 
 TEMPLATE = """{{ instruction | default("judge") }}: \
@@ -37,7 +37,7 @@ def pair(query, document):
 
 
 def run(node, *pairs, **fields):
-    request = Pooling(pairs=[pair(*each) for each in pairs], **fields)
+    request = PoolingInput(pairs=[pair(*each) for each in pairs], **fields)
     return node.run(call_of(request), request)
 
 
@@ -179,13 +179,13 @@ def test_what_a_template_wrote_may_be_too_long(folder):
 
 def test_a_request_without_pairs_is_read_as_single_texts(folder):
     prompts = [Prompt(text="ab", add_special_tokens=True)]
-    request = Pooling(prompts=prompts)
+    request = PoolingInput(prompts=prompts)
     (tokens,) = pairs_node(folder).run(call_of(request), request)
     assert tokens.ids == TOKENIZER.encode("ab").ids
 
 
 def test_token_ids_are_no_pair(folder):
-    request = Pooling(pairs=[(Prompt(text="q"), Prompt(ids=[1]))])
+    request = PoolingInput(pairs=[(Prompt(text="q"), Prompt(ids=[1]))])
     with pytest.raises(RequestError, match="not token ids"):
         pairs_node(folder).run(call_of(request), request)
 

@@ -1,6 +1,6 @@
 """What a client makes of the pieces of calls."""
 
-from pipelines.worker.parsers import TOOLS
+from pipelines.nodes.text.parsers import TOOLS
 
 
 def joined(pieces):

@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.worker.parsers.tools.declared import Declared
+from pipelines.nodes.text.parsers.tools.declared import Declared
 
 
 def declared(schema):

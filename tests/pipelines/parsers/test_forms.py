@@ -7,10 +7,10 @@ from call_pieces import joined, parse
 from llguidance import LLMatcher, LLTokenizer
 
 from pipelines.grammars.grammar_text import grammar_of_format
-from pipelines.worker.parsers import TOOLS
-from pipelines.worker.parsers.tools import forms
-from pipelines.worker.parsers.tools.calls import CallFinder
-from pipelines.worker.parsers.tools.forced import PLAIN, ArgumentsOf
+from pipelines.nodes.text.parsers import TOOLS
+from pipelines.nodes.text.parsers.tools import forms
+from pipelines.nodes.text.parsers.tools.calls import CallFinder
+from pipelines.nodes.text.parsers.tools.forced import PLAIN, ArgumentsOf
 
 FUNCTIONS = [{"type": "function", "function": {"name": name, "parameters": {}}} for name in ("f", "g.h-1")]
 ARGUMENTS = ['{"a": "x"}', "{}"]

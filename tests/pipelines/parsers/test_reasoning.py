@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pipelines.worker.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS
+from pipelines.nodes.text.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS
 
 TRANSCRIPTS = [
     ("deepseek_r1", "", "Two and two.\n</think>\n\nFour.", "Two and two.", "Four."),

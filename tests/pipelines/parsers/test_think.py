@@ -1,6 +1,6 @@
 import pytest
 
-from pipelines.worker.parsers import REASONING
+from pipelines.nodes.text.parsers import REASONING
 
 ENDED = "<|im_start|>assistant\n"
 OPENED = "<|im_start|>assistant\n<think>\n"

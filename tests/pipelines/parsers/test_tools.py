@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from call_pieces import joined, parse
 
-from pipelines.worker.parsers import REASONING, TOOLS
-from pipelines.worker.parsers.tools.families import FAMILIES
+from pipelines.nodes.text.parsers import REASONING, TOOLS
+from pipelines.nodes.text.parsers.tools.families import FAMILIES
 
 WEATHER = ("get_weather", {"city": "Paris"})
 TIME = ("get_time", {})

@@ -7,18 +7,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ops import host
-from ops.verifying import NO_GUESS
+from ops.verifying import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Logits, Masks, Sampled, Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.logprobs import TokenLogprobs
 
 
 class Given(NamedTuple):
-    """One run: a persistent row, its guesses, logits and masks (None: all is allowed) of each row."""
+    """One run: a persistent row, its draft tokens, logits and masks (None: all is allowed) of each row."""
 
     row: int
-    guesses: list[int]
+    draft_tokens: list[int]
     logits: np.ndarray
     masks: list[np.ndarray | None]
 
@@ -30,7 +30,9 @@ class Counted(NamedTuple):
     logprobs: list[TokenLogprobs | None]
 
 
-def step_of(rows: SamplingRows, at: list[int], guesses: list[int] | None, ahead: list[int] | None, **more):
+def step_of(
+    rows: SamplingSlots, at: list[int], draft_tokens: list[int] | None, ahead: list[int] | None, **more
+):
     none, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
     return Step(
         token_ids=none,
@@ -44,22 +46,22 @@ def step_of(rows: SamplingRows, at: list[int], guesses: list[int] | None, ahead:
         logits_rows=np.array(at, np.int32),
         copies=np.zeros((0, 2), np.int32),
         sampling=rows,
-        guesses=None if guesses is None else np.array(guesses, np.int64),
+        draft_tokens=None if draft_tokens is None else np.array(draft_tokens, np.int64),
         ahead=None if ahead is None else np.array(ahead, np.int64),
         **more,
     )
 
 
 def sample_runs(
-    rows: SamplingRows, runs: list[Given], ops=host, upload=np.copy, scored=None, **more
+    rows: SamplingSlots, runs: list[Given], ops=host, upload=np.copy, scored=None, **more
 ) -> Sampled:
     """All runs in one step; `scored`: logits of rows that score tokens of prompts."""
     at = [run.row for run in runs for _ in run.logits]
-    guesses = [guess for run in runs for guess in [*run.guesses, NO_GUESS]]
+    draft_tokens = [draft_token for run in runs for draft_token in [*run.draft_tokens, NO_DRAFT_TOKEN]]
     ahead = [i for run in runs for i in range(len(run.logits))]
     masks = masks_of([bits for run in runs for bits in run.masks])
     values = np.concatenate([*(run.logits for run in runs), *([] if scored is None else [scored])])
-    return sample(Logits(upload(values), step_of(rows, at, guesses, ahead, **more), ops, masks))
+    return sample(Logits(upload(values), step_of(rows, at, draft_tokens, ahead, **more), ops, masks))
 
 
 def masks_of(given: list[np.ndarray | None]) -> Masks | None:
@@ -69,16 +71,18 @@ def masks_of(given: list[np.ndarray | None]) -> Masks | None:
     return Masks(np.array(found), np.array([given[j] for j in found], np.uint32))
 
 
-def one_by_one(rows: SamplingRows, run: Given, ops=host, upload=np.copy) -> Counted:
-    """Each token appended before the next one is chosen, as long as the guesses come true."""
+def one_by_one(rows: SamplingSlots, run: Given, ops=host, upload=np.copy) -> Counted:
+    """Each token appended before the next one is chosen, as long as the draft tokens are accepted."""
     counted = Counted([], [])
-    for logits, bits, guess in zip(run.logits, run.masks, [*run.guesses, NO_GUESS], strict=True):
+    for logits, bits, draft_token in zip(
+        run.logits, run.masks, [*run.draft_tokens, NO_DRAFT_TOKEN], strict=True
+    ):
         step = step_of(rows, [run.row], None, None)
         found = sample(Logits(upload(logits[None]), step, ops, masks_of([bits])))
         counted.token_ids.extend(found.token_ids.tolist())
         counted.logprobs.extend(found.logprobs or [None])
         rows.append(run.row, counted.token_ids[-1])
-        if counted.token_ids[-1] != guess:
+        if counted.token_ids[-1] != draft_token:
             break
     return counted
 

@@ -94,9 +94,9 @@ def test_reading_defaults_imports_no_array_library():
 
 def test_what_is_said_of_guesses(read):
     stated = {"num_assistant_tokens": 5, "assistant_confidence_threshold": 0.4, "max_ngram_size": 3}
-    assert read(**stated) == {"num_guesses": 5, "guess_threshold": 0.4, "max_ngram": 3}
+    assert read(**stated) == {"num_draft_tokens": 5, "draft_threshold": 0.4, "max_ngram": 3}
 
 
 def test_no_guesses_are_nothing_said_and_too_many_are_fewer(read):
     assert read(num_assistant_tokens=0, assistant_confidence_threshold=0.0, max_ngram_size=0) == {}
-    assert read(num_assistant_tokens=100, max_ngram_size=10) == {"num_guesses": 32, "max_ngram": 8}
+    assert read(num_assistant_tokens=100, max_ngram_size=10) == {"num_draft_tokens": 32, "max_ngram": 8}

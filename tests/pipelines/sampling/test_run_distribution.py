@@ -1,4 +1,4 @@
-"""What is sampled at each place of a run follows the model's own distribution, however the guesses were made."""
+"""What is sampled at each place of a run follows the model's own distribution, however the draft tokens were made."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ import numpy as np
 import pytest
 from sampled_runs import Given, counted_of, sample_runs
 
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.sampling_params import SamplingParams
 
-VOCAB, NUM_GUESSES, NUM_SEQUENCES, NUM_STEPS = 6, 2, 500, 40
+VOCAB, NUM_DRAFT_TOKENS, NUM_SEQUENCES, NUM_STEPS = 6, 2, 500, 40
 MODEL = np.random.default_rng(20).uniform(-1, 1, (VOCAB, VOCAB)).astype(np.float32)
 """Logits of the next token, by the last one."""
 Z = 5.0
 """Of a normal deviate, which a chi-square statistic exceeds with a probability below 1e-6."""
 
-Guesser = Callable[[list[int]], list[int]]
+Speculator = Callable[[list[int]], list[int]]
 
 
 def lookup(text: list[int]) -> list[int]:
     """What followed the last token when it came before."""
     before = [i for i in range(len(text) - 1) if text[i] == text[-1]]
-    return text[before[-1] + 1 :][:NUM_GUESSES] if before else []
+    return text[before[-1] + 1 :][:NUM_DRAFT_TOKENS] if before else []
 
 
 def likeliest(text: list[int]) -> list[int]:
-    """A draft that knows the model well, and never guesses what is unlikely."""
-    guesses = [text[-1]]
-    for _ in range(NUM_GUESSES):
-        guesses.append(int(MODEL[guesses[-1]].argmax()))
-    return guesses[1:]
+    """A draft that knows the model well, and never draft tokens what is unlikely."""
+    draft_tokens = [text[-1]]
+    for _ in range(NUM_DRAFT_TOKENS):
+        draft_tokens.append(int(MODEL[draft_tokens[-1]].argmax()))
+    return draft_tokens[1:]
 
 
 def blind(text: list[int]) -> list[int]:
-    return np.random.default_rng(text).integers(0, VOCAB, NUM_GUESSES).tolist()
+    return np.random.default_rng(text).integers(0, VOCAB, NUM_DRAFT_TOKENS).tolist()
 
 
 def written(
-    guess: Guesser, params: dict[str, float]
+    draft_token: Speculator, params: dict[str, float]
 ) -> tuple[list[list[int]], Counter[tuple[int, int, int]]]:
     """The texts of many sequences, and how often a token came at a place of its run after another token."""
-    rows = SamplingRows(NUM_SEQUENCES, VOCAB)
+    rows = SamplingSlots(NUM_SEQUENCES, VOCAB)
     for row in range(NUM_SEQUENCES):
         rows.set(row, SamplingParams(seed=row, **params), [0], [], 0, [])
     texts: list[list[int]] = [[0] for _ in range(NUM_SEQUENCES)]
@@ -52,8 +52,10 @@ def written(
     for _ in range(NUM_STEPS):
         runs = []
         for row, text in enumerate(texts):
-            guesses = guess(text)
-            runs.append(Given(row, guesses, MODEL[[text[-1], *guesses]], [None] * (1 + len(guesses))))
+            draft_tokens = draft_token(text)
+            runs.append(
+                Given(row, draft_tokens, MODEL[[text[-1], *draft_tokens]], [None] * (1 + len(draft_tokens)))
+            )
         for row, (counted, _) in enumerate(counted_of(sample_runs(rows, runs))):
             for place, token_id in enumerate(counted):
                 seen[place, texts[row][-1], token_id] += 1
@@ -84,19 +86,19 @@ def chances_of(temperature: float = 1.0, top_k: int = VOCAB) -> np.ndarray:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("guess", [lookup, likeliest, blind])
+@pytest.mark.parametrize("draft_token", [lookup, likeliest, blind])
 @pytest.mark.parametrize("params", [{}, {"temperature": 0.7}, {"temperature": 1.3, "top_k": 4}])
-def test_every_place_of_a_run_has_the_distribution_of_the_model(guess, params):
-    _, seen = written(guess, params)
-    for place in range(1 + NUM_GUESSES):
+def test_every_place_of_a_run_has_the_distribution_of_the_model(draft_token, params):
+    _, seen = written(draft_token, params)
+    for place in range(1 + NUM_DRAFT_TOKENS):
         assert deviate(seen, place, chances_of(**params)) < Z
         assert deviate(seen, place, chances_of(temperature=9)) > Z  # another distribution would be found out
 
 
-@pytest.mark.parametrize("guess", [lookup, likeliest, blind])
-def test_guesses_change_how_far_a_step_goes_and_no_token(guess):
-    with_guesses, _ = written(guess, {})
+@pytest.mark.parametrize("draft_token", [lookup, likeliest, blind])
+def test_guesses_change_how_far_a_step_goes_and_no_token(draft_token):
+    with_draft_tokens, _ = written(draft_token, {})
     without, _ = written(lambda text: [], {})
-    assert sum(map(len, with_guesses)) > 1.1 * sum(map(len, without))
-    for one, other in zip(with_guesses, without, strict=True):
+    assert sum(map(len, with_draft_tokens)) > 1.1 * sum(map(len, without))
+    for one, other in zip(with_draft_tokens, without, strict=True):
         assert one[: len(other)] == other

@@ -7,7 +7,7 @@ import pytest
 
 from ops import host
 from pipelines.host.engine.step import Logits, Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
@@ -17,7 +17,7 @@ LOWEST = float(np.finfo(np.float32).min)
 
 def step(params: list[SamplingParams], scored: dict[int, int]) -> Step:
     """One row for each of `params`, then one that scores each key of `scored`, with so many alternatives."""
-    rows = SamplingRows(len(params), VOCAB)
+    rows = SamplingSlots(len(params), VOCAB)
     for row, one in enumerate(params):
         rows.set(row, one, [1, 2], [], 0, [])
     none, num_rows = np.zeros(0, np.int64), len(params)

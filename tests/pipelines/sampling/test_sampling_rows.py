@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pipelines.errors import RequestError
 from pipelines.host.sampling.logit_edits import SeenTokens, TokenTail
-from pipelines.host.sampling.sampling_slots import NO_LIMIT, SamplingRows, random_key
+from pipelines.host.sampling.sampling_slots import NO_LIMIT, SamplingSlots, random_key
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 TOKENS = st.lists(st.integers(0, 200), max_size=150)
@@ -40,7 +40,7 @@ def test_the_first_choice_draws_with_the_seed_itself_and_the_others_with_other_k
 
 
 def test_a_cleared_row_is_greedy_and_has_no_edits():
-    rows = SamplingRows(2, 10)
+    rows = SamplingSlots(2, 10)
     rows.set(1, SamplingParams(logit_bias={3: 1.0}, logprobs=2, temperature=0.7), [1], [2], 0, [9])
     assert rows.edited.tolist() == [False, True]
     rows.clear(1)
@@ -51,7 +51,7 @@ def test_a_cleared_row_is_greedy_and_has_no_edits():
 
 
 def test_a_row_that_asks_for_nothing_keeps_nothing():
-    rows = SamplingRows(1, 10)
+    rows = SamplingSlots(1, 10)
     rows.set(0, SamplingParams(temperature=0.7, top_k=5, top_p=0.9, seed=3), range(10), [], 0, [9])
     rows.append(0, 4)
     assert rows.edits == [None]
@@ -60,7 +60,7 @@ def test_a_row_that_asks_for_nothing_keeps_nothing():
 
 @pytest.mark.parametrize(("top_k", "kept"), [(-1, NO_LIMIT), (0, NO_LIMIT), (1, 1), (11, 11)])
 def test_top_k_of_nothing_is_no_limit(top_k, kept):
-    rows = SamplingRows(1, 10)
+    rows = SamplingSlots(1, 10)
     rows.set(0, SamplingParams(top_k=top_k), [], [], 0, [])
     assert rows.top_k.tolist() == [kept]
 
@@ -69,7 +69,7 @@ def test_a_row_taken_again_after_a_preemption_has_the_state_that_it_had():
     params = SamplingParams(
         repetition_penalty=1.2, frequency_penalty=0.5, bad_words_ids=[[1, 2, 3]], min_tokens=4
     )
-    rows = SamplingRows(2, 10)
+    rows = SamplingSlots(2, 10)
     rows.set(0, params, [5, 5, 6], [], 0, [9])
     for token in (1, 7, 1, 2):
         rows.append(0, token)

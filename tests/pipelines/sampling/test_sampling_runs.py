@@ -1,4 +1,4 @@
-"""Rows behind guesses give what they give one token at a time, whatever is asked of them."""
+"""Rows behind draft tokens give what they give one token at a time, whatever is asked of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sampled_runs import Given, counted_of, one_by_one, sample_runs
 
 from ops.cuda.sampling import CudaOps
 from pipelines.host.sampling.logit_edits import RowEdits
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -49,17 +49,17 @@ def device() -> HostDevice:
     return HostDevice()
 
 
-def rows_of(params: list[SamplingParams]) -> SamplingRows:
-    rows = SamplingRows(len(params) + 2, VOCAB)
+def rows_of(params: list[SamplingParams]) -> SamplingSlots:
+    rows = SamplingSlots(len(params) + 2, VOCAB)
     for row, one in enumerate(params):
         rows.set(row + 1, one, [row, 7, 1], [2, 1], row % 2, ENDS)
     return rows
 
 
-def random_run(random: np.random.Generator, row: int, params: SamplingParams, rows: SamplingRows) -> Given:
-    """Guesses that are right, partly right, or wrong; few ids are likely, so that tokens repeat."""
-    num_guesses = int(random.integers(0, 6))
-    logits = (random.standard_normal((1 + num_guesses, VOCAB)) * 2).astype(np.float32)
+def random_run(random: np.random.Generator, row: int, params: SamplingParams, rows: SamplingSlots) -> Given:
+    """Draft tokens that are right, partly right, or wrong; few ids are likely, so that tokens repeat."""
+    num_draft_tokens = int(random.integers(0, 6))
+    logits = (random.standard_normal((1 + num_draft_tokens, VOCAB)) * 2).astype(np.float32)
     logits[:, :4] += 3
     words = -(-VOCAB // 32)
     masks = [
@@ -67,13 +67,13 @@ def random_run(random: np.random.Generator, row: int, params: SamplingParams, ro
         for _ in logits
     ]
     wanted = truth(rows, row, logits, masks)
-    num_right = int(random.integers(0, num_guesses + 1))
-    guesses = [*wanted[:num_right], *random.integers(0, VOCAB, num_guesses - num_right).tolist()]
-    return Given(row, guesses, logits, masks)
+    num_right = int(random.integers(0, num_draft_tokens + 1))
+    draft_tokens = [*wanted[:num_right], *random.integers(0, VOCAB, num_draft_tokens - num_right).tolist()]
+    return Given(row, draft_tokens, logits, masks)
 
 
-def truth(rows: SamplingRows, row: int, logits: np.ndarray, masks: list[np.ndarray | None]) -> list[int]:
-    """What would be chosen if every guess came true."""
+def truth(rows: SamplingSlots, row: int, logits: np.ndarray, masks: list[np.ndarray | None]) -> list[int]:
+    """What would be chosen if every draft token were accepted."""
     alone, chosen = pickle.loads(pickle.dumps(rows)), []
     for one, bits in zip(logits, masks, strict=True):
         chosen += one_by_one(alone, Given(row, [], one[None], [bits])).token_ids
@@ -87,8 +87,8 @@ def check_rounds(params: list[SamplingParams], seed: int, num_rounds: int, **kin
         runs = [random_run(random, i + 1, params[i], ours) for i in order]
         before = pickle.dumps(ours)
         sampled = sample_runs(ours, runs, **kind)
-        assert pickle.dumps(ours) == before  # what is only guessed leaves no trace
-        assert sampled.num_guessed.tolist() == [len(run.guesses) for run in runs]
+        assert pickle.dumps(ours) == before  # what is only drafted leaves no trace
+        assert sampled.num_drafted.tolist() == [len(run.draft_tokens) for run in runs]
         found = counted_of(sampled)
         assert found == [one_by_one(others, run, **kind) for run in runs]
         for run, one in zip(runs, found, strict=True):
@@ -114,12 +114,12 @@ def test_the_same_on_a_device(device, params, seed):
     st.lists(IDS, max_size=70),
     st.lists(IDS | FEW, min_size=1, max_size=6),
 )
-def test_edits_after_guesses_are_those_of_a_sequence_that_has_said_them(params, prompt, output, guesses):
+def test_edits_after_guesses_are_those_of_a_sequence_that_has_said_them(params, prompt, output, draft_tokens):
     edits = RowEdits(params, prompt, output, ENDS)
     before = pickle.dumps(edits)
-    found = edits.after(guesses)
+    found = edits.after(draft_tokens)
     assert pickle.dumps(edits) == before
-    expected = RowEdits(params, prompt, [*output, *guesses], ENDS)
+    expected = RowEdits(params, prompt, [*output, *draft_tokens], ENDS)
     assert sorted(found.bans().tolist()) == sorted(expected.bans().tolist())
     assert (found.num_outputs < params.min_tokens) == (expected.num_outputs < params.min_tokens)
     assert counts(found) == counts(expected)
@@ -145,15 +145,15 @@ def peaks(*token_ids: int) -> np.ndarray:
     return np.eye(VOCAB, dtype=np.float32)[list(token_ids)] * 5
 
 
-def free(row: int, guesses: list[int], *token_ids: int) -> Given:
-    return Given(row, guesses, peaks(*token_ids), [None] * len(token_ids))
+def free(row: int, draft_tokens: list[int], *token_ids: int) -> Given:
+    return Given(row, draft_tokens, peaks(*token_ids), [None] * len(token_ids))
 
 
 def test_runs_are_counted_and_stand_one_after_another():
     sampled = sample_runs(
         rows_of([GREEDY] * 4),
         [
-            free(1, [5, 6, 7], 5, 6, 9, 8),  # two come true
+            free(1, [5, 6, 7], 5, 6, 9, 8),  # two are accepted
             free(2, [], 3),
             free(3, [1], 2, 3),  # none
             free(4, [1, 2], 1, 2, 3),  # all
@@ -161,17 +161,17 @@ def test_runs_are_counted_and_stand_one_after_another():
     )
     assert sampled.token_ids.tolist() == [5, 6, 9, 3, 2, 1, 2, 3]
     assert sampled.num_tokens.tolist() == [3, 1, 1, 3]
-    assert sampled.num_guessed.tolist() == [3, 0, 1, 2]
+    assert sampled.num_drafted.tolist() == [3, 0, 1, 2]
     assert sampled.logprobs == []
-    assert sampled.guess_logprobs == []
+    assert sampled.draft_logprobs == []
 
 
 def test_the_drafts_log_probabilities_go_with_the_guesses_that_came_true():
     told = [TokenLogprobs(-float(i), 1, [], []) for i in range(6)]
     runs = [free(1, [5, 6, 7], 5, 6, 9, 8), free(2, [4], 4, 3)]
-    sampled = sample_runs(rows_of([GREEDY] * 2), runs, guess_logprobs=[*told[:3], None, told[4], None])
+    sampled = sample_runs(rows_of([GREEDY] * 2), runs, draft_logprobs=[*told[:3], None, told[4], None])
     assert sampled.token_ids.tolist() == [5, 6, 9, 4, 3]
-    assert sampled.guess_logprobs == [told[0], told[1], None, told[4], None]
+    assert sampled.draft_logprobs == [told[0], told[1], None, told[4], None]
 
 
 def test_log_probabilities_are_told_of_rows_that_count_alone():
@@ -193,12 +193,12 @@ def test_rows_that_score_a_prompt_stand_behind_all_runs():
 
 @pytest.mark.parametrize("wrong", [0, 1, 2])
 def test_a_phrase_that_guesses_begin_is_banned_behind_them_alone(wrong):
-    """The third row may not choose 7 behind the guesses 5 6."""
+    """The third row may not choose 7 behind the draft tokens 5 6."""
     params = SamplingParams(temperature=0, bad_words_ids=[[5, 6, 7]])
     logits = peaks(5, 6, 7)
     logits[2, 20] = 1
-    guesses = [5, 6]
+    draft_tokens = [5, 6]
     if wrong:
-        guesses[wrong - 1] = 9
-    sampled = sample_runs(rows_of([params]), [Given(1, guesses, logits, [None] * 3)])
+        draft_tokens[wrong - 1] = 9
+    sampled = sample_runs(rows_of([params]), [Given(1, draft_tokens, logits, [None] * 3)])
     assert sampled.token_ids.tolist() == [5, 6, 20][: wrong or 3]

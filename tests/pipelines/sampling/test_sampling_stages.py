@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.host.engine.step import Logits, Step
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import STAGES, sample
 from pipelines.nodes.generation.body.sampler import Sampler
 from pipelines.wire.sampling_params import SamplingParams
@@ -35,7 +35,7 @@ def step(rows, at):
 
 def row_of(params, prompt=(), output=(), choice=0, ends=(END,), vocab=VOCAB):
     """One row, taken with the prompt and then fed the output token by token."""
-    rows = SamplingRows(1, vocab)
+    rows = SamplingSlots(1, vocab)
     rows.set(0, params, list(prompt), [], choice, list(ends))
     for token in output:
         rows.append(0, token)
@@ -100,7 +100,7 @@ SEQUENCES = st.lists(
 @settings(max_examples=150)
 @given(SEQUENCES, st.integers(0, 2**32 - 1))
 def test_a_batch_of_any_parameters_is_edited_as_the_plain_reference_says(sequences, seed):
-    rows = SamplingRows(6, VOCAB)
+    rows = SamplingSlots(6, VOCAB)
     at = list(range(6))[::-1][: len(sequences)]
     logits = (np.random.default_rng(seed).standard_normal((len(at), VOCAB)) * 3).astype(F)
     expected = logits.copy()
@@ -196,7 +196,7 @@ def test_logprobs_are_those_of_the_model_before_any_stage():
 
 
 def test_each_row_gets_as_many_alternatives_as_it_asked_for():
-    rows = SamplingRows(4, VOCAB)
+    rows = SamplingSlots(4, VOCAB)
     for row, wanted in enumerate([None, 0, 3, 99]):
         rows.set(row, SamplingParams(temperature=0, logprobs=wanted), [], [], 0, [])
     found = sample(Logits(np.tile(np.linspace(3, -3, VOCAB).astype(F), (4, 1)), step(rows, [0, 3, 2, 1])))
@@ -207,7 +207,7 @@ def test_each_row_gets_as_many_alternatives_as_it_asked_for():
 
 
 def test_an_empty_step_gives_nothing():
-    found = sample(Logits(np.zeros((0, VOCAB), F), step(SamplingRows(2, VOCAB), [])))
+    found = sample(Logits(np.zeros((0, VOCAB), F), step(SamplingSlots(2, VOCAB), [])))
     assert found.token_ids.tolist() == []
     assert found.logprobs == []
 
@@ -246,7 +246,7 @@ def logits_after(output, vocab):
 
 
 def text_alone(params, choice, length, vocab):
-    rows, output = SamplingRows(1, vocab), []
+    rows, output = SamplingSlots(1, vocab), []
     rows.set(0, params, [1, 2, 3], [], choice, [vocab - 1])
     for _ in range(length):
         found = sample(Logits(logits_after(output, vocab)[None].copy(), step(rows, [0])))
@@ -262,7 +262,7 @@ def test_a_sequence_draws_the_same_text_alone_and_in_batches_that_change_every_s
     sequences = [(params, choice) for params in MIXED for choice in (0, 1)]
     expected = [text_alone(params, choice, length, vocab) for params, choice in sequences]
     random = np.random.default_rng(7)
-    rows, outputs, place = SamplingRows(20, vocab), [[] for _ in sequences], {}
+    rows, outputs, place = SamplingSlots(20, vocab), [[] for _ in sequences], {}
     while any(len(output) < length for output in outputs):
         for index in random.permutation(len(sequences)):
             if index in place and random.random() < 0.2:

@@ -7,9 +7,9 @@ import pytest
 from wire_scene import House, Repository
 
 from pipelines.host.host import Host
-from pipelines.host.instances import Loads
+from pipelines.host.instances import ModelInstances
 from pipelines.wire.messages import Status
-from pipelines.wire.socket_listener import SocketGate
+from pipelines.wire.socket_listener import SocketListener
 
 
 @pytest.fixture
@@ -24,10 +24,10 @@ def house(tmp_path, repository) -> Iterator[House]:
     path = tmp_path / "engine.sock"
     host = Host(
         tmp_path,
-        SocketGate(path),
+        SocketListener(path),
         scan=repository.scan,
         build=repository.build,
-        loads=Loads(linger_s=0.0),
+        loads=ModelInstances(linger_s=0.0),
         announce=announced.append,
     )
     thread = threading.Thread(target=host.run, name="test-host")

@@ -10,9 +10,9 @@ from wire_scene import until
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.model import build_for_host
-from pipelines.repository.scan import scan
+from pipelines.repository.model_folders import scan
 from pipelines.wire.client import over_socket
-from pipelines.wire.socket_listener import SocketGate
+from pipelines.wire.socket_listener import SocketListener
 from pipelines.worker.catalogue import Catalogue
 
 
@@ -39,7 +39,7 @@ def in_one_process(scene, models):
 
 def over_a_socket(scene, models):
     path = models.parent / "engine.sock"
-    host = Host(models, SocketGate(path), scan=scan, build=build_for_host)
+    host = Host(models, SocketListener(path), scan=scan, build=build_for_host)
     thread = threading.Thread(target=host.run)
     thread.start()
     try:

@@ -15,7 +15,7 @@ from wire_scene import read, submit, until
 
 from pipelines.errors import EngineError, Overloaded, RequestError, Unavailable
 from pipelines.host.backends.device_errors import DeviceLost
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.telemetry import metrics
 from pipelines.values import Prompt
 
@@ -76,7 +76,7 @@ def held(encoders, monkeypatch):
 
 
 def pooling(texts, **more):
-    return Pooling(prompts=[Prompt(ids=ids) for ids in texts], **more)
+    return PoolingInput(prompts=[Prompt(ids=ids) for ids in texts], **more)
 
 
 def opened(client, catalogue, texts, model="rows", **more):
@@ -144,7 +144,7 @@ def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
     async def scene(client, catalogue):
         for texts in (TEXTS, TEXTS[:4]):
             call = opened(client, catalogue, texts)
-            call.result = call.result.then(lambda rows: threads.append(threading.current_thread()) or rows)
+            call.result = call.result.map(lambda rows: threads.append(threading.current_thread()) or rows)
             np.testing.assert_array_equal((await call.answer()).values, rows_of(texts))
 
     in_one_process(scene, models)
@@ -162,7 +162,7 @@ def test_a_call_that_is_closed_while_rows_are_cut_has_no_answer(models, monkeypa
             assert closed.wait(10)
             return rows
 
-        call.result = call.result.then(close)
+        call.result = call.result.map(close)
         return await call.answer(), client.num_in_flight
 
     assert in_one_process(scene, models) == (None, 0)

@@ -13,7 +13,7 @@ from pipelines.wire.client import over_socket
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Frame
 from pipelines.wire.sampling_params import SamplingParams
-from pipelines.wire.update_queue import Mailbox
+from pipelines.wire.update_queue import UpdateQueue
 
 
 def test_tokens_come_in_order_and_the_end_is_told(house):
@@ -49,8 +49,8 @@ def test_client_forgets_what_has_ended(house):
 
 def test_abort_frees_the_request_in_the_engine(house, repository):
     async def scene(client):
-        request_id, mailbox = submit(client, max_tokens=10**9)
-        await mailbox.get()
+        request_id, update_queue = submit(client, max_tokens=10**9)
+        await update_queue.get()
         client.abort(request_id)
         await until(lambda: not repository.engine.live)
         return client.num_in_flight
@@ -60,9 +60,9 @@ def test_abort_frees_the_request_in_the_engine(house, repository):
 
 def test_abort_of_one_choice_leaves_the_others(house, repository):
     async def scene(client):
-        request_id, mailbox = submit(client, max_tokens=40, n=2)
+        request_id, update_queue = submit(client, max_tokens=40, n=2)
         client.abort(request_id, 0)
-        return await read(mailbox)
+        return await read(update_queue)
 
     _, finish = over(house, scene)
     assert finish[1] == "length"
@@ -103,11 +103,11 @@ def test_fault_of_the_host_is_not_shown_to_the_client(house):
 
 def test_step_that_raises_fails_its_requests_and_the_host_goes_on(house, repository):
     async def scene(client):
-        _, mailbox = submit(client, max_tokens=10**9)
-        await mailbox.get()
+        _, update_queue = submit(client, max_tokens=10**9)
+        await update_queue.get()
         repository.engine.raises = RuntimeError("device lost")
         with pytest.raises(EngineError):
-            await read(mailbox)
+            await read(update_queue)
         return await read(submit(client)[1])
 
     assert over(house, scene)[1] == {0: "length"}
@@ -115,12 +115,12 @@ def test_step_that_raises_fails_its_requests_and_the_host_goes_on(house, reposit
 
 def test_lost_worker_frees_its_requests(house, repository):
     async def scene(client):
-        _, mailbox = submit(client, max_tokens=10**9)
-        await mailbox.get()
+        _, update_queue = submit(client, max_tokens=10**9)
+        await update_queue.get()
         client._link.close()
         await until(lambda: not repository.engine.live)
         with pytest.raises(Unavailable):
-            await read(mailbox)
+            await read(update_queue)
 
     over(house, scene)
 
@@ -129,9 +129,9 @@ def test_one_worker_leaving_does_not_touch_another(house, repository):
     async def scene(client):
         async with connected(house.path) as other:
             submit(other, max_tokens=10**9)
-            _, mailbox = submit(client, max_tokens=200)
-            await mailbox.get()
-        return await read(mailbox)
+            _, update_queue = submit(client, max_tokens=200)
+            await update_queue.get()
+        return await read(update_queue)
 
     assert over(house, scene)[1] == {0: "length"}
 
@@ -141,9 +141,9 @@ def test_abort_all_ends_every_stream_with_the_given_error(house, repository):
         boxes = [submit(client, max_tokens=10**9)[1] for _ in range(3)]
         await boxes[0].get()
         client.abort_all(Unavailable("shutting down"))
-        for mailbox in boxes:
+        for update_queue in boxes:
             with pytest.raises(Unavailable, match="shutting down"):
-                await read(mailbox)
+                await read(update_queue)
         await until(lambda: not repository.engine.live)
 
     over(house, scene)
@@ -155,7 +155,7 @@ def test_without_a_host_a_request_is_refused_at_once(tmp_path):
         await client.start()
         await asyncio.sleep(0.01)
         with pytest.raises(Unavailable) as caught:
-            client.submit("m", 1, "g", [[1]], SamplingParams(), mailbox=Mailbox())
+            client.submit("m", 1, "g", [[1]], SamplingParams(), update_queue=UpdateQueue())
         await client.close()
         return caught.value.retry_after_s
 

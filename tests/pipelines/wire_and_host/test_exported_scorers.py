@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from live_models import in_one_process
 
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
@@ -79,8 +79,8 @@ def served(name, form):
 
 def request_of(name):
     if name in ("bert-pairs", "xlm-r-pairs", "qwen3-answers"):
-        return Pooling(pairs=[(prompt(query), prompt(document)) for query, document in PAIRS])
-    return Pooling(prompts=[prompt(text) for text in TEXTS])
+        return PoolingInput(pairs=[(prompt(query), prompt(document)) for query, document in PAIRS])
+    return PoolingInput(prompts=[prompt(text) for text in TEXTS])
 
 
 def prompt(text):

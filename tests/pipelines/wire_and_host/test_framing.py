@@ -9,7 +9,6 @@ from pipelines.wire.messages import (
     Abort,
     Frame,
     Framer,
-    Guesses,
     Hello,
     Infer,
     Inferred,
@@ -17,6 +16,7 @@ from pipelines.wire.messages import (
     ModelStatus,
     Profile,
     Profiled,
+    Speculation,
     Status,
     Submit,
     Tensor,
@@ -45,7 +45,7 @@ LOGPROBS = [TokenLogprobs(-0.5, 1, [4, 5], [-0.5, -1.0])]
 TO_WORKER = [
     Frame([TokenUpdate(1, 0, [4], LOGPROBS, None, None, None, 16), TokenUpdate(2, 1, [], [], "stop", 7)]),
     Frame([TokenUpdate(3, 0, [], finish="error", error="no", error_status=400)]),
-    Frame([TokenUpdate(4, 0, [4, 5], guesses=Guesses(3, 1, [None, LOGPROBS[0]]), prefill_s=0.25)]),
+    Frame([TokenUpdate(4, 0, [4, 5], speculation=Speculation(3, 1, [None, LOGPROBS[0]]), prefill_s=0.25)]),
     Status(5, "ready", [ModelStatus("demo", 2, 9, "/models/demo", "ready", [], 64, 128)]),
     Status(5, "ready", [ModelStatus("t", 1, 3, "/t", "ready", inputs=[TensorSpec("x", "bool", [None, 2])])]),
     Profiled(3, {"generated": [STEPS]}, {"idle": 1.5}),
@@ -61,7 +61,7 @@ def test_messages_come_back_equal(kind, messages):
 
 
 def test_who_is_not_guessed_ahead_sends_a_byte_more_for_it():
-    plain, told = TokenUpdate(1, 0, [4]), TokenUpdate(1, 0, [4], guesses=Guesses(0, 0))
+    plain, told = TokenUpdate(1, 0, [4]), TokenUpdate(1, 0, [4], speculation=Speculation(0, 0))
     assert (
         len(encode(Frame([told]))) - len(encode(Frame([plain]))) == 3
     )  # nil is a byte, three zeros are four

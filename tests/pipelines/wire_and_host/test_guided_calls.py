@@ -11,7 +11,7 @@ from wire_scene import Model, over, read, until
 
 from pipelines.errors import RequestError, Unavailable
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
-from pipelines.wire.update_queue import Mailbox
+from pipelines.wire.update_queue import UpdateQueue
 
 
 @dataclass(eq=False)
@@ -59,10 +59,12 @@ def slow(repository, house):
 
 
 def ask(client, n=1, max_tokens=3):
-    mailbox = Mailbox()
+    update_queue = UpdateQueue()
     params = SamplingParams(max_tokens=max_tokens, guide=GuideSpec("start: x"))
     load = client.status.models[0].load
-    return client.submit("m", load, "generated", [[1, 2]], params, mailbox=mailbox, n=n), mailbox
+    return client.submit(
+        "m", load, "generated", [[1, 2]], params, update_queue=update_queue, n=n
+    ), update_queue
 
 
 async def reload(house, slow, client):
@@ -83,11 +85,11 @@ def scene_of(house, slow, scene):
 
 def test_a_request_enters_its_engine_when_its_guide_is_made(house, slow):
     async def scene(client, model):
-        _, mailbox = ask(client)
+        _, update_queue = ask(client)
         await until(model.asked.is_set)
         assert not model.told
         model.ready.set()
-        return await read(mailbox), model.told
+        return await read(update_queue), model.told
 
     assert scene_of(house, slow, scene) == (({0: [0, 1, 2]}, {0: "length"}), ["start: x"])
 
@@ -95,12 +97,12 @@ def test_a_request_enters_its_engine_when_its_guide_is_made(house, slow):
 def test_others_go_on_meanwhile(house, slow):
     async def scene(client, model):
         _, waiting = ask(client)
-        mailbox = Mailbox()
+        update_queue = UpdateQueue()
         load = client.status.models[0].load
         engine = model.engines["generated"]
         engine.submit = type(engine).submit.__get__(engine)
-        client.submit("m", load, "generated", [[1]], SamplingParams(max_tokens=2), mailbox=mailbox)
-        others = await read(mailbox)
+        client.submit("m", load, "generated", [[1]], SamplingParams(max_tokens=2), update_queue=update_queue)
+        others = await read(update_queue)
         model.listen()
         model.ready.set()
         await read(waiting)
@@ -135,14 +137,14 @@ def test_what_was_aborted_meanwhile_never_enters(house, slow):
 
 def test_a_choice_that_was_aborted_meanwhile_gives_nothing(house, slow):
     async def scene(client, model):
-        request_id, mailbox = ask(client, n=3)
+        request_id, update_queue = ask(client, n=3)
         await until(model.asked.is_set)
         client.abort(request_id, 1)
         await until(lambda: any(call.open == {0, 2} for call in house.host._calls))
         model.ready.set()
         tokens = {}
         while len(tokens) < 2 or any(len(ids) < 3 for ids in tokens.values()):
-            for update in await asyncio.wait_for(mailbox.get(), 5):
+            for update in await asyncio.wait_for(update_queue.get(), 5):
                 tokens.setdefault(update.choice, []).extend(update.token_ids)
         return sorted(tokens)
 
@@ -151,14 +153,14 @@ def test_a_choice_that_was_aborted_meanwhile_gives_nothing(house, slow):
 
 def test_a_drained_host_waits_for_guides_that_are_being_made(house, slow):
     async def scene(client, model):
-        _, mailbox = ask(client)
+        _, update_queue = ask(client)
         await until(model.asked.is_set)
         house.host.drain()
         await until(lambda: client.status.state == "draining")
         with pytest.raises(Unavailable):
             await read(ask(client)[1])
         model.ready.set()
-        return await read(mailbox)
+        return await read(update_queue)
 
     assert scene_of(house, slow, scene) == ({0: [0, 1, 2]}, {0: "length"})
 

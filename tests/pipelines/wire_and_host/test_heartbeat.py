@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.host import host as room
 from pipelines.host.host import BEAT_S, Host
-from pipelines.wire.listener import DirectGate
+from pipelines.wire.listener import InProcessListener
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def clock(monkeypatch):
 
 def test_beats_come_in_time_and_no_oftener(clock, tmp_path):
     beats = []
-    host = Host(tmp_path, DirectGate(), scan=None, build=None, beat=lambda: beats.append(clock[0]))
+    host = Host(tmp_path, InProcessListener(), scan=None, build=None, beat=lambda: beats.append(clock[0]))
     for _ in range(5):
         host.turn()
     assert beats == [100.0]

@@ -38,8 +38,8 @@ def test_closing_aborts_what_runs_and_closes_the_models(tmp_path, repository):
 
 def test_abort_frees_the_request(tmp_path, repository):
     async def scene(client):
-        request_id, mailbox = submit(client, max_tokens=10**9)
-        await mailbox.get()
+        request_id, update_queue = submit(client, max_tokens=10**9)
+        await update_queue.get()
         client.abort(request_id)
         await until(lambda: not repository.engine.live)
 
@@ -49,11 +49,11 @@ def test_abort_frees_the_request(tmp_path, repository):
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_lost_device_ends_the_host_and_its_requests_get_an_error(tmp_path, repository):
     async def scene(client):
-        _, mailbox = submit(client, max_tokens=10**9)
-        await mailbox.get()
+        _, update_queue = submit(client, max_tokens=10**9)
+        await update_queue.get()
         repository.engine.raises = DeviceLost("an illegal memory access was encountered")
         with pytest.raises(Unavailable):
-            await read(mailbox)
+            await read(update_queue)
 
     inside(tmp_path, repository, scene)
 

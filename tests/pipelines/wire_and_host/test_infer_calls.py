@@ -13,7 +13,7 @@ from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 from wire_scene import read, submit, until
 
 from pipelines.errors import RequestError, Unavailable
-from pipelines.tasks import Inference
+from pipelines.tasks import TensorInput
 from pipelines.values import Tensors
 from pipelines.wire.messages import TensorSpec
 
@@ -38,7 +38,7 @@ def over(request, models):
 
 
 async def ask(client, catalogue, model, inputs, outputs=None):
-    call = catalogue.get(model).open(Inference(Tensors(inputs), outputs), client)
+    call = catalogue.get(model).open(TensorInput(Tensors(inputs), outputs), client)
     try:
         return await asyncio.wait_for(call.answer(), 10)
     finally:
@@ -217,7 +217,7 @@ def test_a_call_that_is_closed_leaves_the_queue_and_the_next_is_answered(over):
         await asyncio.sleep(0.02)
         started_s = time.monotonic()
         inputs = Tensors(turns=np.array(100 * LONG), x=np.ones(3, np.float32))
-        dropped = catalogue.get("waiting").open(Inference(inputs), client)
+        dropped = catalogue.get("waiting").open(TensorInput(inputs), client)
         waiting = asyncio.create_task(dropped.answer())
         await asyncio.sleep(0)
         dropped.close()

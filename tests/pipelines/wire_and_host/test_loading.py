@@ -10,9 +10,9 @@ from wire_scene import Folder, Model, connected, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.host.host import Host
-from pipelines.host.instances import Loads
+from pipelines.host.instances import ModelInstances
 from pipelines.wire.client import over_socket
-from pipelines.wire.socket_listener import SocketGate
+from pipelines.wire.socket_listener import SocketListener
 
 
 def entry(client):
@@ -46,7 +46,7 @@ def test_model_that_still_loads_may_be_tried_again_later(house, repository):
 def test_status_is_starting_until_the_first_scan_is_loaded(tmp_path, repository):
     async def scene():
         repository.hold = threading.Event()
-        host = Host(tmp_path, SocketGate(tmp_path / "s"), scan=repository.scan, build=repository.build)
+        host = Host(tmp_path, SocketListener(tmp_path / "s"), scan=repository.scan, build=repository.build)
         thread = threading.Thread(target=host.run)
         thread.start()
         client = over_socket(str(tmp_path / "s"))
@@ -138,12 +138,12 @@ def test_removed_folder_is_unloaded(house, repository):
 
 def test_removed_model_is_unloading_while_a_call_runs(house, repository):
     async def scene(client):
-        _, mailbox = submit(client, max_tokens=100)
-        await mailbox.get()
+        _, update_queue = submit(client, max_tokens=100)
+        await update_queue.get()
         repository.folders = []
         house.host.rescan()
         await until(lambda: entry(client).state == "unloading")
-        return await read(mailbox)
+        return await read(update_queue)
 
     assert over(house, scene)[1] == {0: "length"}
 
@@ -170,13 +170,13 @@ def test_banner_is_announced_once_when_a_worker_is_there(house, repository):
 
 def test_drain_finishes_what_runs_and_refuses_what_is_new(house, repository):
     async def scene(client):
-        _, mailbox = submit(client, max_tokens=100)
-        await mailbox.get()
+        _, update_queue = submit(client, max_tokens=100)
+        await update_queue.get()
         house.host.drain()
         await until(lambda: client.status is not None and client.status.state == "draining")
         with pytest.raises(Unavailable, match="shutting down"):
             submit(client)
-        result = await read(mailbox)
+        result = await read(update_queue)
         await until(lambda: client.status is None)
         return result
 
@@ -193,7 +193,7 @@ def test_client_finds_a_host_that_comes_later(tmp_path, repository):
         await client.start()
         for _ in range(2):
             host = Host(
-                tmp_path, SocketGate(tmp_path / "late.sock"), scan=repository.scan, build=repository.build
+                tmp_path, SocketListener(tmp_path / "late.sock"), scan=repository.scan, build=repository.build
             )
             thread = threading.Thread(target=host.run)
             thread.start()
@@ -210,6 +210,6 @@ def test_client_finds_a_host_that_comes_later(tmp_path, repository):
 
 
 def test_loads_of_a_later_host_have_later_numbers(tmp_path):
-    first = Loads().loaded(Folder("m"), Model({}))
+    first = ModelInstances().loaded(Folder("m"), Model({}))
     threading.Event().wait(0.002)
-    assert Loads().loaded(Folder("m"), Model({})).number > first.number
+    assert ModelInstances().loaded(Folder("m"), Model({})).number > first.number

@@ -6,22 +6,22 @@ import pytest
 
 from pipelines.errors import Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
-from pipelines.wire.messages import Guesses, TokenUpdate
-from pipelines.wire.update_queue import Mailbox
+from pipelines.wire.messages import Speculation, TokenUpdate
+from pipelines.wire.update_queue import UpdateQueue
 
 
-def mailbox(num_choices: int = 1) -> Mailbox:
-    box = Mailbox()
+def update_queue(num_choices: int = 1) -> UpdateQueue:
+    box = UpdateQueue()
     box.open.update(range(num_choices))
     return box
 
 
-def got(box: Mailbox) -> list[TokenUpdate]:
+def got(box: UpdateQueue) -> list[TokenUpdate]:
     return asyncio.run(asyncio.wait_for(box.get(), 1))
 
 
 def test_updates_of_one_choice_that_pile_up_are_joined():
-    box, chosen = mailbox(), TokenLogprobs(-1.0, 1, [], [])
+    box, chosen = update_queue(), TokenLogprobs(-1.0, 1, [], [])
     box.put(TokenUpdate(1, 0, [5], [chosen], num_cached=8))
     box.put(TokenUpdate(1, 0, [6], [chosen]))
     box.put(TokenUpdate(1, 0, [7], [chosen], finish="stop", stop_token_id=9))
@@ -29,7 +29,7 @@ def test_updates_of_one_choice_that_pile_up_are_joined():
 
 
 def test_choices_are_not_mixed():
-    box = mailbox(2)
+    box = update_queue(2)
     box.put(TokenUpdate(1, 0, [5]))
     box.put(TokenUpdate(1, 1, [50]))
     box.put(TokenUpdate(1, 0, [6]))
@@ -37,7 +37,7 @@ def test_choices_are_not_mixed():
 
 
 def test_what_was_read_is_not_given_again():
-    box = mailbox()
+    box = update_queue()
     box.put(TokenUpdate(1, 0, [5]))
     got(box)
     box.put(TokenUpdate(1, 0, [6]))
@@ -45,7 +45,7 @@ def test_what_was_read_is_not_given_again():
 
 
 def test_joining_leaves_an_update_that_was_read_alone():
-    box = mailbox()
+    box = update_queue()
     box.put(TokenUpdate(1, 0, [5]))
     read = got(box)[0]
     box.put(TokenUpdate(1, 0, [6]))
@@ -54,7 +54,7 @@ def test_joining_leaves_an_update_that_was_read_alone():
 
 def test_get_waits_for_the_first_update():
     async def scene():
-        box = mailbox()
+        box = update_queue()
         reader = asyncio.create_task(box.get())
         await asyncio.sleep(0)
         assert not reader.done()
@@ -66,7 +66,7 @@ def test_get_waits_for_the_first_update():
 
 def test_cancelled_get_loses_nothing():
     async def scene():
-        box = mailbox()
+        box = update_queue()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(box.get(), 0.01)
         box.put(TokenUpdate(1, 0, [5]))
@@ -76,14 +76,14 @@ def test_cancelled_get_loses_nothing():
 
 
 def test_get_is_empty_once_every_choice_has_ended():
-    box = mailbox()
+    box = update_queue()
     box.put(TokenUpdate(1, 0, [5], finish="length"))
     assert got(box) != []
     assert got(box) == []
 
 
 def test_failure_is_raised_after_what_came_before_it():
-    box = mailbox()
+    box = update_queue()
     box.put(TokenUpdate(1, 0, [5]))
     box.fail(Unavailable("gone"))
     assert got(box)[0].token_ids == [5]
@@ -93,7 +93,7 @@ def test_failure_is_raised_after_what_came_before_it():
 
 def test_failure_wakes_a_waiting_reader():
     async def scene():
-        box = mailbox()
+        box = update_queue()
         reader = asyncio.create_task(box.get())
         await asyncio.sleep(0)
         box.fail(Unavailable("gone"))
@@ -104,7 +104,7 @@ def test_failure_wakes_a_waiting_reader():
 
 
 def test_failure_after_the_end_has_no_effect():
-    box = mailbox()
+    box = update_queue()
     box.put(TokenUpdate(1, 0, [5], finish="stop"))
     box.fail(Unavailable("late"))
     got(box)
@@ -112,7 +112,7 @@ def test_failure_after_the_end_has_no_effect():
 
 
 def test_update_of_a_dropped_choice_is_dropped():
-    box = mailbox(2)
+    box = update_queue(2)
     box.drop(0)
     box.put(TokenUpdate(1, 0, [5]))
     box.put(TokenUpdate(1, 1, [6]))
@@ -121,7 +121,7 @@ def test_update_of_a_dropped_choice_is_dropped():
 
 def test_end_wakes_a_waiting_reader_with_nothing():
     async def scene():
-        box = mailbox()
+        box = update_queue()
         reader = asyncio.create_task(box.get())
         await asyncio.sleep(0)
         box.end()
@@ -131,7 +131,7 @@ def test_end_wakes_a_waiting_reader_with_nothing():
 
 
 def test_scores_of_a_prompt_survive_what_is_joined_to_them():
-    box = mailbox()
+    box = update_queue()
     scores = [TokenLogprobs(-1.5, 2, [3], [-0.5])]
     box.put(TokenUpdate(1, 0, [5], prompt_logprobs=scores))
     box.put(TokenUpdate(1, 0, [6]))
@@ -140,13 +140,13 @@ def test_scores_of_a_prompt_survive_what_is_joined_to_them():
 
 
 def test_guesses_that_are_joined_stay_with_their_tokens():
-    box = mailbox()
+    box = update_queue()
     said = [TokenLogprobs(-float(i), 1, [], []) for i in range(3)]
     box.put(TokenUpdate(1, 0, [5], prefill_s=0.5))
-    box.put(TokenUpdate(1, 0, [6, 7, 8], guesses=Guesses(2, 2, [said[0], said[1]])))
-    box.put(TokenUpdate(1, 0, [9], guesses=Guesses(4, 2)))
-    box.put(TokenUpdate(1, 0, [10, 11], guesses=Guesses(6, 3, [said[2]])))
+    box.put(TokenUpdate(1, 0, [6, 7, 8], speculation=Speculation(2, 2, [said[0], said[1]])))
+    box.put(TokenUpdate(1, 0, [9], speculation=Speculation(4, 2)))
+    box.put(TokenUpdate(1, 0, [10, 11], speculation=Speculation(6, 3, [said[2]])))
     (joined,) = got(box)
     assert joined.token_ids == [5, 6, 7, 8, 9, 10, 11]
-    assert joined.guesses == Guesses(6, 3, [None, said[0], said[1], None, None, said[2]])
+    assert joined.speculation == Speculation(6, 3, [None, said[0], said[1], None, None, said[2]])
     assert joined.prefill_s == 0.5

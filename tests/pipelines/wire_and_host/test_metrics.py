@@ -125,7 +125,7 @@ def test_importing_loads_no_library():
 
 def in_another_process(folder, code):
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(folder)}
-    command = [sys.executable, "-c", f"from pipelines import metrics\n{code}"]
+    command = [sys.executable, "-c", f"from pipelines.telemetry import metrics\n{code}"]
     return subprocess.run(command, env=environment, check=True, capture_output=True).stdout
 
 

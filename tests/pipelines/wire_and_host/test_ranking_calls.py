@@ -11,7 +11,7 @@ from fake_models import byte_tokenizer
 from live_models import in_one_process
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 
 PAIRS = FAKE_BATCHER.replace("task: embed", "task: rerank").replace(
@@ -37,7 +37,7 @@ def ask(graph, tmp_path, monkeypatch):
 
     def whole(**fields):
         async def scene(client, catalogue):
-            call = catalogue.get("pairs").open(Pooling(**fields), client)
+            call = catalogue.get("pairs").open(PoolingInput(**fields), client)
             return (await asyncio.wait_for(call.answer(), 10)).values, call.prompt_lengths
 
         return in_one_process(scene, tmp_path)

@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from pipelines.wire.listener import Gone
+from pipelines.wire.listener import Disconnected
 from pipelines.wire.messages import Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
-from pipelines.wire.socket_listener import SocketGate
+from pipelines.wire.socket_listener import SocketListener
 
 WAIT_S = 5.0
 
@@ -42,7 +42,7 @@ class Worker:
 
 @pytest.fixture
 def gate(tmp_path):
-    made = SocketGate(tmp_path / "s")
+    made = SocketListener(tmp_path / "s")
     made.inbox = queue.SimpleQueue()
     made.open(made.inbox)
     yield made
@@ -103,7 +103,7 @@ def test_a_worker_that_does_not_read_holds_no_other_up(gate, join):
 
 
 def test_who_posts_does_not_wait_for_the_gates_thread(tmp_path):
-    gate = SocketGate(tmp_path / "s")
+    gate = SocketListener(tmp_path / "s")
     gate.inbox = HeldInbox()
     gate.open(gate.inbox)
     worker = Worker(gate, tmp_path / "s")
@@ -130,7 +130,7 @@ def test_whatever_fails_while_one_is_read_the_others_are_served(gate, join):
     worker, other = join(), join()
     worker.peer._framer = None
     worker.send(Abort(3))
-    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Gone())
+    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
     other.send(Abort(4))
     assert gate.inbox.get(timeout=WAIT_S) == (other.peer, Abort(4))
 
@@ -150,7 +150,7 @@ def test_what_was_posted_is_sent_before_the_gate_closes(gate, join, tmp_path):
 def test_noise_ends_the_connection(gate, join, noise):
     worker = join()
     worker.socket.sendall(noise)
-    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Gone())
+    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
     assert worker.socket.recv(1) == b""
     post_each(gate, worker.peer, frames(1))  # nobody is there: no error
 
@@ -159,14 +159,14 @@ def test_a_worker_that_left_is_gone_once(gate, join):
     worker = join()
     worker.socket.close()
     post_each(gate, worker.peer, frames(10))
-    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Gone())
+    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
     with pytest.raises(queue.Empty):
         gate.inbox.get(timeout=0.05)
 
 
 def test_a_path_where_nobody_can_listen_is_an_error(tmp_path):
     with pytest.raises(OSError, match="No such file"):
-        SocketGate(tmp_path / "no" / "s").open(queue.SimpleQueue())
+        SocketListener(tmp_path / "no" / "s").open(queue.SimpleQueue())
 
 
 def test_a_worker_that_never_reads_is_hung_up_on(gate, tmp_path, monkeypatch):
@@ -176,7 +176,7 @@ def test_a_worker_that_never_reads_is_hung_up_on(gate, tmp_path, monkeypatch):
     for _ in range(40):
         gate.post([(deaf.peer, frame)])
         assert len(deaf.peer._unsent) < 2 << 20
-    assert gate.inbox.get(timeout=WAIT_S) == (deaf.peer, Gone())
+    assert gate.inbox.get(timeout=WAIT_S) == (deaf.peer, Disconnected())
     gate.post([(deaf.peer, frame), (other.peer, Frame([TokenUpdate(2, 0, [5])]))])
     assert other.read(1) == [Frame([TokenUpdate(2, 0, [5])])]
     deaf.socket.close()

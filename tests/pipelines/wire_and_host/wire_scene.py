@@ -20,7 +20,7 @@ from pipelines.telemetry.step_profile import DECODING, StepProfile
 from pipelines.wire.client import EngineClient, over_socket
 from pipelines.wire.messages import Status
 from pipelines.wire.sampling_params import SamplingParams
-from pipelines.wire.update_queue import Mailbox
+from pipelines.wire.update_queue import UpdateQueue
 
 
 class ScriptedEngine:
@@ -162,22 +162,22 @@ async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
     """Wait for a condition; fails the test when it does not come."""
     deadline_s = asyncio.get_running_loop().time() + timeout_s
     while not condition():
-        assert asyncio.get_running_loop().time() < deadline_s, "the condition did not come true"
+        assert asyncio.get_running_loop().time() < deadline_s, "the condition did not are accepted"
         await asyncio.sleep(0.002)
 
 
 def submit(client, *, max_tokens=3, n=1, prompts=None, model="m", load=None, node="generated"):
-    mailbox = Mailbox()
+    update_queue = UpdateQueue()
     number = client.status.models[0].load if load is None else load
     prompts = prompts or [[1, 2]]
     params = SamplingParams(max_tokens=max_tokens)
-    return client.submit(model, number, node, prompts, params, mailbox=mailbox, n=n), mailbox
+    return client.submit(model, number, node, prompts, params, update_queue=update_queue, n=n), update_queue
 
 
-async def read(mailbox):
+async def read(update_queue):
     """Tokens and finish of each choice, to the end."""
     tokens, finish = {}, {}
-    while updates := await asyncio.wait_for(mailbox.get(), 5):
+    while updates := await asyncio.wait_for(update_queue.get(), 5):
         for update in updates:
             tokens.setdefault(update.choice, []).extend(update.token_ids)
             finish[update.choice] = update.finish

@@ -6,7 +6,7 @@ from typing import Any
 
 from scripted import said
 
-from pipelines.values import CallPiece
+from pipelines.values import ToolCallPiece
 
 WEATHER = {
     "name": "get_weather",
@@ -38,11 +38,11 @@ def thought(text: str) -> Any:
 
 
 def begun(index: int, name: str = "get_weather") -> Any:
-    return said(tool_calls=[CallPiece(index, id=f"call_{index}", name=name)])
+    return said(tool_calls=[ToolCallPiece(index, id=f"call_{index}", name=name)])
 
 
 def argued(index: int, text: str) -> Any:
-    return said(tool_calls=[CallPiece(index, text)])
+    return said(tool_calls=[ToolCallPiece(index, text)])
 
 
 def script(*updates: Any) -> list[Any]:
@@ -72,7 +72,10 @@ SCRIPTS = {
         said(
             "Now.",
             "tool_calls",
-            tool_calls=[CallPiece(0, id="call_0", name="get_weather"), CallPiece(0, '{"city": "Oslo"}')],
+            tool_calls=[
+                ToolCallPiece(0, id="call_0", name="get_weather"),
+                ToolCallPiece(0, '{"city": "Oslo"}'),
+            ],
         )
     ),
     "text_after_a_call": script(begun(0), argued(0, "{}"), said("Wait."), said("", "tool_calls")),

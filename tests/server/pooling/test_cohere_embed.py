@@ -12,12 +12,12 @@ import pytest
 from pooled_calls import SIZE, PooledPipeline, rows
 
 from pipelines.nodes.text.chat_template import ChatTemplate
-from pipelines.values import Prompt, Rows
+from pipelines.values import PooledOutputs, Prompt
 from server.pooling.replies.cohere import TYPES, EmbeddedByType, EmbeddedFloats
 from server.pooling.requests.cohere import ONE_OF
 
 PATHS = ["/v1/embed", "/v2/embed"]
-ROWS = Rows(np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8))
+ROWS = PooledOutputs(np.linspace(-1, 1, 16, dtype=np.float32).reshape(2, 8))
 
 
 def written(name, rows):

@@ -13,7 +13,7 @@ import pytest
 from pooled_calls import PooledPipeline, rows, vector
 
 from pipelines.errors import RequestError
-from pipelines.values import Rows
+from pipelines.values import PooledOutputs
 from pipelines.worker.catalogue import ModelCard
 from server.endpoints.pooling_endpoint import LONG_ANSWER_VALUES, LONG_TEXTS_BYTES
 from server.model_lookup import MAX_LISTED
@@ -36,7 +36,7 @@ def recorded_rig(make_rig):
     pipeline = PooledPipeline()
     pipeline.name = "tiny-qwen3"
     [row] = recorded("embed__001_float.json")["json"]["data"]
-    pipeline.value = Rows(np.array([row["embedding"]], np.float32))
+    pipeline.value = PooledOutputs(np.array([row["embedding"]], np.float32))
     return make_rig(pipeline)
 
 

@@ -9,7 +9,7 @@ import pytest
 from pooled_calls import PooledPipeline, rows, scores, token_rows
 
 from pipelines.nodes.text.tokenize import Tokenize
-from pipelines.values import Prompt, Rows
+from pipelines.values import PooledOutputs, Prompt
 from server.endpoints import PREFIXES
 from server.pooling.replies.ranking import ScoreList
 from server.pooling.replies.similarity import cosines, max_sim, similarities
@@ -216,7 +216,7 @@ def test_a_model_that_cannot_is_not_asked(make_rig):
 def test_equal_texts_are_as_near_as_can_be():
     row = np.array([[0.6, 0.8]], np.float32)
     assert abs(float(cosines(row, row)[0]) - 1) < 1e-6
-    assert similarities(Rows(np.vstack([row, row, -row])), 1).tolist() == pytest.approx([1, -1])
+    assert similarities(PooledOutputs(np.vstack([row, row, -row])), 1).tolist() == pytest.approx([1, -1])
 
 
 def test_late_interaction_may_exceed_one():

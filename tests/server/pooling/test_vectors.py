@@ -10,10 +10,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from server.pooling.replies.schema import Head
+from server.pooling.replies.schema import ReplyContext
 from server.pooling.replies.vectors import DTYPES, Form, vectors
 
-HEAD = Head("x-1", "tiny", 1, 7)
+HEAD = ReplyContext("x-1", "tiny", 1, 7)
 ROWS = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
 TOKENS = [ROWS[:2], ROWS]
 LIMITS = {"bfloat16": np.inf, "fp8_e4m3": 448, "fp8_e5m2": 57344}
@@ -94,7 +94,7 @@ def test_matrices_of_tokens_are_written_whole():
 
 
 def test_a_name_may_look_like_json():
-    head = Head('x"data":[]', '"data":[]', 1, 7)
+    head = ReplyContext('x"data":[]', '"data":[]', 1, 7)
     reply = json.loads(vectors(head, ROWS, Form(), "embedding", "embedding").data)
     assert (reply["id"], reply["model"], len(reply["data"])) == ('x"data":[]', '"data":[]', 3)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from scripted import said
 
-from pipelines.values import CallPiece
+from pipelines.values import ToolCallPiece
 
 PATH = "/v1/responses"
 
@@ -26,7 +26,7 @@ def thought(text: str, **more: Any) -> Any:
     return said("", reasoning=text, num_reasoning=1, thought=[True], **more)
 
 
-def called(*pieces: CallPiece, finish: str | None = None) -> Any:
+def called(*pieces: ToolCallPiece, finish: str | None = None) -> Any:
     return said("", finish, tool_calls=list(pieces))
 
 

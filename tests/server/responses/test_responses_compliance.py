@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from scripted import said
 from telling import PATH, TOOL, called, events
 
-from pipelines.values import CallPiece
+from pipelines.values import ToolCallPiece
 
 KNOWN = TypeAdapter(ResponseStreamEvent)
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -79,8 +79,8 @@ CASES = {
     "multi-turn": {"input": TURNS},
 }
 CALL = [
-    [(0, called(CallPiece(0, id="call_1", name="get_weather")))],
-    [(0, called(CallPiece(0, '{"location": "San Francisco"}')))],
+    [(0, called(ToolCallPiece(0, id="call_1", name="get_weather")))],
+    [(0, called(ToolCallPiece(0, '{"location": "San Francisco"}')))],
     [(0, said("", "tool_calls"))],
 ]
 

@@ -11,7 +11,7 @@ from scripted import logprob, said
 from telling import PATH, TOOL, ask, called, events, thought, types
 
 from pipelines.errors import EngineError
-from pipelines.values import CallPiece
+from pipelines.values import ToolCallPiece
 
 KNOWN = TypeAdapter(ResponseStreamEvent)
 BEGIN = ["created", "in_progress"]
@@ -42,9 +42,13 @@ REPLIES = {
     ),
     "calls": (
         [
-            called(CallPiece(0, id="c0", name="get_weather")),
-            called(CallPiece(0, '{"location": ')),
-            called(CallPiece(0, '"Rome"}'), CallPiece(1, id="c1", name="get_weather"), CallPiece(1, "{}")),
+            called(ToolCallPiece(0, id="c0", name="get_weather")),
+            called(ToolCallPiece(0, '{"location": ')),
+            called(
+                ToolCallPiece(0, '"Rome"}'),
+                ToolCallPiece(1, id="c1", name="get_weather"),
+                ToolCallPiece(1, "{}"),
+            ),
             said("", "tool_calls"),
         ],
         [
@@ -61,14 +65,14 @@ REPLIES = {
         [
             said("Let me see."),
             said("\n"),
-            called(CallPiece(0, "{}", "c0", "get_weather"), finish="tool_calls"),
+            called(ToolCallPiece(0, "{}", "c0", "get_weather"), finish="tool_calls"),
         ],
         [*BEGIN, *TEXT, "output_text.delta", *TEXT_END, *CALL, *CALL_END, "completed"],
     ),
     "a call ends in the piece that says more": (
         [
-            called(CallPiece(0, "{", "c0", "get_weather")),
-            said("So.", tool_calls=[CallPiece(0, "}"), CallPiece(1, "{}", "c1", "get_weather")]),
+            called(ToolCallPiece(0, "{", "c0", "get_weather")),
+            said("So.", tool_calls=[ToolCallPiece(0, "}"), ToolCallPiece(1, "{}", "c1", "get_weather")]),
             said("", "tool_calls"),
         ],
         [

@@ -7,7 +7,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from scripted import said as piece
 from telling import PATH, TOOL, ask, called, thought
 
-from pipelines.values import CallPiece
+from pipelines.values import ToolCallPiece
 from server.generation.requests.known_fields import IGNORED as IGNORED_IN_CHAT
 from server.responses import unsupported_fields
 from server.responses.request import ResponseRequest
@@ -89,7 +89,7 @@ def test_what_was_answered_may_be_sent_back(rig):
     rig.pipeline.batches = [
         [(0, thought("hm"))],
         [(0, piece("Wait."))],
-        [(0, called(CallPiece(0, "{}", "c0", "get_weather"), finish="tool_calls"))],
+        [(0, called(ToolCallPiece(0, "{}", "c0", "get_weather"), finish="tool_calls"))],
     ]
     output = rig.post(PATH, ask(tools=[TOOL])).json["output"]
     result = {"type": "function_call_output", "call_id": "c0", "output": "sun"}

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from server.responses.store import LEASE_S, Limits, Store
-from server.responses.stored import Keeper
+from server.responses.stored import ResponseStorage
 from server.responses.tables import Kept
 from server.settings import Settings
 
@@ -73,7 +73,7 @@ def test_a_file_of_another_version_is_left_alone(open_store, path):
 
 
 def test_a_server_says_which_file_it_cannot_use(tmp_path):
-    keeper = Keeper(Settings(responses_file=tmp_path / "nowhere" / "file"))
+    keeper = ResponseStorage(Settings(responses_file=tmp_path / "nowhere" / "file"))
     with pytest.raises(RuntimeError, match="nowhere"):
         asyncio.run(keeper.open())
 

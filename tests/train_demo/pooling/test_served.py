@@ -10,7 +10,7 @@ import pytest
 from onnx import numpy_helper
 
 from pipelines.errors import RequestError
-from pipelines.tasks import Pooling
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 from tools.train_demo.pooling import evaluate, held_out
 from tools.train_demo.pooling.serving import Served
@@ -49,7 +49,7 @@ def test_topics_are_the_head_over_the_vectors(served: Served) -> None:
 
 def test_log_odds_of_topics_are_those_of_vectors_of_length_one(served: Served) -> None:
     odds = served.ask(
-        "braid-topics", Pooling(prompts=[Prompt(TEXTS[0], add_special_tokens=True)], activate=False)
+        "braid-topics", PoolingInput(prompts=[Prompt(TEXTS[0], add_special_tokens=True)], activate=False)
     )
     probabilities, _ = served.classes("braid-topics", TEXTS[:1])
     powers = np.exp(odds.values)

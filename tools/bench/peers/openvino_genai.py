@@ -19,8 +19,8 @@ RUNNING = openvino_genai.GenerationStatus.RUNNING
 
 
 class Engine:
-    guesses: ClassVar[dict[str, Any]] = {}
-    """What its GenerationConfig says of guessed tokens."""
+    draft_tokens: ClassVar[dict[str, Any]] = {}
+    """What its GenerationConfig says of drafted tokens."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
         config = openvino_genai.SchedulerConfig()
@@ -46,7 +46,7 @@ class Engine:
             max_new_tokens=request.output_tokens,
             ignore_eos=True,
             do_sample=bool(load.sampling),
-            **self.guesses,
+            **self.draft_tokens,
             **options,
         )
         prompt = ov.Tensor(np.array([request.prompt], np.int64))

@@ -15,7 +15,7 @@ from tools.bench.peers import openvino_genai
 
 
 class Engine(openvino_genai.Engine):
-    guesses: ClassVar[dict[str, Any]] = {"num_assistant_tokens": 4}
+    draft_tokens: ClassVar[dict[str, Any]] = {"num_assistant_tokens": 4}
 
     def properties(self, folder: Path) -> dict[str, Any]:
         """The draft lies beside the repository that `folder` is in, and wants a tokenizer of its own."""

@@ -12,7 +12,7 @@ from tools.bench.peers import openvino_genai
 
 
 class Engine(openvino_genai.Engine):
-    guesses: ClassVar[dict[str, Any]] = {"num_assistant_tokens": 5, "max_ngram_size": 3}
+    draft_tokens: ClassVar[dict[str, Any]] = {"num_assistant_tokens": 5, "max_ngram_size": 3}
 
     def properties(self, folder: Path) -> dict[str, Any]:
         return {"prompt_lookup": True}

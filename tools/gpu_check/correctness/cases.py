@@ -17,7 +17,7 @@ from ops import host
 from ops.blocks import slot_mapping
 from ops.random import uniforms
 from ops.sampling import draw, draw_filtered
-from ops.verifying import NO_GUESS
+from ops.verifying import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Step
 from tools.gpu_check.correctness.pooling_cases import pooling_benches, pooling_cases
 from tools.gpu_check.correctness.sizes import SIZES, Size
@@ -202,14 +202,14 @@ def _is_near(logits: Floats, choice: Choice, row: int, token: int) -> bool:
 
 
 def _check_verified(device: Any, size: Size) -> None:
-    """Runs of four rows, in which most guesses are what a greedy row chooses."""
+    """Runs of four rows, in which most draft tokens are what a greedy row chooses."""
     logits = random_logits(size, 7)
     choice = dict(choices(size))["greedy"]
-    guesses = host.choose(logits, *choice)
-    guesses[::7] = (guesses[::7] + 1) % size.vocab
-    guesses[3::4] = guesses[-1] = NO_GUESS
-    given = _ops(device).choose(device.upload(logits), *choice, guesses)
-    np.testing.assert_array_equal(given, host.choose(logits, *choice, guesses))
+    draft_tokens = host.choose(logits, *choice)
+    draft_tokens[::7] = (draft_tokens[::7] + 1) % size.vocab
+    draft_tokens[3::4] = draft_tokens[-1] = NO_DRAFT_TOKEN
+    given = _ops(device).choose(device.upload(logits), *choice, draft_tokens)
+    np.testing.assert_array_equal(given, host.choose(logits, *choice, draft_tokens))
 
 
 def _check_logprobs(k: int, device: Any, size: Size) -> None:
@@ -404,10 +404,12 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
                 lambda choice=choice, logits=logits: ops.choose(logits, *choice),
                 num_bytes,
             )
-        greedy, guesses = dict(choices(size))["greedy"], np.full(rows, NO_GUESS)
+        greedy, draft_tokens = dict(choices(size))["greedy"], np.full(rows, NO_DRAFT_TOKEN)
         yield Bench(
             f"choose verified {rows}",
-            lambda greedy=greedy, guesses=guesses, logits=logits: ops.choose(logits, *greedy, guesses),
+            lambda greedy=greedy, draft_tokens=draft_tokens, logits=logits: ops.choose(
+                logits, *greedy, draft_tokens
+            ),
             num_bytes,
         )
         tokens = np.zeros(rows, np.int64)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from pipelines.host.in_process import InProcessClient
-from pipelines.repository.scan import ModelFolder, scan
-from pipelines.tasks import Pooling
+from pipelines.repository.model_folders import ModelFolder, scan
+from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 from pipelines.worker.catalogue import Catalogue
 
@@ -36,25 +36,25 @@ class Served:
         self._runner.close()
 
     def vectors(self, model: str, texts: list[str], dimensions: int | None = None, **more: Any) -> np.ndarray:
-        """float32[len(texts), size], each of length 1; `more` are fields of `Pooling`."""
+        """float32[len(texts), size], each of length 1; `more` are fields of `PoolingInput`."""
         parts = [
-            self.ask(model, Pooling(prompts=group, dimensions=dimensions, **more)).values
+            self.ask(model, PoolingInput(prompts=group, dimensions=dimensions, **more)).values
             for group in _groups(texts)
         ]
         return np.concatenate(parts)
 
     def classes(self, model: str, texts: list[str]) -> tuple[np.ndarray, list[str]]:
         """Probabilities, float32[len(texts), classes], and the names of the classes."""
-        answers = [self.ask(model, Pooling(prompts=group)) for group in _groups(texts)]
+        answers = [self.ask(model, PoolingInput(prompts=group)) for group in _groups(texts)]
         return np.concatenate([answer.values for answer in answers]), answers[0].labels
 
     def scores(self, model: str, query: str, documents: list[str]) -> np.ndarray:
         """float32[len(documents)]: how well each answers the query, from 0 to 1."""
         return np.asarray(
-            self.ask(model, Pooling(pairs=[(_prompt(query), _prompt(one)) for one in documents])).values
+            self.ask(model, PoolingInput(pairs=[(_prompt(query), _prompt(one)) for one in documents])).values
         )
 
-    def ask(self, model: str, asked: Pooling) -> Any:
+    def ask(self, model: str, asked: PoolingInput) -> Any:
         """What the model's task replies."""
         return self._runner.run(self._answer(model, asked))
 
@@ -82,7 +82,7 @@ class Served:
         await self._catalogue.close()
         await self._client.close()
 
-    async def _answer(self, model: str, asked: Pooling) -> Any:
+    async def _answer(self, model: str, asked: PoolingInput) -> Any:
         return await self._catalogue.get(model).open(asked, self._client).answer()
 
 

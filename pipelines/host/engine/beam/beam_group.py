@@ -116,7 +116,7 @@ class BeamGroup:
     def _is_decided(self) -> bool:
         """Whether no open beam is expected to become better than the worst that is finished.
 
-        The expectation is that of transformers, which is exact for "never" and a guess otherwise.
+        The expectation is that of transformers, which is exact for "never" and a draft token otherwise.
         """
         if len(self.finished) < self.beams.width:
             return False

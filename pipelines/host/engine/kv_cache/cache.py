@@ -17,7 +17,7 @@ from pipelines.host.engine.kv_cache.block_pool import BlockPool
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
 from pipelines.host.engine.policy import blocks_for, may_swap_out
 from pipelines.host.engine.sequence import Sequence, Slice
-from pipelines.host.engine.slots import Rows
+from pipelines.host.engine.slots import Slots
 
 
 class Loan(NamedTuple):
@@ -44,7 +44,7 @@ class Cache:
     """
 
     def __init__(
-        self, num_blocks: int, block_tokens: int, rows: Rows, reuse_prefixes: bool, num_host_blocks: int = 0
+        self, num_blocks: int, block_tokens: int, rows: Slots, reuse_prefixes: bool, num_host_blocks: int = 0
     ) -> None:
         self.block_tokens = block_tokens
         self.reuse_prefixes = reuse_prefixes
@@ -146,7 +146,7 @@ class Cache:
             sequence.num_remembered = full
 
     def trim(self, sequence: Sequence) -> None:
-        """Take back the blocks that were lent for guesses and hold nothing that came true."""
+        """Take back the blocks that were lent for draft tokens and hold nothing that were accepted."""
         while len(sequence.blocks) > blocks_for(sequence.num_cached, self.block_tokens):
             self.pool.release(sequence.blocks.pop())
             self.rows.drop_block(sequence.row)

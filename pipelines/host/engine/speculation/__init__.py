@@ -1,1 +1,1 @@
-"""Guesses: what the engine keeps for those who guess, what they cost, and what came of them."""
+"""Draft tokens: what the engine keeps for those who draft token, what they cost, and what came of them."""

@@ -1,4 +1,4 @@
-"""What a step chose, run by run: the next token of a row, and those that were guessed right behind it.
+"""What a step chose, run by run: the next token of a row, and those that were drafted right behind it.
 
 Knows chosen tokens; knows nothing of sequences or of how they were verified.
 """
@@ -17,19 +17,19 @@ from pipelines.wire.logprobs import TokenLogprobs
 
 
 class Run(NamedTuple):
-    """What came of `num_guessed` guesses.
+    """What came of `num_drafted` draft tokens.
 
-    The first `len(later)` came true: `later` are the tokens chosen behind each of them, with
-    log-probabilities where asked for; `guess_logprobs` are the draft's own of these guesses, or [].
+    The first `len(later)` were accepted: `later` are the tokens chosen behind each of them, with
+    log-probabilities where asked for; `draft_logprobs` are the draft's own of these draft tokens, or [].
     """
 
-    num_guessed: int
+    num_drafted: int
     later: list[tuple[int, TokenLogprobs | None]]
-    guess_logprobs: list[TokenLogprobs]
+    draft_logprobs: list[TokenLogprobs]
 
 
 class Chosen(NamedTuple):
-    """The next token of one row; `run` is None where nothing was guessed."""
+    """The next token of one row; `run` is None where nothing was drafted."""
 
     token_id: int
     logprobs: TokenLogprobs | None
@@ -54,11 +54,11 @@ def runs_of(sampled: Sampled) -> Iterator[Chosen]:
 
 def _runs(tokens: list[tuple[int, TokenLogprobs | None]], sampled: Sampled) -> Iterator[Chosen]:
     assert sampled.num_tokens is not None
-    assert sampled.num_guessed is not None
+    assert sampled.num_drafted is not None
     start = 0
-    for count, num_guessed in zip(sampled.num_tokens.tolist(), sampled.num_guessed.tolist(), strict=True):
+    for count, num_drafted in zip(sampled.num_tokens.tolist(), sampled.num_drafted.tolist(), strict=True):
         end = start + count
-        told = [one for one in sampled.guess_logprobs[start : end - 1] if one is not None]
-        run = Run(num_guessed, tokens[start + 1 : end], told) if num_guessed else None
+        told = [one for one in sampled.draft_logprobs[start : end - 1] if one is not None]
+        run = Run(num_drafted, tokens[start + 1 : end], told) if num_drafted else None
         yield Chosen(*tokens[start], run)
         start = end

@@ -1,6 +1,6 @@
 """What a draft model has computed of each block that it shares with its target, and the steps that it runs.
 
-Knows steps and blocks; knows nothing of models, or of which guesses pay.
+Knows steps and blocks; knows nothing of models, or of which draft tokens pay.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Drafted:
 
     The draft may leave steps out: what it missed is seen here and can be computed later, whoever has the
     block by then.  Tokens that a step writes anew count as not computed until the draft has written them;
-    so do guesses that did not come true, for the next step of their sequence begins where they stand.
+    so do draft tokens that did not are accepted, for the next step of their sequence begins where they stand.
     """
 
     def __init__(self, block_tokens: int) -> None:
@@ -27,9 +27,9 @@ class Drafted:
         self._host_blocks = np.zeros(0, np.int32)
 
     def begin(self, step: Step) -> None:
-        """A step is about to run: its blocks move, its tokens and what may be guessed behind them are new."""
+        """A step is about to run: its blocks move, its tokens and what may be drafted behind them are new."""
         reach = np.diff(step.starts)
-        if len(step.room) and step.guesses is None:
+        if len(step.room) and step.draft_tokens is None:
             reach = reach + step.room
         ends = np.cumsum(reach)
         places = np.arange(ends[-1]) + np.repeat(step.num_past - (ends - reach), reach)
@@ -84,7 +84,7 @@ class Feed:
     """What a draft computes for the sequences `seqs` of a step, one after another, at least one token each.
 
     Of sequence `seqs[i]` the next `counts[i]` of `token_ids` behind its first `num_past[i]`; `asks[i]` says
-    whether a guess is wanted then.
+    whether a draft token is wanted then.
     """
 
     seqs: NDArray[np.int64]

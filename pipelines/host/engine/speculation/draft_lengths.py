@@ -1,4 +1,4 @@
-"""When guesses pay: how likely they come true, what a token is worth, what one more in a step costs.
+"""When draft tokens pay: how likely they are accepted, what a token is worth, what one more in a step costs.
 
 Numbers in, numbers out.  Knows nothing of steps, tokens or models.
 """
@@ -20,7 +20,7 @@ PRIOR_WEIGHT = 8.0
 """Observations that weigh as much as what was supposed at first."""
 LEAST_CHANCE = 0.02
 LEAST_GAIN = 1.02
-"""Guesses must make tokens cheaper by this factor: measured times are not exact."""
+"""Draft tokens must make tokens cheaper by this factor: measured times are not exact."""
 
 FEW_TOKENS = 8
 BEYOND = 1.5
@@ -29,8 +29,8 @@ BEYOND = 1.5
 Chances = NDArray[np.float64]
 
 
-class Acceptance:
-    """How often guesses come true, by row and by kind (how much spoke for them): 0 <= hits <= tries.
+class AcceptanceRate:
+    """How often draft tokens are accepted, by row and by kind (how much spoke for them): 0 <= hits <= tries.
 
     A row begins with what is known of all rows, and goes over to its own observations.
     """
@@ -54,7 +54,7 @@ class Acceptance:
         return new
 
     def learn(self, rows: NDArray[np.int64], kinds: NDArray[np.int64], hits: NDArray[np.bool_]) -> None:
-        """Guesses that came true or not: a row and a kind for each, any number of times."""
+        """Draft tokens that were accepted or not: a row and a kind for each, any number of times."""
         if not len(rows):
             return
         shape = self._hits.shape
@@ -74,25 +74,25 @@ class Acceptance:
         return usual
 
     def rates(self, rows: NDArray[np.int32]) -> Chances:
-        """How likely a guess comes true, if those before it did: float64[len(rows), num_kinds]."""
+        """How likely a draft token is accepted, if those before it did: float64[len(rows), num_kinds]."""
         hits = self._hits[rows] + POOL_WEIGHT * self.usual
         return hits / (self._tries[rows] + POOL_WEIGHT)
 
 
-def counts_that_pay(
+def draft_lengths(
     chances: Chances,
     num_tokens: int,
     num_decoding: int,
     cost: StepCost,
     draft_cost: StepCost | None = None,
 ) -> NDArray[np.int64]:
-    """How many guesses of each row make output tokens cheapest: int64[num_rows].
+    """How many draft tokens of each row make output tokens cheapest: int64[num_rows].
 
-    chances: float64[num_rows, depth], never rising along a row: how likely guess i and all before it come
-    true; 0 where none is to be had.  The step has `num_tokens` without guesses, `num_decoding` of which
-    give a token.  The likeliest guesses are taken first, as many as give the fewest seconds per expected
-    token; of the step's seconds count those that decoding alone would take, and those that guesses add.
-    `draft_cost` is of the model that guesses, which takes a step for each depth.
+    chances: float64[num_rows, depth], never rising along a row: how likely draft token i and all before it come
+    true; 0 where none is to be had.  The step has `num_tokens` without draft tokens, `num_decoding` of which
+    give a token.  The likeliest draft tokens are taken first, as many as give the fewest seconds per expected
+    token; of the step's seconds count those that decoding alone would take, and those that draft tokens add.
+    `draft_cost` is of the model that draft tokens, which takes a step for each depth.
     """
     num_rows, depth = chances.shape
     none = np.zeros(num_rows, np.int64)
@@ -120,16 +120,16 @@ def counts_that_pay(
     return np.bincount(order[:best] % num_rows, minlength=num_rows)
 
 
-def sure_ones_pay(
+def worth_speculating(
     num_rows: int,
     num_tokens: int,
     num_decoding: int,
     cost: StepCost,
     draft_cost: StepCost | None = None,
 ) -> bool:
-    """Whether guesses for `num_rows` rows would pay if all came true: else nothing needs to be looked at."""
+    """Whether draft tokens for `num_rows` rows would pay if all were accepted: else nothing needs to be looked at."""
     sure = np.ones((num_rows, 1))
-    return bool(counts_that_pay(sure, num_tokens, num_decoding, cost, draft_cost).any())
+    return bool(draft_lengths(sure, num_tokens, num_decoding, cost, draft_cost).any())
 
 
 def _is_round(nums_tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -143,17 +143,17 @@ def _is_round(nums_tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def _draft_seconds(depths: NDArray[np.int64], num_depths: int, cost: StepCost) -> Chances:
-    """What a draft takes for the first 0, 1, … of the guesses of these depths."""
+    """What a draft takes for the first 0, 1, … of the draft tokens of these depths."""
     taken = np.zeros((len(depths) + 1, num_depths), np.int64)
     np.cumsum(depths[:, None] == np.arange(num_depths), axis=0, out=taken[1:])
     found = cost.curve(taken)
     return np.zeros(len(taken)) if found is None else np.where(taken > 0, found, 0).sum(1)
 
 
-class Purse:
-    """What may be spent on guesses that do not pay, to see whether they would: a small share of all time.
+class ExplorationBudget:
+    """What may be spent on draft tokens that do not pay, to see whether they would: a small share of all time.
 
-    What came true gives back what it saved; no more is kept than the next `tries` tries cost.
+    What were accepted gives back what it saved; no more is kept than the next `tries` tries cost.
     """
 
     def __init__(self, share: float, tries: float = 1e9) -> None:

@@ -20,7 +20,7 @@ FEW_TOKENS = 16
 LEAST_BITS = 10
 
 
-class Ngrams:
+class NgramIndex:
     """Runs of 1 to `longest` tokens → where each ended last, for one list of tokens that only grows.
 
     One table for all lengths, at most half full: an entry is the tag of a run above its position, and a
@@ -108,7 +108,7 @@ class Trail:
     """
 
     def __init__(self, longest: int) -> None:
-        self._ngrams = Ngrams(longest)
+        self._ngrams = NgramIndex(longest)
         self._end = 0
         self.back = 0
         self.matched = 0

@@ -1,6 +1,6 @@
-"""What guess nodes need of each running sequence, kept in rows from step to step.
+"""What speculation nodes need of each running sequence, kept in rows from step to step.
 
-Knows rows and token ids; knows nothing of steps, or of how guesses are made.
+Knows rows and token ids; knows nothing of steps, or of how draft tokens are made.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 NO_TOKENS: array[int] = array("q")
 
 
-class GuessRows:
+class SpeculationSlots:
     """One row for each running sequence, as in `Rows`; rows that no sequence holds are undefined.
 
-    `token_ids[row]` are all its tokens, the engine's own list: guess nodes read it, and may keep it.
+    `token_ids[row]` are all its tokens, the engine's own list: speculation nodes read it, and may keep it.
     `owner[row]` is unique to a sequence's stay in the row: a node that keeps something of a row compares it.
     `threshold`, `max_ngram` (0: as the graph says) and `tell_logprobs` are what its request asked.
     `cost` says what steps take.  Owned by the thread that runs the engine.
@@ -43,9 +43,9 @@ class GuessRows:
         self._stays += 1
         self.owner[row] = self._stays
         self.token_ids[row] = sequence.token_ids
-        self.threshold[row] = params.guess_threshold
+        self.threshold[row] = params.draft_threshold
         self.max_ngram[row] = params.max_ngram or 0
-        self.tell_logprobs[row] = params.guess_logprobs
+        self.tell_logprobs[row] = params.draft_logprobs
 
     def clear(self, row: int) -> None:
         self.token_ids[row] = NO_TOKENS

@@ -1,6 +1,6 @@
-"""Guesses put into a step: more tokens behind those of a sequence, and a row of logits for each.
+"""Draft tokens put into a step: more tokens behind those of a sequence, and a row of logits for each.
 
-Knows steps and ids; knows nothing of how guesses are made, or of models.
+Knows steps and ids; knows nothing of how draft tokens are made, or of models.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.verifying import NO_GUESS
+from ops.verifying import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Step
 from pipelines.wire.logprobs import TokenLogprobs
 
 
-def with_guesses(
+def with_draft_tokens(
     step: Step,
     counts: NDArray[np.int64],
     ids: NDArray[np.int64],
@@ -35,12 +35,12 @@ def with_guesses(
     shift = np.cumsum(counts) - counts  # of each sequence's first token
     moved = np.arange(step.num_tokens) + np.repeat(shift, own)
     token_ids = np.empty(starts[-1], np.int64)
-    is_guess = np.ones(starts[-1], np.bool_)
-    is_guess[moved] = False
+    is_draft_token = np.ones(starts[-1], np.bool_)
+    is_draft_token[moved] = False
     token_ids[moved] = step.token_ids
-    token_ids[is_guess] = ids
+    token_ids[is_draft_token] = ids
     positions = np.arange(starts[-1]) + np.repeat(step.num_past - starts[:-1], own + counts)
-    runs, guesses, ahead = _runs(step, counts, ids)
+    runs, draft_tokens, ahead = _runs(step, counts, ids)
     sampled_at = moved[step.logits_at[: step.num_sampled]]
     return replace(
         step,
@@ -52,16 +52,16 @@ def with_guesses(
             [np.repeat(sampled_at, runs) + ahead, moved[step.logits_at[step.num_sampled :]]]
         ),
         logits_rows=np.repeat(step.logits_rows, runs),
-        guesses=guesses,
+        draft_tokens=draft_tokens,
         ahead=ahead,
-        guess_logprobs=_spread(logprobs, guesses),
+        draft_logprobs=_spread(logprobs, draft_tokens),
     )
 
 
 def _runs(
     step: Step, counts: NDArray[np.int64], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """How many rows each sampled row becomes, and of these the guess that follows and how many come before.
+    """How many rows each sampled row becomes, and of these the draft token that follows and how many come before.
 
     Those with room are the first sequences and, as each is sampled once, the first sampled rows.
     """
@@ -70,15 +70,15 @@ def _runs(
     runs[:with_room] += counts[:with_room]
     ends = np.cumsum(runs)
     ahead = np.arange(ends[-1]) - np.repeat(ends - runs, runs)
-    guesses = np.full(ends[-1], NO_GUESS, np.int64)
-    guesses[ahead < np.repeat(runs - 1, runs)] = ids
-    return runs, guesses, ahead
+    draft_tokens = np.full(ends[-1], NO_DRAFT_TOKEN, np.int64)
+    draft_tokens[ahead < np.repeat(runs - 1, runs)] = ids
+    return runs, draft_tokens, ahead
 
 
 def _spread(
-    logprobs: list[TokenLogprobs | None] | None, guesses: NDArray[np.int64]
+    logprobs: list[TokenLogprobs | None] | None, draft_tokens: NDArray[np.int64]
 ) -> list[TokenLogprobs | None] | None:
     if logprobs is None:
         return None
     told = iter(logprobs)
-    return [None if guess == NO_GUESS else next(told) for guess in guesses.tolist()]
+    return [None if draft_token == NO_DRAFT_TOKEN else next(told) for draft_token in draft_tokens.tolist()]

@@ -1,6 +1,6 @@
 """What a step of so many tokens takes, learnt from the steps that ran.
 
-Knows seconds and numbers of tokens; knows nothing of steps, models or guesses.
+Knows seconds and numbers of tokens; knows nothing of steps, models or draft tokens.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class StepCost:
         size.add(num_tokens, own_s, self._now)
         self._known = None
 
-    def suppose(self, seconds: Mapping[int, float]) -> None:
+    def seed_cost(self, seconds: Mapping[int, float]) -> None:
         """Tokens → seconds of steps that nobody asked for: they stand where no others were seen."""
         for num_tokens, idle_s in seconds.items():
             size = self._sizes.setdefault(_bucket(num_tokens), Size())
@@ -85,7 +85,7 @@ class StepCost:
         self._known = None
 
     def put_aside(self, seconds: float) -> None:
-        """So much of the step that runs is spent on guessing, and would not be without guesses."""
+        """So much of the step that runs is spent on speculation, and would not be without draft tokens."""
         self._aside_s += seconds
 
     def seconds(self, num_tokens: int) -> float | None:

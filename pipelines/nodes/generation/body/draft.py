@@ -1,7 +1,7 @@
-"""The draft node: a smaller model that shares its target's block table guesses what the target will say.
+"""The draft node: a smaller model that shares its target's block table draft tokens what the target will say.
 
 Knows steps, rows and the draft's session; knows nothing of the target but its shape.  Leviathan, Kalman,
-Matias, "Fast inference from transformers via speculative decoding", 2023; here a guess counts when it equals
+Matias, "Fast inference from transformers via speculative decoding", 2023; here a draft token counts when it equals
 the target's own choice.
 """
 
@@ -16,14 +16,14 @@ from pydantic import Field
 
 from pipelines.host.backends.open_model import log_facts
 from pipelines.host.engine.speculation.draft_cache import Drafted, Feed, draft_step
-from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
-from pipelines.nodes.generation.body.draft_choice import Guesses
+from pipelines.nodes.generation.body.draft_choice import DraftTokens
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 from pipelines.nodes.generation.body.model import Model, on_device, open_session
-from pipelines.nodes.generation.body.speculator import ADAPTIVE, Guesser
-from pipelines.wire.sampling_params import MAX_GUESSES
+from pipelines.nodes.generation.body.speculator import ADAPTIVE, Speculator
+from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS
 
 if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
@@ -33,17 +33,19 @@ PADDING = 1024
 """Vocabularies of one tokenizer are padded to different multiples; they differ by less than this."""
 
 
-class Draft(Guesser):
-    """Guesses with a second model; switches itself off where that does not pay.
+class Draft(Speculator):
+    """Draft tokens with a second model; switches itself off where that does not pay.
 
-    Whatever the draft says, and whatever its cache holds, changes how many guesses come true, never the text.
+    Whatever the draft says, and whatever its cache holds, changes how many draft tokens are accepted, never the text.
     While it is off it computes nothing; what it has missed it computes when it is wanted again.
     """
 
     session: DecoderSession
 
     class Config(Model.Config):
-        num_guesses: int = Field(default=4, ge=1, le=MAX_GUESSES, description="most tokens guessed in a step")
+        num_draft_tokens: int = Field(
+            default=4, ge=1, le=MAX_DRAFT_TOKENS, description="most tokens drafted in a step"
+        )
         adaptive: bool = ADAPTIVE
 
     def load(self, resources: Resources) -> None:
@@ -56,15 +58,15 @@ class Draft(Guesser):
         self.session = session
         self._drafted = Drafted(session.block_tokens)
         self._cost = StepCost()
-        self._policy = DraftPolicy(self.num_guesses, self.config.adaptive, self._cost)
+        self._policy = DraftPolicy(self.num_draft_tokens, self.config.adaptive, self._cost)
         self._largest = 0
 
     def run(self, step: Step) -> Step:
         began = perf_counter()
         self._drafted.begin(step)
         self._largest = max(self._largest, step.num_tokens)
-        guessing = step.guessing
-        if guessing is None or step.guesses is not None:
+        speculation = step.speculation
+        if speculation is None or step.draft_tokens is not None:
             self._drafted.leave_out(step)
             return step
         computed = self._drafted.computed(step)
@@ -73,33 +75,35 @@ class Draft(Guesser):
         if not len(feed.seqs):
             self._drafted.leave_out(step)
             return step
-        guesses = self._guess(step, feed, counts)
-        self._policy.remember(step, guesses)
-        guessing.cost.put_aside(perf_counter() - began)
-        return with_guesses(step, guesses.counts, guesses.ids, guesses.logprobs)
+        draft_tokens = self._draft_token(step, feed, counts)
+        self._policy.remember(step, draft_tokens)
+        speculation.cost.put_aside(perf_counter() - began)
+        return with_draft_tokens(step, draft_tokens.counts, draft_tokens.ids, draft_tokens.logprobs)
 
-    def suppose(self) -> None:
+    def seed_cost(self) -> None:
         """What the draft's own steps take is known once it is warm."""
-        self._cost.suppose(self.session.idle_s)
+        self._cost.seed_cost(self.session.idle_s)
 
     def close(self) -> None:
         self.session.close()
 
     def _longest(self, step: Step) -> NDArray[np.int32]:
-        """How many guesses the draft's own context allows each sequence: int32[num_seqs]."""
-        return np.asarray(np.clip(self.session.max_context - step.num_past, 0, self.num_guesses), np.int32)
+        """How many draft tokens the draft's own context allows each sequence: int32[num_seqs]."""
+        return np.asarray(
+            np.clip(self.session.max_context - step.num_past, 0, self.num_draft_tokens), np.int32
+        )
 
     def _feed(self, step: Step, computed: NDArray[np.int32], counts: NDArray[np.int64]) -> Feed:
-        """What the draft lacks of those that guess, and of prompts if more guesses are to come.
+        """What the draft lacks of those that draft token, and of prompts if more draft tokens are to come.
 
         Never more tokens than a step had, which is what the session was prepared for.  Who has to wait does
-        not guess: its entry of `counts` becomes 0.
+        not draft token: its entry of `counts` becomes 0.
         """
-        assert step.guessing is not None
-        token_ids, rows = step.guessing.token_ids, step.rows.tolist()
+        assert step.speculation is not None
+        token_ids, rows = step.speculation.token_ids, step.rows.tolist()
         ends = step.num_past + np.diff(step.starts)
-        guessers = np.flatnonzero(counts)
-        wanted = guessers[np.argsort(ends[guessers] - computed[guessers], kind="stable")]
+        speculators = np.flatnonzero(counts)
+        wanted = speculators[np.argsort(ends[speculators] - computed[speculators], kind="stable")]
         prompts = np.flatnonzero((np.diff(step.starts) > 1) & (ends <= self.session.max_context))
         if len(prompts) and self._policy.wants_prompts(step):
             known = [seq for seq in prompts.tolist() if len(token_ids[rows[seq]]) >= ends[seq]]
@@ -118,14 +122,16 @@ class Draft(Guesser):
         ids = np.array([one for some in tokens for one in some], np.int64)
         return Feed(wanted, computed[wanted], taken.astype(np.int32), ids, counts[wanted] > 0)
 
-    def _guess(self, step: Step, feed: Feed, counts: NDArray[np.int64]) -> Guesses:
-        """Run the draft once for each guess ahead, over the sequences that want one more."""
-        guesses = Guesses(step, min(self.session.vocab_size, step.sampling.vocab_size), self.session.ops)
+    def _draft_token(self, step: Step, feed: Feed, counts: NDArray[np.int64]) -> DraftTokens:
+        """Run the draft once for each draft token ahead, over the sequences that want one more."""
+        draft_tokens = DraftTokens(
+            step, min(self.session.vocab_size, step.sampling.vocab_size), self.session.ops
+        )
         values, seconds = self._run(step, feed, moves=True)
         seqs = feed.seqs[feed.asks]
         for ahead in range(int(counts.max(initial=0))):
             began = perf_counter()
-            ids, seqs = guesses.choose(values, seqs, ahead)
+            ids, seqs = draft_tokens.choose(values, seqs, ahead)
             self._cost.learn(len(feed.token_ids), seconds + perf_counter() - began)
             more = counts[seqs] > ahead + 1
             if not more.any():
@@ -134,7 +140,7 @@ class Draft(Guesser):
             past = step.num_past[seqs] + np.int32(ahead + 1)
             feed = Feed(seqs, past, np.ones(len(seqs), np.int32), ids, np.ones(len(seqs), np.bool_))
             values, seconds = self._run(step, feed, moves=False)
-        return guesses
+        return draft_tokens
 
     def _run(self, step: Step, feed: Feed, moves: bool) -> tuple[Any, float]:
         began = perf_counter()

@@ -1,4 +1,4 @@
-"""Which token a draft guesses: the one that its target would choose if it thought the same.
+"""Which token a draft draft tokens: the one that its target would choose if it thought the same.
 
 Knows rows of logits and sampling rows; knows nothing of models or caches.
 """
@@ -16,16 +16,16 @@ from pipelines.host.sampling.logprob_reports import gather
 from pipelines.wire.logprobs import TokenLogprobs
 
 
-class Guesses:
-    """The guesses for one step: of sequence i the first `counts[i]` of row i.
+class DraftTokens:
+    """The draft tokens for one step: of sequence i the first `counts[i]` of row i.
 
-    A guess is drawn with the random number and the parameters with which the target will draw its own token:
+    A draft token is drawn with the random number and the parameters with which the target will draw its own token:
     so two models that agree on the distribution agree on the token, too.
     """
 
     def __init__(self, step: Step, vocab_size: int, ops: SamplingOps) -> None:
-        assert step.guessing is not None
-        self._step, self._guessing, self._ops = step, step.guessing, ops
+        assert step.speculation is not None
+        self._step, self._speculation, self._ops = step, step.speculation, ops
         self._vocab_size = vocab_size
         self._found: list[list[int]] = [[] for _ in range(step.num_seqs)]
         self._told: list[list[TokenLogprobs | None]] = [[] for _ in range(step.num_seqs)]
@@ -42,7 +42,7 @@ class Guesses:
     @property
     def logprobs(self) -> list[TokenLogprobs | None] | None:
         """One for each of `ids`; None where no row asks."""
-        if not self._guessing.tell_logprobs[self._step.rows].any():
+        if not self._speculation.tell_logprobs[self._step.rows].any():
             return None
         return [one for told in self._told for one in told]
 
@@ -52,9 +52,9 @@ class Guesses:
     def choose(
         self, values: Any, seqs: NDArray[np.int64], ahead: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Guess the next token of `seqs`, `ahead` guesses behind their own: the ids, and whose were taken.
+        """Draft token the next token of `seqs`, `ahead` draft tokens behind their own: the ids, and whose were taken.
 
-        values: the draft's logits, float32[len(seqs), vocab].  A row ends with a guess that the target does
+        values: the draft's logits, float32[len(seqs), vocab].  A row ends with a draft token that the target does
         not know, or that the draft itself thinks less likely than the row's threshold.
         """
         rows, at = self._step.sampling, self._step.rows[seqs]
@@ -77,7 +77,7 @@ class Guesses:
         return ids[kept], seqs[kept]
 
     def _sure(self, values: Any, ids: NDArray[np.int64], at: NDArray[np.int32]) -> NDArray[np.bool_]:
-        threshold = self._guessing.threshold[at]
+        threshold = self._speculation.threshold[at]
         sure = np.ones(len(ids), np.bool_)
         asking = np.flatnonzero(threshold > 0)
         if len(asking):
@@ -86,8 +86,8 @@ class Guesses:
         return sure
 
     def _tell(self, values: Any, ids: NDArray[np.int64], at: NDArray[np.int32]) -> dict[int, TokenLogprobs]:
-        """What the draft thinks of its guesses, by place, for the rows that want to know."""
-        asking = np.flatnonzero(self._guessing.tell_logprobs[at])
+        """What the draft thinks of its draft tokens, by place, for the rows that want to know."""
+        asking = np.flatnonzero(self._speculation.tell_logprobs[at])
         if not len(asking):
             return {}
         tops = np.clip(self._step.sampling.num_logprobs[at[asking]], 0, self._vocab_size)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from ops.verifying import NO_GUESS
+from ops.verifying import NO_DRAFT_TOKEN
 from pipelines.errors import RequestError
 from pipelines.host.engine.step import Logits, Masks, Step
 from pipelines.host.guides.run_masks import Run, fill_runs
@@ -99,15 +99,17 @@ class Grammar(Node):
 
 
 def _runs(step: Step) -> list[Run]:
-    """Those with guides, ascending; without guesses only where something is restricted."""
+    """Those with guides, ascending; without draft tokens only where something is restricted."""
     guides, at = step.sampling.guides, step.logits_rows
     rows = np.flatnonzero(step.sampling.guided[at])
-    guesses: list[list[int]] = [[]] * len(rows)
-    if step.guesses is not None and step.ahead is not None:
+    draft_tokens: list[list[int]] = [[]] * len(rows)
+    if step.draft_tokens is not None and step.ahead is not None:
         rows = rows[step.ahead[rows] == 0]
-        ends = np.flatnonzero(step.guesses == NO_GUESS)
+        ends = np.flatnonzero(step.draft_tokens == NO_DRAFT_TOKEN)
         lasts = ends[np.searchsorted(ends, rows)].tolist()
-        guesses = [step.guesses[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)]
-    found = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), guesses, strict=True)]
+        draft_tokens = [
+            step.draft_tokens[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)
+        ]
+    found = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), draft_tokens, strict=True)]
     runs = [Run(guide, j, ids) for guide, j, ids in found if guide is not None]
-    return [run for run in runs if run.guesses or run.guide.restricts()]
+    return [run for run in runs if run.draft_tokens or run.guide.restricts()]

@@ -1,4 +1,4 @@
-"""The lookup node: what followed the last tokens when they stood in the text before is guessed to follow.
+"""The lookup node: what followed the last tokens when they stood in the text before is drafted to follow.
 
 Knows steps and rows; knows nothing of models.  Prompt lookup decoding (Saxena, 2023).
 """
@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from graphs.node import NodeConfig
-from pipelines.host.engine.speculation.draft_lengths import Acceptance, counts_that_pay, sure_ones_pay
+from pipelines.host.engine.speculation.draft_lengths import AcceptanceRate, draft_lengths, worth_speculating
 from pipelines.host.engine.speculation.ngram_index import Trail
-from pipelines.host.engine.speculation.speculation_slots import GuessRows
-from pipelines.host.engine.speculation.speculative_steps import with_guesses
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 from pipelines.nodes.generation.body.lookup_cost import Upkeep
-from pipelines.nodes.generation.body.speculator import ADAPTIVE, Guesser
-from pipelines.wire.sampling_params import MAX_GUESSES, MAX_NGRAM
+from pipelines.nodes.generation.body.speculator import ADAPTIVE, Speculator
+from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
 
 PRIOR = np.array([0.15, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.9, 0.95, 0.95])
 """How likely the next token repeats, by how many tokens before it do; the last is for all longer repeats."""
@@ -31,17 +31,19 @@ FEW_ROWS = 16
 """Looked at in less time than it takes to say whether that is worth it."""
 
 
-class Lookup(Guesser):
-    """Guesses what a text repeats of prompt and output; switches itself off where that does not pay.
+class Lookup(Speculator):
+    """Draft tokens what a text repeats of prompt and output; switches itself off where that does not pay.
 
-    Whether a guess would have come true is seen without computing it, so that it costs nothing to know.
+    Whether a draft token would have are accepted is seen without computing it, so that it costs nothing to know.
     """
 
     class Config(NodeConfig):
         max_ngram: int = Field(
             default=3, ge=1, le=MAX_NGRAM, description="tokens that are looked up, or fewer"
         )
-        num_guesses: int = Field(default=5, ge=1, le=MAX_GUESSES, description="most tokens guessed in a step")
+        num_draft_tokens: int = Field(
+            default=5, ge=1, le=MAX_DRAFT_TOKENS, description="most tokens drafted in a step"
+        )
         adaptive: bool = ADAPTIVE
 
     def __init__(self, config: Any, folder: Path) -> None:
@@ -49,39 +51,39 @@ class Lookup(Guesser):
         self._upkeep = Upkeep()
 
     def run(self, step: Step) -> Step:
-        guessing = step.guessing
-        if guessing is None or step.guesses is not None or not step.room.any():
+        speculation = step.speculation
+        if speculation is None or step.draft_tokens is not None or not step.room.any():
             return step
         seqs = np.flatnonzero(step.room)
         if self.config.adaptive and not (
-            self._upkeep.is_paid(step, guessing.cost) and _may_pay(step, len(seqs), guessing.cost)
+            self._upkeep.is_paid(step, speculation.cost) and _may_pay(step, len(seqs), speculation.cost)
         ):
             return step
         began_s = perf_counter()
-        guessed = self._guess(step, seqs, guessing)
+        drafted = self._draft_token(step, seqs, speculation)
         self._upkeep.took(perf_counter() - began_s)
-        return guessed
+        return drafted
 
-    def _guess(self, step: Step, seqs: NDArray[np.int64], guessing: GuessRows) -> Step:
+    def _draft_token(self, step: Step, seqs: NDArray[np.int64], speculation: SpeculationSlots) -> Step:
         rows = step.rows[seqs]
-        self._follow(rows, guessing)
-        chances = self._chances(rows, np.minimum(step.room[seqs], self.num_guesses))
+        self._follow(rows, speculation)
+        chances = self._chances(rows, np.minimum(step.room[seqs], self.num_draft_tokens))
         counts = np.zeros(step.num_seqs, np.int64)
         counts[seqs] = self._counts(step, chances)
-        self._upkeep.guess(rows, counts[seqs])
-        return with_guesses(step, counts, self._ids(seqs, counts, step))
+        self._upkeep.draft_token(rows, counts[seqs])
+        return with_draft_tokens(step, counts, self._ids(seqs, counts, step))
 
-    def _follow(self, rows: NDArray[np.int32], guessing: GuessRows) -> None:
+    def _follow(self, rows: NDArray[np.int32], speculation: SpeculationSlots) -> None:
         """Each row's trail up to its last token, and what that says about trails."""
         if not hasattr(self, "_acceptance"):
-            self._acceptance = Acceptance(len(guessing.owner), PRIOR)
-            self._trails: list[Trail | None] = [None] * len(guessing.owner)
-        for row in rows[self._acceptance.begin(rows, guessing.owner[rows])].tolist():
-            longest = int(guessing.max_ngram[row]) or self.config.max_ngram
+            self._acceptance = AcceptanceRate(len(speculation.owner), PRIOR)
+            self._trails: list[Trail | None] = [None] * len(speculation.owner)
+        for row in rows[self._acceptance.begin(rows, speculation.owner[rows])].tolist():
+            longest = int(speculation.max_ngram[row]) or self.config.max_ngram
             self._trails[row] = Trail(min(longest, MAX_NGRAM))
         seen: list[tuple[int, int, bool]] = []
         for row in rows.tolist():
-            followed = self._trail(row).follow(guessing.token_ids[row])
+            followed = self._trail(row).follow(speculation.token_ids[row])
             if followed is not None:
                 kind, hits, missed = followed
                 self._upkeep.came_true(row, hits)
@@ -92,9 +94,9 @@ class Lookup(Guesser):
             self._acceptance.learn(of, _kind(kinds), hits_of == 1)
 
     def _chances(self, rows: NDArray[np.int32], limits: NDArray[np.int32]) -> NDArray[np.float64]:
-        """How likely each of the next tokens of each trail comes true: float64[len(rows), num_guesses]."""
+        """How likely each of the next tokens of each trail is accepted: float64[len(rows), num_draft_tokens]."""
         matched = np.array([self._trail(row).matched for row in rows.tolist()])
-        depths = np.arange(self.num_guesses)
+        depths = np.arange(self.num_draft_tokens)
         rates = np.take_along_axis(self._acceptance.rates(rows), _kind(matched[:, None] + depths), axis=1)
         chances = np.asarray(np.cumprod(rates, axis=1), np.float64)
         return chances * ((depths < limits[:, None]) & (matched > 0)[:, None])
@@ -102,15 +104,15 @@ class Lookup(Guesser):
     def _counts(self, step: Step, chances: NDArray[np.float64]) -> NDArray[np.int64]:
         if not self.config.adaptive:
             return np.asarray(np.count_nonzero(chances, axis=1), np.int64)
-        assert step.guessing is not None
-        return counts_that_pay(chances, step.num_tokens, step.num_sampled, step.guessing.cost)
+        assert step.speculation is not None
+        return draft_lengths(chances, step.num_tokens, step.num_sampled, step.speculation.cost)
 
     def _ids(self, seqs: NDArray[np.int64], counts: NDArray[np.int64], step: Step) -> NDArray[np.int64]:
-        assert step.guessing is not None
+        assert step.speculation is not None
         ids: list[int] = []
         for seq in seqs[counts[seqs] > 0].tolist():
             row = int(step.rows[seq])
-            ids += self._trail(row).next_ids(step.guessing.token_ids[row], int(counts[seq]))
+            ids += self._trail(row).next_ids(step.speculation.token_ids[row], int(counts[seq]))
         return np.array(ids, np.int64)
 
     def _trail(self, row: int) -> Trail:
@@ -124,9 +126,9 @@ def _kind(matched: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _may_pay(step: Step, num_rows: int, cost: StepCost) -> bool:
-    """Whether guesses would pay if they were sure: then it is worth the time to look at many rows."""
+    """Whether draft tokens would pay if they were sure: then it is worth the time to look at many rows."""
     if step.num_tokens == step.num_sampled and cost.is_stale(step.num_tokens):
         return False
     if num_rows <= FEW_ROWS:
         return True
-    return sure_ones_pay(num_rows, step.num_tokens, step.num_sampled, cost)
+    return worth_speculating(num_rows, step.num_tokens, step.num_sampled, cost)

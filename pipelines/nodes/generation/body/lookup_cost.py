@@ -1,4 +1,4 @@
-"""Whether the time that looking up takes is paid: by a small share of all time, and by what guesses save.
+"""Whether the time that looking up takes is paid: by a small share of all time, and by what draft tokens save.
 
 Knows seconds, rows and counts; knows nothing of tokens.
 """
@@ -8,24 +8,24 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.speculation.draft_lengths import Purse
+from pipelines.host.engine.speculation.draft_lengths import ExplorationBudget
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 
 UPKEEP_SHARE = 0.01
-"""Of all time, what the node may take itself while nothing that it guesses comes true."""
+"""Of all time, what the node may take itself while nothing that it draft tokens is accepted."""
 UPKEEP_TRIES = 200
-"""As many steps it goes on when nothing comes true any more."""
+"""As many steps it goes on when nothing is accepted any more."""
 NODE_WEIGHT = 0.1
 """Of the last step in what the node is taken to need."""
 
 
 class Upkeep:
-    """What the node takes, and what its last guesses have saved."""
+    """What the node takes, and what its last draft tokens have saved."""
 
     def __init__(self) -> None:
-        self._purse = Purse(UPKEEP_SHARE, UPKEEP_TRIES)
-        self._guessed: dict[int, int] = {}
+        self._purse = ExplorationBudget(UPKEEP_SHARE, UPKEEP_TRIES)
+        self._drafted: dict[int, int] = {}
         self._num_true = 0
         self._node_s = 0.0
 
@@ -40,16 +40,16 @@ class Upkeep:
     def took(self, seconds: float) -> None:
         self._node_s += (seconds - self._node_s) * NODE_WEIGHT
 
-    def guess(self, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
-        self._guessed = dict(zip(rows.tolist(), counts.tolist(), strict=True))
+    def draft_token(self, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+        self._drafted = dict(zip(rows.tolist(), counts.tolist(), strict=True))
 
     def came_true(self, row: int, hits: int) -> None:
-        """So many of the next tokens of a row were foretold, whether they were guessed or not."""
-        self._num_true += min(hits, self._guessed.get(row, 0))
+        """So many of the next tokens of a row were foretold, whether they were drafted or not."""
+        self._num_true += min(hits, self._drafted.get(row, 0))
 
     def _saved_s(self, step: Step, alone_s: float, cost: StepCost) -> float:
-        """Of the last guesses: what the tokens would have taken, less what it took to verify them."""
+        """Of the last draft tokens: what the tokens would have taken, less what it took to verify them."""
         if not self._num_true:
             return 0.0
-        with_s = cost.seconds(step.num_sampled + sum(self._guessed.values())) or alone_s
+        with_s = cost.seconds(step.num_sampled + sum(self._drafted.values())) or alone_s
         return max(0.0, self._num_true * alone_s / step.num_sampled - (with_s - alone_s))

@@ -1,6 +1,6 @@
-"""What all guess nodes share: a step in, the step with guesses out.
+"""What all speculation nodes share: a step in, the step with draft tokens out.
 
-Knows their settings; knows nothing of how they guess.
+Knows their settings; knows nothing of how they draft token.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from pydantic import Field
 
 from graphs.node import Node, Place
 
-ADAPTIVE: Any = Field(default=True, description="guess only as much as pays, at the load of the moment")
+ADAPTIVE: Any = Field(default=True, description="draft token only as much as pays, at the load of the moment")
 """The setting `adaptive`."""
 
 
-class Guesser(Node):
-    """Stands in a body before its model; its Config has `num_guesses`."""
+class Speculator(Node):
+    """Stands in a body before its model; its Config has `num_draft_tokens`."""
 
     place: ClassVar[Place] = "step"
 
     @property
-    def num_guesses(self) -> int:
+    def num_draft_tokens(self) -> int:
         """Most tokens that it puts behind a sequence in a step."""
-        limit: int = self.config.num_guesses
+        limit: int = self.config.num_draft_tokens
         return limit

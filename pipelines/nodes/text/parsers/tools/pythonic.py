@@ -11,9 +11,9 @@ import json
 import warnings
 from typing import Any
 
-from pipelines.worker.parsers.tools.calls import Calls
-from pipelines.worker.parsers.tools.characters import CharacterReader
-from pipelines.worker.parsers.tools.declared import UNREADABLE, Declared
+from pipelines.nodes.text.parsers.tools.calls import Calls
+from pipelines.nodes.text.parsers.tools.characters import CharacterReader
+from pipelines.nodes.text.parsers.tools.declared import UNREADABLE, Declared
 
 WORDS = {"true": True, "false": False, "null": None}
 

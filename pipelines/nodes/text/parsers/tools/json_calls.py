@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pipelines.worker.parsers.tools.calls import Calls, MakeReader
-from pipelines.worker.parsers.tools.characters import CharacterReader
-from pipelines.worker.parsers.tools.declared import Declared
-from pipelines.worker.parsers.tools.json_text import (
+from pipelines.nodes.text.parsers.tools.calls import Calls, MakeReader
+from pipelines.nodes.text.parsers.tools.characters import CharacterReader
+from pipelines.nodes.text.parsers.tools.declared import Declared
+from pipelines.nodes.text.parsers.tools.json_text import (
     KEY_CHARS,
     Brackets,
     arguments_of,

@@ -8,11 +8,11 @@ from __future__ import annotations
 import secrets
 import string
 
-from pipelines.worker.parsers.tools.calls import Block, Family
-from pipelines.worker.parsers.tools.gemma import gemma
-from pipelines.worker.parsers.tools.json_calls import named, objects
-from pipelines.worker.parsers.tools.pythonic import PythonReader
-from pipelines.worker.parsers.tools.tagged_calls import tagged
+from pipelines.nodes.text.parsers.tools.calls import Block, Family
+from pipelines.nodes.text.parsers.tools.gemma import gemma
+from pipelines.nodes.text.parsers.tools.json_calls import named, objects
+from pipelines.nodes.text.parsers.tools.pythonic import PythonReader
+from pipelines.nodes.text.parsers.tools.tagged_calls import tagged
 
 NAME = r"(?P<name>\w[\w.\-]*+)"
 SEPARATOR = "<｜tool▁sep｜>"

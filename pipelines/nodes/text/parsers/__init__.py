@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from pipelines.values import CallPiece
-from pipelines.worker.parsers.reasoning import families as reasoning
-from pipelines.worker.parsers.reasoning.enclosed import Enclosed
-from pipelines.worker.parsers.reasoning.harmony import Harmony
-from pipelines.worker.parsers.reasoning.harmony import span as harmony_span
-from pipelines.worker.parsers.reasoning.think import Span, Think, span
-from pipelines.worker.parsers.tools import families as tools
-from pipelines.worker.parsers.tools.calls import CallFinder
+from pipelines.nodes.text.parsers.reasoning import families as reasoning
+from pipelines.nodes.text.parsers.reasoning.enclosed import Enclosed
+from pipelines.nodes.text.parsers.reasoning.harmony import Harmony
+from pipelines.nodes.text.parsers.reasoning.harmony import span as harmony_span
+from pipelines.nodes.text.parsers.reasoning.think import Span, Think, span
+from pipelines.nodes.text.parsers.tools import families as tools
+from pipelines.nodes.text.parsers.tools.calls import CallFinder
+from pipelines.values import ToolCallPiece
 
 
 class ReasoningParser(Protocol):
@@ -33,7 +33,7 @@ class ReasoningParser(Protocol):
 
 
 class ToolParser(Protocol):
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
+    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
         """(content, tool calls) that this piece settles; with `final`, nothing stays held back."""
 
 

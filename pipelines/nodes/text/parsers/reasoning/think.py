@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.worker.parsers.tags import TagScanner
+from pipelines.nodes.text.parsers.tags import TagScanner
 
 
 @dataclass(frozen=True)

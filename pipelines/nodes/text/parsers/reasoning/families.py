@@ -5,7 +5,7 @@ Data only: the engine is think.py.
 
 from __future__ import annotations
 
-from pipelines.worker.parsers.reasoning.think import Marks
+from pipelines.nodes.text.parsers.reasoning.think import Marks
 
 THINK = Marks()
 INSIDE = Marks(begins_inside=True)

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from pipelines.worker.parsers.tools.declared import read_json
+from pipelines.nodes.text.parsers.tools.declared import read_json
 
 ARGUMENTS = ("arguments", "parameters")
 KEY = re.compile(rf'"(?:{"|".join(ARGUMENTS)})"\s*:\s*\Z')

@@ -11,9 +11,9 @@ import json
 import re
 from functools import partial
 
-from pipelines.worker.parsers.tags import TagScanner
-from pipelines.worker.parsers.tools.calls import Calls, MakeReader
-from pipelines.worker.parsers.tools.declared import Declared
+from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.parsers.tools.calls import Calls, MakeReader
+from pipelines.nodes.text.parsers.tools.declared import Declared
 
 
 def tagged(name: str, parameter: str, end: str) -> MakeReader:

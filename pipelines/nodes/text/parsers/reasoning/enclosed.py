@@ -6,8 +6,8 @@ an answer without marks is shown as it is.
 
 from __future__ import annotations
 
-from pipelines.worker.parsers.reasoning.think import Marks, Think
-from pipelines.worker.parsers.tags import TagScanner
+from pipelines.nodes.text.parsers.reasoning.think import Marks, Think
+from pipelines.nodes.text.parsers.tags import TagScanner
 
 
 class Enclosed:

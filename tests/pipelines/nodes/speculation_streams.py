@@ -1,4 +1,4 @@
-"""Texts that are known beforehand, given token by token to a guess node, on a machine made of numbers."""
+"""Texts that are known beforehand, given token by token to a speculation node, on a machine made of numbers."""
 
 from __future__ import annotations
 
@@ -9,27 +9,32 @@ from random import Random
 
 import numpy as np
 
-from pipelines.host.engine.speculation.speculation_slots import GuessRows
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Step, no_pairs
-from pipelines.host.sampling.sampling_slots import SamplingRows
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 VOCAB_SIZE = 5000
 BLOCK_TOKENS = 4
 
 
 def step_of(
-    guessing: GuessRows, sampling: SamplingRows, rows: list[int], room: int, extra: int = 0, columns: int = 64
+    speculation: SpeculationSlots,
+    sampling: SamplingSlots,
+    rows: list[int],
+    room: int,
+    extra: int = 0,
+    columns: int = 64,
 ) -> Step:
     """One token each of `rows`, which may be followed by `room`; and `extra` tokens of a prompt in a last row."""
-    lengths = [len(guessing.token_ids[row]) for row in rows]
+    lengths = [len(speculation.token_ids[row]) for row in rows]
     num_past = np.array([length - 1 for length in lengths] + [0] * bool(extra), np.int32)
     new = np.array([1] * len(rows) + [extra] * bool(extra), np.int32)
     starts = np.concatenate([[0], np.cumsum(new)]).astype(np.int32)
     num_seqs = len(num_past)
-    prompt = guessing.token_ids[len(guessing.token_ids) - 1][:extra].tolist() if extra else []
-    of = [*rows, *([len(guessing.token_ids) - 1] if extra else [])]
+    prompt = speculation.token_ids[len(speculation.token_ids) - 1][:extra].tolist() if extra else []
+    of = [*rows, *([len(speculation.token_ids) - 1] if extra else [])]
     return Step(
-        token_ids=np.array([guessing.token_ids[row][-1] for row in rows] + prompt, np.int64),
+        token_ids=np.array([speculation.token_ids[row][-1] for row in rows] + prompt, np.int64),
         positions=np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], new),
         starts=starts,
         num_past=num_past,
@@ -40,19 +45,19 @@ def step_of(
         logits_rows=np.array(rows, np.int32),
         copies=no_pairs(),
         sampling=sampling,
-        guessing=guessing,
+        speculation=speculation,
         rows=np.array(of, np.int32),
         room=np.array([room] * len(rows) + [0] * bool(extra), np.int32),
     )
 
 
-def rows_of(token_ids: list[list[int]]) -> GuessRows:
+def rows_of(token_ids: list[list[int]]) -> SpeculationSlots:
     """A row for each list, with an owner of its own."""
-    guessing = GuessRows(len(token_ids))
+    speculation = SpeculationSlots(len(token_ids))
     for row, ids in enumerate(token_ids):
-        guessing.token_ids[row] = array("q", ids)
-        guessing.owner[row] = row + 1
-    return guessing
+        speculation.token_ids[row] = array("q", ids)
+        speculation.owner[row] = row + 1
+    return speculation
 
 
 def cpu_s(num_tokens: int) -> float:
@@ -64,8 +69,8 @@ def cpu_s(num_tokens: int) -> float:
 @dataclass
 class Played:
     seconds: float = 0.0
-    plain_s: float = 0.0  # had there been no guesses
-    num_guessed: int = 0
+    plain_s: float = 0.0  # had there been no draft tokens
+    num_drafted: int = 0
     num_accepted: int = 0
 
     @property
@@ -74,41 +79,43 @@ class Played:
 
 
 def play(
-    guess: Callable[[Step], Step],
+    draft_token: Callable[[Step], Step],
     texts: list[tuple[list[int], list[int]]],
     random: Random,
     room: int = 5,
-    guess_s: Callable[[], float] = lambda: 0.0,
+    draft_s: Callable[[], float] = lambda: 0.0,
 ) -> Played:
     """All texts (prompt, output) to their ends, decoded side by side.
 
     What a step takes is told to the cost with noise, with disturbances, and with what a new shape takes;
-    `guess_s` are the seconds that the guesses of a step took.
+    `draft_s` are the seconds that the draft tokens of a step took.
     """
-    guessing = rows_of([prompt + output[:1] for prompt, output in texts])
-    sampling = SamplingRows(len(texts), VOCAB_SIZE)
+    speculation = rows_of([prompt + output[:1] for prompt, output in texts])
+    sampling = SamplingSlots(len(texts), VOCAB_SIZE)
     played, shapes = Played(), set()
     live = list(range(len(texts)))
     while live:
-        step = guess(step_of(guessing, sampling, live, room))
+        step = draft_token(step_of(speculation, sampling, live, room))
         took_s = cpu_s(step.num_tokens) * random.lognormvariate(0, 0.03)
-        guessed_s = guess_s()
+        drafted_s = draft_s()
         odd_s = 0.1 if random.random() < 0.01 else 0.0
         if step.num_tokens not in shapes:
             shapes.add(step.num_tokens)
             odd_s += random.uniform(0.01, 0.3)
-        guessing.cost.put_aside(guessed_s)
-        guessing.cost.learn(step.num_tokens, took_s + guessed_s + odd_s)
-        played.seconds += took_s + guessed_s
+        speculation.cost.put_aside(drafted_s)
+        speculation.cost.learn(step.num_tokens, took_s + drafted_s + odd_s)
+        played.seconds += took_s + drafted_s
         for seq, row in enumerate(live):
             come(
                 played,
                 step.token_ids[step.starts[seq] + 1 : step.starts[seq + 1]].tolist(),
-                guessing,
+                speculation,
                 texts,
                 row,
             )
-        live = [row for row in live if len(guessing.token_ids[row]) < len(texts[row][0]) + len(texts[row][1])]
+        live = [
+            row for row in live if len(speculation.token_ids[row]) < len(texts[row][0]) + len(texts[row][1])
+        ]
     longest = max(len(output) for _, output in texts)
     for at in range(1, longest):
         played.plain_s += cpu_s(sum(len(output) > at for _, output in texts))
@@ -117,19 +124,21 @@ def play(
 
 def come(
     played: Played,
-    guesses: list[int],
-    guessing: GuessRows,
+    draft_tokens: list[int],
+    speculation: SpeculationSlots,
     texts: list[tuple[list[int], list[int]]],
     row: int,
 ) -> None:
-    """The row's text grows by the guesses that came true and the token after them."""
+    """The row's text grows by the accepted draft tokens and the token after them."""
     prompt, output = texts[row]
-    at = len(guessing.token_ids[row]) - len(prompt)
+    at = len(speculation.token_ids[row]) - len(prompt)
     accepted = 0
-    while accepted < len(guesses) and output[at + accepted : at + accepted + 1] == [guesses[accepted]]:
+    while accepted < len(draft_tokens) and output[at + accepted : at + accepted + 1] == [
+        draft_tokens[accepted]
+    ]:
         accepted += 1
-    guessing.token_ids[row].extend(output[at : at + accepted + 1])
-    played.num_guessed += len(guesses)
+    speculation.token_ids[row].extend(output[at : at + accepted + 1])
+    played.num_drafted += len(draft_tokens)
     played.num_accepted += accepted
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from pipelines.values import CallPiece
-from pipelines.worker.parsers.tags import TagScanner
-from pipelines.worker.parsers.tools.declared import Declared
+from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.parsers.tools.declared import Declared
+from pipelines.values import ToolCallPiece
 
 
 def new_id() -> str:
@@ -28,21 +28,21 @@ class Calls:
         self.count = 0
         self._new_id = new_id
         self._ids: set[str] = set()
-        self._pieces: list[CallPiece] = []
+        self._pieces: list[ToolCallPiece] = []
 
     def begin(self, name: str, id: str = "") -> None:
         """A new call; `id` is the model's own, which counts unless an earlier call has it."""
         id = id if id and id not in self._ids else self._new_id()
         self._ids.add(id)
-        self._pieces.append(CallPiece(self.count, "", id, name))
+        self._pieces.append(ToolCallPiece(self.count, "", id, name))
         self.count += 1
 
     def more(self, arguments: str) -> None:
         """More of the arguments of the call that was begun last."""
         if arguments:
-            self._pieces.append(CallPiece(self.count - 1, arguments))
+            self._pieces.append(ToolCallPiece(self.count - 1, arguments))
 
-    def take(self) -> list[CallPiece]:
+    def take(self) -> list[ToolCallPiece]:
         """The pieces since the last look."""
         pieces, self._pieces = self._pieces, []
         return pieces
@@ -111,7 +111,7 @@ class CallFinder:
         self._called = False  # nothing but blank text since the last call
         self._arm(bare=True)
 
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
+    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
         content = ""
         rest: str | None = text
         while rest is not None:

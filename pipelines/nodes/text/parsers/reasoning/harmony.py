@@ -6,8 +6,8 @@ parser of calls.  The form is OpenAI's harmony response format.
 
 from __future__ import annotations
 
-from pipelines.worker.parsers.reasoning.think import Span
-from pipelines.worker.parsers.tags import TagScanner
+from pipelines.nodes.text.parsers.reasoning.think import Span
+from pipelines.nodes.text.parsers.tags import TagScanner
 
 CHANNEL, MESSAGE, START = "<|channel|>", "<|message|>", "<|start|>assistant"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")

@@ -5,9 +5,9 @@ Knows nothing of the grammar.
 
 from __future__ import annotations
 
-from pipelines.values import CallPiece
-from pipelines.worker.parsers.tools.calls import Block, Calls, Family
-from pipelines.worker.parsers.tools.json_calls import objects
+from pipelines.nodes.text.parsers.tools.calls import Block, Calls, Family
+from pipelines.nodes.text.parsers.tools.json_calls import objects
+from pipelines.values import ToolCallPiece
 
 PLAIN = Family((Block("[", objects(needs_arguments=True), bare=True),))
 """A list of objects with name and parameters."""
@@ -20,7 +20,7 @@ class ArgumentsOf:
         self._name = name
         self._calls = Calls()
 
-    def push(self, text: str, *, final: bool = False) -> tuple[str, list[CallPiece]]:
+    def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
         text = text if self._calls.count else text.lstrip()
         if text and not self._calls.count:
             self._calls.begin(self._name)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from pipelines.worker.parsers.tags import TagScanner
-from pipelines.worker.parsers.tools.calls import Calls, MakeReader
-from pipelines.worker.parsers.tools.declared import Declared, read_json
+from pipelines.nodes.text.parsers.tags import TagScanner
+from pipelines.nodes.text.parsers.tools.calls import Calls, MakeReader
+from pipelines.nodes.text.parsers.tools.declared import Declared, read_json
 
 DEEPEST = 100
 """How deep values may stand in each other."""
