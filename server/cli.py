@@ -63,8 +63,8 @@ def serve(
 ) -> None:
     """Serve every model of a folder.
 
-    What is not given here is read from the environment, BRAID_HOST, BRAID_PORT and so on; further settings
-    have variables only: see the top of server/gunicorn_conf.py.  What stands after -- goes to gunicorn.
+    Options that are not given are read from the environment, BRAID_HOST, BRAID_PORT and so on; further
+    variables are in docs/settings.md.  Arguments after -- are passed to gunicorn.
     """
     if any(re.search(r"[,\s]", key) or not key for key in api_keys):
         raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")

@@ -1,31 +1,7 @@
 """`gunicorn -c server/gunicorn_conf.py` starts a whole server: workers, engine host and its supervision.
 
-Set by the environment (`server/settings.py` checks; a wrong or unknown BRAID_ variable stops the start):
-
-| variable               | default    | meaning                                                             |
-|------------------------|------------|---------------------------------------------------------------------|
-| BRAID_HOST             | 127.0.0.1  | address to listen at; 0.0.0.0 for every interface                   |
-| BRAID_PORT             | 8000       | port to listen at                                                   |
-| BRAID_MODELS           | model_repo | the model repository; the default: here, else beside the packages   |
-| BRAID_DEVICE           |            | cpu or cuda:0: run every model here, whatever its graph says        |
-| BRAID_WORKERS          | 2          | HTTP processes                                                      |
-| BRAID_API_KEYS         |            | keys that clients may send, with commas between; none: no key asked |
-| BRAID_IN_PROCESS       | 0          | 1: one worker, the engine a thread of it; for development           |
-| BRAID_GRACE_S          | 30         | seconds that running requests have to finish after SIGTERM          |
-| BRAID_ENGINE_TIMEOUT_S | 60         | seconds without a heartbeat until the engine host is restarted      |
-| BRAID_HEADER_TIMEOUT_S | 20         | seconds a client has to send a request's headers                    |
-| BRAID_LOG_LEVEL        | info       | debug, info, warning or error                                       |
-| BRAID_ACCESS_LOG       | 0          | 1: a line on stdout for each request                                |
-| BRAID_MAX_BODY_MB      | 64         | largest request body; beyond it 413                                 |
-| BRAID_MAX_CONCURRENCY  | 256        | requests in flight per worker; beyond it 429                        |
-| BRAID_CORS_ORIGINS     |            | web origins that may call, with commas between; * for all           |
-| BRAID_TRUST_REQUEST_CHAT_TEMPLATE | 0 | 1: a request may bring its own chat template                 |
-| BRAID_RESPONSES_STORE  | 1          | 0: responses are not stored, whatever their requests ask            |
-| BRAID_RESPONSES_FILE   |            | SQLite file they are stored in; none: they go when the server stops |
-| BRAID_RESPONSES_COUNT  | 10000      | most responses stored; the oldest go first                          |
-| BRAID_RESPONSES_MB     | 512        | most megabytes stored                                               |
-| BRAID_RESPONSES_HOURS  | 24         | how long a response is stored                                       |
-| BRAID_ENGINE_SOCKET    |            | set by the server for its workers, not by you                       |
+Its settings are `BRAID_` variables (`server/settings.py`, docs/settings.md); a wrong or unknown one stops the
+start.
 
 Signals to the master: SIGTERM drains and stops, SIGHUP reloads changed models and replaces the workers.
 USR2 (binary upgrade) would start a second engine host and is not supported.

@@ -1,7 +1,6 @@
-"""What a person may set from outside, read once from the environment: `BRAID_` + a field's name in capitals.
+"""The settings of a server, read once from the environment: `BRAID_` and the name of a field in capitals.
 
-Knows names, types and ranges; knows nothing of gunicorn, Falcon or what a setting does.  The table for
-people stands at the top of `gunicorn_conf.py`.
+Names, types, ranges and descriptions are here and nowhere else; docs/settings.md is generated from them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def _split(value: object) -> object:
 
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
-"""Written with commas, spaces or line ends between."""
+"""Several words, separated by commas, spaces or line ends."""
 Folder = Annotated[Path, BeforeValidator(lambda value: Path(value).expanduser().resolve())]
 
 
@@ -43,28 +42,67 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    host: str = Field(default="127.0.0.1", min_length=1)
-    port: int = Field(default=8000, ge=0, le=65535)
-    models: Folder = Field(default_factory=_default_models)
-    device: str | None = Field(default=None, pattern=r"^(cpu|cuda(:\d+)?)$")
-    workers: int = Field(default=2, ge=1, le=256)
-    api_keys: Words = ()
-    in_process: bool = False
-    grace_s: int = Field(default=30, ge=3)
-    engine_timeout_s: float = Field(default=60, ge=1)
-    header_timeout_s: float = Field(default=20, gt=0)
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
-    access_log: bool = False
-    max_body_mb: int = Field(default=64, ge=1)
-    max_concurrency: int = Field(default=256, ge=1)
-    cors_origins: Words = ()
-    trust_request_chat_template: bool = False
-    responses_store: bool = True
-    responses_file: Path | None = None
-    responses_count: int = Field(default=10_000, ge=1)
-    responses_mb: int = Field(default=512, ge=1)
-    responses_hours: float = Field(default=24, gt=0)
-    engine_socket: Path | None = None
+    host: str = Field(
+        default="127.0.0.1", min_length=1, description="address to listen at; 0.0.0.0 for every interface"
+    )
+    port: int = Field(default=8000, ge=0, le=65535, description="port to listen at")
+    models: Folder = Field(
+        default_factory=_default_models,
+        description="the model repository; default: ./model_repo, else the one of the checkout",
+    )
+    device: str | None = Field(
+        default=None,
+        pattern=r"^(cpu|cuda(:\d+)?)$",
+        description="cpu or cuda:0: runs every model on this device instead of the one in its graph",
+    )
+    workers: int = Field(
+        default=2, ge=1, le=256, description="worker processes, which speak HTTP; all share one engine host"
+    )
+    api_keys: Words = Field(default=(), description="keys that clients may send; empty: no key is required")
+    in_process: bool = Field(
+        default=False, description="1: one worker with the engine as one of its threads; for development"
+    )
+    grace_s: int = Field(
+        default=30, ge=3, description="seconds that running requests have to finish after SIGTERM"
+    )
+    engine_timeout_s: float = Field(
+        default=60, ge=1, description="seconds without a heartbeat after which the engine host is restarted"
+    )
+    header_timeout_s: float = Field(
+        default=20, gt=0, description="seconds that a client has to send the headers of a request"
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="least severe level that is logged"
+    )
+    access_log: bool = Field(default=False, description="1: one line on stdout for each request")
+    max_body_mb: int = Field(
+        default=64, ge=1, description="largest request body in MB; a larger one is a 413"
+    )
+    max_concurrency: int = Field(
+        default=256, ge=1, description="requests in flight in each worker; more are a 429"
+    )
+    cors_origins: Words = Field(
+        default=(), description="web origins whose pages may call the server; * for all"
+    )
+    trust_request_chat_template: bool = Field(
+        default=False, description="1: a request may bring its own chat template"
+    )
+    responses_store: bool = Field(
+        default=True,
+        description="0: no response of /v1/responses is stored, even if its request sets `store`",
+    )
+    responses_file: Path | None = Field(
+        default=None,
+        description="SQLite file of stored responses; default: a file that is removed when the server stops",
+    )
+    responses_count: int = Field(
+        default=10_000, ge=1, description="stored responses at most; the oldest are removed first"
+    )
+    responses_mb: int = Field(default=512, ge=1, description="MB of stored responses at most")
+    responses_hours: float = Field(default=24, gt=0, description="hours until a stored response is removed")
+    engine_socket: Path | None = Field(
+        default=None, description="set by the server for its own processes, not by users"
+    )
 
     @property
     def url(self) -> str:

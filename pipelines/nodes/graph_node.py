@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from graphs.node import Node, NodeConfig, Port
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ class GraphNode(Node):
     """Runs another model's graph in the same call: its request goes in, its reply comes out."""
 
     class Config(NodeConfig):
-        graph: str
+        graph: str = Field(description="name of another model of the repository")
 
     @classmethod
     def ports_for(cls, config: Any, graphs: GraphLookup) -> tuple[Mapping[str, Port], Any]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from server import gunicorn_conf
 from server.settings import PREFIX, ROOT, Settings, SettingsError, read_settings
+
+SETTINGS_PAGE = (ROOT / "docs" / "settings.md").read_text()
 
 
 def test_nothing_set_is_a_local_server():
@@ -71,5 +72,8 @@ def test_url_is_one_that_a_client_here_can_use(host, url):
 
 
 @pytest.mark.parametrize("field", Settings.model_fields)
-def test_every_setting_stands_in_the_table(field):
-    assert f"| {PREFIX}{field.upper()} " in gunicorn_conf.__doc__
+def test_every_setting_is_in_the_table_with_its_description(field):
+    row = next(
+        line for line in SETTINGS_PAGE.splitlines() if line.startswith(f"| `{PREFIX}{field.upper()}` ")
+    )
+    assert row.endswith(f"| {Settings.model_fields[field].description} |")

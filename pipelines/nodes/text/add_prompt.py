@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.tasks import PURPOSES
@@ -65,7 +67,9 @@ class AddPrompt(Node):
     """Puts the prompt of the request's purpose before each text; token ids stay as they are."""
 
     class Config(NodeConfig):
-        prompts: FilePath
+        prompts: FilePath = Field(
+            description="a config_sentence_transformers.json, or a config.json with task_instructions"
+        )
 
     def load(self, resources: Resources) -> None:
         self.known: PurposePrompts = resources.shared(read_prompts, self.folder / self.config.prompts)

@@ -64,7 +64,7 @@ class ChatTemplate(Node):
     """Renders the conversation into one prompt; raw prompts pass through unchanged."""
 
     class Config(NodeConfig):
-        template: FilePath
+        template: FilePath = Field(description="a .jinja file, or a tokenizer_config.json that holds one")
         content_format: Literal["auto", "string", "openai"] = Field(
             default="auto",
             description="a message's content as text or as a list of parts; auto: as it reads it",

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.text.incremental_decoder import Decoder
 from pipelines.nodes.text.prompt_logprobs import PromptTexts, TellPrompt
@@ -36,7 +38,7 @@ class Detokenize(Node):
     """Text of the generated tokens, ended at the first stop string."""
 
     class Config(NodeConfig):
-        tokenizer: FilePath
+        tokenizer: FilePath = Field(description="a tokenizer.json")
 
     def load(self, resources: Resources) -> None:
         self.tokenizer = resources.shared(open_tokenizer, self.folder / self.config.tokenizer)

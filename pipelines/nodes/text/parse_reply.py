@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from pydantic import Field
+
 from graphs.node import Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.text.parsers import (
@@ -33,8 +35,12 @@ class ParseReply(Node):
     """Splits a chat model's text into what the model thought, said and called."""
 
     class Config(NodeConfig):
-        reasoning: ReasoningName | None = None
-        tools: ToolsName | None = None
+        reasoning: ReasoningName | None = Field(
+            default=None, description="how the model marks its reasoning; default: it has none"
+        )
+        tools: ToolsName | None = Field(
+            default=None, description="how the model writes tool calls; default: it calls no tools"
+        )
 
     def run(self, call: Call, text: Stream[TextUpdate]) -> Stream[ReplyUpdate]:
         request = call.request

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import Field
+
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.text.text_reader import TextReader, kept_tokens
@@ -25,7 +27,7 @@ class Tokenizing(Node):
     """A node with a tokenizer.  Whoever asks for a graph's tokenizer finds it here."""
 
     class Config(NodeConfig):
-        tokenizer: FilePath
+        tokenizer: FilePath = Field(description="a tokenizer.json")
 
     def load(self, resources: Resources) -> None:
         self.path = self.folder / self.config.tokenizer

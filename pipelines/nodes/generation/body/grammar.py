@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.verifying import NO_DRAFT_TOKEN
@@ -39,7 +40,7 @@ class Grammar(Node):
     place: ClassVar[Place] = "step"
 
     class Config(NodeConfig):
-        tokenizer: FilePath
+        tokenizer: FilePath = Field(description="a tokenizer.json")
 
     def start(self, vocab_size: int, end_ids: Collection[int]) -> None:
         """Called once, when the model is known.  A tokenizer that cannot be constrained fails requests."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from pydantic import Field
+
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.host.engine.step import Logits, Sampled
 from pipelines.host.sampling.stages import sample
@@ -22,7 +24,9 @@ class Sampler(Node):
     place: ClassVar[Place] = "step"
 
     class Config(NodeConfig):
-        defaults: FilePath | None = None
+        defaults: FilePath | None = Field(
+            default=None, description="a generation_config.json: parameters that a request does not set"
+        )
 
     def run(self, logits: Logits) -> Sampled:
         return sample(logits)

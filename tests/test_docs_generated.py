@@ -1,0 +1,66 @@
+"""Pages of docs/ that are generated from the code are current; `make docs` writes them again."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.nodes import NODE_TYPES, VOCABULARY
+from pipelines.tasks import TASKS
+from server.settings import Settings
+from tools.reference import graphs, settings
+from tools.reference.setting_rows import default_text, setting_rows, table, type_text
+
+DOCS = Path(__file__).parent.parent / "docs"
+
+
+@pytest.mark.parametrize(
+    ("page", "file"), [(graphs.page, "graph_reference.md"), (settings.page, "settings.md")], ids=str
+)
+def test_a_generated_page_is_current(page, file):
+    assert (DOCS / file).read_text() == page(), "run `make docs`"
+
+
+@pytest.mark.parametrize("name", NODE_TYPES)
+def test_every_node_type_has_a_section_and_says_what_it_is_for(name):
+    assert f"\n#### {name}\n" in graphs.page()
+    assert graphs.first_paragraph(VOCABULARY[name])
+
+
+@pytest.mark.parametrize("model", [Settings, *(VOCABULARY[name].Config for name in NODE_TYPES)], ids=repr)
+def test_every_setting_has_a_description(model):
+    assert [name for name, _, _, description in setting_rows(model) if not description] == []
+
+
+def test_every_task_is_on_the_page():
+    assert all(f"| `{task}` |" in graphs.page() for task in TASKS)
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ({"type": "integer", "minimum": 1, "maximum": 4096}, "integer ≥ 1, ≤ 4,096"),
+        ({"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"type": "null"}]}, "number > 0"),
+        ({"enum": ["a", "b"], "type": "string"}, "`a`, `b`"),
+        ({"const": "cpu"}, "`cpu`"),
+        ({"type": "array", "items": {"type": "integer"}}, "list of integer"),
+        ({"type": "string", "format": "path"}, "path"),
+        ({"type": "boolean"}, "true or false"),
+        ({}, "any"),
+    ],
+)
+def test_types_in_words(schema, words):
+    assert type_text(schema) == words
+
+
+def test_defaults_are_written_as_in_a_graph_file():
+    assert [default_text(value) for value in (0, False, "auto", None, {})] == [
+        "`0`",
+        "`false`",
+        "`auto`",
+        "",
+        "",
+    ]
+
+
+def test_a_bar_in_a_cell_does_not_end_it():
+    assert table(("type",), [("a | b",)]).splitlines()[-1] == "| a \\| b |"
