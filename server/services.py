@@ -11,8 +11,8 @@ from pipelines.wire.client import EngineClient, over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
 from server.process import drain
-from server.responses.background import Background
-from server.responses.stored import ResponseStorage
+from server.responses.background import BackgroundResponses
+from server.responses.store import ResponseStore
 from server.settings import Settings
 
 CATCH_UP_S = 3.0
@@ -30,13 +30,13 @@ class Services:
     client: EngineClient
     catalogue: Catalogue
     admission: Admission
-    keeper: ResponseStorage = field(init=False)
-    background: Background = field(init=False)
+    response_store: ResponseStore = field(init=False)
+    background: BackgroundResponses = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.keeper = ResponseStorage(self.settings)
-        self.background = Background(self.keeper)
+        self.response_store = ResponseStore(self.settings)
+        self.background = BackgroundResponses(self.response_store)
 
     async def start(self) -> None:
         """Begin to follow the engine.
@@ -44,7 +44,7 @@ class Services:
         A worker that joins a server which serves already waits a moment, so that its first clients are not
         turned away; it does not wait for models that are still loading.
         """
-        await self.keeper.open()
+        await self.response_store.open()
         await self.client.start()
         await self.catalogue.start()
         await self.catalogue.caught_up(CATCH_UP_S)
@@ -53,7 +53,7 @@ class Services:
 
     async def close(self) -> None:
         await self.background.close(self.settings.grace_s)
-        await self.keeper.close()
+        await self.response_store.close()
         await self.catalogue.close()
         await self.client.close()
         if self.counting is not None:
@@ -62,7 +62,7 @@ class Services:
 
     def end_streams(self) -> None:
         """End every request in flight with an error that its client can read."""
-        self.background.leaving = True
+        self.background.draining = True
         self.client.abort_all(Unavailable("the server is shutting down"))
 
 

@@ -1,22 +1,22 @@
-"""Who speaks how: a path's dialect says how errors are written, and what bodies must be and stand for.
+"""Dialects: for each path, the shape of its errors, the rules for its bodies and its own defaults.
 
-One endpoint serves all of them; a dialect is a table.
+One endpoint serves all dialects; a dialect is a table of data.
 """
 
 from __future__ import annotations
 
-from server.dialects.cohere import PATHS as COHERES
+from server.dialects.cohere import PATHS as COHERE_PATHS
+from server.dialects.definitions import ANTHROPIC, COHERE, OPENAI, OVMS
 from server.dialects.dialect import Dialect
-from server.dialects.tables import ANTHROPIC, COHERE, OPENAI, OVMS
-from server.messages.errors import PATHS as MESSAGES
+from server.messages.errors import PATHS as ANTHROPIC_PATHS
 
 __all__ = ["ANTHROPIC", "COHERE", "OPENAI", "OVMS", "Dialect", "dialect_of"]
 
 
 def dialect_of(path: str) -> Dialect:
-    """The dialect of a request's path, served or not."""
-    if path.endswith(MESSAGES):
+    """The dialect of a request path; the path need not exist."""
+    if path.endswith(ANTHROPIC_PATHS):
         return ANTHROPIC
-    if path in COHERES:
+    if path in COHERE_PATHS:
         return COHERE
     return OVMS if path == "/v3" or path.startswith("/v3/") else OPENAI

@@ -1,7 +1,4 @@
-"""Errors as Cohere's clients read them: OpenAI's envelope, and the message once more beside it.
-
-Knows nothing of HTTP libraries.
-"""
+"""Builds errors for Cohere's clients: OpenAI's envelope plus a top-level `message`."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ from pipelines.errors import BraidError
 from server.generation.replies.schema import ErrorReply, envelope
 
 PATHS = frozenset({"/v1/embed", "/v2/embed", "/v1/rerank", "/v2/rerank"})
-"""Requests of these paths are answered in this shape."""
+"""Paths whose errors have this shape."""
 
 
-class ToldError(ErrorReply):
+class CohereError(ErrorReply):
     message: str
 
 
-def told(error: BraidError) -> ToldError:
-    return ToldError(message=error.message, error=envelope(error).error)
+def cohere_error(error: BraidError) -> CohereError:
+    return CohereError(message=error.message, error=envelope(error).error)

@@ -1,4 +1,4 @@
-"""What a dialect is.  Knows no dialect, nothing of HTTP libraries and nothing of models."""
+"""The data type of a dialect: error format, body rules and defaults.  Does not depend on HTTP libraries."""
 
 from __future__ import annotations
 
@@ -17,57 +17,58 @@ Body = dict[str, Any]
 
 
 class NotJson(RequestError):
-    """The body is none that can be looked at."""
+    """The body is not a JSON object with a model."""
 
     status, kind = 412, "PreconditionFailedError"
 
 
 @dataclass(frozen=True, slots=True)
 class BodyRules:
-    """What the bodies of one endpoint must be: `single` fields first, then those that must go `together`.
+    """The rules for the bodies of one endpoint: `single` fields are checked first, then `together`.
 
-    `means` changes a body that passed into what it stands for; `tell` says in the dialect's words what the
-    model found wrong with it.
+    `transform` converts a body that passed to the body of Braid's own endpoint; `translate_error` rewords an
+    error of the model in the terms of the dialect.
     """
 
     single: tuple[Rule, ...]
     together: tuple[Rule, ...] = ()
-    means: Callable[[Body], Body] = lambda body: body
-    tell: Callable[[RequestError], RequestError] = lambda error: error
+    transform: Callable[[Body], Body] = lambda body: body
+    translate_error: Callable[[RequestError], RequestError] = lambda error: error
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """`error` writes an error's body, `statuses` are those that differ from Braid's own.
+    """How the paths of one API differ from Braid's own.
 
-    `bodies` maps the kind of an endpoint to its rules; others are read as they are.  `amend` changes what is
-    asked of the engine.
+    `error` builds the body of an error; `statuses` maps Braid's HTTP statuses to different ones.  `bodies`
+    maps the kind of an endpoint to its rules; other bodies are used unchanged.  `transform_generation`
+    changes the input of the pipeline, such as its defaults.
     """
 
     name: str
     error: Callable[[BraidError], Reply]
     statuses: Mapping[int, int] = field(default_factory=dict)
     bodies: Mapping[str, BodyRules] = field(default_factory=dict)
-    amend: Callable[[GenerationInput], GenerationInput] = lambda generation: generation
+    transform_generation: Callable[[GenerationInput], GenerationInput] = lambda generation: generation
 
-    def read(self, kind: str, raw: bytes) -> bytes:
-        """The body as Braid's own endpoints read it.  Raises RequestError in the dialect's words."""
+    def transform_body(self, kind: str, raw: bytes) -> bytes:
+        """Check a body and convert it to that of Braid's own endpoint.  Raises RequestError."""
         rules = self.bodies.get(kind)
         if rules is None:
             return raw
         body = _object(raw)
         check(body, rules.single)
         check_whole(body, rules.together)
-        return msgspec.json.encode(rules.means(body))
+        return msgspec.json.encode(rules.transform(body))
 
-    def tell(self, kind: str, error: RequestError) -> RequestError:
-        """What a model found wrong with a body, in the dialect's words."""
+    def translate_error(self, kind: str, error: RequestError) -> RequestError:
+        """An error of the model in the terms of the dialect."""
         rules = self.bodies.get(kind)
-        return error if rules is None else rules.tell(error)
+        return error if rules is None else rules.translate_error(error)
 
 
 def _object(raw: bytes) -> Body:
-    """A JSON object that names its model."""
+    """The body as a JSON object with a model name.  Raises NotJson."""
     try:
         body = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

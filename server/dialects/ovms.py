@@ -1,7 +1,7 @@
-"""What OpenVINO Model Server asks of the bodies of its own paths, in its own words.
+"""OpenVINO Model Server's validation rules for generation bodies, with its error texts.
 
-Data only.  What that server refuses because it cannot do it is not refused here; what it takes without
-looking is looked at by the request's model, as on every path.
+What that server refuses because it does not support it is allowed here; what it does not check is checked
+by Braid's request model, as on every path.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ DEFAULT_TOP_K = 40
 
 
 def uint32(field: str, null: bool = False) -> list[Rule]:
-    """The rules of a count."""
+    """The rules of an unsigned 32-bit number."""
     return [
         Rule(field, unsigned, f"{field} is not an unsigned integer", null),
         Rule(field, below(UINT32), f"{field} value can't be greater than {UINT32 - 1}"),
     ]
 
 
-def _number(field: str, low: float | None = None, high: float = 0, said: str = "") -> list[Rule]:
+def _number(field: str, low: float | None = None, high: float = 0, shown_range: str = "") -> list[Rule]:
     rules = [Rule(field, number, f"{field} is not a valid number")]
     if low is not None:
-        rules.append(Rule(field, within(low, high), f"{field} out of range{said or f'({low}, {high})'}"))
+        rules.append(
+            Rule(field, within(low, high), f"{field} out of range{shown_range or f'({low}, {high})'}")
+        )
     return rules
 
 
@@ -78,7 +80,7 @@ GENERATION: list[Rule] = [
     Rule("n", lambda n: n > 0, "n value should be greater than 0"),
     Rule("skip_special_tokens", boolean, "skip_special_tokens is not a bool"),
 ]
-"""Of every body that asks for text."""
+"""Rules for every body that requests generated text."""
 
 GENERATION_TOGETHER: list[Rule] = [
     Rule(
@@ -108,7 +110,7 @@ GENERATION_TOGETHER: list[Rule] = [
         "Beam search and parallel sampling are not compatible with assistant generation",
     ),
 ]
-"""Of fields that must go together."""
+"""Rules about combinations of fields."""
 
 
 def _has_ids(body: Any) -> bool:
@@ -150,7 +152,7 @@ def _every(holds: Any) -> Any:
 
 
 def _every_message(holds: Any) -> Any:
-    """Of messages; a conversation as token ids has none."""
+    """A test that `holds` is true for every message; token ids have no messages."""
     return lambda items: all(map(whole, items)) or all(map(holds, items))
 
 

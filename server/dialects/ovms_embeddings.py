@@ -1,7 +1,4 @@
-"""What OpenVINO Model Server asks of the body of its embeddings, in its own words.
-
-Data only, and that server's words for a text that is too long.
-"""
+"""OpenVINO Model Server's validation rules for embeddings bodies, with its error texts."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pipelines.errors import RequestError
 from server.dialects.rules import Rule, instance, text, whole
 
 FORMATS = ("float", "base64", "bytes", "bytes_only")
-"""That server has the first two."""
+"""The last two are Braid's additions."""
 TOO_LONG = re.compile(r"maximum context length is (\d+) tokens.* contains (?:at least )?(\d+) input tokens")
 
 
@@ -30,7 +27,7 @@ def _item(value: Any) -> bool:
 
 
 def _ids(value: Any) -> bool:
-    """Of what stands in the list: token ids where it is a list itself, or the messages of a conversation."""
+    """Whether a list element, if it is a list, holds token ids or the messages of a conversation."""
     return not isinstance(value, list) or all(map(whole, value)) or all(map(instance(dict), value))
 
 
@@ -58,7 +55,8 @@ EMBEDDINGS_TOGETHER: list[Rule] = [
 ]
 
 
-def tell(error: RequestError) -> RequestError:
+def translate_error(error: RequestError) -> RequestError:
+    """The error of an input longer than the context, with OpenVINO Model Server's text."""
     found = TOO_LONG.search(error.message)
     if found is None:
         return error

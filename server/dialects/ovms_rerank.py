@@ -1,7 +1,4 @@
-"""What OpenVINO Model Server asks of the body of its rerank, in its own words, and what it stands for.
-
-Data only, but for that.
-"""
+"""OpenVINO Model Server's validation rules for rerank bodies, with its error texts, and its defaults."""
 
 from __future__ import annotations
 
@@ -33,6 +30,6 @@ RERANK_TOGETHER: list[Rule] = [
 ]
 
 
-def rerank_means(body: Body) -> Body:
-    """Documents come back only when they are asked for."""
+def transform_rerank(body: Body) -> Body:
+    """Documents are returned only on request."""
     return {**body, "return_documents": body.get("return_documents") or False}

@@ -1,4 +1,4 @@
-"""What OpenVINO Model Server asks of the body of its responses, in its own words.  Data only."""
+"""OpenVINO Model Server's validation rules for Responses bodies, with its error texts."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from server.dialects.ovms import TOOLS, uint32
 from server.dialects.rules import Rule, instance, text
 
 
-def _says(item: Any) -> bool:
-    """Whether an item of an input is a message; one that has nothing but an id refers to another."""
+def _is_message(item: Any) -> bool:
+    """Whether an input item is a message; an item with only an id is a reference."""
     kind = item.get("type")
     return kind == "message" or (kind is None and ("role" in item or "id" not in item))
 
 
 def _items(which: Any, holds: Any) -> Any:
-    """Of the items of an input that `which` chooses."""
+    """A test that `holds` is true for every input item that `which` selects."""
     return lambda value: isinstance(value, str) or all(holds(item) for item in value if which(item))
 
 
 def _parts(holds: Any) -> Any:
-    """Of the parts of every message."""
-    return _items(_says, lambda item: isinstance(item["content"], str) or all(map(holds, item["content"])))
+    """A test that `holds` is true for every content part of every message."""
+    return _items(
+        _is_message, lambda item: isinstance(item["content"], str) or all(map(holds, item["content"]))
+    )
 
 
-def _calls(item: Any) -> bool:
+def _is_call(item: Any) -> bool:
     return bool(item.get("type") == "function_call")
 
 
@@ -34,19 +36,23 @@ RESPONSES: list[Rule] = [
     Rule("input", lambda value: value != [], "input array must not be empty"),
     Rule("input", _items(lambda _: True, instance(dict)), "input array items must be objects"),
     Rule(
-        "input", _items(_says, lambda item: text(item.get("role"))), "input item role is missing or invalid"
-    ),
-    Rule(
-        "input", _items(_says, lambda item: "content" in item), "input item is missing required content field"
+        "input",
+        _items(_is_message, lambda item: text(item.get("role"))),
+        "input item role is missing or invalid",
     ),
     Rule(
         "input",
-        _items(_says, lambda item: isinstance(item["content"], str | list)),
+        _items(_is_message, lambda item: "content" in item),
+        "input item is missing required content field",
+    ),
+    Rule(
+        "input",
+        _items(_is_message, lambda item: isinstance(item["content"], str | list)),
         "input item content must be a string or array",
     ),
     Rule(
         "input",
-        _items(_says, lambda item: item["content"] != []),
+        _items(_is_message, lambda item: item["content"] != []),
         "input item content array must not be empty",
     ),
     Rule("input", _parts(instance(dict)), "input content items must be objects"),
@@ -60,23 +66,25 @@ RESPONSES: list[Rule] = [
     ),
     Rule(
         "input",
-        _items(_calls, lambda item: text(item.get("call_id", item.get("id")))),
+        _items(_is_call, lambda item: text(item.get("call_id", item.get("id")))),
         "function_call item is missing required call_id (or id) field",
     ),
     Rule(
         "input",
-        _items(_calls, lambda item: text(item.get("name"))),
+        _items(_is_call, lambda item: text(item.get("name"))),
         "function_call item is missing required name field",
     ),
     Rule(
         "input",
-        _items(_calls, lambda item: text(item.get("arguments"))),
+        _items(_is_call, lambda item: text(item.get("arguments"))),
         "function_call item is missing required arguments field",
     ),
     *uint32("max_output_tokens"),
     Rule("max_output_tokens", bool, "max_output_tokens value should be greater than 0"),
     Rule("reasoning", instance(dict), "reasoning is not an object"),
-    Rule("reasoning", lambda asked: text(asked.get("effort") or ""), "reasoning.effort is not a string"),
+    Rule(
+        "reasoning", lambda reasoning: text(reasoning.get("effort") or ""), "reasoning.effort is not a string"
+    ),
     *TOOLS,
 ]
 RESPONSES_TOGETHER: list[Rule] = [

@@ -1,7 +1,4 @@
-"""What a field of a JSON body may hold, as data: a rule is a field, a test and the words of the refusal.
-
-Knows JSON values; knows nothing of endpoints, models or HTTP.
-"""
+"""Validation rules for JSON bodies as data: a rule is a field, a test and an error text."""
 
 from __future__ import annotations
 
@@ -14,9 +11,9 @@ UINT32 = 2**32
 
 
 class Rule(NamedTuple):
-    """`holds(value)` must be true of the field's value; a field that is absent, or null, is not looked at.
+    """`holds(value)` must be true for the field's value; an absent field, or null, is not tested.
 
-    With `null` null is a value like any other.
+    With `null` set, null is tested like any other value.
     """
 
     field: str
@@ -26,7 +23,7 @@ class Rule(NamedTuple):
 
 
 def check(body: Mapping[str, Any], rules: Iterable[Rule]) -> None:
-    """Raise RequestError with the words of the first rule that does not hold."""
+    """Raise RequestError with the text of the first rule that does not hold."""
     for rule in rules:
         value = body.get(rule.field)
         if rule.field not in body or (value is None and not rule.null):
@@ -36,7 +33,7 @@ def check(body: Mapping[str, Any], rules: Iterable[Rule]) -> None:
 
 
 def check_whole(body: Mapping[str, Any], rules: Iterable[Rule]) -> None:
-    """The same for rules about several fields: each is given the whole body, and names the field at fault."""
+    """The same for rules about several fields: each tests the whole body and names the field at fault."""
     for rule in rules:
         if not rule.holds(body):
             raise RequestError(rule.text, field=rule.field)

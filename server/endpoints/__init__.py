@@ -22,9 +22,13 @@ from server.endpoints.path_suffixes import joined
 from server.endpoints.pooling import Pooling
 from server.endpoints.profile import ModelProfile
 from server.endpoints.rerank import Rerank
-from server.endpoints.responses import CountInput, Responses
+from server.endpoints.responses import CountInputTokensEndpoint, ResponsesEndpoint
 from server.endpoints.score import Score
-from server.endpoints.stored_responses import Cancel, InputItems, OneResponse
+from server.endpoints.stored_responses import (
+    CancelResponseEndpoint,
+    InputItemsEndpoint,
+    StoredResponseEndpoint,
+)
 from server.endpoints.tokenizer import Detokenizing, Tokenize, TokenizerInfo
 from server.endpoints.version import Version
 from server.services import Services
@@ -36,11 +40,11 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/chat/completions": ChatCompletions,
     "/chat/completions/batch": BatchChat,
     "/completions": Completions,
-    "/responses": Responses,
-    "/responses/input_tokens": CountInput,
-    "/responses/{response_id}": OneResponse,
-    "/responses/{response_id}/cancel": Cancel,
-    "/responses/{response_id}/input_items": InputItems,
+    "/responses": ResponsesEndpoint,
+    "/responses/input_tokens": CountInputTokensEndpoint,
+    "/responses/{response_id}": StoredResponseEndpoint,
+    "/responses/{response_id}/cancel": CancelResponseEndpoint,
+    "/responses/{response_id}/input_items": InputItemsEndpoint,
     "/messages": Messages,
     "/messages/count_tokens": CountTokens,
     "/embeddings": Embeddings,

@@ -53,7 +53,7 @@ class BatchChat(ChatCompletions):
 
 
 def _asked(dialect: Dialect, conversation: ChatRequest, max_context: int) -> GenerationInput:
-    return dialect.amend(conversation.generation(max_context))
+    return dialect.transform_generation(conversation.generation(max_context))
 
 
 def _close(calls: list[Call]) -> None:

@@ -123,13 +123,13 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         """Answer a body that was read."""
         services, exchange = self._services, req.scope["braid.exchange"]
         dialect = dialect_of(req.path)
-        request = await self.read(dialect.read(self.kind, raw))
+        request = await self.read(dialect.transform_body(self.kind, raw))
         request.priority = asked_priority(req, request.priority)
         pipeline = find_pipeline(services, request.model, TEXT)
         self.check(request, pipeline)
 
         def generation(max_context: int) -> GenerationInput:
-            return dialect.amend(request.generation(max_context))
+            return dialect.transform_generation(request.generation(max_context))
 
         is_long = len(raw) > LONG_BODY_BYTES or request.compiles
         call = await open_call(services, pipeline, generation, is_long)

@@ -59,7 +59,7 @@ class PoolingEndpoint(Generic[Body]):
         """Answer a body that was read."""
         dialect, is_long = dialect_of(req.path), len(raw) > LONG_BODY_BYTES
         request: Any = await parse_body(
-            self.body, await off_loop(lambda: dialect.read(self.kind, raw), is_long)
+            self.body, await off_loop(lambda: dialect.transform_body(self.kind, raw), is_long)
         )
         request.priority = asked_priority(req, request.priority)
         pipeline = find_pipeline(self._services, request.model, self.ability)
@@ -67,7 +67,7 @@ class PoolingEndpoint(Generic[Body]):
         try:
             written = await self._asked(request, pipeline, req.scope["braid.exchange"], len(raw))
         except RequestError as error:
-            raise dialect.tell(self.kind, error) from None
+            raise dialect.translate_error(self.kind, error) from None
         resp.content_type, resp.data = written.content_type, written.data
         resp.set_headers(written.headers)
 

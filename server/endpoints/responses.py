@@ -1,7 +1,4 @@
-"""POST responses, and POST responses/input_tokens: one request in, a response or its input's length out.
-
-Knows nothing of how a request is translated, told or stored.
-"""
+"""POST responses, and POST responses/input_tokens, which returns the number of input tokens alone."""
 
 from __future__ import annotations
 
@@ -21,106 +18,114 @@ from server.http.exchange import Exchange
 from server.http.request_body import parse_body, read_body
 from server.http.streaming import as_stream, kept_alive
 from server.model_lookup import TEXT, find_pipeline
-from server.responses.background import Run
-from server.responses.events import Telling
-from server.responses.foreground import Answer, taken
-from server.responses.prepare import Asked, ask
-from server.responses.reply import first_response
-from server.responses.request import CountInputRequest, ResponseRequest
-from server.responses.schema import InputTokens, Response
-from server.responses.stored import look, packed
+from server.responses.background import BackgroundRun
+from server.responses.events import ResponseEvents
+from server.responses.foreground import ForegroundResponse, id_in_use
+from server.responses.prepared_request import PreparedRequest, prepare_request
+from server.responses.reply import initial_response
+from server.responses.reply_models import InputTokenCount, Response
+from server.responses.request import CountInputTokensRequest, ResponseRequest
+from server.responses.store import encode_response, find_response
 from server.services import Services
 
 
-class OfResponses:
-    """What the endpoints share."""
+class _ResponsesEndpoint:
+    """Reads and prepares a Responses request."""
 
-    kind: ClassVar[str] = ""  # what dialects call its bodies
+    kind: ClassVar[str] = ""  # the name of its body rules in a dialect
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def asked(
+    async def prepare(
         self, req: falcon.asgi.Request, body: type[ResponseRequest]
-    ) -> tuple[ResponseRequest, Pipeline, Asked]:
-        """The request that a body holds, the model it names, and what it asks of it."""
+    ) -> tuple[ResponseRequest, Pipeline, PreparedRequest]:
+        """The parsed request, the model that it names, and the request prepared for that model."""
         services = self._services
         req.scope["braid.exchange"].at_end(services.admission.enter())
         raw = await read_body(req, services.settings.max_body_mb << 20)
-        request = await parse_body(body, dialect_of(req.path).read(self.kind, raw))
+        request = await parse_body(body, dialect_of(req.path).transform_body(self.kind, raw))
         pipeline = find_pipeline(services, request.model, TEXT)
-        asked = await ask(services.keeper, request, len(raw))
-        check_chat(pipeline, asked.translated.chat.calls_tools)
-        return request, pipeline, asked
+        prepared = await prepare_request(services.response_store, request, len(raw))
+        check_chat(pipeline, prepared.translation.chat.calls_tools)
+        return request, pipeline, prepared
 
-    def preparing(self, req: falcon.asgi.Request) -> Callable[[Pipeline, GenerationInput], Call]:
-        """What walks a pipeline for a request."""
-        amend = dialect_of(req.path).amend
-        return lambda pipeline, generation: pipeline.prepare(amend(generation), self._services.client)
+    def call_maker(self, req: falcon.asgi.Request) -> Callable[[Pipeline, GenerationInput], Call]:
+        """A function that makes a pipeline's call with the defaults of the request's dialect."""
+        transform = dialect_of(req.path).transform_generation
+        return lambda pipeline, generation: pipeline.prepare(transform(generation), self._services.client)
 
 
-class Responses(OfResponses):
+class ResponsesEndpoint(_ResponsesEndpoint):
     """POST responses."""
 
     kind = "responses"
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        exchange, keeper = req.scope["braid.exchange"], self._services.keeper
-        request, pipeline, asked = await self.asked(req, ResponseRequest)
-        if request.background and not keeper.keeps:
+        exchange, store = req.scope["braid.exchange"], self._services.response_store
+        request, pipeline, prepared = await self.prepare(req, ResponseRequest)
+        if request.background and not store.enabled:
             raise RequestError(
                 "background needs stored responses, and this server stores none (BRAID_RESPONSES_STORE)",
                 field="background",
             )
         await self._check_id(request.request_id)
-        call = await asked.call(pipeline, self.preparing(req))
-        telling = self._telling(request, pipeline, asked, call)
+        call = await prepared.call(pipeline, self.call_maker(req))
+        response_events = self._response_events(request, pipeline, prepared, call)
         if request.background:
-            await self._begin(telling, call, asked)
-            await self._answer_background(resp, exchange, telling.response, bool(request.stream))
+            await self._start_background(response_events, call, prepared)
+            self._reply_background(resp, exchange, response_events.response, bool(request.stream))
             return
         exchange.at_end(call.close)
         call.start()
         exchange.when_gone(call.close)
-        answer = Answer(keeper, exchange, telling, call, asked)
+        foreground = ForegroundResponse(store, exchange, response_events, call, prepared)
         if request.stream:
-            await answer.stream(resp)
+            await foreground.stream(resp)
         else:
             resp.content_type = falcon.MEDIA_JSON
-            resp.data = await answer.whole()
+            resp.data = await foreground.whole()
 
     async def _check_id(self, response_id: str | None) -> None:
-        """A name that the client chose must be free."""
-        keeper = self._services.keeper
-        if response_id is not None and keeper.keeps and await keeper(look, response_id) is not None:
-            raise taken(response_id)
+        """Raise RequestError when a stored response has the id that the client chose."""
+        store = self._services.response_store
+        if (
+            response_id is not None
+            and store.enabled
+            and await store.run(find_response, response_id) is not None
+        ):
+            raise id_in_use(response_id)
 
-    def _telling(self, request: ResponseRequest, pipeline: Pipeline, asked: Asked, call: Call) -> Telling:
-        stores = request.stores and self._services.keeper.keeps
+    def _response_events(
+        self, request: ResponseRequest, pipeline: Pipeline, prepared: PreparedRequest, call: Call
+    ) -> ResponseEvents:
+        stores = request.stores and self._services.response_store.enabled
         params = call.result.source.params
-        response = first_response(request, asked.translated, pipeline.name, params, stores)
-        chat = asked.translated.chat
-        return Telling(
+        response = initial_response(request, prepared.translation, pipeline.name, params, stores)
+        chat = prepared.translation.chat
+        return ResponseEvents(
             response,
             sum(call.prompt_lengths),
             shows_reasoning=chat.include_reasoning is not False,
             parallel_calls=chat.parallel_tool_calls is not False,
         )
 
-    async def _begin(self, telling: Telling, call: Call, asked: Asked) -> None:
-        """Work on it whatever becomes of this exchange; it has a place of its own among the requests."""
-        leave = self._services.admission.enter()
+    async def _start_background(
+        self, response_events: ResponseEvents, call: Call, prepared: PreparedRequest
+    ) -> None:
+        """Start a run that outlives this exchange and counts as a request of its own for admission."""
+        release = self._services.admission.enter()
         try:
             call.start()
-            run = Run(telling, call, asked.packed())
-            if not await self._services.background.start(run, leave, asked.own_ids):
-                raise taken(telling.response.id)
+            run = BackgroundRun(response_events, call, prepared.encoded_items())
+            if not await self._services.background.start(run, release, prepared.own_ids):
+                raise id_in_use(response_events.response.id)
         except BaseException:
             call.close()
-            leave()
+            release()
             raise
 
-    async def _answer_background(
+    def _reply_background(
         self, resp: falcon.asgi.Response, exchange: Exchange, response: Response, streams: bool
     ) -> None:
         if streams:
@@ -128,15 +133,15 @@ class Responses(OfResponses):
             as_stream(resp, kept_alive(exchange, events))
             return
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = packed(response.model_copy(update={"status": "queued", "output": []}))
+        resp.data = encode_response(response.model_copy(update={"status": "queued", "output": []}))
 
 
-class CountInput(OfResponses):
+class CountInputTokensEndpoint(_ResponsesEndpoint):
     """POST responses/input_tokens."""
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        _, pipeline, asked = await self.asked(req, CountInputRequest)
-        call = await asked.call(pipeline, self.preparing(req))
+        _, pipeline, prepared = await self.prepare(req, CountInputTokensRequest)
+        call = await prepared.call(pipeline, self.call_maker(req))
         call.close()
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = InputTokens(input_tokens=sum(call.prompt_lengths)).model_dump_json().encode()
+        resp.data = InputTokenCount(input_tokens=sum(call.prompt_lengths)).model_dump_json().encode()

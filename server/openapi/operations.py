@@ -32,8 +32,8 @@ from server.pooling.requests.reranking import RerankRequest
 from server.pooling.requests.scoring import ScoreRequest
 from server.profile_reply import ModelTimes
 from server.responses import unsupported_fields as responses
-from server.responses.request import CountInputRequest, ResponseRequest
-from server.responses.schema import Deleted, InputTokens, ItemList, Response
+from server.responses.reply_models import DeletedResponse, InputItemList, InputTokenCount, Response
+from server.responses.request import CountInputTokensRequest, ResponseRequest
 from server.tokenizing import unsupported_fields as tokenizing
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
 from server.tokenizing.request import Detokenize, TokenizeChat, TokenizePrompt, TokenizeTexts
@@ -69,7 +69,7 @@ CHAT = Body(ChatRequest, generation.IGNORED, ChatRequest.refused)
 BATCH = Body(BatchRequest, generation.IGNORED, BatchRequest.refused)
 COMPLETION = Body(CompletionRequest, generation.IGNORED, CompletionRequest.refused)
 RESPONSE = Body(ResponseRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
-INPUT = Body(CountInputRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
+INPUT = Body(CountInputTokensRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
 MESSAGES = Body(MessagesRequest, messages.IGNORED, messages.REFUSED)
 COUNT = Body(CountRequest, messages.IGNORED, messages.REFUSED)
 TOKENIZE = (
@@ -124,7 +124,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "POST": Operation("A response to an input", "responses", (RESPONSE,), (Response,), streams=True)
     },
     "/responses/input_tokens": {
-        "POST": Operation("How long an input would be", "responses", (INPUT,), (InputTokens,))
+        "POST": Operation("How long an input would be", "responses", (INPUT,), (InputTokenCount,))
     },
     "/responses/{response_id}": {
         "GET": Operation(
@@ -135,7 +135,9 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             query=EVENTS,
             errors=(*GETS, 400),
         ),
-        "DELETE": Operation("Forget a response", "responses", reply=(Deleted,), errors=(*GETS, 400)),
+        "DELETE": Operation(
+            "Delete a stored response", "responses", reply=(DeletedResponse,), errors=(*GETS, 400)
+        ),
     },
     "/responses/{response_id}/cancel": {
         "POST": Operation(
@@ -146,7 +148,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "GET": Operation(
             "The items that a response was asked with",
             "responses",
-            reply=(ItemList,),
+            reply=(InputItemList,),
             query=PAGE,
             errors=(*GETS, 400),
         )

@@ -1,1 +1,1 @@
-"""The Responses API: what may be asked, how it is told in events, and where it is kept."""
+"""The Responses API: request models, the events and bodies of responses, and the store of responses."""

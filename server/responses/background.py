@@ -1,7 +1,7 @@
-"""Background responses: this worker computes them, every worker can read, follow and cancel them.
+"""Computes background responses in this worker; every worker can read, follow and cancel them.
 
-The store is where workers meet: how far a response came is written there, and who works on it; a run whose
-response is no longer its own ends.  Knows nothing of HTTP.
+Workers share state only through the store: it holds the progress of each response and the worker that owns
+it.  A run ends when its response has been taken from it (cancelled, deleted, or declared dead).
 """
 
 from __future__ import annotations
@@ -17,165 +17,170 @@ from pipelines.worker.call import Call
 from server.generation.replies.sse import DONE
 from server.http.errors import hidden
 from server.http.exchange import Exchange
-from server.responses.events import Telling
-from server.responses.output import Event
-from server.responses.sse import written
-from server.responses.store import Store
-from server.responses.stored import ResponseStorage, look, packed
-from server.responses.tables import Kept
+from server.responses.database import ResponseDatabase
+from server.responses.event_encoding import encode_event
+from server.responses.events import ResponseEvents
+from server.responses.output_items import Event
+from server.responses.sqlite_tables import StoredResponse
+from server.responses.store import ResponseStore, encode_response, find_response
 
 log = logging.getLogger("braid.server")
 
 WRITE_S = 0.05
-"""Events of a run are written together, so often."""
-BEAT_S = 0.2
-"""How often a worker says that it lives, and looks for runs that somebody else ended."""
+"""Interval at which the new events of a run are written to the store."""
+HEARTBEAT_S = 0.2
+"""Interval of a worker's heartbeats, which also find runs that another worker ended."""
 POLL_S = 0.05
-"""How often a stream of a background response looks for more."""
+"""Interval at which a stream of a background response reads new events from the store."""
 
 
-class Run:
-    """One response being computed, and the events of it that are not yet written."""
+class BackgroundRun:
+    """One response being computed, and its events that are not yet written to the store."""
 
-    def __init__(self, telling: Telling, call: Call, items: bytes) -> None:
-        self.telling = telling
+    def __init__(self, response_events: ResponseEvents, call: Call, items: bytes) -> None:
+        self.response_events = response_events
         self.call = call
-        self.id = telling.response.id
+        self.id = response_events.response.id
         self._items = items
-        self._waiting: list[tuple[int, bytes]] = []
-        self._news = asyncio.Event()
-        self._packed: tuple[str, int] | None = None  # the state that the body tells
+        self._unwritten: list[tuple[int, bytes]] = []
+        self._has_unwritten = asyncio.Event()
+        self._encoded_state: tuple[str, int] | None = None  # (status, number of items) of `_body`
         self._body = b""
 
-    def tell(self, events: list[Event]) -> None:
-        self._waiting += [(told["sequence_number"], written(told)) for told in events]
-        self._news.set()
+    def add_events(self, events: list[Event]) -> None:
+        """Queue events for the store; an empty list makes the state alone be written."""
+        self._unwritten += [(event["sequence_number"], encode_event(event)) for event in events]
+        self._has_unwritten.set()
 
-    async def news(self) -> list[tuple[int, bytes]]:
-        """The events since the last time, once there are some."""
-        await self._news.wait()
-        self._news.clear()
-        taken, self._waiting = self._waiting, []
+    async def next_events(self) -> list[tuple[int, bytes]]:
+        """Wait for queued events and take all of them."""
+        await self._has_unwritten.wait()
+        self._has_unwritten.clear()
+        taken, self._unwritten = self._unwritten, []
         return taken
 
-    def kept(self, owner: str | None) -> Kept:
-        """The response so far; packed anew only when its status or its items changed."""
-        response = self.telling.response
+    def to_stored(self, owner: str | None) -> StoredResponse:
+        """The response in its current state; encoded again only when its status or its items changed."""
+        response = self.response_events.response
         state = (response.status, len(response.output))
-        if self._packed != state:
-            self._packed, self._body = state, packed(response)
+        if self._encoded_state != state:
+            self._encoded_state, self._body = state, encode_response(response)
         ids = tuple(item["id"] for item in response.output)
-        return Kept(self.id, response.status, self._body, self._items, True, owner, ids)
+        return StoredResponse(self.id, response.status, self._body, self._items, True, owner, ids)
 
 
-class Background:
-    """The runs of one worker."""
+class BackgroundResponses:
+    """The background runs of one worker."""
 
-    def __init__(self, keeper: ResponseStorage) -> None:
-        self.leaving = False
-        """Whether streams that follow a response should end: this worker will not live to see it end."""
+    def __init__(self, store: ResponseStore) -> None:
+        self.draining = False
+        """Whether streams that follow a response must end now because this worker stops."""
 
-        self._keeper = keeper
+        self._store = store
         self._owner = uuid4().hex
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[str, BackgroundRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._beats: asyncio.Task[None] | None = None
+        self._heartbeats: asyncio.Task[None] | None = None
 
-    async def start(self, run: Run, at_end: Callable[[], None], item_ids: tuple[str, ...] = ()) -> bool:
-        """Keep the response and work on it; False, and nothing is done, when there is one of its id.
+    async def start(
+        self, run: BackgroundRun, at_end: Callable[[], None], item_ids: tuple[str, ...] = ()
+    ) -> bool:
+        """Store the response and start computing it; False, with nothing done, when its id is in use.
 
-        `at_end` is called once when the run ended, however it did; `item_ids` are those of its own input.
+        `at_end` is called once when the run has ended for any reason; `item_ids` are those of its own input.
         """
-        if not await self._keeper(Store.add, replace(run.kept(self._owner), item_ids=item_ids)):
+        stored = replace(run.to_stored(self._owner), item_ids=item_ids)
+        if not await self._store.run(ResponseDatabase.add, stored):
             return False
         self._runs[run.id] = run
-        task = asyncio.create_task(self._whole(run), name=f"response-{run.id}")
+        task = asyncio.create_task(self._compute(run), name=f"response-{run.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         task.add_done_callback(lambda _: at_end())
-        if self._beats is None or self._beats.done():
-            self._beats = asyncio.create_task(self._beat(), name="response-beats")
+        if self._heartbeats is None or self._heartbeats.done():
+            self._heartbeats = asyncio.create_task(self._send_heartbeats(), name="response-heartbeats")
         return True
 
     def follow(self, response_id: str, after: int, exchange: Exchange) -> AsyncIterator[bytes]:
-        """The events of any worker's response, until the client leaves or this worker does."""
+        """The encoded events of any worker's response, until the client disconnects or this worker stops."""
         gone = asyncio.Event()
         exchange.when_gone(gone.set)
-        return follow(self._keeper, response_id, after, lambda: gone.is_set() or self.leaving)
+        return follow(self._store, response_id, after, lambda: gone.is_set() or self.draining)
 
     async def close(self, timeout_s: float) -> None:
-        """Wait for the runs; what cannot end in time is left, and found abandoned."""
+        """Wait for the runs; after the timeout the rest is cancelled, and other workers find it abandoned."""
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=timeout_s)
-        for task in [*self._tasks, *([self._beats] if self._beats else [])]:
+        for task in [*self._tasks, *([self._heartbeats] if self._heartbeats else [])]:
             task.cancel()
             await asyncio.wait({task})
 
-    async def _whole(self, run: Run) -> None:
+    async def _compute(self, run: BackgroundRun) -> None:
         writing = asyncio.create_task(self._write(run))
         try:
-            run.tell(run.telling.begin())
-            await self._say(run)
+            run.add_events(run.response_events.start())
+            await self._collect_events(run)
             await writing
         except Exception:
-            log.exception("response %s is lost", run.id)
+            log.exception("background response %s failed and could not be stored", run.id)
         finally:
             writing.cancel()
             run.call.close()
             self._runs.pop(run.id, None)
 
-    async def _say(self, run: Run) -> None:
+    async def _collect_events(self, run: BackgroundRun) -> None:
+        response_events = run.response_events
         try:
             async for batch in run.call.updates():
-                run.tell([told for _, update in batch for told in run.telling.push(update)])
+                run.add_events([event for _, update in batch for event in response_events.push(update)])
         except Exception as error:
-            run.tell(run.telling.fail(hidden(error, run.id)))
-        if not run.telling.ended:  # somebody else ended it, and said so in the store
-            run.telling.cancel()
-            run.tell([])
+            run.add_events(response_events.fail(hidden(error, run.id)))
+        if not response_events.ended:  # another worker ended it in the store
+            response_events.cancel()
+            run.add_events([])
 
-    async def _write(self, run: Run) -> None:
-        """Until the response ended, or is no longer ours; what cannot be written is not computed either."""
+    async def _write(self, run: BackgroundRun) -> None:
+        """Write events until the response has ended or has another owner; a failing store stops the call."""
         try:
             while True:
-                events = await run.news()
-                ended = run.telling.ended
-                kept = run.kept(None if ended else self._owner)
-                if not await self._keeper(Store.go_on, self._owner, kept, events) or ended:
+                events = await run.next_events()
+                ended = run.response_events.ended
+                stored = run.to_stored(None if ended else self._owner)
+                if not await self._store.run(ResponseDatabase.update, self._owner, stored, events) or ended:
                     return
                 await asyncio.sleep(WRITE_S)
         finally:
             run.call.close()
 
-    async def _beat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while self._runs:
-            asked = dict(self._runs)
+            running = dict(self._runs)
             try:
-                ours = await self._keeper(Store.beat, self._owner, list(asked))
-            except Unavailable:  # logged where it happened
-                ours = set(asked)
-            for response_id in asked.keys() - ours:
-                asked[response_id].call.close()
-            await asyncio.sleep(BEAT_S)
+                owned = await self._store.run(ResponseDatabase.heartbeat, self._owner, list(running))
+            except Unavailable:  # logged by the store
+                owned = set(running)
+            for response_id in running.keys() - owned:
+                running[response_id].call.close()
+            await asyncio.sleep(HEARTBEAT_S)
 
 
 async def follow(
-    keeper: ResponseStorage, response_id: str, after: int, stopped: Callable[[], bool]
+    store: ResponseStore, response_id: str, after: int, stopped: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
-    """The events with a larger number than `after`, as they come; the stream's end when no more will.
+    """The encoded events with a larger number than `after`, until the response has ended.
 
-    Once `stopped` it ends where it is; a client goes on from there with another stream.
+    Once `stopped` returns True the stream ends early; a client can continue it with another stream.
     """
 
-    def more(store: Store, after: int) -> tuple[bool, list[tuple[int, bytes]]]:
-        if store.is_abandoned(response_id):
-            look(store, response_id)
-        return store.is_owned(response_id), store.events(response_id, after)
+    def read(database: ResponseDatabase, after: int) -> tuple[bool, list[tuple[int, bytes]]]:
+        if database.is_abandoned(response_id):
+            find_response(database, response_id)
+        return database.is_running(response_id), database.events(response_id, after)
 
     while True:
         try:
-            running, events = await keeper(more, after)
-        except Unavailable:  # logged where it happened
+            running, events = await store.run(read, after)
+        except Unavailable:  # logged by the store
             running, events = False, []
         if events:
             after = events[-1][0]

@@ -1,7 +1,7 @@
-"""The pieces of one reply → the events of its response, in the order in which clients expect them.
+"""Converts the updates of one reply to the events of its response, in the order that clients expect.
 
-The whole response is what the last event carries, so a stream and a whole reply cannot differ.  Knows
-nothing of HTTP, of the store or of where pieces come from.
+The last event carries the complete response, so a stream and a whole reply cannot differ.  Does not depend
+on HTTP or on the store.
 """
 
 from __future__ import annotations
@@ -13,142 +13,153 @@ from typing import Any
 from pipelines.errors import BraidError, EngineError
 from pipelines.values import ReplyUpdate, TextLogprob, ToolCallPiece
 from server.generation.replies.update_stages import outside
-from server.responses.output import Event, FunctionCall, Message, OutputItem, Thought, event
-from server.responses.reply import error_of
-from server.responses.schema import IncompleteDetails, Response
-from server.responses.usage import Counts
+from server.responses.output_items import (
+    Event,
+    OutputFunctionCall,
+    OutputItem,
+    OutputMessage,
+    OutputReasoning,
+    make_event,
+)
+from server.responses.reply import response_error
+from server.responses.reply_models import IncompleteDetails, Response
+from server.responses.token_usage import ResponseTokenCounter
 
 INCOMPLETE = {"length": "max_output_tokens", "content_filter": "content_filter"}
-"""Why the model ended → why the response is incomplete."""
+"""Finish reason of the model → the reason of an incomplete response."""
 
 
-def failure(response: Response, error: BraidError, number: int) -> list[Event]:
-    """The last two events of a response that failed, the first of them numbered `number`."""
-    found = error_of(error)
-    response.error, response.status = found, "failed"
-    flat = {"type": "error", "code": found.code, "message": found.message, "param": error.field}
-    last = event("failed", response=response.plain())
+def failure_events(response: Response, error: BraidError, number: int) -> list[Event]:
+    """Mark the response as failed; its last two events, the first of them numbered `number`."""
+    reported = response_error(error)
+    response.error, response.status = reported, "failed"
+    flat = {"type": "error", "code": reported.code, "message": reported.message, "param": error.field}
+    last = make_event("failed", response=response.to_dict())
     return [{**flat, "sequence_number": number}, {**last, "sequence_number": number + 1}]
 
 
-class Telling:
-    """Tells one response from its first event to its last; `response` is it so far."""
+class ResponseEvents:
+    """The events of one response, from its first to its last; `response` is its current state."""
 
     def __init__(
         self, response: Response, num_input: int, shows_reasoning: bool = True, parallel_calls: bool = True
     ) -> None:
         self.response = response
         self.ended = False
-        self._counts = Counts(num_input)
+        self._counts = ResponseTokenCounter(num_input)
         self._shows_reasoning = shows_reasoning
         self._parallel_calls = parallel_calls
         self._number = 0
         self._open: OutputItem | None = None
-        self._space = ""  # white space that may turn out to stand between items
-        self._logprobs: list[TextLogprob] = []  # of tokens whose text has not come yet
+        self._space = ""  # white space that is dropped if another item follows
+        self._logprobs: list[TextLogprob] = []  # of tokens whose text has not arrived yet
 
-    def begin(self) -> list[Event]:
-        """The events before the first piece."""
-        told = [self._numbered(self._snapshot("created"))]
+    def start(self) -> list[Event]:
+        """The events before the first update."""
+        events = [self._numbered(self._snapshot("created"))]
         if self.response.status == "queued":
-            told.append(self._numbered(self._snapshot("queued")))
+            events.append(self._numbered(self._snapshot("queued")))
             self.response.status = "in_progress"
-        told.append(self._numbered(self._snapshot("in_progress")))
-        return told
+        events.append(self._numbered(self._snapshot("in_progress")))
+        return events
 
     def push(self, update: ReplyUpdate) -> list[Event]:
-        """The events of one piece; with the last piece the end of the response is among them."""
-        if not isinstance(update, ReplyUpdate):  # a chat graph always gives these
-            raise TypeError(f"a chat graph gave {type(update).__name__}")
+        """The events of one update; those of the last update include the end of the response."""
+        if not isinstance(update, ReplyUpdate):  # the result type of every chat graph
+            raise TypeError(f"a chat graph returned {type(update).__name__}")
         self._counts.add(update)
         self._logprobs += outside(update.logprobs, update.thought)
-        return [self._numbered(told) for told in self._told(update)]
+        return [self._numbered(event) for event in self._events(update)]
 
     def fail(self, error: BraidError) -> list[Event]:
-        """The events of a response that cannot go on."""
+        """The events of a response that failed; none when it has already ended."""
         if self.ended:
             return []
         self._stop()
         self.response.usage, self.ended = self._counts.usage(), True
-        return failure(self.response, error, self._number)
+        return failure_events(self.response, error, self._number)
 
     def cancel(self) -> None:
-        """Somebody wants no more of it; clients of its stream are told nothing."""
+        """End the response as cancelled, without events."""
         self._stop()
         self.response.status, self.ended = "cancelled", True
 
     def _stop(self) -> None:
-        """What is being said stays as far as it came; no event says so."""
+        """Close the open item as incomplete and drop its events."""
         for _ in self._close("incomplete"):
             pass
 
-    def _told(self, update: ReplyUpdate) -> Iterator[Event]:
-        """The call that is being made ends before anything else is said."""
+    def _events(self, update: ReplyUpdate) -> Iterator[Event]:
+        """The open function call is continued first, then reasoning, content and new calls follow."""
         calls = [piece for piece in update.tool_calls if self._parallel_calls or piece.index == 0]
-        while calls and self._goes_on(calls[0]):
-            yield from self._call(calls.pop(0))
+        while calls and self._continues_call(calls[0]):
+            yield from self._add_call(calls.pop(0))
         if update.reasoning:
-            yield from self._think(update.reasoning)
+            yield from self._add_reasoning(update.reasoning)
         if update.content:
-            yield from self._say(update.content)
+            yield from self._add_content(update.content)
         for piece in calls:
-            yield from self._call(piece)
+            yield from self._add_call(piece)
         if update.finish is not None:
             yield from self._finish(update.finish)
 
-    def _think(self, text: str) -> Iterator[Event]:
+    def _add_reasoning(self, text: str) -> Iterator[Event]:
         if not self._shows_reasoning:
             return
-        thought = self._open
-        if not isinstance(thought, Thought):
-            thought = Thought(self._next_index())
-            yield from self._next(thought)
-        yield thought.say(text)
+        reasoning = self._open
+        if not isinstance(reasoning, OutputReasoning):
+            reasoning = OutputReasoning(self._next_index())
+            yield from self._open_item(reasoning)
+        yield reasoning.add(text)
 
-    def _say(self, text: str) -> Iterator[Event]:
-        """White space alone begins no message: models put some between reasoning, text and calls."""
+    def _add_content(self, text: str) -> Iterator[Event]:
+        """White space alone opens no message: models write some between reasoning, text and calls."""
         message = self._open
-        if not isinstance(message, Message):
+        if not isinstance(message, OutputMessage):
             self._space += text
             if text.isspace():
                 return
-            message, text = Message(self._next_index()), self._space
-            yield from self._next(message)
-        yield message.say(text, self._take_logprobs())
+            message, text = OutputMessage(self._next_index()), self._space
+            yield from self._open_item(message)
+        yield message.add(text, self._take_logprobs())
 
-    def _call(self, piece: ToolCallPiece) -> Iterator[Event]:
+    def _add_call(self, piece: ToolCallPiece) -> Iterator[Event]:
         self._take_logprobs()
         if piece.name is not None:
-            yield from self._next(FunctionCall(self._next_index(), piece.index, piece.id or "", piece.name))
+            yield from self._open_item(
+                OutputFunctionCall(self._next_index(), piece.index, piece.id or "", piece.name)
+            )
         call = self._open
-        if not isinstance(call, FunctionCall) or call.index != piece.index:
-            raise EngineError("a piece came of a call that is not the one being made")
+        if not isinstance(call, OutputFunctionCall) or call.index != piece.index:
+            raise EngineError("the parser continued a function call that is not open")
         if piece.arguments:
-            yield call.say(piece.arguments)
+            yield call.add(piece.arguments)
 
-    def _goes_on(self, piece: ToolCallPiece) -> bool:
+    def _continues_call(self, piece: ToolCallPiece) -> bool:
         call = self._open
-        return piece.name is None and isinstance(call, FunctionCall) and call.index == piece.index
+        return piece.name is None and isinstance(call, OutputFunctionCall) and call.index == piece.index
 
-    def _finish(self, why: str) -> Iterator[Event]:
+    def _finish(self, finish_reason: str) -> Iterator[Event]:
         if self._space and self._next_index() == 0:
-            message, text = Message(0), self._space
-            yield from self._next(message)
-            yield message.say(text, self._take_logprobs())
-        elif isinstance(self._open, Message) and self._logprobs:  # of the end token, or of held-back text
-            yield self._open.say("", self._take_logprobs())
-        if why == "abort":
-            self.response.error = error_of(EngineError("the reply was aborted"))
-        reason = INCOMPLETE.get(why)
-        yield from self._close("incomplete" if reason or why == "abort" else "completed")
+            message, text = OutputMessage(0), self._space
+            yield from self._open_item(message)
+            yield message.add(text, self._take_logprobs())
+        elif (
+            isinstance(self._open, OutputMessage) and self._logprobs
+        ):  # of the end token or of held-back text
+            yield self._open.add("", self._take_logprobs())
+        if finish_reason == "abort":
+            self.response.error = response_error(EngineError("the reply was aborted"))
+        reason = INCOMPLETE.get(finish_reason)
+        yield from self._close("incomplete" if reason or finish_reason == "abort" else "completed")
         if reason:
             self.response.incomplete_details = IncompleteDetails(reason=reason)
-        yield self._end("incomplete" if reason else "failed" if why == "abort" else "completed")
+        yield self._end("incomplete" if reason else "failed" if finish_reason == "abort" else "completed")
 
-    def _next(self, item: OutputItem) -> Iterator[Event]:
+    def _open_item(self, item: OutputItem) -> Iterator[Event]:
         yield from self._close("completed")
         self._open, self._space = item, ""
-        yield from item.begin()
+        yield from item.start()
 
     def _close(self, status: str) -> Iterator[Event]:
         if self._open is not None:
@@ -172,9 +183,9 @@ class Telling:
         return len(self.response.output) + (self._open is not None)
 
     def _snapshot(self, kind: str) -> Event:
-        return event(kind, response=self.response.plain())
+        return make_event(kind, response=self.response.to_dict())
 
-    def _numbered(self, told: Event) -> Event:
-        told["sequence_number"] = self._number
+    def _numbered(self, event: Event) -> Event:
+        event["sequence_number"] = self._number
         self._number += 1
-        return told
+        return event

@@ -1,7 +1,4 @@
-"""The answer to a request whose client waits for it: whole, or as a stream.
-
-Knows nothing of requests or of how a response is told.
-"""
+"""Runs a foreground response: the client waits for it, as a whole or as a stream."""
 
 from __future__ import annotations
 
@@ -15,80 +12,88 @@ from pipelines.worker.call import Call
 from server.http.errors import hidden
 from server.http.exchange import ClientGone, Exchange
 from server.http.streaming import as_stream, begun, following, kept_alive
-from server.responses.events import Telling
-from server.responses.output import Event
-from server.responses.prepare import Asked
-from server.responses.sse import joined
-from server.responses.store import Store
-from server.responses.stored import ResponseStorage, packed
-from server.responses.tables import Kept
+from server.responses.database import ResponseDatabase
+from server.responses.event_encoding import encode_events
+from server.responses.events import ResponseEvents
+from server.responses.output_items import Event
+from server.responses.prepared_request import PreparedRequest
+from server.responses.sqlite_tables import StoredResponse
+from server.responses.store import ResponseStore, encode_response
 
 
-class Answer:
-    """The answer to one request whose client waits for it."""
+class ForegroundResponse:
+    """Runs one response whose client waits, and stores it when it has ended."""
 
     def __init__(
-        self, keeper: ResponseStorage, exchange: Exchange, telling: Telling, call: Call, asked: Asked
+        self,
+        store: ResponseStore,
+        exchange: Exchange,
+        response_events: ResponseEvents,
+        call: Call,
+        prepared: PreparedRequest,
     ) -> None:
-        self._keeper = keeper
+        self._store = store
         self._exchange = exchange
-        self._telling = telling
+        self._response_events = response_events
         self._call = call
-        self._asked = asked
+        self._prepared = prepared
 
     async def whole(self) -> bytes:
-        self._telling.begin()
-        async for _ in self._told():
+        """The body of the complete response.  Raises ClientGone when the call ended without a result."""
+        self._response_events.start()
+        async for _ in self._events():
             pass
-        if not self._telling.ended:
+        if not self._response_events.ended:
             raise ClientGone
-        await self._keep()
-        return packed(self._telling.response)
+        await self._save()
+        return encode_response(self._response_events.response)
 
     async def stream(self, resp: falcon.asgi.Response) -> None:
-        """Begin a stream once the first piece is there: what fails before it is an answer with a status."""
-        opening, told = joined(self._telling.begin()), self._told()
-        first = await begun(told, self._exchange)
-        as_stream(resp, kept_alive(self._exchange, self._events(opening, first, told)))
+        """Start a stream once the first events exist: an earlier failure gets an HTTP status of its own."""
+        opening, batches = encode_events(self._response_events.start()), self._events()
+        first = await begun(batches, self._exchange)
+        as_stream(resp, kept_alive(self._exchange, self._encoded(opening, first, batches)))
 
-    async def _told(self) -> AsyncIterator[list[Event]]:
-        """The events of the pieces, as they come."""
-        with self._asked.translated.named():
+    async def _events(self) -> AsyncIterator[list[Event]]:
+        """The events of each batch of updates from the call."""
+        with self._prepared.translation.renamed_errors():
             async for batch in self._call.updates():
-                yield [event for _, update in batch for event in self._telling.push(update)]
+                yield [event for _, update in batch for event in self._response_events.push(update)]
 
-    async def _events(
-        self, opening: bytes, first: asyncio.Future[list[Event] | None], told: AsyncIterator[list[Event]]
+    async def _encoded(
+        self, opening: bytes, first: asyncio.Future[list[Event] | None], batches: AsyncIterator[list[Event]]
     ) -> AsyncIterator[bytes]:
-        """The bytes of the stream; the response is kept before its client learns that it ended."""
+        """The bytes of the stream; the response is stored before its final event is sent."""
         yield opening
         try:
             events = await first
             while events is not None:
-                if self._telling.ended:
-                    await self._keep()
-                    events[-1]["response"]["store"] = self._telling.response.store
-                yield joined(events)
-                events = await following(told)
+                if self._response_events.ended:
+                    await self._save()
+                    events[-1]["response"]["store"] = self._response_events.response.store
+                yield encode_events(events)
+                events = await following(batches)
         except Exception as error:
-            events = self._telling.fail(hidden(error, self._exchange.request_id))
-            await self._keep()
-            yield joined(events)
+            events = self._response_events.fail(hidden(error, self._exchange.request_id))
+            await self._save()
+            yield encode_events(events)
         finally:
             self._call.close()
 
-    async def _keep(self) -> None:
-        """Store what ended.  An answer that cannot be stored is an answer nevertheless."""
-        response = self._telling.response
+    async def _save(self) -> None:
+        """Store the ended response; when the store fails, the client still gets it, with `store` false."""
+        response = self._response_events.response
         if not response.store:
             return
-        ids = (*self._asked.own_ids, *(item["id"] for item in response.output))
-        kept = Kept(response.id, response.status, packed(response), self._asked.packed(), item_ids=ids)
+        ids = (*self._prepared.own_ids, *(item["id"] for item in response.output))
+        body, items = encode_response(response), self._prepared.encoded_items()
+        stored = StoredResponse(response.id, response.status, body, items, item_ids=ids)
         try:
-            response.store = await self._keeper(Store.add, kept)
-        except Unavailable:  # logged where it happened
+            response.store = await self._store.run(ResponseDatabase.add, stored)
+        except Unavailable:  # logged by the store
             response.store = False
 
 
-def taken(response_id: str) -> RequestError:
-    return RequestError(f"there is a response with id '{response_id}' already", field="request_id")
+def id_in_use(response_id: str) -> RequestError:
+    """The error for a `request_id` that another stored response has."""
+    return RequestError(f"a response with id '{response_id}' already exists", field="request_id")

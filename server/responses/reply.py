@@ -1,4 +1,4 @@
-"""A response at its beginning, and the errors that it may end with.  Knows nothing of events or of HTTP."""
+"""Builds the initial response of a request, and the error object of a failed response."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from uuid import uuid4
 
 from pipelines.errors import BraidError
 from pipelines.wire.sampling_params import SamplingParams
+from server.responses.reply_models import Response, ResponseError
 from server.responses.request import ResponseRequest
-from server.responses.schema import Response, ResponseError
-from server.responses.tools import echoed_tool
-from server.responses.translate import Translated
+from server.responses.tools import echo_tool
+from server.responses.translate import ChatTranslation
 
 CODES = {400: "invalid_prompt", 429: "rate_limit_exceeded"}
-"""Status of an error → its code inside a response; any other is a server_error."""
+"""HTTP status of an error → its code inside a response; any other status is a server_error."""
 
 
-def first_response(
-    request: ResponseRequest, translated: Translated, model: str, params: SamplingParams, stores: bool
+def initial_response(
+    request: ResponseRequest, translation: ChatTranslation, model: str, params: SamplingParams, stores: bool
 ) -> Response:
-    """The response before anything was said; `params` is what sampling really does."""
+    """The response before any output; `params` are the sampling parameters in effect."""
     return Response(
         id=request.request_id or f"resp_{uuid4().hex}",
         created_at=int(time.time()),
@@ -31,7 +31,7 @@ def first_response(
         max_tool_calls=request.max_tool_calls,
         metadata=request.metadata or {},
         model=model,
-        parallel_tool_calls=translated.chat.parallel_tool_calls is not False,
+        parallel_tool_calls=translation.chat.parallel_tool_calls is not False,
         previous_response_id=request.previous_response_id,
         prompt_cache_key=request.prompt_cache_key,
         prompt_cache_retention=request.prompt_cache_retention,
@@ -39,9 +39,9 @@ def first_response(
         safety_identifier=request.safety_identifier,
         store=stores,
         temperature=params.temperature,
-        text={"format": request.format.echoed(), "verbosity": "medium"},
-        tool_choice=_tool_choice(request, translated),
-        tools=[echoed_tool(function) for function in translated.functions],
+        text={"format": request.format.echo(), "verbosity": "medium"},
+        tool_choice=_tool_choice(request, translation),
+        tools=[echo_tool(function) for function in translation.functions],
         top_logprobs=request.top_logprobs or 0,
         top_p=params.top_p,
         truncation=request.truncation or "disabled",
@@ -57,14 +57,15 @@ def _reasoning(request: ResponseRequest) -> dict[str, Any] | None:
     return {"effort": request.reasoning.effort, "summary": None}
 
 
-def _tool_choice(request: ResponseRequest, translated: Translated) -> str | dict[str, Any]:
-    if not translated.functions:
+def _tool_choice(request: ResponseRequest, translation: ChatTranslation) -> str | dict[str, Any]:
+    if not translation.functions:
         return "none"
     if isinstance(request.tool_choice, dict) and request.tool_choice.get("type") == "function":
-        named: Any = translated.tool_choice
+        named: Any = translation.tool_choice
         return {"type": "function", "name": named["function"]["name"]}
     return request.tool_choice or "auto"
 
 
-def error_of(error: BraidError) -> ResponseError:
+def response_error(error: BraidError) -> ResponseError:
+    """The `error` of a failed response."""
     return ResponseError(code=CODES.get(error.status, "server_error"), message=error.message)

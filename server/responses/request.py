@@ -1,4 +1,4 @@
-"""The body of POST responses.  Knows nothing of HTTP, of chat templates or of how a reply looks."""
+"""The request body of POST responses."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _schema(value: Any) -> Any:
     return value
 
 
-class Format(BaseModel):
-    """What the text of a reply must be."""
+class TextFormat(BaseModel):
+    """The format of the output text (`text.format`)."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
     type: Literal["text", "json_object", "json_schema"]
@@ -44,7 +44,8 @@ class Format(BaseModel):
     schema_: Annotated[Any, BeforeValidator(_schema)] = Field(default=None, alias="schema")
     strict: StrictBool | None = None
 
-    def echoed(self) -> dict[str, Any]:
+    def echo(self) -> dict[str, Any]:
+        """The format as the response repeats it."""
         if self.type != "json_schema":
             return {"type": self.type}
         return {
@@ -58,10 +59,10 @@ class Format(BaseModel):
 
 class TextSettings(BaseModel):
     model_config = ConfigDict(extra="allow")
-    format: Format | None = None
+    format: TextFormat | None = None
 
 
-class Reasoning(BaseModel):
+class ReasoningSettings(BaseModel):
     model_config = ConfigDict(extra="allow")
     effort: Effort | None = None
 
@@ -99,7 +100,7 @@ Name = Annotated[StrictStr, Field(max_length=512)]
 
 
 class ResponseRequest(BaseModel):
-    """The body of POST responses.  Null means: not set.  Other fields are looked up in `fields`."""
+    """The body of POST responses.  Null means: not set.  Undeclared fields: `unsupported_fields.py`."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
     needs_input: ClassVar[bool] = True
@@ -114,7 +115,7 @@ class ResponseRequest(BaseModel):
     tools: list[dict[str, Any]] | None = None
     tool_choice: Any = None
     text: TextSettings | None = None
-    reasoning: Reasoning | None = None
+    reasoning: ReasoningSettings | None = None
     truncation: Literal["auto", "disabled"] | None = None
     store: StrictBool | None = None
     stream: StrictBool | None = None
@@ -137,19 +138,19 @@ class ResponseRequest(BaseModel):
 
     @property
     def wants_logprobs(self) -> bool:
-        """Asked by `include`; a number of alternatives asks for it too."""
+        """Whether `include` or `top_logprobs` requests log-probabilities."""
         return LOGPROBS in (self.include or []) or bool(self.top_logprobs)
 
     @property
-    def format(self) -> Format:
-        return (self.text and self.text.format) or Format(type="text")
+    def format(self) -> TextFormat:
+        return (self.text and self.text.format) or TextFormat(type="text")
 
     def passed(self) -> dict[str, Any]:
-        """The fields that go to the chat request as they are."""
+        """The fields that are copied to the chat request unchanged."""
         return {name: value for name, value in (self.model_extra or {}).items() if name in PASSED}
 
     def check(self) -> None:
-        """Raise RequestError for what single fields cannot tell, and for fields that nobody reads."""
+        """Raise RequestError for unsupported fields and for fields that contradict each other."""
         extra = {name: value for name, value in (self.model_extra or {}).items() if name not in PASSED}
         check_fields(extra, [*type(self).model_fields, *PASSED], REFUSED, IGNORED)
         if self.text is not None:
@@ -185,7 +186,7 @@ class ResponseRequest(BaseModel):
             )
 
 
-class CountInputRequest(ResponseRequest):
-    """The body of POST responses/input_tokens: the same, and the input may be left out."""
+class CountInputTokensRequest(ResponseRequest):
+    """The body of POST responses/input_tokens: as for POST responses, but `input` is optional."""
 
     needs_input: ClassVar[bool] = False

@@ -1,193 +1,112 @@
-"""Responses in an SQLite file that all workers share, bounded in number, bytes and age.
+"""The response store of one worker: runs database calls off the event loop, and fails orphaned responses.
 
-Every call is one transaction and may wait for another worker's: call it off the event loop, from one
-thread.  A response that runs has an owner, who must say now and then that it lives.  Knows JSON texts and
-times; knows nothing of HTTP or of what a response means.
+Does not depend on HTTP.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Concatenate, ParamSpec, TypeVar
 
-from server.responses.tables import Kept, opened
+import msgspec
 
-LEASE_S = 5.0
-"""An owner that was silent for so long is dead."""
+from pipelines.errors import BraidError, EngineError, Unavailable
+from server.responses.database import ResponseDatabase, StoreLimits
+from server.responses.event_encoding import encode_event
+from server.responses.events import failure_events
+from server.responses.reply_models import Response
+from server.responses.sqlite_tables import StoredResponse
+from server.settings import Settings
 
-FREE = "(owner IS NULL OR beat <= ? OR beat > ?)"
-"""Nobody works on it, or who did is dead; its parameters are the oldest beat of the living, and now."""
+log = logging.getLogger("braid.server")
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    max_count: int
-    max_bytes: int
-    max_age_s: float
+class NoResponse(BraidError):
+    """No response with that id is stored."""
+
+    status, kind = 404, "invalid_request_error"
+
+    def __init__(self, response_id: str, field: str = "response_id") -> None:
+        super().__init__(f"Response with id '{response_id}' not found.", field=field)
 
 
-class Store:
-    """One worker's connection.
+class ResponseStore:
+    """Async access to the response database: `await store.run(ResponseDatabase.method, …)`.
 
-    Ages are told by `now`, the wall clock; beats by `ticks`, which never jumps and is the same in all
-    processes of a machine.
+    All calls run in one thread.  Open from start-up to shutdown of the worker.
     """
 
-    def __init__(
-        self,
-        path: Path | None,
-        limits: Limits,
-        now: Callable[[], float] = time.time,
-        ticks: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Without a path the responses are this process's alone.  Raises sqlite3.Error."""
-        self._limits = limits
-        self._now = now
-        self._ticks = ticks
-        self._db = opened(path)
+    def __init__(self, settings: Settings) -> None:
+        self.enabled = settings.responses_store
+        """Whether this server stores responses (BRAID_RESPONSES_STORE)."""
 
-    def close(self) -> None:
-        self._db.close()
+        self._path = settings.responses_file
+        self._limits = StoreLimits(
+            settings.responses_count, settings.responses_mb << 20, settings.responses_hours * 3600
+        )
+        self._database: ResponseDatabase | None = None
+        self._thread: ThreadPoolExecutor | None = None
 
-    def add(self, kept: Kept) -> bool:
-        """Keep a response; False when there is one of that id.  Old ones go where room is wanted."""
-        row = (kept.id, kept.status, kept.body, kept.items, kept.background, kept.owner)
-        size = len(kept.body) + len(kept.items)
-        with self._changing():
-            done = self._db.execute(
-                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, self._ticks(), self._now(), size),
-            )
-            if done.rowcount == 0:
-                return False
-            self._place(kept.id, kept.item_ids)
-            self._make_room()
-        return True
+    async def open(self) -> None:
+        """Open the database.  Raises RuntimeError when the file cannot be used."""
+        if self.enabled:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="responses")
+            loop = asyncio.get_running_loop()
+            try:
+                self._database = await loop.run_in_executor(
+                    self._thread, ResponseDatabase, self._path, self._limits
+                )
+            except (OSError, sqlite3.Error) as error:
+                raise RuntimeError(f"responses cannot be stored in {self._path}: {error}") from error
 
-    def go_on(self, owner: str, kept: Kept, events: Iterable[tuple[int, bytes]]) -> bool:
-        """Write how far a response came; False when it is not `owner`'s any more, and nothing is written."""
-        events = list(events)
-        more = sum(len(data) for _, data in events)
-        with self._changing():
-            done = self._db.execute(
-                "UPDATE responses SET status = ?, body = ?, owner = ?, beat = ?, size = size + ?"
-                " WHERE id = ? AND owner = ?",
-                (kept.status, kept.body, kept.owner, self._ticks(), more, kept.id, owner),
-            )
-            if done.rowcount == 0:
-                return False
-            self._write(kept.id, events)
-            self._place(kept.id, kept.item_ids)
-            if kept.owner is None:
-                self._make_room()
-        return True
+    async def close(self) -> None:
+        if self._thread is not None and self._database is not None:
+            database, self._database = self._database, None
+            await asyncio.get_running_loop().run_in_executor(self._thread, database.close)
+            self._thread.shutdown()
 
-    def get(self, response_id: str) -> Kept | None:
-        row = self._db.execute(
-            "SELECT id, status, body, items, background, owner FROM responses WHERE id = ? AND made > ?",
-            (response_id, self._now() - self._limits.max_age_s),
-        ).fetchone()
-        return None if row is None else Kept(row[0], row[1], row[2], row[3], bool(row[4]), row[5])
-
-    def holder(self, item_id: str) -> Kept | None:
-        """The response that an item belongs to."""
-        row = self._db.execute("SELECT response FROM item_places WHERE item = ?", (item_id,)).fetchone()
-        return None if row is None else self.get(row[0])
-
-    def events(self, response_id: str, after: int) -> list[tuple[int, bytes]]:
-        """The events with a larger number than `after`, in order."""
-        return self._db.execute(
-            "SELECT number, data FROM events WHERE response = ? AND number > ? ORDER BY number",
-            (response_id, after),
-        ).fetchall()
-
-    def take(self, kept: Kept, status: str, body: bytes, events: Iterable[tuple[int, bytes]] = ()) -> bool:
-        """End a response that somebody works on, in his place; False when it has ended meanwhile."""
-        with self._changing():
-            done = self._db.execute(
-                "UPDATE responses SET status = ?, body = ?, owner = NULL WHERE id = ? AND owner = ?",
-                (status, body, kept.id, kept.owner),
-            )
-            if done.rowcount == 0:
-                return False
-            self._write(kept.id, events)
-        return True
-
-    def next_number(self, response_id: str) -> int:
-        """The number of the event that would come next."""
-        query = "SELECT coalesce(max(number), -1) + 1 FROM events WHERE response = ?"
-        return int(self._db.execute(query, (response_id,)).fetchone()[0])
-
-    def delete(self, response_id: str) -> bool:
-        with self._changing():
-            found = self._db.execute("SELECT 1 FROM responses WHERE id = ?", (response_id,)).fetchone()
-            self._drop([response_id])
-        return found is not None
-
-    def beat(self, owner: str, response_ids: Iterable[str]) -> set[str]:
-        """The owner works on these; gives back those that are still its own."""
-        beats = [(self._ticks(), response_id, owner) for response_id in response_ids]
-        with self._changing():
-            self._db.executemany("UPDATE responses SET beat = ? WHERE id = ? AND owner = ?", beats)
-            rows = self._db.execute("SELECT id FROM responses WHERE owner = ?", (owner,)).fetchall()
-        return {row[0] for row in rows}
-
-    def is_owned(self, response_id: str) -> bool:
-        """Whether somebody works on it."""
-        query = "SELECT 1 FROM responses WHERE id = ? AND owner IS NOT NULL"
-        return self._db.execute(query, (response_id,)).fetchone() is not None
-
-    def is_abandoned(self, response_id: str) -> bool:
-        """Whether somebody should work on it, and is dead.  A beat of the future is of an earlier boot."""
-        row = self._db.execute(
-            "SELECT beat FROM responses WHERE id = ? AND owner IS NOT NULL", (response_id,)
-        ).fetchone()
-        return row is not None and not 0 <= self._ticks() - row[0] < LEASE_S
-
-    def _place(self, response_id: str, item_ids: Iterable[str]) -> None:
-        places = [(item_id, response_id) for item_id in item_ids]
-        self._db.executemany("INSERT OR IGNORE INTO item_places VALUES (?, ?)", places)
-
-    def _write(self, response_id: str, events: Iterable[tuple[int, bytes]]) -> None:
-        rows = [(response_id, number, data) for number, data in events]
-        self._db.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
-
-    def _make_room(self) -> None:
-        """Drop what is too old, then the oldest that nobody works on until the rest is within bounds."""
-        limits, ticks = self._limits, self._ticks()
-        lease = (ticks - LEASE_S, ticks)
-        born = self._now() - limits.max_age_s
-        old = self._db.execute(f"SELECT id FROM responses WHERE made <= ? AND {FREE}", (born, *lease))
-        self._drop([row[0] for row in old.fetchall()])
-        count, size = self._db.execute("SELECT number, size FROM totals").fetchone()
-        if count <= limits.max_count and size <= limits.max_bytes:
-            return
-        dropped = []
-        for response_id, its_size in self._db.execute(
-            f"SELECT id, size FROM responses WHERE {FREE} ORDER BY made", lease
-        ):
-            if count <= limits.max_count and size <= limits.max_bytes:
-                break
-            dropped.append(response_id)
-            count, size = count - 1, size - its_size
-        self._drop(dropped)
-
-    def _drop(self, response_ids: list[str]) -> None:
-        for response_id in response_ids:
-            self._db.execute("DELETE FROM responses WHERE id = ?", (response_id,))
-            self._db.execute("DELETE FROM events WHERE response = ?", (response_id,))
-            self._db.execute("DELETE FROM item_places WHERE response = ?", (response_id,))
-
-    @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """One transaction that writes: it waits for its turn at the start, not in the middle."""
-        self._db.execute("BEGIN IMMEDIATE")
+    async def run(
+        self, function: Callable[Concatenate[ResponseDatabase, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        """`function(database, *args, **kwargs)` in the store's thread.  Raises Unavailable when it fails."""
+        database = self._database
+        if database is None:
+            raise Unavailable("the response store is not open: the server is starting or stopping")
+        loop = asyncio.get_running_loop()
         try:
-            yield
-        except BaseException:
-            self._db.execute("ROLLBACK")
-            raise
-        self._db.execute("COMMIT")
+            return await loop.run_in_executor(self._thread, lambda: function(database, *args, **kwargs))
+        except sqlite3.Error as error:
+            log.error("the response store failed", exc_info=error)
+            raise Unavailable("the response store cannot be read or written") from None
+
+    async def get(self, response_id: str, field: str = "response_id") -> StoredResponse:
+        """A stored response.  Raises NoResponse, naming the request's `field` that held the id."""
+        stored = await self.run(find_response, response_id) if self.enabled else None
+        if stored is None:
+            raise NoResponse(response_id, field)
+        return stored
+
+
+def find_response(database: ResponseDatabase, response_id: str) -> StoredResponse | None:
+    """A stored response; a running one whose worker died is marked as failed first."""
+    stored = database.get(response_id)
+    if stored is None or stored.owner is None or not database.is_abandoned(response_id):
+        return stored
+    response = Response.model_validate_json(stored.body)
+    lost = EngineError("the process that computed this response ended; send the request again")
+    failed = failure_events(response, lost, database.next_number(response_id))
+    events = [(event["sequence_number"], encode_event(event)) for event in failed]
+    database.end(stored, response.status, encode_response(response), events)
+    return database.get(response_id)
+
+
+def encode_response(response: Response) -> bytes:
+    """A response as it is stored and sent."""
+    return msgspec.json.encode(response.to_dict())

@@ -1,7 +1,4 @@
-"""Tools and the choice among them: the Responses API's flat form → that of chat/completions, and back.
-
-Knows nothing of grammars, parsers or HTTP.
-"""
+"""Converts tools and `tool_choice` between the Responses API's flat format and that of chat/completions."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from pipelines.errors import RequestError
 from server.generation.requests.known_fields import check_fields, shown
 from server.responses.unsupported_fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL
 
-OF_FUNCTION = ("name", "description", "parameters", "strict")
-NOT_HERE = ("allowed_callers", "async", "defer_loading", "output_schema")
+FUNCTION_KEYS = ("name", "description", "parameters", "strict")
+NULL_KEYS = ("allowed_callers", "async", "defer_loading", "output_schema")
 """Keys of a tool that a response repeats as null."""
 
 
 def functions(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Each tool's function as the client declared it, flat or under "function".  Raises RequestError."""
+    """The functions that the tools declare, flat or under "function".  Raises RequestError."""
     return [_function(tool, f"tools.{i}") for i, tool in enumerate(tools)]
 
 
@@ -26,19 +23,19 @@ def _function(tool: dict[str, Any], where: str) -> dict[str, Any]:
         raise RequestError(f"`{where}.type`: {HOSTED} (got {shown(tool.get('type'))})", field=f"{where}.type")
     nested = tool.get("function")
     found = nested if isinstance(nested, dict) else tool
-    others = {name: value for name, value in found.items() if name not in (*OF_FUNCTION, "type")}
-    check_fields(others, OF_FUNCTION, REFUSED_TOOL, IGNORED_TOOL, f"{where}.")
+    others = {name: value for name, value in found.items() if name not in (*FUNCTION_KEYS, "type")}
+    check_fields(others, FUNCTION_KEYS, REFUSED_TOOL, IGNORED_TOOL, f"{where}.")
     if not isinstance(found.get("name"), str):
         raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
-    return {name: found[name] for name in OF_FUNCTION if found.get(name) is not None}
+    return {name: found[name] for name in FUNCTION_KEYS if found.get(name) is not None}
 
 
-def echoed_tool(function: dict[str, Any]) -> dict[str, Any]:
-    """A tool as a response repeats it."""
-    return {"type": "function"} | {name: function.get(name) for name in (*OF_FUNCTION, *NOT_HERE)}
+def echo_tool(function: dict[str, Any]) -> dict[str, Any]:
+    """A tool as the response repeats it."""
+    return {"type": "function"} | {name: function.get(name) for name in (*FUNCTION_KEYS, *NULL_KEYS)}
 
 
-def choose(
+def select_tools(
     choice: Any, declared: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], str | dict[str, Any] | None]:
     """(functions that the model may call, `tool_choice` of the chat request).
@@ -46,7 +43,7 @@ def choose(
     Raises RequestError for a choice that the declared functions do not allow.
     """
     if isinstance(choice, dict):
-        return _chosen(choice, declared)
+        return _named_choice(choice, declared)
     if choice not in (None, "none", "auto", "required"):
         raise RequestError(
             f"Invalid value for `tool_choice`: {shown(choice)}! "
@@ -54,11 +51,11 @@ def choose(
             field="tool_choice",
         )
     if not declared and choice == "required":
-        raise _no_tools(choice)
+        raise _missing_tools(choice)
     return declared, (choice if declared else None)
 
 
-def _chosen(
+def _named_choice(
     choice: dict[str, Any], declared: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], str | dict[str, Any]]:
     kind = choice.get("type")
@@ -73,11 +70,11 @@ def _chosen(
         raise RequestError(
             f"`tool_choice.mode` must be auto or required, got {shown(mode)}", "tool_choice.mode"
         )
-    return _allowed(choice.get("tools"), declared), mode
+    return _allowed_functions(choice.get("tools"), declared), mode
 
 
-def _allowed(tools: Any, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The declared functions that a list names: the model is shown no other."""
+def _allowed_functions(tools: Any, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The declared functions that a list names; the prompt contains no others."""
     if not isinstance(tools, list) or not tools:
         raise RequestError("`tool_choice.tools` must be a list of tools", field="tool_choice.tools")
     names = []
@@ -103,7 +100,7 @@ def _find(name: str, declared: list[dict[str, Any]], where: str) -> str:
     return name
 
 
-def _no_tools(choice: str) -> RequestError:
+def _missing_tools(choice: str) -> RequestError:
     return RequestError(
         f"Tool choice '{choice}' must be specified with 'tools' parameter.", field="tool_choice"
     )

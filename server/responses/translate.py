@@ -1,7 +1,4 @@
-"""A Responses request → a chat request, and the errors of the one in the words of the other.
-
-Knows nothing of HTTP, of the store or of how a reply looks.
-"""
+"""Translates a Responses request to a chat request, and the field names in its errors back."""
 
 from __future__ import annotations
 
@@ -16,11 +13,11 @@ from pipelines.errors import RequestError
 from pipelines.tasks import GenerationInput
 from server.generation.requests.chat import ChatRequest
 from server.http.errors import from_validation
-from server.responses.conversation import Conversation
+from server.responses.chat_messages import ChatMessages
 from server.responses.request import ResponseRequest
-from server.responses.tools import choose, functions
+from server.responses.tools import functions, select_tools
 
-OURS = (
+RENAMED_FIELDS = (
     (r"messages$", "input"),
     (r"(max_completion_tokens|max_tokens)$", "max_output_tokens"),
     (r"response_format\.json_schema", "text.format"),
@@ -31,24 +28,24 @@ OURS = (
     (r"truncate_prompt_tokens$", "truncation"),
     (r"logprobs$", "include"),
 )
-"""Field of a chat request → ours; the first that fits counts."""
+"""Field of a chat request → field of the Responses request; the first match is used."""
 
 
-class Translated:
-    """A Responses request as a chat request.  Every error of it names the field that the client sent."""
+class ChatTranslation:
+    """A Responses request as a chat request.  Its errors name the fields that the client sent."""
 
     def __init__(
         self, request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]]
     ) -> None:
-        """`context` is what earlier responses hold, `items` this request's own input."""
-        self._conversation = conversation(request, context, items)
+        """`context` are the items of earlier responses, `items` those of this request's input."""
+        self._chat_messages = chat_messages(request, context, items)
         self.functions = functions(request.tools or [])
-        allowed, self.tool_choice = choose(request.tool_choice, self.functions)
-        with self.named():
+        allowed, self.tool_choice = select_tools(request.tool_choice, self.functions)
+        with self.renamed_errors():
             self.chat = ChatRequest.model_validate(self._body(request, allowed))
 
     def _body(self, request: ResponseRequest, allowed: list[dict[str, Any]]) -> dict[str, Any]:
-        body: dict[str, Any] = {"model": request.model, "messages": self._conversation.messages}
+        body: dict[str, Any] = {"model": request.model, "messages": self._chat_messages.messages}
         body |= request.passed()
         body["max_completion_tokens"] = request.max_output_tokens
         if allowed:
@@ -65,54 +62,56 @@ class Translated:
         return {name: value for name, value in body.items() if value is not None}
 
     def generation(self, max_context: int) -> GenerationInput:
-        """What the pipeline is asked.  Raises RequestError."""
+        """The input of the pipeline.  Raises RequestError."""
         return self.chat.generation(max_context)
 
     @contextmanager
-    def named(self) -> Iterator[None]:
-        """Errors raised inside name fields of the Responses request."""
+    def renamed_errors(self) -> Iterator[None]:
+        """Errors raised inside the block name fields of the Responses request."""
         try:
             yield
         except ValidationError as error:
-            raise self.renamed(from_validation(error)) from None
+            raise self.rename(from_validation(error)) from None
         except RequestError as error:
-            raise self.renamed(error) from None
+            raise self.rename(error) from None
 
-    def renamed(self, error: RequestError) -> RequestError:
+    def rename(self, error: RequestError) -> RequestError:
+        """The error with the client's field names in its text and its `field`."""
         if error.field is None:
             return error
-        ours = self._ours(error.field)
-        message = error.message.replace(error.field, ours)
-        if ours == "max_output_tokens":
-            message = re.sub(r"\bmax_tokens\b", ours, message)
-        return RequestError(message, field=ours)
+        field = self._client_field(error.field)
+        message = error.message.replace(error.field, field)
+        if field == "max_output_tokens":
+            message = re.sub(r"\bmax_tokens\b", field, message)
+        return RequestError(message, field=field)
 
-    def _ours(self, field: str) -> str:
+    def _client_field(self, field: str) -> str:
         found = re.match(r"messages\.(\d+)(.*)", field)
-        if found and int(found[1]) < len(self._conversation.places):
-            place = self._conversation.places[int(found[1])]
+        if found and int(found[1]) < len(self._chat_messages.places):
+            place = self._chat_messages.places[int(found[1])]
             return place + found[2] if place.startswith("input.") else place
-        for pattern, ours in OURS:
+        for pattern, client_field in RENAMED_FIELDS:
             if re.match(pattern, field):
-                return re.sub("^" + pattern, ours, field)
+                return re.sub("^" + pattern, client_field, field)
         return field
 
 
-def conversation(
+def chat_messages(
     request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]]
-) -> Conversation:
-    """Instructions, what was said before, and what is said now."""
-    made = Conversation()
+) -> ChatMessages:
+    """The messages of the instructions, the earlier responses and the input, in this order."""
+    messages = ChatMessages()
     if request.instructions is not None:
-        made.instruct(request.instructions)
+        messages.add_instructions(request.instructions)
     for item in context:
-        made.add(item, "previous_response_id")
+        messages.add(item, "previous_response_id")
     for i, item in enumerate(items):
-        made.add(item, f"input.{i}" if isinstance(request.input, list) else "input")
-    return made
+        messages.add(item, f"input.{i}" if isinstance(request.input, list) else "input")
+    return messages
 
 
 def response_format(request: ResponseRequest) -> dict[str, Any]:
+    """`text.format` as the `response_format` of a chat request."""
     wanted = request.format
     if wanted.type != "json_schema":
         return {"type": wanted.type}

@@ -1,7 +1,7 @@
-"""Fields of a Responses request that are not honoured: refused, or ignored for a reason.  Tables only.
+"""Tables of the Responses request fields that have no effect: refused, or ignored for a stated reason.
 
-A field that stands nowhere here is declared in `request.py`, or is in PASSED and means what it means in
-chat/completions; any other is unknown and refused with the nearest known name.  Knows nothing of HTTP.
+Supported fields are declared in `request.py`, or are in PASSED and mean what they mean in chat/completions.
+Any other field is refused with the nearest known name.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ PASSED = (
     "ec_transfer_params",
     "vllm_xargs",
 )
-"""Fields that go to the chat request as they are: it checks, honours, refuses or ignores them."""
+"""Fields that are copied to the chat request, which checks, honours, refuses or ignores them."""
 
 HOSTED = "tools that the server runs itself are not supported; allowed: function"
 
 REFUSED: dict[str, Refused] = {
     "prompt": Refused("prompt template is not supported"),
-    "conversation": Refused("conversations are not kept; use `previous_response_id`"),
+    "conversation": Refused("conversations are not stored; use `previous_response_id`"),
     "moderation": Refused("this server does not moderate"),
     "context_management": Refused("contexts are not compacted; use `truncation`", ([],)),
-    "image": Refused("this server answers with text only"),
-    "access_programs": Refused("there are no access programs"),
-    "enable_response_messages": Refused("the rendered messages are not given back", (False,)),
+    "image": Refused("this server generates text only"),
+    "access_programs": Refused("access programs are not supported"),
+    "enable_response_messages": Refused("the rendered messages are not returned", (False,)),
     "previous_input_messages": Refused("use `input` or `previous_response_id`", ([],)),
     "messages": Refused("a field of chat/completions; use `input`"),
     "max_tokens": Refused("a field of chat/completions; use `max_output_tokens`"),
@@ -87,49 +87,51 @@ REFUSED_TEXT: dict[str, Refused] = {
     "verbosity": Refused('only "medium", the model\'s own, is supported', ("medium",)),
 }
 REFUSED_REASONING: dict[str, Refused] = {
-    "mode": Refused("there is one mode", ("standard",)),
-    "context": Refused("the model's chat template decides which earlier reasoning it reads", ("auto",)),
+    "mode": Refused("reasoning has one mode", ("standard",)),
+    "context": Refused(
+        "the model's chat template decides which earlier reasoning is part of the prompt", ("auto",)
+    ),
 }
 REFUSED_STREAM_OPTIONS: dict[str, Refused] = {
     "include_obfuscation": Refused("streams are not padded", (False,)),
 }
 REFUSED_TOOL: dict[str, Refused] = {
-    "async": Refused("the client runs its functions as it likes", (False,)),
-    "defer_loading": Refused("every tool is shown to the model", (False,)),
+    "async": Refused("the client decides how it runs its functions", (False,)),
+    "defer_loading": Refused("the prompt contains every tool", (False,)),
     "allowed_callers": Refused("only the model itself calls functions", (["direct"],)),
 }
 
 IGNORED: dict[str, str] = {
-    "max_tool_calls": "counts calls of tools that the server runs itself; there are none",
+    "max_tool_calls": "counts calls of tools that the server runs itself, and this server runs no tools",
     "user": "a name for the operator's own statistics; it does not change the answer",
     "safety_identifier": "a name for the operator's own statistics; it does not change the answer",
-    "prompt_cache_key": "a hint for speed; equal prompt beginnings are found without it",
-    "prompt_cache_retention": "a hint for speed; the cache keeps what it has room for",
-    "prompt_cache_options": "a hint for speed; equal prompt beginnings are found without it",
-    "service_tier": "there is one tier, default",
+    "prompt_cache_key": "a performance hint; shared prompt prefixes are found without it",
+    "prompt_cache_retention": "a performance hint; the cache retains as many prefixes as fit",
+    "prompt_cache_options": "a performance hint; shared prompt prefixes are found without it",
+    "service_tier": "the only tier is default",
 }
-"""Field → why it may be accepted without effect.  The reply repeats those that a response has."""
+"""Field → why it is accepted without effect.  A response repeats those that are among its fields."""
 
 IGNORED_REASONING: dict[str, str] = {
-    "summary": "the reasoning itself is sent, which says more than its summary",
-    "generate_summary": "the reasoning itself is sent, which says more than its summary",
+    "summary": "the complete reasoning is sent instead of a summary",
+    "generate_summary": "the complete reasoning is sent instead of a summary",
 }
 IGNORED_TOOL: dict[str, str] = {
-    "output_schema": "describes what the client's own function gives back; templates do not read it",
+    "output_schema": "describes the result of the client's function; chat templates do not use it",
 }
 IGNORED_IN_ITEMS: dict[str, str] = {
-    "id": "the name of an earlier item; templates do not read it",
-    "status": "what an earlier reply carried; templates do not read it",
-    "phase": "what an earlier reply carried; templates do not read it",
-    "caller": "what an earlier reply carried; templates do not read it",
-    "encrypted_content": "only the server that wrote it can read it; this one sends its reasoning as text",
-    "created_by": "what an earlier reply carried; templates do not read it",
-    "prompt_token_ids": "what a trainer keeps beside an earlier reply; templates do not read it",
-    "generation_token_ids": "what a trainer keeps beside an earlier reply; templates do not read it",
-    "generation_log_probs": "what a trainer keeps beside an earlier reply; templates do not read it",
+    "id": "the id of an earlier item; chat templates do not use it",
+    "status": "a field of earlier responses; chat templates do not use it",
+    "phase": "a field of earlier responses; chat templates do not use it",
+    "caller": "a field of earlier responses; chat templates do not use it",
+    "encrypted_content": "only the server that encrypted it can read it; this server sends reasoning as text",
+    "created_by": "a field of earlier responses; chat templates do not use it",
+    "prompt_token_ids": "training data of an earlier reply; chat templates do not use it",
+    "generation_token_ids": "training data of an earlier reply; chat templates do not use it",
+    "generation_log_probs": "training data of an earlier reply; chat templates do not use it",
 }
 IGNORED_INCLUDES: dict[str, str] = {
-    "reasoning.encrypted_content": "the reasoning is sent as text, which may be sent back",
+    "reasoning.encrypted_content": "reasoning is sent as text, and may be sent back as text",
     "message.input_image.image_url": "inputs are text only",
     "computer_call_output.output.image_url": "belongs to a tool that this server does not run",
     "file_search_call.results": "belongs to a tool that this server does not run",
@@ -137,4 +139,4 @@ IGNORED_INCLUDES: dict[str, str] = {
     "web_search_call.action.sources": "belongs to a tool that this server does not run",
     "code_interpreter_call.outputs": "belongs to a tool that this server does not run",
 }
-"""Value of `include` → why it adds nothing."""
+"""Value of `include` → why it has no effect."""

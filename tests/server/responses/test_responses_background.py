@@ -8,12 +8,12 @@ import sqlite3
 
 import pytest
 from asgi_client import AsgiClient
+from responses_bodies import PATH, ask, events, types
 from scripted import said
-from telling import PATH, ask, events, types
 
 from pipelines.errors import EngineError, Unavailable
-from server.responses import store as store_module
-from server.responses.store import Store
+from server.responses import database
+from server.responses.database import ResponseDatabase
 
 ENDED = ("completed", "incomplete", "failed", "cancelled")
 
@@ -171,7 +171,7 @@ def test_it_cannot_be_continued_before_it_ended(two):
     assert late.status == 200
 
 
-def test_its_failure_is_kept(two):
+def test_its_failure_is_stored(two):
     two.first.pipeline.batches = [[(0, said("Hel"))], EngineError("the step failed")]
 
     async def scenario(first, second):
@@ -184,7 +184,7 @@ def test_its_failure_is_kept(two):
 
 
 def test_what_a_dead_worker_left_has_failed(two, monkeypatch):
-    monkeypatch.setattr(store_module, "LEASE_S", 0.3)
+    monkeypatch.setattr(database, "LEASE_S", 0.3)
     two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
 
     async def scenario(first, second):
@@ -192,7 +192,7 @@ def test_what_a_dead_worker_left_has_failed(two, monkeypatch):
         following = asyncio.create_task(second.get(f"{PATH}/{name}?stream=true"))
         await asyncio.sleep(0.1)
         background = two.first.services.background
-        for task in (background._beats, *background._tasks):  # as if the process were gone
+        for task in (background._heartbeats, *background._tasks):  # as if the process were gone
             task.cancel()
         return (await ended(second, name)).json, (await following).body
 
@@ -287,8 +287,8 @@ def test_what_cannot_be_written_is_not_computed(two, monkeypatch):
     def full(*_):
         raise sqlite3.OperationalError("disk is full")
 
-    monkeypatch.setattr(Store, "go_on", full)
-    monkeypatch.setattr(store_module, "LEASE_S", 0.3)
+    monkeypatch.setattr(ResponseDatabase, "update", full)
+    monkeypatch.setattr(database, "LEASE_S", 0.3)
     two.first.pipeline.batches = [[(0, said("Hel"))], "forever"]
 
     async def scenario(first, second):

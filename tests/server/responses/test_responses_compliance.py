@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from openai.types.responses import Response, ResponseStreamEvent
 from pydantic import TypeAdapter
+from responses_bodies import PATH, TOOL, called, events
 from scripted import said
-from telling import PATH, TOOL, called, events
 
 from pipelines.values import ToolCallPiece
 

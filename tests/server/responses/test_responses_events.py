@@ -7,8 +7,8 @@ import itertools
 import pytest
 from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
+from responses_bodies import PATH, TOOL, ask, called, events, thought, types
 from scripted import logprob, said
-from telling import PATH, TOOL, ask, called, events, thought, types
 
 from pipelines.errors import EngineError
 from pipelines.values import ToolCallPiece

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+from responses_bodies import PATH, TOOL, ask, called, thought
 from scripted import said as piece
-from telling import PATH, TOOL, ask, called, thought
 
 from pipelines.values import ToolCallPiece
 from server.generation.requests.known_fields import IGNORED as IGNORED_IN_CHAT
 from server.responses import unsupported_fields
 from server.responses.request import ResponseRequest
-from server.responses.translate import Translated, response_format
+from server.responses.translate import ChatTranslation, response_format
 
 
 def told(rig, **more):
@@ -273,7 +273,7 @@ BAD = {
     "a hosted tool": ({"tools": [{"type": "web_search"}]}, "tools.0.type", "allowed: function"),
     "a tool without name": ({"tools": [{"type": "function"}]}, "tools.0.name", "is required"),
     "parameters": ({"tools": [{**TOOL, "parameters": 1}]}, "tools.0.parameters", "must be an object"),
-    "a deferred tool": ({"tools": [{**TOOL, "defer_loading": True}]}, "tools.0.defer_loading", "shown"),
+    "a deferred tool": ({"tools": [{**TOOL, "defer_loading": True}]}, "tools.0.defer_loading", "every tool"),
     "a choice": ({"tools": [TOOL], "tool_choice": "maybe"}, "tool_choice", "allowed tools"),
     "no schema": ({"text": {"format": {"type": "json_schema"}}}, "text.format.schema", "is required"),
     "a format": ({"text": {"format": {"type": "xml"}}}, "text.format.type", "json_schema"),
@@ -322,7 +322,7 @@ def test_input_is_counted_without_an_engine(rig):
 
 
 def test_every_passed_field_is_one_of_chat():
-    chat = Translated(
+    chat = ChatTranslation(
         ResponseRequest(input="hi"), [], [{"type": "message", "role": "user", "content": "hi"}]
     ).chat
     assert set(unsupported_fields.PASSED) <= {*type(chat).model_fields, *chat.refused, *IGNORED_IN_CHAT}

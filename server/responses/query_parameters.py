@@ -1,4 +1,4 @@
-"""What may stand in a query: flags, numbers, includes, and which page of a list.  Knows no response."""
+"""Reads the query parameters of the Responses API: flags, numbers, `include`, and the page of a list."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import falcon.asgi
 
 from pipelines.errors import RequestError
 from server.generation.requests.known_fields import shown
+from server.responses.reply_models import InputItemList
 from server.responses.request import LOGPROBS
-from server.responses.schema import ItemList
 from server.responses.unsupported_fields import IGNORED_INCLUDES
 
 FLAGS = {"true": True, "1": True, "false": False, "0": False}
@@ -18,7 +18,8 @@ MAX_LIMIT = 100
 ORDERS = ("asc", "desc")
 
 
-def flag(req: falcon.asgi.Request, name: str) -> bool:
+def read_flag(req: falcon.asgi.Request, name: str) -> bool:
+    """A true/false query parameter, False when absent.  Raises RequestError."""
     text = req.get_param(name)
     if text is None:
         return False
@@ -27,7 +28,8 @@ def flag(req: falcon.asgi.Request, name: str) -> bool:
     return FLAGS[text.lower()]
 
 
-def whole_number(req: falcon.asgi.Request, name: str) -> int | None:
+def read_whole_number(req: falcon.asgi.Request, name: str) -> int | None:
+    """A query parameter that is an integer >= 0, None when absent.  Raises RequestError."""
     text = req.get_param(name)
     if text is None:
         return None
@@ -36,8 +38,8 @@ def whole_number(req: falcon.asgi.Request, name: str) -> int | None:
     return int(text)
 
 
-def includes(req: falcon.asgi.Request) -> None:
-    """A response is stored with all that it had; raise RequestError for a name that nothing has."""
+def check_includes(req: falcon.asgi.Request) -> None:
+    """Raise RequestError for an unknown value of `include`; known ones change nothing (all is stored)."""
     allowed = [LOGPROBS, *IGNORED_INCLUDES]
     for name in ("include", "include[]"):
         for value in req.get_param_as_list(name) or []:
@@ -47,23 +49,23 @@ def includes(req: falcon.asgi.Request) -> None:
                 )
 
 
-def page(req: falcon.asgi.Request, items: list[dict[str, Any]]) -> ItemList:
-    """The items that `after`, `limit` and `order` ask for."""
+def item_page(req: falcon.asgi.Request, items: list[dict[str, Any]]) -> InputItemList:
+    """The page of `items` that `after`, `limit` and `order` select.  Raises RequestError."""
     order, after = req.get_param("order") or "desc", req.get_param("after")
     if order not in ORDERS:
         raise RequestError(f"`order` must be asc or desc, got {shown(order)}", field="order")
-    limit = whole_number(req, "limit")
+    limit = read_whole_number(req, "limit")
     limit = DEFAULT_LIMIT if limit is None else limit
     if not 1 <= limit <= MAX_LIMIT:
         raise RequestError(f"`limit` must be from 1 to {MAX_LIMIT}, got {limit}", field="limit")
     ordered = items if order == "asc" else items[::-1]
     if after is not None:
-        places = [i for i, item in enumerate(ordered) if item["id"] == after]
-        if not places:
+        found = [i for i, item in enumerate(ordered) if item["id"] == after]
+        if not found:
             raise RequestError(f"Item with id '{after}' not found.", field="after")
-        ordered = ordered[places[0] + 1 :]
+        ordered = ordered[found[0] + 1 :]
     shown_items = ordered[:limit]
-    return ItemList(
+    return InputItemList(
         data=shown_items,
         first_id=shown_items[0]["id"] if shown_items else None,
         last_id=shown_items[-1]["id"] if shown_items else None,

@@ -1,4 +1,4 @@
-"""Input items: checked, and written as they are stored.  Knows nothing of chat, of the store or of HTTP."""
+"""Checks input items and converts them to the format in which they are stored."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from server.generation.requests.known_fields import check_fields, shown
 from server.http.errors import from_validation
 from server.responses.unsupported_fields import IGNORED_IN_ITEMS
 
-PART_OF = {
+PART_TYPES = {
     "user": "input_text",
     "system": "input_text",
     "developer": "input_text",
     "assistant": "output_text",
 }
-"""Role → the type of its text parts."""
+"""Role → type of its text parts."""
 
 
 def _content(value: Any) -> Any:
@@ -31,30 +31,30 @@ def _content(value: Any) -> Any:
     return value
 
 
-Content = Annotated[Any, BeforeValidator(_content)]
+ItemContent = Annotated[Any, BeforeValidator(_content)]
 """A string, or a list of objects."""
 
 
-class Item(BaseModel):
-    """One item of an input.  Other fields than those declared are ignored for a reason, null, or refused."""
+class InputItem(BaseModel):
+    """One item of an input.  Undeclared fields are refused unless null or listed in IGNORED_IN_ITEMS."""
 
     model_config = ConfigDict(extra="allow")
     prefix: ClassVar[str]
-    """Ids of items of this type begin so."""
+    """Prefix of the ids of this type."""
 
     type: str
 
 
-class MessageItem(Item):
+class InputMessage(InputItem):
     prefix: ClassVar[str] = "msg"
 
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
-    content: Content
+    content: ItemContent
 
 
-class CallItem(Item):
-    """A call that the model made."""
+class InputFunctionCall(InputItem):
+    """A function call of the model."""
 
     prefix: ClassVar[str] = "fc"
 
@@ -64,14 +64,14 @@ class CallItem(Item):
     arguments: StrictStr
 
 
-class OutputItem(Item):
-    """What the function that was called gave back."""
+class InputFunctionOutput(InputItem):
+    """The result of a function call."""
 
     prefix: ClassVar[str] = "fco"
 
     type: Literal["function_call_output"]
     call_id: StrictStr
-    output: Content
+    output: ItemContent
 
 
 class TextPart(BaseModel):
@@ -79,7 +79,7 @@ class TextPart(BaseModel):
     text: StrictStr
 
 
-class ReasoningItem(Item):
+class InputReasoning(InputItem):
     prefix: ClassVar[str] = "rs"
 
     type: Literal["reasoning"]
@@ -87,25 +87,25 @@ class ReasoningItem(Item):
     content: list[TextPart] | None = None
 
 
-ITEMS: dict[str, type[Item]] = {
-    "message": MessageItem,
-    "function_call": CallItem,
-    "function_call_output": OutputItem,
-    "reasoning": ReasoningItem,
+ITEMS: dict[str, type[InputItem]] = {
+    "message": InputMessage,
+    "function_call": InputFunctionCall,
+    "function_call_output": InputFunctionOutput,
+    "reasoning": InputReasoning,
 }
-"""Type of an item → what it may hold."""
+"""Type of an item → its model."""
 
 
 def read_items(value: Any, find: Callable[[str, str], dict[str, Any]]) -> list[dict[str, Any]]:
-    """The items of a request's `input`, each with an id, as they are stored.
+    """The items of a request's `input` as they are stored, each with an id.
 
-    `find(id, where)` gives the item that a reference names.  Raises RequestError naming the place.
+    `find(id, where)` returns the item that a reference names.  Raises RequestError with the item's field.
     """
     if value is None:
         return []
     if isinstance(value, str):
-        return [_stored(MessageItem(role="user", content=value))]
-    return [_read(item, f"input.{i}", find) for i, item in enumerate(value)]
+        return [_to_stored(InputMessage(role="user", content=value))]
+    return [_read_item(item, f"input.{i}", find) for i, item in enumerate(value)]
 
 
 def references(value: Any) -> list[str]:
@@ -120,7 +120,7 @@ def _kind(item: dict[str, Any]) -> Any:
     return "message" if "role" in item else "item_reference" if isinstance(item.get("id"), str) else None
 
 
-def _read(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
+def _read_item(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
     if not isinstance(item, dict):
         raise RequestError(f"`{where}` must be an object, got {shown(item)}", field=where)
     kind = _kind(item)
@@ -136,29 +136,28 @@ def _read(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]) -> 
     try:
         read = model.model_validate({"type": kind, **item} if item.get("type") is None else item)
     except ValidationError as error:
-        raise _fault(error, where) from None
+        raise _item_error(error, where) from None
     check_fields(read.model_extra or {}, model.model_fields, ignored=IGNORED_IN_ITEMS, where=f"{where}.")
-    return _stored(read)
+    return _to_stored(read)
 
 
-def _fault(error: ValidationError, where: str) -> RequestError:
-    """What pydantic found in an item, with the item's place before each name."""
-    told = from_validation(error)
-    for path in {".".join(map(str, found["loc"])) for found in error.errors()}:
-        told.message = told.message.replace(f"`{path}`", f"`{where}.{path}`")
-    return RequestError(told.message, field=f"{where}.{told.field}" if told.field else where)
+def _item_error(error: ValidationError, where: str) -> RequestError:
+    """A validation error of an item, with the item's place before each field name."""
+    found = from_validation(error)
+    for path in {".".join(map(str, detail["loc"])) for detail in error.errors()}:
+        found.message = found.message.replace(f"`{path}`", f"`{where}.{path}`")
+    return RequestError(found.message, field=f"{where}.{found.field}" if found.field else where)
 
 
-def _stored(item: Item) -> dict[str, Any]:
-    """An item as its response remembers it: with an id, its text in parts."""
-    given = item.model_dump(exclude_none=True)
-    found = {"id": None, **given}
-    if not isinstance(found["id"], str) or not found["id"]:
-        found["id"] = f"{item.prefix}_{uuid4().hex}"
-    if isinstance(item, MessageItem) and isinstance(item.content, str):
-        found["content"] = [{"type": PART_OF[item.role], "text": item.content}]
-    if isinstance(item, CallItem):
-        found["call_id"] = item.call_id or found["id"]
-    if isinstance(item, ReasoningItem):
-        return {"summary": [], **found}
-    return {"status": "completed", **found}
+def _to_stored(item: InputItem) -> dict[str, Any]:
+    """An item as it is stored: with an id, its text in parts."""
+    stored = {"id": None, **item.model_dump(exclude_none=True)}
+    if not isinstance(stored["id"], str) or not stored["id"]:
+        stored["id"] = f"{item.prefix}_{uuid4().hex}"
+    if isinstance(item, InputMessage) and isinstance(item.content, str):
+        stored["content"] = [{"type": PART_TYPES[item.role], "text": item.content}]
+    if isinstance(item, InputFunctionCall):
+        stored["call_id"] = item.call_id or stored["id"]
+    if isinstance(item, InputReasoning):
+        return {"summary": [], **stored}
+    return {"status": "completed", **stored}

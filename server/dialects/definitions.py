@@ -1,26 +1,23 @@
-"""The dialects: OpenAI's with vLLM's words, OpenVINO Model Server's; Anthropic's and Cohere's errors.
-
-Data, and what a body of OpenVINO Model Server stands for.
-"""
+"""The four dialects: OpenAI with vLLM's extensions, OpenVINO Model Server, Anthropic and Cohere."""
 
 from __future__ import annotations
 
 from pipelines.errors import BraidError
 from pipelines.tasks import GenerationInput
 from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses
-from server.dialects.cohere import told
+from server.dialects.cohere import cohere_error
 from server.dialects.dialect import Body, BodyRules, Dialect
 from server.generation.replies.schema import PlainError, envelope
 from server.messages.errors import fault
 
 
-def plain(error: BraidError) -> PlainError:
-    """OpenVINO Model Server's: {"error": text}."""
+def ovms_error(error: BraidError) -> PlainError:
+    """OpenVINO Model Server's error body: {"error": text}."""
     return PlainError(error=error.message)
 
 
-def _means(body: Body) -> Body:
-    """`best_of` asks for beams; streams keep their stop strings."""
+def _transform_generation_body(body: Body) -> Body:
+    """`best_of` selects beam search; streams include their stop strings."""
     if (body.get("best_of") or 1) > 1:
         body["use_beam_search"] = True
     if body.get("stream"):
@@ -28,8 +25,8 @@ def _means(body: Body) -> Body:
     return body
 
 
-def _amend(generation: GenerationInput) -> GenerationInput:
-    """Sampling is on unless the temperature is 0, and text goes on as far as the model can."""
+def _transform_generation(generation: GenerationInput) -> GenerationInput:
+    """Sampling is on unless the temperature is 0; the default length limit is the model's context."""
     generation.default_max_tokens = None
     generation.samples_always = True
     generation.fallbacks = {"top_k": ovms.DEFAULT_TOP_K}
@@ -38,33 +35,35 @@ def _amend(generation: GenerationInput) -> GenerationInput:
 
 OPENAI = Dialect("openai", envelope)
 ANTHROPIC = Dialect("anthropic", fault)
-COHERE = Dialect("cohere", told)
+COHERE = Dialect("cohere", cohere_error)
 OVMS = Dialect(
     "ovms",
-    plain,
+    ovms_error,
     statuses={405: 406},
     bodies={
         "chat": BodyRules(
-            (*ovms.GENERATION, *ovms.CHAT), (*ovms.CHAT_TOGETHER, *ovms.GENERATION_TOGETHER), _means
+            (*ovms.GENERATION, *ovms.CHAT),
+            (*ovms.CHAT_TOGETHER, *ovms.GENERATION_TOGETHER),
+            _transform_generation_body,
         ),
         "completion": BodyRules(
             (*ovms.GENERATION, *ovms.COMPLETION),
             (*ovms.COMPLETION_TOGETHER, *ovms.GENERATION_TOGETHER),
-            _means,
+            _transform_generation_body,
         ),
         "responses": BodyRules(
             (*ovms.GENERATION, *ovms_responses.RESPONSES),
             (*ovms_responses.RESPONSES_TOGETHER, *ovms.GENERATION_TOGETHER),
-            _means,
+            _transform_generation_body,
         ),
         "embeddings": BodyRules(
             tuple(ovms_embeddings.EMBEDDINGS),
             tuple(ovms_embeddings.EMBEDDINGS_TOGETHER),
-            tell=ovms_embeddings.tell,
+            translate_error=ovms_embeddings.translate_error,
         ),
         "rerank": BodyRules(
-            (*ovms_rerank.RERANK,), (*ovms_rerank.RERANK_TOGETHER,), ovms_rerank.rerank_means
+            (*ovms_rerank.RERANK,), (*ovms_rerank.RERANK_TOGETHER,), ovms_rerank.transform_rerank
         ),
     },
-    amend=_amend,
+    transform_generation=_transform_generation,
 )

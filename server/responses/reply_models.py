@@ -1,6 +1,6 @@
-"""A response and its usage as pydantic models: OpenAI's shape with vLLM's additions, every key always there.
+"""Reply models of the Responses API: OpenAI's shape with vLLM's additions; every key is always sent.
 
-They are the truth about what leaves the server.  Items of the output are made in `output.py`.
+Output items are built in `output_items.py`.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from server.generation.replies.schema import Reply
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 
 RUNNING = ("queued", "in_progress")
-"""A response of another status changes no more."""
+"""A response with any other status is final."""
 
 
-class InputDetails(Reply):
+class InputTokensDetails(Reply):
     cached_tokens: int
     cache_write_tokens: int = 0
     input_tokens_per_turn: list[int] = []
     cached_tokens_per_turn: list[int] = []
 
 
-class OutputDetails(Reply):
+class OutputTokensDetails(Reply):
     reasoning_tokens: int
     tool_output_tokens: int = 0
     output_tokens_per_turn: list[int] = []
@@ -31,9 +31,9 @@ class OutputDetails(Reply):
 
 class ResponseUsage(Reply):
     input_tokens: int
-    input_tokens_details: InputDetails
+    input_tokens_details: InputTokensDetails
     output_tokens: int
-    output_tokens_details: OutputDetails
+    output_tokens_details: OutputTokensDetails
     total_tokens: int
 
 
@@ -47,7 +47,7 @@ class ResponseError(Reply):
 
 
 class Response(Reply):
-    """A response at one moment of its life."""
+    """A response in its current state."""
 
     id: str
     object: Literal["response"] = "response"
@@ -88,12 +88,12 @@ class Response(Reply):
     input_messages: None = None
     output_messages: None = None
 
-    def plain(self) -> dict[str, Any]:
-        """As it is sent and stored."""
+    def to_dict(self) -> dict[str, Any]:
+        """The response as it is sent and stored."""
         return self.model_dump(mode="json")
 
 
-class ItemList(Reply):
+class InputItemList(Reply):
     object: Literal["list"] = "list"
     data: list[dict[str, Any]]
     first_id: str | None
@@ -101,12 +101,12 @@ class ItemList(Reply):
     has_more: bool
 
 
-class Deleted(Reply):
+class DeletedResponse(Reply):
     id: str
     object: Literal["response.deleted"] = "response.deleted"
     deleted: bool = True
 
 
-class InputTokens(Reply):
+class InputTokenCount(Reply):
     object: Literal["response.input_tokens"] = "response.input_tokens"
     input_tokens: int

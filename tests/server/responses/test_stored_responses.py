@@ -6,10 +6,10 @@ import asyncio
 import sqlite3
 
 import pytest
+from responses_bodies import PATH, ask, events
 from scripted import said
-from telling import PATH, ask, events
 
-from server.responses.store import Store
+from server.responses.database import ResponseDatabase
 
 
 async def post(client, **fields):
@@ -18,7 +18,7 @@ async def post(client, **fields):
     return answer.json
 
 
-def test_a_response_is_read_as_it_was_answered(rig):
+def test_a_stored_response_equals_the_reply(rig):
     async def scenario(client):
         made = await post(client)
         return made, (await client.get(f"{PATH}/{made['id']}")).json
@@ -27,7 +27,7 @@ def test_a_response_is_read_as_it_was_answered(rig):
     assert read == made
 
 
-def test_a_streamed_response_is_kept_before_its_last_event(rig):
+def test_a_streamed_response_is_stored_before_its_last_event(rig):
     async def scenario(client):
         last = events((await client.post(PATH, ask(stream=True))).body)[-1]["response"]
         return last, (await client.get(f"{PATH}/{last['id']}")).json
@@ -166,7 +166,7 @@ def test_a_bad_query_is_named(rig, query, param):
     assert (answer.status, answer.error["param"]) == (400, param)
 
 
-def test_an_id_is_taken_once(rig):
+def test_an_id_in_use_is_refused(rig):
     async def scenario(client):
         await post(client, request_id="resp_mine")
         return await client.post(PATH, ask(request_id="resp_mine"))
@@ -200,7 +200,7 @@ def test_a_client_that_leaves_cancels_its_call(rig, stream):
     assert rig.pipeline.calls[0].closed
 
 
-def test_nothing_is_stored_where_the_operator_wants_nothing_stored(make_rig):
+def test_nothing_is_stored_when_the_store_is_disabled(make_rig):
     rig = make_rig(responses_store=False)
 
     async def scenario(client):
@@ -218,11 +218,11 @@ def test_nothing_is_stored_where_the_operator_wants_nothing_stored(make_rig):
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_that_cannot_be_stored_is_an_answer(rig, monkeypatch, stream):
+def test_a_response_that_cannot_be_stored_is_still_sent(rig, monkeypatch, stream):
     def full(*_):
         raise sqlite3.OperationalError("disk is full")
 
-    monkeypatch.setattr(Store, "add", full)
+    monkeypatch.setattr(ResponseDatabase, "add", full)
     answer = rig.post(PATH, ask(stream=stream))
     reply = events(answer.body)[-1]["response"] if stream else answer.json
     assert (reply["status"], reply["store"]) == ("completed", False)
@@ -232,5 +232,5 @@ def test_a_store_that_cannot_be_read_is_unavailable(rig, monkeypatch):
     def broken(*_):
         raise sqlite3.OperationalError("disk I/O error")
 
-    monkeypatch.setattr(Store, "get", broken)
+    monkeypatch.setattr(ResponseDatabase, "get", broken)
     assert rig.get(PATH + "/resp_x").status == 503

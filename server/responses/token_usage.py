@@ -1,13 +1,13 @@
-"""Counts the tokens of one response as its pieces pass.  Knows nothing of text or of events."""
+"""Counts the tokens of one response."""
 
 from __future__ import annotations
 
 from pipelines.values import ReplyUpdate
-from server.responses.schema import InputDetails, OutputDetails, ResponseUsage
+from server.responses.reply_models import InputTokensDetails, OutputTokensDetails, ResponseUsage
 
 
-class Counts:
-    """Tokens of the input, of it those found in the cache; tokens of the output, of it the reasoning."""
+class ResponseTokenCounter:
+    """Counts input tokens (and those found in the cache) and output tokens (and those of reasoning)."""
 
     def __init__(self, num_input: int) -> None:
         self._num_input = num_input
@@ -22,8 +22,8 @@ class Counts:
     def usage(self) -> ResponseUsage:
         return ResponseUsage(
             input_tokens=self._num_input,
-            input_tokens_details=InputDetails(cached_tokens=self._num_cached),
+            input_tokens_details=InputTokensDetails(cached_tokens=self._num_cached),
             output_tokens=self._num_output,
-            output_tokens_details=OutputDetails(reasoning_tokens=self._num_reasoning),
+            output_tokens_details=OutputTokensDetails(reasoning_tokens=self._num_reasoning),
             total_tokens=self._num_input + self._num_output,
         )

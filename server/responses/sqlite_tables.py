@@ -1,4 +1,4 @@
-"""The SQLite file of the store: its tables, a row of them, and a connection.  Knows nothing of their use."""
+"""The SQLite file of the response store: its schema, the row type, and opening a connection."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 BUSY_S = 5.0
-"""How long a transaction waits for another worker's."""
+"""How long a transaction waits for the lock of another worker."""
 
-FORM = 1
-"""Of the tables; a file of another form is not touched."""
+SCHEMA_VERSION = 1
+"""Version of the tables; a file with another version is refused and left unchanged."""
 TABLES = """
 CREATE TABLE IF NOT EXISTS responses (
     id TEXT PRIMARY KEY,
@@ -53,42 +53,44 @@ CREATE TRIGGER IF NOT EXISTS dropped AFTER DELETE ON responses BEGIN
     UPDATE totals SET number = number - 1, size = size - OLD.size;
 END;
 """
-"""`totals` has one row, so that the bounds cost no count over all responses."""
+"""`totals` has one row of running sums, so that checking the limits needs no scan of all responses."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """One response: `body` is it as JSON, `items` what its model was told, as JSON too."""
+class StoredResponse:
+    """One stored response: `body` is the response as JSON, `items` the model's input items as JSON."""
 
     id: str
     status: str
     body: bytes
     items: bytes
     background: bool = False
-    owner: str | None = None  # who works on it; None: nobody any more
+    owner: str | None = None  # id of the worker that computes it; None once it has ended
     item_ids: tuple[str, ...] = ()
 
 
-def opened(path: Path | None) -> sqlite3.Connection:
-    """A connection; without a path to tables in this process's memory.  Raises sqlite3.Error, OSError.
+def connect(path: Path | None) -> sqlite3.Connection:
+    """Open the file, or tables in this process's memory when `path` is None.
 
-    What people said is for the server's own user to read.
+    Only the server's user may read the file: it holds conversations.  Raises sqlite3.Error and OSError.
     """
     if path is not None:
         path.touch(mode=0o600)
     db = sqlite3.connect(path or ":memory:", timeout=BUSY_S, isolation_level=None, check_same_thread=False)
     _use_wal(db)
     db.execute("PRAGMA synchronous = NORMAL")
-    (form,) = db.execute("PRAGMA user_version").fetchone()
-    if form not in (0, FORM):
+    (version,) = db.execute("PRAGMA user_version").fetchone()
+    if version not in (0, SCHEMA_VERSION):
         db.close()
-        raise sqlite3.DatabaseError(f"its form is {form}, not {FORM}: another version of Braid made it")
-    db.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {FORM}; COMMIT;")
+        raise sqlite3.DatabaseError(
+            f"its schema version is {version}, not {SCHEMA_VERSION}: another version of Braid made it"
+        )
+    db.executescript(f"BEGIN IMMEDIATE; {TABLES} PRAGMA user_version = {SCHEMA_VERSION}; COMMIT;")
     return db
 
 
 def _use_wal(db: sqlite3.Connection) -> None:
-    """SQLite does not wait by itself where two processes change the mode of a new file at once."""
+    """Switch to write-ahead logging; retries because SQLite's busy timeout does not cover this statement."""
     deadline_s = time.monotonic() + BUSY_S
     while True:
         try:

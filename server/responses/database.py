@@ -1,0 +1,197 @@
+"""Stores responses in an SQLite file that all workers share, bounded in number, bytes and age.
+
+Every call is one transaction and may wait for another worker's: call it off the event loop, from one
+thread.  A running response has an owner (a worker), which renews a lease on it with heartbeats.  Does not
+depend on HTTP or on the content of responses.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from server.responses.sqlite_tables import StoredResponse, connect
+
+LEASE_S = 5.0
+"""An owner without a heartbeat for this long is dead."""
+
+NOT_RUNNING = "(owner IS NULL OR beat <= ? OR beat > ?)"
+"""No owner, or a dead one; parameters: the oldest heartbeat of a live owner, and the current time."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLimits:
+    max_count: int
+    max_bytes: int
+    max_age_s: float
+
+
+class ResponseDatabase:
+    """One worker's connection to the stored responses.
+
+    Ages use `now`, the wall clock in s; heartbeats use `ticks`, a monotonic clock in s that is the same in
+    all processes of a machine.
+    """
+
+    def __init__(
+        self,
+        path: Path | None,
+        limits: StoreLimits,
+        now: Callable[[], float] = time.time,
+        ticks: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Without a path the responses are stored in this process's memory.  Raises sqlite3.Error."""
+        self._limits = limits
+        self._now = now
+        self._ticks = ticks
+        self._db = connect(path)
+
+    def close(self) -> None:
+        self._db.close()
+
+    def add(self, stored: StoredResponse) -> bool:
+        """Store a response and evict old ones over the limits; False when its id is in use."""
+        row = (stored.id, stored.status, stored.body, stored.items, stored.background, stored.owner)
+        size = len(stored.body) + len(stored.items)
+        with self._transaction():
+            done = self._db.execute(
+                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, self._ticks(), self._now(), size),
+            )
+            if done.rowcount == 0:
+                return False
+            self._index_items(stored.id, stored.item_ids)
+            self._evict()
+        return True
+
+    def update(self, owner: str, stored: StoredResponse, events: Iterable[tuple[int, bytes]]) -> bool:
+        """Write the progress of a running response; False, with nothing written, when `owner` lost it."""
+        events = list(events)
+        more = sum(len(data) for _, data in events)
+        with self._transaction():
+            done = self._db.execute(
+                "UPDATE responses SET status = ?, body = ?, owner = ?, beat = ?, size = size + ?"
+                " WHERE id = ? AND owner = ?",
+                (stored.status, stored.body, stored.owner, self._ticks(), more, stored.id, owner),
+            )
+            if done.rowcount == 0:
+                return False
+            self._add_events(stored.id, events)
+            self._index_items(stored.id, stored.item_ids)
+            if stored.owner is None:
+                self._evict()
+        return True
+
+    def get(self, response_id: str) -> StoredResponse | None:
+        row = self._db.execute(
+            "SELECT id, status, body, items, background, owner FROM responses WHERE id = ? AND made > ?",
+            (response_id, self._now() - self._limits.max_age_s),
+        ).fetchone()
+        return None if row is None else StoredResponse(row[0], row[1], row[2], row[3], bool(row[4]), row[5])
+
+    def find_by_item(self, item_id: str) -> StoredResponse | None:
+        """The response that an item belongs to."""
+        row = self._db.execute("SELECT response FROM item_places WHERE item = ?", (item_id,)).fetchone()
+        return None if row is None else self.get(row[0])
+
+    def events(self, response_id: str, after: int) -> list[tuple[int, bytes]]:
+        """The events with a larger number than `after`, in order."""
+        return self._db.execute(
+            "SELECT number, data FROM events WHERE response = ? AND number > ? ORDER BY number",
+            (response_id, after),
+        ).fetchall()
+
+    def end(
+        self, stored: StoredResponse, status: str, body: bytes, events: Iterable[tuple[int, bytes]] = ()
+    ) -> bool:
+        """End a running response in place of its owner; False when it has already ended."""
+        with self._transaction():
+            done = self._db.execute(
+                "UPDATE responses SET status = ?, body = ?, owner = NULL WHERE id = ? AND owner = ?",
+                (status, body, stored.id, stored.owner),
+            )
+            if done.rowcount == 0:
+                return False
+            self._add_events(stored.id, events)
+        return True
+
+    def next_number(self, response_id: str) -> int:
+        """The sequence number of the next event."""
+        query = "SELECT coalesce(max(number), -1) + 1 FROM events WHERE response = ?"
+        return int(self._db.execute(query, (response_id,)).fetchone()[0])
+
+    def delete(self, response_id: str) -> bool:
+        with self._transaction():
+            found = self._db.execute("SELECT 1 FROM responses WHERE id = ?", (response_id,)).fetchone()
+            self._delete([response_id])
+        return found is not None
+
+    def heartbeat(self, owner: str, response_ids: Iterable[str]) -> set[str]:
+        """Renew the owner's lease on these responses; the ids of all responses that it still owns."""
+        beats = [(self._ticks(), response_id, owner) for response_id in response_ids]
+        with self._transaction():
+            self._db.executemany("UPDATE responses SET beat = ? WHERE id = ? AND owner = ?", beats)
+            rows = self._db.execute("SELECT id FROM responses WHERE owner = ?", (owner,)).fetchall()
+        return {row[0] for row in rows}
+
+    def is_running(self, response_id: str) -> bool:
+        """Whether the response has an owner."""
+        query = "SELECT 1 FROM responses WHERE id = ? AND owner IS NOT NULL"
+        return self._db.execute(query, (response_id,)).fetchone() is not None
+
+    def is_abandoned(self, response_id: str) -> bool:
+        """Whether its owner is dead.  A heartbeat in the future was written before a reboot."""
+        row = self._db.execute(
+            "SELECT beat FROM responses WHERE id = ? AND owner IS NOT NULL", (response_id,)
+        ).fetchone()
+        return row is not None and not 0 <= self._ticks() - row[0] < LEASE_S
+
+    def _index_items(self, response_id: str, item_ids: Iterable[str]) -> None:
+        rows = [(item_id, response_id) for item_id in item_ids]
+        self._db.executemany("INSERT OR IGNORE INTO item_places VALUES (?, ?)", rows)
+
+    def _add_events(self, response_id: str, events: Iterable[tuple[int, bytes]]) -> None:
+        rows = [(response_id, number, data) for number, data in events]
+        self._db.executemany("INSERT INTO events VALUES (?, ?, ?)", rows)
+
+    def _evict(self) -> None:
+        """Delete expired responses, then the oldest ended ones until the rest is within the limits."""
+        limits, ticks = self._limits, self._ticks()
+        lease = (ticks - LEASE_S, ticks)
+        oldest = self._now() - limits.max_age_s
+        expired = self._db.execute(
+            f"SELECT id FROM responses WHERE made <= ? AND {NOT_RUNNING}", (oldest, *lease)
+        )
+        self._delete([row[0] for row in expired.fetchall()])
+        count, size = self._db.execute("SELECT number, size FROM totals").fetchone()
+        if count <= limits.max_count and size <= limits.max_bytes:
+            return
+        evicted = []
+        for response_id, num_bytes in self._db.execute(
+            f"SELECT id, size FROM responses WHERE {NOT_RUNNING} ORDER BY made", lease
+        ):
+            if count <= limits.max_count and size <= limits.max_bytes:
+                break
+            evicted.append(response_id)
+            count, size = count - 1, size - num_bytes
+        self._delete(evicted)
+
+    def _delete(self, response_ids: list[str]) -> None:
+        for response_id in response_ids:
+            self._db.execute("DELETE FROM responses WHERE id = ?", (response_id,))
+            self._db.execute("DELETE FROM events WHERE response = ?", (response_id,))
+            self._db.execute("DELETE FROM item_places WHERE response = ?", (response_id,))
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        """One write transaction; it takes the write lock at its start, not at its first write."""
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")

@@ -1,0 +1,25 @@
+"""Encodes the events of a response as server-sent events."""
+
+from __future__ import annotations
+
+import msgspec
+
+from server.generation.replies.sse import DONE
+from server.responses.output_items import Event
+
+FINAL_EVENTS = ("response.completed", "response.incomplete", "response.failed")
+"""Types of the events that end a stream."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_event(event: Event) -> bytes:
+    """One event: the `event:` and `data:` lines, followed by the end of the stream after a final event."""
+    kind = event["type"]
+    data = b"event: %b\ndata: %b\n\n" % (kind.encode(), _encode(event))
+    return data + DONE if kind in FINAL_EVENTS else data
+
+
+def encode_events(events: list[Event]) -> bytes:
+    """Several events, concatenated."""
+    return b"".join([encode_event(event) for event in events])

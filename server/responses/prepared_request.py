@@ -1,0 +1,106 @@
+"""Prepares a checked request for the model: loads earlier responses and translates the request to chat.
+
+Does not depend on HTTP or on how the response is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from pipelines.errors import RequestError
+from pipelines.worker.call import Call
+from pipelines.worker.pipeline import Pipeline
+from server.http.request_body import LONG_BODY_BYTES, off_loop
+from server.responses.database import ResponseDatabase
+from server.responses.input_items import read_items, references
+from server.responses.reply_models import RUNNING
+from server.responses.request import ResponseRequest
+from server.responses.sqlite_tables import StoredResponse
+from server.responses.store import ResponseStore
+from server.responses.translate import ChatTranslation
+
+MAX_REFERENCES = 256
+"""Most item references in one input."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A request that is ready for a pipeline.  `items` are all input items of the model, as stored."""
+
+    translation: ChatTranslation
+    items: list[dict[str, Any]]
+    own_ids: tuple[str, ...]
+    is_long: bool
+
+    async def call(self, pipeline: Pipeline, make: Callable[[Pipeline, Any], Call]) -> Call:
+        """The pipeline's call, made by `make`; in a thread when the input is long.  Raises RequestError."""
+
+        def make_call() -> Call:
+            return make(pipeline, self.translation.generation(pipeline.max_context))
+
+        with self.translation.renamed_errors():
+            return await off_loop(make_call, self.is_long or self.translation.chat.compiles)
+
+    def encoded_items(self) -> bytes:
+        return msgspec.json.encode(self.items)
+
+
+async def prepare_request(store: ResponseStore, request: ResponseRequest, num_bytes: int) -> PreparedRequest:
+    """Check the request, load what it continues or refers to, and translate it to a chat request.
+
+    `num_bytes` is the length of the body.  Raises RequestError, and NoResponse when the previous response is
+    not stored.
+    """
+    request.check()
+    context, num_context_bytes = await _context(store, request.previous_response_id)
+    referenced = await _referenced(store, references(request.input))
+
+    def find(item_id: str, where: str) -> dict[str, Any]:
+        if item_id not in referenced:
+            raise RequestError(f"Item with id '{item_id}' not found.", field=f"{where}.id")
+        return referenced[item_id]
+
+    def translate() -> PreparedRequest:
+        items = read_items(request.input, find)
+        own_ids = tuple(item["id"] for item in items)
+        return PreparedRequest(ChatTranslation(request, context, items), [*context, *items], own_ids, is_long)
+
+    is_long = num_bytes + num_context_bytes > LONG_BODY_BYTES
+    return await off_loop(translate, is_long)
+
+
+async def _context(store: ResponseStore, previous_id: str | None) -> tuple[list[dict[str, Any]], int]:
+    """Input and output items of the previous responses, and their size in bytes."""
+    if previous_id is None:
+        return [], 0
+    stored = await store.get(previous_id, "previous_response_id")
+    if stored.status in RUNNING:
+        raise RequestError(
+            f"Response '{previous_id}' is still {stored.status}; it can be continued after it has ended",
+            field="previous_response_id",
+        )
+    return all_items(stored), len(stored.items) + len(stored.body)
+
+
+async def _referenced(store: ResponseStore, item_ids: list[str]) -> dict[str, dict[str, Any]]:
+    """The stored ones among the referenced items, by id."""
+    if len(item_ids) > MAX_REFERENCES:
+        raise RequestError(f"`input` may refer to {MAX_REFERENCES} items at most", field="input")
+    if not item_ids or not store.enabled:
+        return {}
+    found: dict[str, dict[str, Any]] = {}
+    for item_id in item_ids:
+        stored = await store.run(ResponseDatabase.find_by_item, item_id)
+        items = all_items(stored) if stored else []
+        found |= {item["id"]: item for item in items if item["id"] == item_id}
+    return found
+
+
+def all_items(stored: StoredResponse) -> list[dict[str, Any]]:
+    """The input items of a response, followed by its output items."""
+    output = msgspec.json.decode(stored.body)["output"]
+    return [*msgspec.json.decode(stored.items), *output]
