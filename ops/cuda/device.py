@@ -235,7 +235,7 @@ def check_same(one: Array, other: Array) -> None:
 
 def _import_cupy() -> Any:
     try:
-        import cupy  # type: ignore[import-not-found, unused-ignore]
+        import cupy
     except Exception as error:  # a broken installation raises more than ImportError, and at length
         raise DeviceError(f"cannot import cupy ({error.__cause__ or error}); {ADVICE}") from error
     return cupy

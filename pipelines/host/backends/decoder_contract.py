@@ -21,14 +21,20 @@ class DecoderSession(Protocol):
     `ops` is the arithmetic for what `run` gives.
     """
 
-    can_swap: bool  # whether `allocate` takes host blocks
-    ops: SamplingOps
-
-    block_tokens: int
-    block_bytes: int
-    vocab_size: int
-    max_context: int  # tokens, from the model's config.json
-    idle_s: Mapping[int, float]  # tokens → seconds of a step of one each, as far as `warm` has tried them
+    @property
+    def can_swap(self) -> bool: ...
+    @property
+    def ops(self) -> SamplingOps: ...
+    @property
+    def block_tokens(self) -> int: ...
+    @property
+    def block_bytes(self) -> int: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def max_context(self) -> int: ...
+    @property
+    def idle_s(self) -> Mapping[int, float]: ...
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         """Take what the largest step needs beside the cache; the bytes a cache may have by default.

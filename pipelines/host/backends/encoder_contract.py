@@ -35,12 +35,18 @@ class EncoderSession(Protocol):
     ids.  Calls of more than `good_batch_tokens` tokens, padding counted, compute no more texts a second.
     """
 
-    ops: PoolingOps
-    size: int
-    per_token: bool
-    max_tokens: int
-    vocab_size: int
-    good_batch_tokens: int
+    @property
+    def ops(self) -> PoolingOps: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def per_token(self) -> bool: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def vocab_size(self) -> int: ...
+    @property
+    def good_batch_tokens(self) -> int: ...
 
     def run(self, batch: TokenBatch) -> Any:
         """float32[num_texts, width, size] or float32[num_texts, size], on the device of `ops`.

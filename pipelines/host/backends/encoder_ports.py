@@ -66,7 +66,7 @@ def arrays_of(batch: TokenBatch, types: Mapping[str, Any], pad_id: int) -> dict[
 
     Writable as well, which OpenVINO asks of what it reads in place.
     """
-    return {name: np.require(INPUTS[name](batch, pad_id), dtype, "CW") for name, dtype in types.items()}
+    return {name: np.require(INPUTS[name](batch, pad_id), dtype, ["C", "W"]) for name, dtype in types.items()}
 
 
 def blank_texts(num_texts: int, width: int) -> TokenBatch:

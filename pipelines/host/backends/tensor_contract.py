@@ -56,8 +56,10 @@ class TensorPort:
 class TensorSession(Protocol):
     """A loaded model.  One thread calls `run`; the GIL is released while it computes."""
 
-    inputs: Mapping[str, TensorPort]
-    outputs: Mapping[str, TensorPort]
+    @property
+    def inputs(self) -> Mapping[str, TensorPort]: ...
+    @property
+    def outputs(self) -> Mapping[str, TensorPort]: ...
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """All outputs, each an array of the caller's own.  `inputs` passed `check_inputs`.

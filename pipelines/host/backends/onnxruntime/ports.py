@@ -11,7 +11,7 @@ import onnxruntime as ort
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_ports import check_inputs, chosen_output
 
-INTEGERS = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
 
 def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[np.signedinteger]]:

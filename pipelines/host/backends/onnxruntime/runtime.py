@@ -84,7 +84,7 @@ def words(error: Exception) -> str:
 
 
 def version() -> str:
-    return ort.__version__
+    return str(ort.__version__)
 
 
 def providers() -> list[str]:

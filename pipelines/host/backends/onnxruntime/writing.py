@@ -51,7 +51,7 @@ class Writer:
         """One initializer, however often it is asked for."""
         if name not in self.graph.initializers:
             tensor = ir.tensor(array, name=name)
-            value = ir.val(name, tensor.dtype, list(tensor.shape), const_value=tensor)
+            value = ir.val(name, tensor.dtype, list(array.shape), const_value=tensor)
             self.graph.register_initializer(value)
         return self.graph.initializers[name]
 

@@ -76,15 +76,16 @@ class OpenVINOSession:
         properties = checked_properties(settings)
         model, self.max_context, self._files = _read(path)
         with read_once(self._files):
-            self._compiled: ov.CompiledModel | None = _compile(model, settings.device, properties)
-            self._layout = CacheLayout(self._compiled)
+            compiled = _compile(model, settings.device, properties)
+            self._compiled: ov.CompiledModel | None = compiled
+            self._layout = CacheLayout(compiled)
             self.block_tokens = self._layout.block_tokens
             self.block_bytes = self._layout.block_bytes
-            self.vocab_size = self._compiled.output(0).get_partial_shape()[-1].get_length()
-            self._inputs = {port.any_name: index for index, port in enumerate(self._compiled.inputs)}
-            self._facts = self._read_facts(settings.device)
-            self._request: ov.InferRequest | None = self._compiled.create_infer_request()
-            self._place(0)
+            self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
+            self._inputs = {port.any_name: index for index, port in enumerate(compiled.inputs)}
+            self._facts = self._read_facts(compiled, settings.device)
+            self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self._place_cache(0)
             self._idle(1, 1)
         self._cold_shapes: list[tuple[int, int]] = []
         self.idle_s: dict[int, float] = {}
@@ -96,15 +97,17 @@ class OpenVINOSession:
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         if num_host_blocks:
             raise ValueError(NOWHERE_TO_SWAP)
-        self._place(num_blocks)
-        self._memory.map_first()
+        self._place_cache(num_blocks).map_first()
 
-    def _place(self, num_blocks: int) -> None:
-        """Let the model's cache be new memory of `num_blocks` and the spare block."""
+    def _place_cache(self, num_blocks: int) -> CacheMemory:
+        """Give the model a new cache of `num_blocks` blocks and the spare block."""
+        assert self._request is not None
         self._spare_block = num_blocks
-        self._memory: CacheMemory | None = CacheMemory(self._layout, num_blocks + 1)
-        for name, tensor in self._memory.tensors.items():
+        memory = CacheMemory(self._layout, num_blocks + 1)
+        for name, tensor in memory.tensors.items():
             self._request.set_tensor(name, tensor)
+        self._memory: CacheMemory | None = memory
+        return memory
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"
@@ -154,11 +157,11 @@ class OpenVINOSession:
     def describe(self) -> Mapping[str, str]:
         return self._facts
 
-    def _read_facts(self, device: str) -> dict[str, str]:
+    def _read_facts(self, compiled: ov.CompiledModel, device: str) -> dict[str, str]:
         return {
             "engine": f"openvino {ov.__version__.split('-')[0]}",
             "device": device,
-            "precision": self._compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
+            "precision": compiled.get_property("INFERENCE_PRECISION_HINT").to_string(),
             "kv_cache": self._layout.element_type,
             "block_tokens": str(self.block_tokens),
             "block_bytes": str(self.block_bytes),

@@ -217,7 +217,8 @@ def _attention(node: Any) -> list[ov.Output]:
         attended.set_rt_info(value, name)  # the device shapes the cache by it
     dtype = node.get_input(0).get_element_type()
     split = ops.reshape(ops.convert(attended.output(0), dtype), ops.constant([1, -1, heads, size]), False)
-    return ops.transpose(split, ops.constant(HEADS_LAST)).outputs()
+    outputs: list[ov.Output] = ops.transpose(split, ops.constant(HEADS_LAST)).outputs()
+    return outputs
 
 
 def _rows(heads: ov.Output, width: int) -> ov.Output:

@@ -47,7 +47,7 @@ class CacheLayout:
         sizes = {shape[TOKENS_AXIS] for name, shape in self._block_shapes.items() if name.startswith("value")}
         if len(sizes) != 1:
             raise ModelError(f"Layers of this model want blocks of different sizes: {sorted(sizes)} tokens.")
-        return sizes.pop()
+        return int(sizes.pop())
 
 
 class CacheMemory:

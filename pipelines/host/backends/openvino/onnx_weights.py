@@ -94,8 +94,7 @@ def keep_weights(graph: ir.Graph) -> None:
             sizes = {name: node.attributes[name].as_int() for name in ("N", "K", "bits")}
             made = ir.node(BLOCK_MATMUL, list(node.inputs), sizes, domain=DOMAIN, name=node.name)
             _replace(graph, node, [made])
-        elif _widens_found_rows(node):
-            lookup = node.inputs[0].producer()
+        elif (lookup := _widened_lookup(node)) is not None:
             table = ir.node("Cast", [lookup.inputs[0]], dict(node.attributes), name=f"{node.name}.table")
             found = ir.node("Gather", [*table.outputs, lookup.inputs[1]], dict(lookup.attributes))
             _replace(graph, node, [table, found])
@@ -105,7 +104,8 @@ def _is_symmetric(node: ir.Node) -> bool:
     """MatMulNBits with scales alone, of whole blocks that the file types plainly."""
     if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits"):
         return False
-    if any(value is not None for value in node.inputs[3:]) or not node.inputs[1].is_initializer():
+    weight = node.inputs[1]
+    if any(value is not None for value in node.inputs[3:]) or weight is None or not weight.is_initializer():
         return False
     number = {
         name: value.as_int() for name, value in node.attributes.items() if value.type == ir.AttributeType.INT
@@ -120,6 +120,7 @@ def _is_symmetric(node: ir.Node) -> bool:
 def _type_weight(node: ir.Node) -> None:
     """Let the packed weight be [outer, blocks, block] of its true type, over the same bytes."""
     weight = node.inputs[1]
+    assert weight is not None
     outer, inner, block = (node.attributes[name].as_int() for name in ("N", "K", "block_size"))
     dtype, _ = BLOCK_TYPES[node.attributes["bits"].as_int()]
     shape = ir.Shape([outer, inner // block, block])
@@ -136,15 +137,17 @@ def _retyped(tensor: Any, dtype: ir.DataType, shape: ir.Shape) -> Any:
     return ir.PackedTensor(tensor.numpy().reshape(-1), dtype, shape=shape, name=tensor.name)
 
 
-def _widens_found_rows(node: ir.Node) -> bool:
-    """A Cast to float32 of what a Gather alone finds in a float16 table."""
+def _widened_lookup(node: ir.Node) -> ir.Node | None:
+    """The Gather from a float16 table whose result `node` alone reads and casts to float32."""
     if node.op_type != "Cast" or node.attributes["to"].as_int() != ir.DataType.FLOAT:
-        return False
-    lookup = node.inputs[0].producer()
-    if lookup is None or lookup.op_type != "Gather" or len(node.inputs[0].uses()) != 1:
-        return False
+        return None
+    found = node.inputs[0]
+    lookup = None if found is None or len(found.uses()) != 1 else found.producer()
+    if lookup is None or lookup.op_type != "Gather":
+        return None
     table = lookup.inputs[0]
-    return bool(table.is_initializer() and table.dtype == ir.DataType.FLOAT16)
+    is_half = table is not None and table.is_initializer() and table.dtype == ir.DataType.FLOAT16
+    return lookup if is_half else None
 
 
 def _replace(graph: ir.Graph, node: ir.Node, by: list[ir.Node]) -> None:
@@ -161,4 +164,6 @@ def convert_block_matmul(node: Any) -> list[ov.Output]:
     zero = ops.convert(ops.constant(np.full(1, middle), BLOCK_TYPES[bits][1]), dtype)
     scale = ops.reshape(scales, ops.constant([outer, -1, 1]), False)
     blocks = ops.multiply(ops.subtract(ops.convert(weight, dtype), zero), scale)
-    return ops.matmul(rows, ops.reshape(blocks, ops.constant([outer, inner]), False), False, True).outputs()
+    weights = ops.reshape(blocks, ops.constant([outer, inner]), False)
+    outputs: list[ov.Output] = ops.matmul(rows, weights, False, True).outputs()
+    return outputs

@@ -106,10 +106,7 @@ def _name(port: ov.ConstOutput) -> str:
     """The tensor's name; where it has several, always the same; without one, that of what makes it."""
     names = port.get_names()
     if names:
-        return min(names)
+        return str(min(names))
     node = port.get_node()
-    return (
-        node.input_value(0).get_node().get_friendly_name()
-        if node.get_input_size()
-        else node.get_friendly_name()
-    )
+    source = node.input_value(0).get_node() if node.get_input_size() else node
+    return str(source.get_friendly_name())

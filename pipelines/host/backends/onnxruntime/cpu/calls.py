@@ -95,7 +95,7 @@ def group_rows(num_new: NDArray[np.int32], contexts: NDArray[np.int32], costs: C
 
 def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32]) -> Call:
     """The whole step as it stands, with nothing copied."""
-    feed = {
+    feed: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids,
         POSITION_IDS: step.positions,
         CUMULATIVE: step.starts,
@@ -115,7 +115,7 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
     place_of[tokens] = np.arange(len(tokens))
     places = place_of[step.logits_at]
     logits = np.flatnonzero(places >= 0)
-    feed = {
+    feed: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids[tokens],
         POSITION_IDS: step.positions[tokens],
         CUMULATIVE: starts,

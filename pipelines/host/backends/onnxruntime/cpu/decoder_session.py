@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -108,6 +109,8 @@ class OnnxCpuSession:
 
     def _compute(self, call: Call) -> None:
         """Write the call's logits to their rows, by way of a copy only where these are not together."""
+        assert self._session is not None
+        assert self._binding is not None
         rows, count = call.logits, len(call.logits)
         together = count and rows[-1] - rows[0] == count - 1
         into = self._logits[rows[0] :] if together else np.empty((max(count, 1), self.vocab_size), np.float32)
@@ -160,7 +163,7 @@ def _is_looked_up(weights: ir.Value) -> bool:
 def _first_call(spare_block: int) -> Call:
     """One token that is stored where nobody looks, so that no client waits for what is done only once."""
     nothing = np.zeros(1, np.int32)
-    feed = {
+    feed: dict[str, NDArray[Any]] = {
         INPUT_IDS: NOWHERE,
         POSITION_IDS: NOWHERE,
         CUMULATIVE: np.array([0, 1], np.int32),

@@ -65,7 +65,7 @@ def _declare_caches(
     graph: ir.Graph, layer: AttentionLayer, block_tokens: int, element_type: ir.DataType
 ) -> list[_Cache]:
     """Keys, then values."""
-    shape = ["num_blocks", block_tokens, layer.num_kv_heads, layer.head_size]
+    shape: list[str | int] = ["num_blocks", block_tokens, layer.num_kv_heads, layer.head_size]
     names = ((f"{side}_cache.{layer.layer}", f"{side}_cache_out.{layer.layer}") for side in SIDES)
     caches = [_Cache(*(ir.val(name, element_type, shape) for name in pair)) for pair in names]
     graph.inputs.extend(cache.before for cache in caches)
@@ -162,13 +162,14 @@ def _replace(
         for rows, cache in zip(new, caches, strict=True)
     )
     padded = op("Gather", op("Reshape", query, writer.ints(-1, heads * size)), places.padded)
-    settings = {
-        "q_num_heads": heads,
-        "kv_num_heads": kv_heads,
-        "scale": layer.scale,
-        "softcap": layer.softcap,
-    }
-    attended = op("Attention", padded, keys, values, mask, **settings)
+    attended = op(
+        "Attention",
+        *(padded, keys, values, mask),
+        q_num_heads=heads,
+        kv_num_heads=kv_heads,
+        scale=layer.scale,
+        softcap=layer.softcap,
+    )
     flat = op("Gather", op("Reshape", attended, writer.ints(-1, heads * size)), places.packed)
     result = op("Transpose", op("Reshape", flat, writer.ints(1, -1, heads, size)), perm=[0, 2, 1, 3])
     writer.replace(node, result)

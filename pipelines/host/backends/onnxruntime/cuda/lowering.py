@@ -7,7 +7,7 @@ and types; knows nothing of sessions, memory or steps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 import onnx_ir as ir
@@ -211,7 +211,7 @@ class _Lowering:
         assert len(inputs) == NUM_INPUTS
         return self.writer.op("PagedAttention", *inputs, domain=CONTRIB, **self._attributes(layer))
 
-    def _attributes(self, layer: AttentionLayer) -> dict[str, int | float | str]:
+    def _attributes(self, layer: AttentionLayer) -> dict[str, Any]:
         """`scale` multiplies before `softcap` in both.  `local_window_size` is the form's window unchanged.
 
         The schema calls local_window_size a "left_window_size", but the kernels hand FlashAttention
