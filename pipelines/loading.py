@@ -96,7 +96,9 @@ def live_nodes(model: ModelFolder, bindings: tuple[Binding, ...], resources: Res
     for binding in bindings:
         node = binding.type(binding.config, model.path)
         resources.binding, resources.above = binding, {line.name: line.node for line in lines}
-        resources.address = EngineAddress(resources.address.model, resources.address.load, binding.name)
+        resources.address = EngineAddress(
+            resources.address.model, resources.address.instance_id, binding.name
+        )
         try:
             node.load(resources)
         except Exception as error:

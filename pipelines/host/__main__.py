@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SocketListener(options.socket),
         scan=scan,
         build=partial(build_for_host, device=options.device),
-        beat=_heartbeat(options.heartbeat),
+        heartbeat=_heartbeat(options.heartbeat),
         announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
     )
     _answer_signals(host)

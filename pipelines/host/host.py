@@ -20,7 +20,7 @@ from pipelines.host.in_flight import Calls
 from pipelines.host.instances import HostModel, ModelInstances
 from pipelines.host.intake import Requests
 from pipelines.host.metrics_publisher import Publisher
-from pipelines.host.profile_reply import Turns, profiled
+from pipelines.host.profile_reply import LoopTimes, profiled
 from pipelines.host.stepping import Stepping
 from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
 from pipelines.wire.messages import Hello, HostState, Profile, Status
@@ -28,10 +28,10 @@ from pipelines.wire.messages import Hello, HostState, Profile, Status
 log = logging.getLogger("braid.host")
 
 IDLE_S = 0.5
-"""How long an idle turn waits for mail; the heartbeat is touched at least so often."""
+"""How long an idle turn waits for messages; the heartbeat is touched at least so often."""
 QUIET_S = 0.005
-"""After so long without mail numbers are written: at once, whom an answer woke would wait for the core."""
-BEAT_S = 0.2
+"""After so long without messages numbers are written: at once, whom an answer woke would wait for the core."""
+HEARTBEAT_S = 0.2
 """Between two heartbeats of a busy host: touching a file takes longer than planning a step."""
 STOP_S = 1.0
 """How long the end of a host waits for a build in progress."""
@@ -48,34 +48,34 @@ class Host:
     def __init__(
         self,
         models_dir: Path,
-        gate: Listener,
+        listener: Listener,
         *,
         scan: loader.Scan,
         build: loader.Build,
-        loads: ModelInstances | None = None,
-        beat: Callable[[], None] = lambda: None,
+        instances: ModelInstances | None = None,
+        heartbeat: Callable[[], None] = lambda: None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
-        """`beat` is called now and then; `announce` once, when all models settled and a worker is there."""
+        """`heartbeat` is called now and then; `announce` once, when all models settled and a worker is there."""
         self.inbox: Inbox = queue.SimpleQueue()
         self.state: HostState = "starting"
-        self._gate = gate
-        self._loads = loads or ModelInstances()
+        self._listener = listener
+        self._instances = instances or ModelInstances()
         self._loader = loader.Loader(models_dir, scan, build, lambda event: self.inbox.put((None, event)))
-        self._beat, self._beaten_s = beat, 0.0
+        self._heartbeat, self._heartbeat_s = heartbeat, 0.0
         self._announce: Callable[[Status], None] | None = announce
         self._peers: set[Peer] = set()
         self._cold: list[HostModel] = []  # what `warm` may still make faster
-        self._turns = Turns()
-        self._publisher = Publisher(self._loads)
+        self._loop_times = LoopTimes()
+        self._publisher = Publisher(self._instances)
         self._calls = Calls()
-        self._requests = Requests(self._loads, self._calls, gate, self.inbox, self._publisher)
-        self._stepping = Stepping(self._calls, gate, self._publisher)
+        self._requests = Requests(self._instances, self._calls, listener, self.inbox, self._publisher)
+        self._stepping = Stepping(self._calls, listener, self._publisher)
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
             **self._requests.readers,
             Hello: self._hello,
             Profile: self._profile,
-            Disconnected: self._gone,
+            Disconnected: self._disconnected,
             Drain: self._drain,
             loader.Loading: self._loading,
             loader.Loaded: self._loaded,
@@ -94,7 +94,7 @@ class Host:
 
     def run(self) -> None:
         """Serve until drained."""
-        self._gate.open(self.inbox)
+        self._listener.open(self.inbox)
         self._loader.start()
         self._loader.rescan()
         while self.state != "draining" or self._calls:
@@ -102,56 +102,56 @@ class Host:
         self._publisher.publish(busy=False)
         self._loader.stop(STOP_S)
         self._requests.close()
-        self._gate.close()
-        self._loads.close_all()
+        self._listener.close()
+        self._instances.close_all()
 
     def turn(self) -> None:
-        """Read all mail (idle: wait for it a moment), step each busy engine once, tidy up."""
-        self._beat_in_time()
-        had_mail = self._read_mail()
-        self._turns.mark("mail")
-        for load in self._loads:
-            for engine in load.model.engines.values():
+        """Read all messages (idle: wait for it a moment), step each busy engine once, tidy up."""
+        self._touch_heartbeat()
+        had_messages = self._read_inbox()
+        self._loop_times.mark("messages")
+        for instance in self._instances:
+            for engine in instance.model.engines.values():
                 if engine.has_work:
-                    self._stepping.step(load, engine)
-        self._turns.mark("steps")
+                    self._stepping.step(instance, engine)
+        self._loop_times.mark("steps")
         if not self._busy():
             self._warm()
-        self._turns.mark("warm")
-        self._publisher.publish(busy=had_mail or self._busy() or len(self._calls) > 0)
-        if self._loads.close_idle():
-            self._tell_status()
-        self._turns.mark("numbers")
+        self._loop_times.mark("warm")
+        self._publisher.publish(busy=had_messages or self._busy() or len(self._calls) > 0)
+        if self._instances.close_idle():
+            self._send_status()
+        self._loop_times.mark("numbers")
 
-    def _beat_in_time(self) -> None:
+    def _touch_heartbeat(self) -> None:
         now_s = monotonic()
-        if now_s - self._beaten_s >= BEAT_S:
-            self._beaten_s = now_s
-            self._beat()
+        if now_s - self._heartbeat_s >= HEARTBEAT_S:
+            self._heartbeat_s = now_s
+            self._heartbeat()
 
-    def _read_mail(self) -> bool:
+    def _read_inbox(self) -> bool:
         """Whether there was any."""
-        had_mail = False
+        had_messages = False
         try:
-            peer, message = self._first_mail()
+            peer, message = self._first_message()
             while True:
-                had_mail = True
+                had_messages = True
                 self._readers[type(message)](peer, message)
                 peer, message = self.inbox.get_nowait()
         except queue.Empty:
-            return had_mail
+            return had_messages
 
-    def _first_mail(self) -> tuple[Peer, Any]:
+    def _first_message(self) -> tuple[Peer, Any]:
         """Raises queue.Empty."""
         timeout_s = QUIET_S if self._publisher.has_news and not self._calls else IDLE_S
         try:
             return self.inbox.get(block=not (self._busy() or self._cold), timeout=timeout_s)
         finally:
-            self._turns.mark("idle")
+            self._loop_times.mark("idle")
 
     def _warm(self) -> None:
         """Between requests, prepare a model's later steps, a little each turn."""
-        held = {id(load.model) for load in self._loads}
+        held = {id(instance.model) for instance in self._instances}
         self._cold = [model for model in self._cold if id(model) in held]
         if self._cold and not self._warms(self._cold[0]):
             del self._cold[0]
@@ -165,30 +165,32 @@ class Host:
             return False
 
     def _busy(self) -> bool:
-        return any(engine.has_work for load in self._loads for engine in load.model.engines.values())
+        return any(
+            engine.has_work for instance in self._instances for engine in instance.model.engines.values()
+        )
 
     # What workers ask
 
     def _hello(self, peer: Peer, message: Hello) -> None:
         self._peers.add(peer)
-        self._gate.post([(peer, self._status())])
-        self._greet()
+        self._listener.send([(peer, self._status())])
+        self._announce_ready()
 
     def _profile(self, peer: Peer, message: Profile) -> None:
-        self._gate.post([(peer, profiled(self._loads, self._turns, message))])
+        self._listener.send([(peer, profiled(self._instances, self._loop_times, message))])
 
-    def _gone(self, peer: Peer, message: Disconnected) -> None:
+    def _disconnected(self, peer: Peer, message: Disconnected) -> None:
         self._peers.discard(peer)
         self._requests.gone(peer)
 
     # What the loader tells
 
     def _loading(self, peer: Peer, event: loader.Loading) -> None:
-        self._loads.loading(event.folder)
-        self._tell_status()
+        self._instances.loading(event.folder)
+        self._send_status()
 
     def _loaded(self, peer: Peer, event: loader.Loaded) -> None:
-        self._loads.loaded(event.folder, event.model)
+        self._instances.loaded(event.folder, event.model)
         self._cold.append(event.model)
         name, model = event.folder.name, event.model
         cache = (
@@ -200,40 +202,40 @@ class Host:
         )
         settle()
         self._publisher.note_change()
-        self._tell_status()
+        self._send_status()
 
     def _load_failed(self, peer: Peer, event: loader.LoadFailed) -> None:
-        self._loads.failed(event.folder, event.problems)
+        self._instances.failed(event.folder, event.problems)
         for problem in event.problems:
             log.error("%s version %s: %s", event.folder.name, event.folder.version, problem)
-        self._tell_status()
+        self._send_status()
 
     def _removed(self, peer: Peer, event: loader.Removed) -> None:
-        self._loads.removed(event.name)
-        self._tell_status()
+        self._instances.removed(event.name)
+        self._send_status()
 
     def _scanned(self, peer: Peer, event: loader.Scanned) -> None:
         if self.state == "starting":
             self.state = "ready"
-            self._tell_status()
-            self._greet()
+            self._send_status()
+            self._announce_ready()
 
     def _drain(self, peer: Peer, event: Drain) -> None:
         self.state = "draining"
         self._requests.refused = True
         log.info("draining: %d requests in flight", len(self._calls))
-        self._tell_status()
+        self._send_status()
 
     # Status
 
     def _status(self) -> Status:
-        return Status(os.getpid(), self.state, self._loads.statuses())
+        return Status(os.getpid(), self.state, self._instances.statuses())
 
-    def _tell_status(self) -> None:
+    def _send_status(self) -> None:
         status = self._status()
-        self._gate.post([(peer, status) for peer in self._peers])
+        self._listener.send([(peer, status) for peer in self._peers])
 
-    def _greet(self) -> None:
+    def _announce_ready(self) -> None:
         if self._announce is not None and self._peers and self.state == "ready":
             announce, self._announce = self._announce, None
             announce(self._status())

@@ -26,7 +26,7 @@ ALL = -1
 class Call:
     """A request in flight.  `open` holds the choices that have not ended."""
 
-    load: ModelInstance
+    instance: ModelInstance
     engine: Engine | ThreadedEngine[Any]
     open: set[int]
 
@@ -34,7 +34,7 @@ class Call:
 class Calls:
     """The calls of a host.  Belongs to its main thread.
 
-    Invariants: a call is here exactly while one of its choices may still give an Output; `load.num_calls` is
+    Invariants: a call is here exactly while one of its choices may still give an Output; `instance.num_calls` is
     the number of its calls here.
     """
 
@@ -50,7 +50,7 @@ class Calls:
 
     def begin(self, key: Key, call: Call) -> None:
         self._calls[key] = call
-        call.load.num_calls += 1
+        call.instance.num_calls += 1
 
     def ended(self, key: Key, call: Call, choice: int = ALL) -> None:
         """Nothing more comes for this choice."""
@@ -59,7 +59,7 @@ class Calls:
         else:
             call.open.discard(choice)
         if not call.open and self._calls.pop(key, None) is not None:
-            call.load.num_calls -= 1
+            call.instance.num_calls -= 1
 
     def abort(self, key: Key, choice: int = ALL) -> None:
         """Nobody waits for this choice; one that is not there has ended already."""

@@ -39,11 +39,11 @@ class InProcessClient(EngineClient):
         from pipelines.host.model import build_for_host
         from pipelines.repository.model_folders import scan as default_scan
 
-        gate = InProcessListener()
-        super().__init__(gate.connect)
+        listener = InProcessListener()
+        super().__init__(listener.connect)
         self.host = Host(
             models_dir,
-            gate,
+            listener,
             scan=scan or default_scan,
             build=build or partial(build_for_host, device=device),
             announce=announce,

@@ -1,6 +1,6 @@
 """Which loads of which models this host holds, and when one may be closed.
 
-A load is one model folder built once.  Belongs to the host's main thread; starts no thread and opens no
+A instance is one model folder built once.  Belongs to the host's main thread; starts no thread and opens no
 file.  Knows nothing of messages' bytes, workers or what an engine computes.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("braid.host")
 
 LINGER_S = 5.0
-"""A replaced load takes calls for so long: workers that have not heard of its successor still name it."""
+"""A replaced instance takes calls for so long: workers that have not heard of its successor still name it."""
 
 
 class ModelFolder(Protocol):
@@ -75,9 +75,9 @@ class HostModel(Protocol):
 
 @dataclass(eq=False)
 class ModelInstance:
-    """One load.  `num_calls` calls use it; it is closed when there are none and it was replaced."""
+    """One instance.  `num_calls` calls use it; it is closed when there are none and it was replaced."""
 
-    number: int
+    instance_id: int
     folder: ModelFolder
     model: HostModel
     num_calls: int = 0
@@ -87,7 +87,7 @@ class ModelInstance:
 class ModelInstances:
     """All loads by number, the one that new calls use per name, and what went wrong per name.
 
-    Invariant: `_current` ⊆ `_held`; a load of `_held` that is not current was replaced or removed.
+    Invariant: `_current` ⊆ `_held`; a instance of `_held` that is not current was replaced or removed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, linger_s: float = LINGER_S) -> None:
@@ -97,7 +97,7 @@ class ModelInstances:
         self._current: dict[str, int] = {}
         self._loading: dict[str, ModelFolder] = {}
         self._failed: dict[str, tuple[ModelFolder, list[str]]] = {}
-        self._numbers = count(time.time_ns() // 1_000_000)  # later than every number of an earlier host
+        self._instance_ids = count(time.time_ns() // 1_000_000)  # later than every number of an earlier host
 
     def __iter__(self) -> Iterator[ModelInstance]:
         return iter(list(self._held.values()))
@@ -110,10 +110,10 @@ class ModelInstances:
         """From now on new calls of the name use `model`."""
         self._settle(folder.name)
         self._replace(folder.name)
-        load = ModelInstance(next(self._numbers), folder, model)
-        self._held[load.number] = load
-        self._current[folder.name] = load.number
-        return load
+        instance = ModelInstance(next(self._instance_ids), folder, model)
+        self._held[instance.instance_id] = instance
+        self._current[folder.name] = instance.instance_id
+        return instance
 
     def failed(self, folder: ModelFolder, problems: list[str]) -> None:
         """The folder could not be built; what its name served before goes on serving."""
@@ -125,11 +125,11 @@ class ModelInstances:
         self._settle(name)
         self._replace(name)
 
-    def find(self, name: str, number: int) -> ModelInstance:
-        """The load that a call names.  Raises NotFound, or Unavailable when the name has only other loads."""
-        load = self._held.get(number)
-        if load is not None and load.folder.name == name:
-            return load
+    def find(self, name: str, instance_id: int) -> ModelInstance:
+        """The instance that a call names.  Raises NotFound, or Unavailable when the name has only other loads."""
+        instance = self._held.get(instance_id)
+        if instance is not None and instance.folder.name == name:
+            return instance
         if name in self._current:
             raise Unavailable(
                 f"The model `{name}` was just reloaded; send the request again.", retry_after_s=1
@@ -139,42 +139,48 @@ class ModelInstances:
         raise NotFound(f"The model `{name}` does not exist.", field="model")
 
     def close_idle(self) -> bool:
-        """Close every replaced load that nobody uses or may still name; true when there was one."""
+        """Close every replaced instance that nobody uses or may still name; true when there was one."""
         now_s = self._clock()
-        idle = [load for load in self if self._may_close(load, now_s)]
-        for load in idle:
-            del self._held[load.number]
-            load.model.close()
-            log.info("unloaded %s version %s", load.folder.name, load.folder.version)
+        idle = [instance for instance in self if self._may_close(instance, now_s)]
+        for instance in idle:
+            del self._held[instance.instance_id]
+            instance.model.close()
+            log.info("unloaded %s version %s", instance.folder.name, instance.folder.version)
         return bool(idle)
 
     def close_all(self) -> None:
         """Close everything; only the host's end calls this."""
-        for load in self:
-            load.model.close()
+        for instance in self:
+            instance.model.close()
         self._held.clear()
         self._current.clear()
 
     def statuses(self) -> list[ModelStatus]:
         """One entry per name, in order of names."""
-        leaving = {load.folder.name for load in self if load.number not in self._current.values()}
+        leaving = {
+            instance.folder.name for instance in self if instance.instance_id not in self._current.values()
+        }
         names = {*self._current, *self._loading, *self._failed, *leaving}
         return [self._status(name) for name in sorted(names)]
 
     def _status(self, name: str) -> ModelStatus:
         _, problems = self._failed.get(name, (None, []))
         if name in self._current:
-            load = self._held[self._current[name]]
-            return _ready(load, problems)
+            instance = self._held[self._current[name]]
+            return _ready(instance, problems)
         if name in self._loading:
             return _entry(self._loading[name], "loading", problems)
         if name in self._failed:
             return _entry(self._failed[name][0], "failed", problems)
-        return _entry(next(load.folder for load in self if load.folder.name == name), "unloading", [])
+        return _entry(
+            next(instance.folder for instance in self if instance.folder.name == name), "unloading", []
+        )
 
-    def _may_close(self, load: ModelInstance, now_s: float) -> bool:
-        replaced_at_s = load.replaced_at_s
-        return replaced_at_s is not None and load.num_calls == 0 and now_s - replaced_at_s >= self._linger_s
+    def _may_close(self, instance: ModelInstance, now_s: float) -> bool:
+        replaced_at_s = instance.replaced_at_s
+        return (
+            replaced_at_s is not None and instance.num_calls == 0 and now_s - replaced_at_s >= self._linger_s
+        )
 
     def _replace(self, name: str) -> None:
         number = self._current.pop(name, None)
@@ -190,12 +196,12 @@ def _entry(folder: ModelFolder, state: ModelState, problems: list[str]) -> Model
     return ModelStatus(folder.name, folder.version, 0, str(folder.path), state, problems)
 
 
-def _ready(load: ModelInstance, problems: list[str]) -> ModelStatus:
-    folder, model = load.folder, load.model
+def _ready(instance: ModelInstance, problems: list[str]) -> ModelStatus:
+    folder, model = instance.folder, instance.model
     return ModelStatus(
         folder.name,
         folder.version,
-        load.number,
+        instance.instance_id,
         str(folder.path),
         "ready",
         problems,

@@ -30,7 +30,7 @@ PREPARING_THREADS = 2
 
 
 @dataclass(frozen=True)
-class Answered:
+class Completed:
     """An engine with a thread of its own has answered a request."""
 
     key: Key
@@ -53,12 +53,12 @@ class Requests:
     """
 
     def __init__(
-        self, loads: ModelInstances, calls: Calls, gate: Listener, inbox: Inbox, publisher: Publisher
+        self, instances: ModelInstances, calls: Calls, listener: Listener, inbox: Inbox, publisher: Publisher
     ) -> None:
         self.refused = False  # whether new ones are
-        self._loads = loads
+        self._instances = instances
         self._calls = calls
-        self._gate = gate
+        self._listener = listener
         self._inbox = inbox
         self._publisher = publisher
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "guides")
@@ -66,7 +66,7 @@ class Requests:
             Submit: self._submit,
             Infer: self._infer,
             Abort: self._abort,
-            Answered: self._answered,
+            Completed: self._completed,
             Prepared: self._prepared,
         }
 
@@ -88,16 +88,16 @@ class Requests:
         key = (peer, message.request_id)
         choices = set(range(len(message.prompts) * message.n))
         try:
-            load = self._take(message)
-            call = Call(load, load.model.engines[message.node], choices)
+            instance = self._take(message)
+            call = Call(instance, instance.model.engines[message.node], choices)
             if message.params.guide is None:
                 _enter(call, key, message)
         except Exception as error:
-            self._gate.post([(peer, refusal(message.request_id, error))])
+            self._listener.send([(peer, refusal(message.request_id, error))])
             return
         self._calls.begin(key, call)
         if message.params.guide is not None:
-            self._preparing.submit(self._prepare, load.model, key, message)
+            self._preparing.submit(self._prepare, instance.model, key, message)
 
     def _prepare(self, model: HostModel, key: Key, message: Submit) -> None:
         """In a thread of its own: a grammar may take long to compile."""
@@ -110,7 +110,7 @@ class Requests:
 
     def _prepared(self, peer: Peer, event: Prepared) -> None:
         """An aborted call is no longer there; of another, single choices may have been."""
-        call, (asker, request_id) = self._calls.find(event.key), event.key
+        call, (sender, request_id) = self._calls.find(event.key), event.key
         if call is None:
             return
         try:
@@ -119,36 +119,36 @@ class Requests:
             _enter(call, event.key, event.message, event.guide)
         except Exception as error:
             self._calls.ended(event.key, call)
-            self._gate.post([(asker, refusal(request_id, error))])
+            self._listener.send([(sender, refusal(request_id, error))])
 
     def _infer(self, peer: Peer, message: Infer) -> None:
         key = (peer, message.request_id)
         try:
-            load = self._take(message)
-            engine = load.model.engines[message.node]
-            engine.submit(key, unpack(message.inputs), message.outputs, self._tell_answer)
+            instance = self._take(message)
+            engine = instance.model.engines[message.node]
+            engine.submit(key, unpack(message.inputs), message.outputs, self._put_result)
         except Exception as error:
-            self._gate.post([(peer, inferred(message.request_id, error))])
+            self._listener.send([(peer, inferred(message.request_id, error))])
             return
-        self._calls.begin(key, Call(load, engine, {0}))
+        self._calls.begin(key, Call(instance, engine, {0}))
         self._publisher.note_change()
 
-    def _tell_answer(self, key: Hashable, answer: Answer) -> None:
+    def _put_result(self, key: Hashable, answer: Answer) -> None:
         """From an engine's thread, which goes on with its next run meanwhile."""
-        self._inbox.put((None, Answered(cast(Key, key), answer)))
+        self._inbox.put((None, Completed(cast(Key, key), answer)))
 
-    def _answered(self, peer: Peer, event: Answered) -> None:
+    def _completed(self, peer: Peer, event: Completed) -> None:
         """An aborted call is no longer there, and nobody waits for its answer."""
-        call, (asker, request_id) = self._calls.find(event.key), event.key
+        call, (sender, request_id) = self._calls.find(event.key), event.key
         if call is not None:
             self._calls.ended(event.key, call)
-            self._gate.post([(asker, inferred(request_id, event.answer))])
+            self._listener.send([(sender, inferred(request_id, event.answer))])
         self._publisher.note_change()
 
     def _take(self, message: Submit | Infer) -> ModelInstance:
         if self.refused:
             raise Unavailable("the server is shutting down")
-        return self._loads.find(message.model, message.load)
+        return self._instances.find(message.model, message.instance_id)
 
     def _abort(self, peer: Peer, message: Abort) -> None:
         self._calls.abort((peer, message.request_id), message.choice)

@@ -27,8 +27,8 @@ PERIOD_S = 0.3
 class Publisher:
     """Writes what changed since it last wrote.  Belongs to the host's main thread."""
 
-    def __init__(self, loads: ModelInstances, clock: Callable[[], float] = time.monotonic) -> None:
-        self._loads = loads
+    def __init__(self, instances: ModelInstances, clock: Callable[[], float] = time.monotonic) -> None:
+        self._instances = instances
         self._clock = clock
         self._changed_at_s: float | None = None
         self._published: WeakKeyDictionary[AnyEngine, Counts] = WeakKeyDictionary()
@@ -62,15 +62,15 @@ class Publisher:
             return
         self._changed_at_s = None
         by_model: dict[str, list[Counts]] = defaultdict(list)
-        for load in self._loads:
-            name = load.folder.name
-            by_model[name] += [self._progress(name, engine) for engine in load.model.engines.values()]
+        for instance in self._instances:
+            name = instance.folder.name
+            by_model[name] += [self._progress(name, engine) for engine in instance.model.engines.values()]
         for name, counts in by_model.items():
             metrics.engine_load(name, counts)
-        self._tell_caches(by_model)
+        self._publish_caches(by_model)
 
-    def _tell_caches(self, by_model: Mapping[str, list[Counts]]) -> None:
-        """Which caches there are now; one that went with its load is there no more."""
+    def _publish_caches(self, by_model: Mapping[str, list[Counts]]) -> None:
+        """Which caches there are now; one that went with its instance is there no more."""
         now = {
             (name, _shape(counts))
             for name, engines in by_model.items()
@@ -92,10 +92,10 @@ class Publisher:
                 ran = engine.new_runs.popleft()
                 metrics.step(model, ran.num_tokens)
                 metrics.texts_ran(model, ran.waits, ran.took_s)
-        self._tell_steps(model, engine)
+        self._publish_steps(model, engine)
         return now
 
-    def _tell_steps(self, model: str, engine: AnyEngine) -> None:
+    def _publish_steps(self, model: str, engine: AnyEngine) -> None:
         """How many steps there were, and what their phases took."""
         known = self._profiles.setdefault(engine, defaultdict(float))
         for kind, totals in list(engine.profile.totals.items()):

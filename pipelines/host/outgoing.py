@@ -47,7 +47,7 @@ def frames(updates: list[TokenUpdate]) -> list[Frame]:
 
 def refusal(request_id: int, error: Exception) -> Frame:
     """A request has failed as a whole."""
-    told = _told(error)
+    told = _reported(error)
     update = TokenUpdate(
         request_id,
         0,
@@ -67,7 +67,7 @@ def inferred(request_id: int, answer: Answer) -> Inferred:
             raise answer
         return Inferred(request_id, pack("outputs", answer))
     except Exception as error:
-        told = _told(error)
+        told = _reported(error)
         return Inferred(request_id, [], told.message, told.status, told.field)
 
 
@@ -76,7 +76,7 @@ def _speculation(output: Output) -> Speculation:
     return Speculation(output.num_drafted, output.num_accepted, [*output.draft_logprobs])
 
 
-def _told(error: Exception) -> BraidError:
+def _reported(error: Exception) -> BraidError:
     """What the client is told.  What is not a BraidError is our fault: logged, and not shown."""
     if isinstance(error, BraidError):
         return error

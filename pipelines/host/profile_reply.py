@@ -1,4 +1,4 @@
-"""Where the host's time goes, and the steps of one load, as a worker is told.
+"""Where the host's time goes, and the steps of one instance, as a worker is told.
 
 Knows loads and recorders; knows nothing of what a step does.
 """
@@ -13,7 +13,7 @@ from pipelines.host.instances import ModelInstances
 from pipelines.wire.messages import Profile, Profiled
 
 
-class Turns:
+class LoopTimes:
     """Seconds of the host's thread by phase; every moment since it was made is in one of them."""
 
     def __init__(self) -> None:
@@ -27,11 +27,11 @@ class Turns:
         self._at_s = now_s
 
 
-def profiled(loads: ModelInstances, turns: Turns, asked: Profile) -> Profiled:
-    """The answer to `asked`; an error for a load that is not there."""
+def profiled(instances: ModelInstances, loop_times: LoopTimes, asked: Profile) -> Profiled:
+    """The answer to `asked`; an error for a instance that is not there."""
     try:
-        load = loads.find(asked.model, asked.load)
+        instance = instances.find(asked.model, asked.instance_id)
     except BraidError as error:
         return Profiled(asked.request_id, {}, {}, error.message, error.status, error.field)
-    engines = {node: engine.profile.told(asked.recent_s) for node, engine in load.model.engines.items()}
-    return Profiled(asked.request_id, engines, dict(turns.seconds))
+    engines = {node: engine.profile.told(asked.recent_s) for node, engine in instance.model.engines.items()}
+    return Profiled(asked.request_id, engines, dict(loop_times.seconds))

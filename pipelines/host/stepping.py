@@ -27,12 +27,12 @@ log = logging.getLogger("braid.host")
 class Stepping:
     """Steps engines for the calls of a host.  Belongs to its main thread."""
 
-    def __init__(self, calls: Calls, gate: Listener, publisher: Publisher) -> None:
+    def __init__(self, calls: Calls, listener: Listener, publisher: Publisher) -> None:
         self._calls = calls
-        self._gate = gate
+        self._listener = listener
         self._publisher = publisher
 
-    def step(self, load: ModelInstance, engine: Engine | ThreadedEngine[Any]) -> None:
+    def step(self, instance: ModelInstance, engine: Engine | ThreadedEngine[Any]) -> None:
         """One step; each worker gets one frame, or more if prompts are scored.
 
         A step that raises fails its calls alone.
@@ -40,14 +40,14 @@ class Stepping:
         try:
             outputs = engine.step()
         except Exception as error:
-            log.exception("the engine of %s failed", load.folder.name)
+            log.exception("the engine of %s failed", instance.folder.name)
             self._fail(engine, error)
             return
-        self._publisher.note_step(load.folder.name, cast("Engine", engine))
+        self._publisher.note_step(instance.folder.name, cast("Engine", engine))
         updates = self._updates(outputs)
         if updates:
-            self._gate.post([(peer, frame) for peer, some in updates.items() for frame in frames(some)])
-        engine.profile.after("post")
+            self._listener.send([(peer, frame) for peer, some in updates.items() for frame in frames(some)])
+        engine.profile.after("send")
 
     def _updates(self, outputs: list[Output]) -> dict[Peer, list[TokenUpdate]]:
         """What is told to whom; nobody hears of a call that is no longer there."""
@@ -65,5 +65,5 @@ class Stepping:
         for key in self._calls.of_engine(engine):
             peer, request_id = key
             self._calls.abort(key)
-            self._gate.post([(peer, refusal(request_id, error))])
+            self._listener.send([(peer, refusal(request_id, error))])
         self._publisher.note_change()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class EngineAddress:
-    """Where an engine node's work is done: a model, one load of it, and the node's name."""
+    """Where an engine node's work is done: a model, one instance of it, and the node's name."""
 
     model: str
-    load: int
+    instance_id: int
     node: str

@@ -110,7 +110,7 @@ class EngineClient:
     def submit(
         self,
         model: str,
-        load: int,
+        instance_id: int,
         node: str,
         prompts: list[list[int]],
         params: SamplingParams,
@@ -127,7 +127,7 @@ class EngineClient:
         link = self._listening_link()
         request_id = next(self._ids)
         try:
-            link.send(Submit(request_id, model, load, node, prompts, params, n, cache_salt))
+            link.send(Submit(request_id, model, instance_id, node, prompts, params, n, cache_salt))
         except ValueError as error:
             raise RequestError(f"the prompts are too long: {error}") from error
         update_queue.open.update(range(len(prompts) * n))
@@ -137,7 +137,7 @@ class EngineClient:
     def infer(
         self,
         model: str,
-        load: int,
+        instance_id: int,
         node: str,
         inputs: Arrays,
         outputs: list[str] | None,
@@ -153,7 +153,7 @@ class EngineClient:
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
         try:
-            link.send(Infer(request_id, model, load, node, packed, outputs))
+            link.send(Infer(request_id, model, instance_id, node, packed, outputs))
         except ValueError as error:
             raise RequestError(f"the names of the tensors are too long: {error}") from error
         slot.open.add(0)
@@ -161,14 +161,14 @@ class EngineClient:
         return request_id
 
     async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
-        """Where the time of a model's steps goes, by the load that new calls use.
+        """Where the time of a model's steps goes, by the instance that new calls use.
 
         Totals since it was loaded; percentiles of the last `recent_s` seconds, as far as they are kept.
         Raises NotFound, and Unavailable when no host listens or it does not answer within PROFILE_S.
         """
         link, request_id = self._listening_link(), next(self._ids)
         told = self._profiles[request_id] = asyncio.get_running_loop().create_future()
-        link.send(Profile(request_id, model, self._load_of(model), recent_s))
+        link.send(Profile(request_id, model, self._instance_of(model), recent_s))
         try:
             profiled = await asyncio.wait_for(told, PROFILE_S)
         except TimeoutError:
@@ -286,9 +286,9 @@ class EngineClient:
         if told is not None and not told.done():
             told.set_result(message)
 
-    def _load_of(self, model: str) -> int:
+    def _instance_of(self, model: str) -> int:
         models = self._status.models if self._status is not None else []
-        return next((one.load for one in models if one.name == model), 0)
+        return next((one.instance_id for one in models if one.name == model), 0)
 
     def _forget_ended(self, request_id: int, update_queue: UpdateQueue | PendingReply) -> None:
         if not update_queue.open:

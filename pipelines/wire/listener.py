@@ -1,7 +1,7 @@
 """The host's end of the wire: where workers come in.
 
-A gate puts `(peer, message)` into the host's inbox and carries mail back; `Disconnected` is a peer's last message.
-Here is the gate within one process, in `socket_gate.py` that between two.  Knows nothing of models, engines
+A listener puts `(peer, message)` into the host's inbox and carries messages back; `Disconnected` is a peer's last message.
+Here is the listener within one process, in `socket_listener.py` that between two.  Knows nothing of models, engines
 or what a message asks for.
 """
 
@@ -19,9 +19,9 @@ from pipelines.wire.client import EngineClient, Link
 from pipelines.wire.messages import ToHost, ToWorker
 
 Peer = Hashable
-"""One connection of one worker, as the gate that made it knows it."""
+"""One connection of one worker, as the listener that made it knows it."""
 Inbox = queue.SimpleQueue[tuple[Peer, Any]]
-Mail = Sequence[tuple[Peer, ToWorker]]
+Outgoing = Sequence[tuple[Peer, ToWorker]]
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Listener(Protocol):
     def open(self, inbox: Inbox) -> None:
         """Let workers in; returns when they can come."""
 
-    def post(self, mail: Mail) -> None:
+    def send(self, messages: Outgoing) -> None:
         """Send, without waiting.  Mail to a peer that is gone is dropped."""
 
     def close(self) -> None:
@@ -56,17 +56,17 @@ class InProcessListener:
         self._opened.set()
 
     async def connect(self, client: EngineClient) -> Link:
-        """A link to the host.  Raises OSError until the gate is open."""
+        """A link to the host.  Raises OSError until the listener is open."""
         if not self._opened.is_set():
             raise ConnectionRefusedError("the engine has not started")
         self._loop = asyncio.get_running_loop()
         return _DirectLink(client, self._inbox)
 
-    def post(self, mail: Mail) -> None:
-        if not mail:
+    def send(self, messages: Outgoing) -> None:
+        if not messages:
             return  # nobody came yet, and there is no loop to hand over to
         with contextlib.suppress(RuntimeError):  # the client's loop has ended, and its requests with it
-            self._loop.call_soon_threadsafe(_hand_over, mail)
+            self._loop.call_soon_threadsafe(_hand_over, messages)
 
     def close(self) -> None:
         """Nothing waits anywhere: what was posted is on the client's loop already."""
@@ -88,8 +88,8 @@ class _DirectLink:
         self._inbox.put((self, Disconnected()))
 
 
-def _hand_over(mail: Mail) -> None:
-    for peer, message in mail:
+def _hand_over(messages: Outgoing) -> None:
+    for peer, message in messages:
         link = cast(_DirectLink, peer)
         if link.open:
             link.client.received(message)

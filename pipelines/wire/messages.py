@@ -28,14 +28,14 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
 
 
 class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
-    """Worker to host: run `prompts` through engine node `node` of one load of a model.
+    """Worker to host: run `prompts` through engine node `node` of one instance of a model.
 
     `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th answer to a prompt.
     """
 
     request_id: int
     model: str
-    load: int
+    instance_id: int
     node: str
     prompts: list[list[int]]
     params: SamplingParams
@@ -97,14 +97,14 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Infer(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
-    """Worker to host: run tensors through engine node `node` of one load of a model; `Inferred` answers.
+    """Worker to host: run tensors through engine node `node` of one instance of a model; `Inferred` answers.
 
     `request_id` is of the same numbers as that of Submit, and Abort takes it back; `outputs` None is all.
     """
 
     request_id: int
     model: str
-    load: int
+    instance_id: int
     node: str
     inputs: list[Tensor]
     outputs: list[str] | None = None
@@ -121,19 +121,19 @@ class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
 
 
 class Profile(msgspec.Struct, frozen=True, array_like=True, tag="profile"):
-    """Worker to host: where does the time of a load's steps go?  `Profiled` answers, between two steps.
+    """Worker to host: where does the time of the steps of a model instance go?  `Profiled` answers, between two steps.
 
     `request_id` is of the same numbers as that of Submit.  Percentiles are of the last `recent_s` seconds.
     """
 
     request_id: int
     model: str
-    load: int
+    instance_id: int
     recent_s: float
 
 
 class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
-    """Host to worker: the steps of each engine node of a load since it began, and the host's own turns.
+    """Host to worker: the steps of each engine node of a model instance since it was loaded, and the host's own turns.
 
     `host` is seconds by phase since the host began, every model's steps being one of the phases.  `error`,
     when set, is that of its `BraidError`.
@@ -162,16 +162,16 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
 
 
 class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
-    """One model name and the load that new calls use; calls in flight keep the load they began with.
+    """One model name and the instance that new calls use; calls in flight end in the instance that they began in.
 
-    `load` is never used twice, not even by a later host.  It is 0 when there is nothing to call.
+    `instance_id` is never used twice, not even by a later host.  It is 0 when there is nothing to call.
     `problems` says why the newest load failed; with `state == "ready"` an older version still serves.
     `inputs` and `outputs` are those of a graph of tensor models, empty for every other.
     """
 
     name: str
     version: int
-    load: int
+    instance_id: int
     folder: str
     state: ModelState
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""The host's end of the wire as a unix socket: mail leaves at once, and a thread of its own does the rest.
+"""The host's end of the wire as a unix socket: messages leaves at once, and a thread of its own does the rest.
 
 Knows connections and frames; knows nothing of models, engines or what a message asks for.
 """
@@ -15,21 +15,21 @@ import time
 from pathlib import Path
 from typing import Any, cast
 
-from pipelines.wire.listener import Disconnected, Inbox, Mail
+from pipelines.wire.listener import Disconnected, Inbox, Outgoing
 from pipelines.wire.messages import Framer, ToHost, ToWorker, encode
 
 log = logging.getLogger("braid.host")
 
 READ_BYTES = 256 << 10
-MOST_UNSENT_BYTES = 256 << 20
-"""Of mail for a worker that does not read; then it is hung up on, and its calls end."""
+MAX_UNSENT_BYTES = 256 << 20
+"""Of messages for a worker that does not read; then it is hung up on, and its calls end."""
 FLUSH_S = 2.0
-"""How long a closing gate waits for workers to read what was sent."""
+"""How long a closing listener waits for workers to read what was sent."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class SocketListener:
-    """Workers come in at `path`.  The main thread sends; what does not fit is sent by the gate's thread.
+    """Workers come in at `path`.  The main thread sends; what does not fit is sent by the listener's thread.
 
     So a frame needs no other thread, which would take its time from the next step of a model on a CPU.  That
     thread accepts, reads and decodes while the main thread is inside a model call.
@@ -42,7 +42,7 @@ class SocketListener:
         self._selector = selectors.DefaultSelector()
         self._woken, self._wake = socket.socketpair()
         self._wake.setblocking(False)
-        self._thread = threading.Thread(target=self._run, name="gate", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
 
     def open(self, inbox: Inbox) -> None:
         """Raises OSError where nobody can listen at the path."""
@@ -60,8 +60,8 @@ class SocketListener:
             self._selector.register(one, READ)
         self._thread.start()
 
-    def post(self, mail: Mail) -> None:
-        for peer, message in mail:
+    def send(self, messages: Outgoing) -> None:
+        for peer, message in messages:
             connection = cast(_Connection, peer)
             if not connection.send(_frame(message)):
                 self._wake_up()
@@ -77,7 +77,7 @@ class SocketListener:
 
     def _run(self) -> None:
         try:
-            while self._until_s is None or (self._anyone_behind() and time.monotonic() < self._until_s):
+            while self._until_s is None or (self._any_behind() and time.monotonic() < self._until_s):
                 self._turn()
         finally:
             for peer in list(self._peers):
@@ -89,7 +89,7 @@ class SocketListener:
         for one in (self._listener, self._selector, self._woken, self._wake):
             one.close()
 
-    def _anyone_behind(self) -> bool:
+    def _any_behind(self) -> bool:
         return any(peer.behind for peer in self._peers)
 
     def _turn(self) -> None:
@@ -120,7 +120,7 @@ class SocketListener:
                     self._inbox.put((peer, message))
         except OSError:
             self._hang_up(peer)
-        except Exception as error:  # no message, or no memory for one: the others' mail goes on
+        except Exception as error:  # no message, or no memory for one: the others' messages goes on
             log.error("a worker sent no message: %r", error)
             self._hang_up(peer)
 
@@ -133,7 +133,7 @@ class SocketListener:
 
 
 class _Connection:
-    """One worker's connection.  `send` and `behind` are for any thread, all else for the gate's."""
+    """One worker's connection.  `send` and `behind` are for any thread, all else for the listener's."""
 
     def __init__(self, connected: socket.socket) -> None:
         connected.setblocking(False)
@@ -153,8 +153,8 @@ class _Connection:
         with self._lock:
             if not self._open:
                 return True
-            if len(self._unsent) > MOST_UNSENT_BYTES:
-                self._give_up()
+            if len(self._unsent) > MAX_UNSENT_BYTES:
+                self._drop_unsent()
                 return True
             self._unsent += frame
             try:
@@ -165,9 +165,9 @@ class _Connection:
                 self._unsent.clear()
             return not self._unsent
 
-    def _give_up(self) -> None:
+    def _drop_unsent(self) -> None:
         """Reading from it will tell that it is gone."""
-        log.error("a worker reads nothing: %d bytes of its mail are dropped", len(self._unsent))
+        log.error("a worker reads nothing: %d bytes of its messages are dropped", len(self._unsent))
         self._unsent.clear()
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)

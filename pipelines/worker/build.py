@@ -13,16 +13,16 @@ from pipelines.worker.pipeline import Pipeline
 
 def load_for_worker(
     model: ModelFolder,
-    load: int,
+    instance_id: int,
     max_context: int,
     graphs: Graphs | None = None,
     pipeline: Callable[[str], Pipeline] | None = None,
 ) -> Pipeline:
     """The request nodes of a model, live.  Raises BuildError.
 
-    `load` names the engine host's load that calls will use; `pipeline` finds other models' pipelines.
+    `instance_id` names the engine host's instance that calls use; `pipeline` finds other models' pipelines.
     """
     graph = checked_graph(model, graphs)
-    resources = Resources(EngineAddress(model.name, load, ""), max_context, pipeline)
+    resources = Resources(EngineAddress(model.name, instance_id, ""), max_context, pipeline)
     lines = live_nodes(model, graph.bindings, resources)
     return Pipeline(model.name, model.version, graph.task, max_context, lines)

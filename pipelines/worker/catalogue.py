@@ -82,7 +82,7 @@ class Catalogue:
         if model is None:
             names = [model.name for model in status.models]
             raise NotFound(f"The model `{name}` does not exist{hint(name, names, 'models')}", field="model")
-        if model.load and name in self._pipelines and name not in self._broken:
+        if model.instance_id and name in self._pipelines and name not in self._broken:
             return self._pipelines[name]  # while a newer load is built here, the older one still takes calls
         raise self._absent(model)
 
@@ -126,7 +126,11 @@ class Catalogue:
         """Build what the host loaded since the last look, off the event loop, and swap it in."""
         for name in self._pipelines.keys() - {model.name for model in status.models}:
             self._drop(name)
-        new = [model for model in status.models if model.load and self._loads.get(model.name) != model.load]
+        new = [
+            model
+            for model in status.models
+            if model.instance_id and self._loads.get(model.name) != model.instance_id
+        ]
         for model in new:
             try:
                 pipeline = await asyncio.to_thread(self._build, model)
@@ -135,14 +139,14 @@ class Catalogue:
                 self._broken[model.name] = getattr(error, "problems", [str(error)])
                 continue
             self._broken.pop(model.name, None)
-            self._pipelines[model.name], self._loads[model.name] = pipeline, model.load
+            self._pipelines[model.name], self._loads[model.name] = pipeline, model.instance_id
 
     def _build(self, model: ModelStatus) -> Pipeline:
         """The pipeline of the load that the host named, with the other models' graphs at hand."""
         loaded = ModelFolder(model.name, model.version, Path(model.folder), "")
         others = [folder for folder in scan(self._repository) if folder.name != model.name]
         graphs = graphs_of([loaded, *others])
-        return load_for_worker(loaded, model.load, model.max_context, graphs, self.get)
+        return load_for_worker(loaded, model.instance_id, model.max_context, graphs, self.get)
 
     def _drop(self, name: str) -> None:
         """Forget a name; calls that run keep their pipeline."""

@@ -35,7 +35,7 @@ class Submission:
         address = self.address
         return client.submit(
             address.model,
-            address.load,
+            address.instance_id,
             address.node,
             self.prompts,
             self.params,
@@ -59,5 +59,5 @@ class TensorWork:
     def send(self, client: EngineClient, request: Any) -> int:
         address = self.address
         return client.infer(
-            address.model, address.load, address.node, self.inputs, self.outputs, slot=self.slot
+            address.model, address.instance_id, address.node, self.inputs, self.outputs, slot=self.slot
         )

@@ -48,9 +48,9 @@ def test_a_context_beyond_the_models_is_refused(tmp_path):
 
 def test_the_worker_builds_request_nodes_only(tmp_path):
     write_fake_model(tmp_path / "tiny")
-    pipeline = load_for_worker(only(tmp_path), load=7, max_context=100)
+    pipeline = load_for_worker(only(tmp_path), instance_id=7, max_context=100)
     assert [line.name for line in pipeline.lines] == ["prompt", "tokens", "generated", "text", "reply"]
-    assert pipeline.lines[2].node.address.load == 7
+    assert pipeline.lines[2].node.address.instance_id == 7
     pipeline.close()
 
 
@@ -69,7 +69,7 @@ def test_a_file_that_cannot_be_read_names_its_line(tmp_path):
     folder = write_fake_model(tmp_path / "tiny")
     (folder / "tokenizer.json").write_text("no tokenizer")
     with pytest.raises(BuildError, match=r"graph.yaml:5: tokens \(tokenize\): .*tokenizer.json"):
-        load_for_worker(only(tmp_path), load=1, max_context=100)
+        load_for_worker(only(tmp_path), instance_id=1, max_context=100)
 
 
 def test_a_graph_may_be_a_node_of_another(tmp_path):
@@ -92,6 +92,6 @@ def test_a_graph_of_graphs_needs_no_engine_of_its_own(tmp_path):
 
 def test_a_file_named_twice_is_loaded_once(tmp_path):
     write_fake_model(tmp_path / "tiny")
-    pipeline = load_for_worker(only(tmp_path), load=1, max_context=100)
+    pipeline = load_for_worker(only(tmp_path), instance_id=1, max_context=100)
     tokenize, detokenize = pipeline.lines[1].node, pipeline.lines[3].node
     assert tokenize.tokenizer is detokenize.tokenizer

@@ -19,7 +19,7 @@ def repository() -> Repository:
 
 @pytest.fixture
 def house(tmp_path, repository) -> Iterator[House]:
-    """A host with a socket gate, in a thread; drained at the end."""
+    """A host with a socket listener, in a thread; drained at the end."""
     announced: list[Status] = []
     path = tmp_path / "engine.sock"
     host = Host(
@@ -27,7 +27,7 @@ def house(tmp_path, repository) -> Iterator[House]:
         SocketListener(path),
         scan=repository.scan,
         build=repository.build,
-        loads=ModelInstances(linger_s=0.0),
+        instances=ModelInstances(linger_s=0.0),
         announce=announced.append,
     )
     thread = threading.Thread(target=host.run, name="test-host")

@@ -237,8 +237,8 @@ def test_other_models_step_while_one_reads(over, held):
     async def scene(client, catalogue):
         reading = asyncio.create_task(ask(client, catalogue, TEXTS))
         await until(held.began.is_set)
-        load = next(model.load for model in client.status.models if model.name == "text")
-        tokens, _ = await read(submit(client, model="text", load=load, max_tokens=9)[1])
+        load = next(model.instance_id for model in client.status.models if model.name == "text")
+        tokens, _ = await read(submit(client, model="text", instance_id=load, max_tokens=9)[1])
         unfinished = not reading.done()
         held.set()
         return len(tokens[0]), unfinished, len((await reading).values)

@@ -87,7 +87,7 @@ def test_unknown_model_is_not_found(house):
 
 def test_unknown_load_of_a_known_model_may_be_tried_again(house):
     async def scene(client):
-        await read(submit(client, load=1)[1])
+        await read(submit(client, instance_id=1)[1])
 
     with pytest.raises(Unavailable, match="reloaded"):
         over(house, scene)

@@ -61,7 +61,7 @@ def slow(repository, house):
 def ask(client, n=1, max_tokens=3):
     update_queue = UpdateQueue()
     params = SamplingParams(max_tokens=max_tokens, guide=GuideSpec("start: x"))
-    load = client.status.models[0].load
+    load = client.status.models[0].instance_id
     return client.submit(
         "m", load, "generated", [[1, 2]], params, update_queue=update_queue, n=n
     ), update_queue
@@ -69,10 +69,10 @@ def ask(client, n=1, max_tokens=3):
 
 async def reload(house, slow, client):
     """Have the host load the model once more, as a slow one."""
-    before = client.status.models[0].load
+    before = client.status.models[0].instance_id
     house.host._loader._built.clear()
     house.host.rescan()
-    await until(lambda: slow and client.status.models[0].load not in (0, before))
+    await until(lambda: slow and client.status.models[0].instance_id not in (0, before))
     return slow[-1]
 
 
@@ -98,7 +98,7 @@ def test_others_go_on_meanwhile(house, slow):
     async def scene(client, model):
         _, waiting = ask(client)
         update_queue = UpdateQueue()
-        load = client.status.models[0].load
+        load = client.status.models[0].instance_id
         engine = model.engines["generated"]
         engine.submit = type(engine).submit.__get__(engine)
         client.submit("m", load, "generated", [[1]], SamplingParams(max_tokens=2), update_queue=update_queue)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pipelines.host import host as room
-from pipelines.host.host import BEAT_S, Host
+from pipelines.host.host import HEARTBEAT_S, Host
 from pipelines.wire.listener import InProcessListener
 
 
@@ -19,11 +19,13 @@ def clock(monkeypatch):
 
 def test_beats_come_in_time_and_no_oftener(clock, tmp_path):
     beats = []
-    host = Host(tmp_path, InProcessListener(), scan=None, build=None, beat=lambda: beats.append(clock[0]))
+    host = Host(
+        tmp_path, InProcessListener(), scan=None, build=None, heartbeat=lambda: beats.append(clock[0])
+    )
     for _ in range(5):
         host.turn()
     assert beats == [100.0]
-    clock[0] += BEAT_S
+    clock[0] += HEARTBEAT_S
     host.turn()
     host.turn()
-    assert beats == [100.0, 100.0 + BEAT_S]
+    assert beats == [100.0, 100.0 + HEARTBEAT_S]

@@ -201,8 +201,8 @@ def test_other_models_step_while_one_infers(over):
     async def scene(client, catalogue):
         long = asyncio.create_task(wait(client, catalogue, LONG))
         await asyncio.sleep(0.02)
-        load = next(model.load for model in client.status.models if model.name == "text")
-        tokens, _ = await read(submit(client, model="text", load=load, max_tokens=9)[1])
+        load = next(model.instance_id for model in client.status.models if model.name == "text")
+        tokens, _ = await read(submit(client, model="text", instance_id=load, max_tokens=9)[1])
         label = await ask(client, catalogue, "two", {"image": IMAGE})
         unfinished = not long.done()
         await long

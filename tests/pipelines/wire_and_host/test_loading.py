@@ -37,7 +37,7 @@ def test_model_that_still_loads_may_be_tried_again_later(house, repository):
         await until(lambda: len(client.status.models) == 2)
         assert client.status.models[1].state == "loading"
         with pytest.raises(Unavailable, match="still loading"):
-            await read(submit(client, model="n", load=1)[1])
+            await read(submit(client, model="n", instance_id=1)[1])
         return await read(submit(client)[1])
 
     assert over(house, scene)[1] == {0: "length"}
@@ -65,13 +65,13 @@ def test_status_is_starting_until_the_first_scan_is_loaded(tmp_path, repository)
 
 def test_new_version_takes_new_calls_and_the_old_one_ends_its_own(house, repository):
     async def scene(client):
-        first_load = entry(client).load
+        first_load = entry(client).instance_id
         _, running = submit(client, max_tokens=200)
         await running.get()
         repository.folders = [Folder("m", 2, "b")]
         house.host.rescan()
         await until(lambda: entry(client).version == 2)
-        assert entry(client).load > first_load
+        assert entry(client).instance_id > first_load
         assert not repository.built[0].closed
         _, finish = await read(running)
         await until(lambda: repository.built[0].closed)
@@ -125,13 +125,13 @@ def test_model_that_never_loaded_is_failed_and_tried_again_at_the_next_scan(hous
 
 def test_removed_folder_is_unloaded(house, repository):
     async def scene(client):
-        load = entry(client).load
+        load = entry(client).instance_id
         repository.folders = []
         house.host.rescan()
         await until(lambda: client.status.models == [])
         assert repository.built[0].closed
         with pytest.raises(NotFound):
-            await read(submit(client, load=load)[1])
+            await read(submit(client, instance_id=load)[1])
 
     over(house, scene)
 

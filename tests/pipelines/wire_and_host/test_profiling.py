@@ -11,7 +11,7 @@ import pytest
 from wire_scene import Folder, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
-from pipelines.host.profile_reply import Turns
+from pipelines.host.profile_reply import LoopTimes
 from pipelines.telemetry import metrics
 from pipelines.wire import client as client_module
 from pipelines.wire.messages import ModelStatus, Profile, Status
@@ -25,7 +25,7 @@ def test_steps_that_ran_are_told_with_what_followed_them(house):
 
     (steps,) = over(house, scene).engines["generated"]
     assert (steps.kind, steps.steps) == ("decoding", 12)
-    assert [phase.name for phase in steps.phases] == ["made up", "post"]
+    assert [phase.name for phase in steps.phases] == ["made up", "send"]
     assert all(0 < phase.p50_s <= phase.p99_s <= phase.max_s < phase.seconds for phase in steps.phases)
 
 
@@ -35,7 +35,7 @@ def test_a_model_that_has_not_run_has_no_steps(house):
 
     told = over(house, scene)
     assert told.engines == {"generated": []}
-    assert {"idle", "mail", "steps", "warm", "numbers"} == told.host.keys()
+    assert {"idle", "messages", "steps", "warm", "numbers"} == told.host.keys()
 
 
 def test_turns_leave_no_moment_out(house):
@@ -76,7 +76,7 @@ def test_metrics_follow_the_steps(other_model, house):
     labels = 'kind="decoding",model_name="profiled"'
 
     async def scene(client):
-        await until(lambda: client.status.models and client.status.models[0].load)
+        await until(lambda: client.status.models and client.status.models[0].instance_id)
         await read(submit(client, max_tokens=7, model="profiled")[1])
         steps = f"braid:steps_total{{{labels}}} 7.0"
         await until(lambda: steps in metrics.render().decode())
@@ -168,9 +168,9 @@ def test_without_a_host_it_is_unavailable(tmp_path):
 
 
 def test_a_moment_belongs_to_one_phase():
-    turns = Turns()
-    turns.mark("a")
-    turns.mark("b")
-    turns.mark("a")
-    assert list(turns.seconds) == ["a", "b"]
-    assert all(second >= 0 for second in turns.seconds.values())
+    loop_times = LoopTimes()
+    loop_times.mark("a")
+    loop_times.mark("b")
+    loop_times.mark("a")
+    assert list(loop_times.seconds) == ["a", "b"]
+    assert all(second >= 0 for second in loop_times.seconds.values())

@@ -30,8 +30,8 @@ def scene(request):
     load = SimpleNamespace(
         folder=SimpleNamespace(name=name), model=SimpleNamespace(engines={"generated": engine})
     )
-    loads = [load]
-    return SimpleNamespace(name=name, engine=engine, loads=loads, publisher=Publisher(loads))
+    instances = [load]
+    return SimpleNamespace(name=name, engine=engine, instances=instances, publisher=Publisher(instances))
 
 
 def value(start, *parts):
@@ -55,7 +55,7 @@ def test_a_cache_goes_with_its_load(scene):
     scene.publisher.note_change()
     scene.publisher.publish(busy=False)
     assert told(block_size=16, num_gpu_blocks=100, enable_prefix_caching=True) == 1
-    scene.loads.clear()
+    scene.instances.clear()
     scene.publisher.note_change()
     scene.publisher.publish(busy=False)
     assert told() == 0

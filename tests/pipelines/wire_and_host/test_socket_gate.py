@@ -16,15 +16,15 @@ WAIT_S = 5.0
 
 
 class Worker:
-    """One that has said hello; `peer` is the gate's name for it."""
+    """One that has said hello; `peer` is the listener's name for it."""
 
-    def __init__(self, gate, path):
+    def __init__(self, listener, path):
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(WAIT_S)
         self.socket.connect(str(path))
         self._framer = Framer(ToWorker)
         self.send(Hello(7))
-        self.peer, message = gate.inbox.get(timeout=WAIT_S)
+        self.peer, message = listener.inbox.get(timeout=WAIT_S)
         assert message == Hello(7)
 
     def send(self, message):
@@ -35,13 +35,13 @@ class Worker:
         found = []
         while len(found) < count:
             data = self.socket.recv(65536)
-            assert data, "the gate hung up"
+            assert data, "the listener hung up"
             found += self._framer.feed(data)
         return found
 
 
 @pytest.fixture
-def gate(tmp_path):
+def listener(tmp_path):
     made = SocketListener(tmp_path / "s")
     made.inbox = queue.SimpleQueue()
     made.open(made.inbox)
@@ -62,11 +62,11 @@ class HeldInbox(queue.SimpleQueue):
 
 
 @pytest.fixture
-def join(gate, tmp_path):
+def join(listener, tmp_path):
     joined = []
 
     def join():
-        joined.append(Worker(gate, tmp_path / "s"))
+        joined.append(Worker(listener, tmp_path / "s"))
         return joined[-1]
 
     yield join
@@ -78,67 +78,67 @@ def frames(count, size=1000):
     return [Frame([TokenUpdate(number, 0, [1] * size)]) for number in range(count)]
 
 
-def post_each(gate, peer, sent):
+def post_each(listener, peer, sent):
     for frame in sent:
-        gate.post([(peer, frame)])
+        listener.send([(peer, frame)])
 
 
-def test_a_worker_that_reads_late_gets_everything_in_order(gate, join):
+def test_a_worker_that_reads_late_gets_everything_in_order(listener, join):
     worker, sent = join(), frames(2000)  # more than a socket holds
-    post_each(gate, worker.peer, sent)
+    post_each(listener, worker.peer, sent)
     assert worker.peer.behind
     assert worker.read(2000) == sent
     later = frames(3)
-    gate.post([(worker.peer, frame) for frame in later])
+    listener.send([(worker.peer, frame) for frame in later])
     assert worker.read(3) == later
 
 
-def test_a_worker_that_does_not_read_holds_no_other_up(gate, join):
+def test_a_worker_that_does_not_read_holds_no_other_up(listener, join):
     slow, quick = join(), join()
-    post_each(gate, slow.peer, frames(2000))
-    post_each(gate, quick.peer, frames(1))
+    post_each(listener, slow.peer, frames(2000))
+    post_each(listener, quick.peer, frames(1))
     assert quick.read(1) == frames(1)
     quick.send(Abort(3))
-    assert gate.inbox.get(timeout=WAIT_S) == (quick.peer, Abort(3))
+    assert listener.inbox.get(timeout=WAIT_S) == (quick.peer, Abort(3))
 
 
 def test_who_posts_does_not_wait_for_the_gates_thread(tmp_path):
-    gate = SocketListener(tmp_path / "s")
-    gate.inbox = HeldInbox()
-    gate.open(gate.inbox)
-    worker = Worker(gate, tmp_path / "s")
-    gate.inbox.held = True
+    listener = SocketListener(tmp_path / "s")
+    listener.inbox = HeldInbox()
+    listener.open(listener.inbox)
+    worker = Worker(listener, tmp_path / "s")
+    listener.inbox.held = True
     worker.send(Abort(3))
-    posting = threading.Thread(target=post_each, args=(gate, worker.peer, frames(2000)), daemon=True)
+    posting = threading.Thread(target=post_each, args=(listener, worker.peer, frames(2000)), daemon=True)
     posting.start()
     posting.join(WAIT_S)
     has_waited = posting.is_alive()
-    gate.inbox.freed.set()
+    listener.inbox.freed.set()
     assert worker.read(2000) == frames(2000)
     worker.socket.close()
-    gate.close()
+    listener.close()
     assert not has_waited
 
 
-def test_a_message_that_cannot_be_written_is_left_out(gate, join):
+def test_a_message_that_cannot_be_written_is_left_out(listener, join):
     worker = join()
-    gate.post([(worker.peer, Frame([object()])), (worker.peer, frames(1)[0])])
+    listener.send([(worker.peer, Frame([object()])), (worker.peer, frames(1)[0])])
     assert worker.read(1) == frames(1)
 
 
-def test_whatever_fails_while_one_is_read_the_others_are_served(gate, join):
+def test_whatever_fails_while_one_is_read_the_others_are_served(listener, join):
     worker, other = join(), join()
     worker.peer._framer = None
     worker.send(Abort(3))
-    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
+    assert listener.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
     other.send(Abort(4))
-    assert gate.inbox.get(timeout=WAIT_S) == (other.peer, Abort(4))
+    assert listener.inbox.get(timeout=WAIT_S) == (other.peer, Abort(4))
 
 
-def test_what_was_posted_is_sent_before_the_gate_closes(gate, join, tmp_path):
+def test_what_was_posted_is_sent_before_the_gate_closes(listener, join, tmp_path):
     worker, sent = join(), frames(2000)
-    post_each(gate, worker.peer, sent)
-    closing = threading.Thread(target=gate.close)
+    post_each(listener, worker.peer, sent)
+    closing = threading.Thread(target=listener.close)
     closing.start()
     assert worker.read(2000) == sent
     closing.join()
@@ -147,21 +147,21 @@ def test_what_was_posted_is_sent_before_the_gate_closes(gate, join, tmp_path):
 
 
 @pytest.mark.parametrize("noise", [b"\xff" * 8, b"\x01\x00\x00\x00\xc1"])
-def test_noise_ends_the_connection(gate, join, noise):
+def test_noise_ends_the_connection(listener, join, noise):
     worker = join()
     worker.socket.sendall(noise)
-    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
+    assert listener.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
     assert worker.socket.recv(1) == b""
-    post_each(gate, worker.peer, frames(1))  # nobody is there: no error
+    post_each(listener, worker.peer, frames(1))  # nobody is there: no error
 
 
-def test_a_worker_that_left_is_gone_once(gate, join):
+def test_a_worker_that_left_is_gone_once(listener, join):
     worker = join()
     worker.socket.close()
-    post_each(gate, worker.peer, frames(10))
-    assert gate.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
+    post_each(listener, worker.peer, frames(10))
+    assert listener.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
     with pytest.raises(queue.Empty):
-        gate.inbox.get(timeout=0.05)
+        listener.inbox.get(timeout=0.05)
 
 
 def test_a_path_where_nobody_can_listen_is_an_error(tmp_path):
@@ -169,15 +169,15 @@ def test_a_path_where_nobody_can_listen_is_an_error(tmp_path):
         SocketListener(tmp_path / "no" / "s").open(queue.SimpleQueue())
 
 
-def test_a_worker_that_never_reads_is_hung_up_on(gate, tmp_path, monkeypatch):
-    monkeypatch.setattr("pipelines.wire.socket_listener.MOST_UNSENT_BYTES", 1 << 20)
-    deaf, other = Worker(gate, tmp_path / "s"), Worker(gate, tmp_path / "s")
+def test_a_worker_that_never_reads_is_hung_up_on(listener, tmp_path, monkeypatch):
+    monkeypatch.setattr("pipelines.wire.socket_listener.MAX_UNSENT_BYTES", 1 << 20)
+    deaf, other = Worker(listener, tmp_path / "s"), Worker(listener, tmp_path / "s")
     frame = Frame([TokenUpdate(1, 0, list(range(50_000)))])
     for _ in range(40):
-        gate.post([(deaf.peer, frame)])
+        listener.send([(deaf.peer, frame)])
         assert len(deaf.peer._unsent) < 2 << 20
-    assert gate.inbox.get(timeout=WAIT_S) == (deaf.peer, Disconnected())
-    gate.post([(deaf.peer, frame), (other.peer, Frame([TokenUpdate(2, 0, [5])]))])
+    assert listener.inbox.get(timeout=WAIT_S) == (deaf.peer, Disconnected())
+    listener.send([(deaf.peer, frame), (other.peer, Frame([TokenUpdate(2, 0, [5])]))])
     assert other.read(1) == [Frame([TokenUpdate(2, 0, [5])])]
     deaf.socket.close()
     other.socket.close()

@@ -24,7 +24,7 @@ from pipelines.wire.update_queue import UpdateQueue
 
 
 class ScriptedEngine:
-    """Gives every choice the tokens 0, 1, 2 … up to `max_tokens`, one a step.  `gate` holds steps back."""
+    """Gives every choice the tokens 0, 1, 2 … up to `max_tokens`, one a step.  `listener` holds steps back."""
 
     def __init__(self, step_s: float = 0.0) -> None:
         self.live: dict[Any, dict[int, int]] = {}
@@ -166,9 +166,9 @@ async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
         await asyncio.sleep(0.002)
 
 
-def submit(client, *, max_tokens=3, n=1, prompts=None, model="m", load=None, node="generated"):
+def submit(client, *, max_tokens=3, n=1, prompts=None, model="m", instance_id=None, node="generated"):
     update_queue = UpdateQueue()
-    number = client.status.models[0].load if load is None else load
+    number = client.status.models[0].instance_id if instance_id is None else instance_id
     prompts = prompts or [[1, 2]]
     params = SamplingParams(max_tokens=max_tokens)
     return client.submit(model, number, node, prompts, params, update_queue=update_queue, n=n), update_queue
