@@ -1,12 +1,19 @@
-"""What every test may use."""
+"""What every test may use, and how the suite runs in several processes."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fake_models import byte_tokenizer
+from shared_folders import SharedFolders
+from suite_schedule import make_scheduler, sort_items
+from suite_times import write_table
 from tokenizers import Tokenizer
+
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +26,31 @@ def tokenizer_file(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
     byte_tokenizer().save(str(path))
     return path
+
+
+@pytest.fixture(scope="session")
+def shared_folders(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> SharedFolders:
+    """Folders that all processes of the run have in common."""
+    base = tmp_path_factory.getbasetemp()
+    in_parallel = hasattr(request.config, "workerinput")  # the base is then this process's own
+    return SharedFolders((base.parent if in_parallel else base) / "shared")
+
+
+def pytest_configure() -> None:
+    """One thread for each process of the run, and for those that it starts: the models of tests are tiny."""
+    for name in THREADS:
+        os.environ.setdefault(name, "1")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if hasattr(config, "workerinput"):
+        sort_items(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    return make_scheduler(config, log)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    write_table(terminalreporter)
