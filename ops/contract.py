@@ -29,7 +29,7 @@ class Logprobs(NamedTuple):
 
 
 class SamplingOps(Protocol):
-    """The arithmetic of the sampling stages: `ops.host` for numpy, `ops.cuda` for a GPU.
+    """The arithmetic of the sampling stages: `ops.numpy_ops` for numpy, `ops.cuda` for a GPU.
 
     `logits` are float32[num_rows, vocab] and changed in place.
 
@@ -73,7 +73,7 @@ class SamplingOps(Protocol):
 
         The parameters have one entry per row; `ops.sampling` says what they mean.  The uniform number of a
         row is that of its key and counter (`ops.random.uniforms`).  With `draft_tokens` rows stand in runs, and
-        those that do not count give -1 (`ops.verifying.verify`).
+        those that do not count give -1 (`ops.draft_verification.verify`).
         """
 
     def gather_logprobs(self, logits: Any, rows: Index, tokens: Index, k: int) -> Logprobs:

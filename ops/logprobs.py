@@ -6,10 +6,10 @@ import numpy as np
 
 from ops.candidates import Values, at_least, maxima, num_columns
 from ops.contract import Index, Logprobs
+from ops.full_row_sampling import share_of
+from ops.min_p_top_k import LOWEST
 from ops.nucleus import SMALLEST
-from ops.shortlist import LOWEST
-from ops.weights import sum_blocks
-from ops.whole_rows import share_of
+from ops.token_weights import sum_blocks
 
 
 def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logprobs:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ops.candidates import Values
 from ops.contract import Index
 from ops.scratch import scratch
-from ops.weights import running_sums
+from ops.token_weights import running_sums
 
 HEAD_BLOCKS = 8
 """A nucleus is first looked for in one block of so many: the heaviest."""

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from ops.candidates import Values, padded
 from ops.contract import Index
+from ops.full_row_sampling import draw_limited, draw_share
+from ops.min_p_top_k import Listed, alike, shortlist
 from ops.nucleus import FEW, keep_likeliest
 from ops.random import uniforms
-from ops.shortlist import Listed, alike, shortlist
-from ops.weights import BLOCK, find_blocks, find_places, pick_kept, sum_blocks, weigh
-from ops.whole_rows import draw_limited, draw_share
+from ops.token_weights import BLOCK, find_blocks, find_places, pick_kept, sum_blocks, weigh
 
 
 def choose(

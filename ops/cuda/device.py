@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from ops.cuda.sources import OPTIONS, kernel_names, source
+from ops.cuda.kernel_sources import OPTIONS, kernel_names, source
 
 Array = Any
 """An array on the device: slices, `.reshape`, `.view`, `.shape`, `.dtype`, `.nbytes` work as numpy's do."""

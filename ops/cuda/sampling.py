@@ -1,7 +1,7 @@
 """`SamplingOps` on a device: one copy goes up per call, and only ids and log-probabilities come back.
 
 Knows rows of logits; knows nothing of requests or the model.  References: `ops.sampling`, `ops.logprobs`,
-`ops.masking`, `ops.penalties`, `ops.verifying`; the kernels are in editing.cu, choosing.cu, verifying.cu and
+`ops.masking`, `ops.penalties`, `ops.draft_verification`; the kernels are in logit_edits.cu, sampling.cu, draft_verification.cu and
 logprobs.cu.
 """
 
@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ops.contract import Bits, Floats, Index, Logprobs, Words
 from ops.cuda.device import Array, Device
-from ops.cuda.packing import lay_out, pack
+from ops.cuda.packed_arrays import lay_out, pack
 from ops.logprobs import gather_logprobs
 
 THREADS = 256

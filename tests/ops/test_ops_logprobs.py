@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ops.logprobs import as_drawn, gather_logprobs, logprobs_of
-from ops.shortlist import LOWEST
+from ops.min_p_top_k import LOWEST
 
 
 def plain(row, token, k):

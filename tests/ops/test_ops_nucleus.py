@@ -5,7 +5,7 @@ import pytest
 
 from ops import nucleus as room
 from ops.nucleus import first_ids, heaviest, heaviest_blocks, nucleus
-from ops.weights import BLOCK, block_sums
+from ops.token_weights import BLOCK, block_sums
 
 F = np.float32
 WIDTH = 160 * BLOCK

@@ -53,7 +53,7 @@ def test_a_case_that_breaks_is_wrong_and_not_the_end(device, monkeypatch):
     def breaks(*_):
         raise RuntimeError("illegal memory access")
 
-    monkeypatch.setattr("ops.cuda.blocks.copy_blocks", breaks)
+    monkeypatch.setattr("ops.cuda.cache_blocks.copy_blocks", breaks)
     assert kernels.run_cases(device, ["tiny"], Setting()) == [
         "copy_blocks, tiny: RuntimeError: illegal memory access"
     ]

@@ -215,7 +215,7 @@ from tools.gpu_check.speed import tracing
 from tools.gpu_check.checks import CHECKS
 for check in CHECKS:
     check.load()
-import ops.cuda.device, ops.cuda.sampling, ops.cuda.feed, ops.cuda.blocks
+import ops.cuda.device, ops.cuda.sampling, ops.cuda.step_inputs, ops.cuda.cache_blocks
 import pipelines.host.backends.onnxruntime.cuda.decoder_session, pipelines.host.backends.onnxruntime.cuda.provider
 """
 OPEN = """

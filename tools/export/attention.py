@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from pipelines.host.backends.onnx.form import ATTENTION, DOMAIN, VERSION
+from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, VERSION
 from tools.export.folder import ExportError
 
 NAME = "braid_paged"

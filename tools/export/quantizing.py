@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.form import LOGITS
+from pipelines.host.backends.onnx.decoder_format import LOGITS
 from tools.export.simplifying import parameter
 
 DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"

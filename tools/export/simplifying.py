@@ -15,7 +15,7 @@ from onnxscript.rewriter import RewriterContext, pattern, rewrite
 from onnxscript.rewriter.rules.fusion._rms_normalization import fuse_rms_normalization
 from onnxscript.rewriter.rules.fusion._rotary_embedding import fuse_partial_rotary_embedding
 
-from pipelines.host.backends.onnx.form import IR_VERSION
+from pipelines.host.backends.onnx.decoder_format import IR_VERSION
 
 PRODUCER = "braid"
 HALVES_ALIKE = ("Cos", "Sin", "Cast", "Identity", "Mul")

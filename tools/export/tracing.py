@@ -11,7 +11,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
-from pipelines.host.backends.onnx.form import (
+from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
     DOMAIN,
     INPUT_IDS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx_ir as ir
 import torch
 
-from pipelines.host.backends.onnx.form import OPSET
+from pipelines.host.backends.onnx.decoder_format import OPSET
 from tools.export.quantizing import BITS, quantize
 from tools.export.simplifying import simplify
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ops import host
+from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.wire.logprobs import TokenLogprobs
 
@@ -120,7 +120,7 @@ class Logits:
 
     values: Any
     step: Step
-    ops: SamplingOps = host
+    ops: SamplingOps = numpy_ops
     masks: Masks | None = None
 
 

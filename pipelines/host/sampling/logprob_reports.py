@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ops import host
+from ops import numpy_ops
 from ops.contract import Index, SamplingOps
 from ops.logprobs import as_drawn
 from pipelines.host.engine.step import Step
@@ -34,7 +34,9 @@ def report(
     if changed.any():
         values = ops.fetch(raw, raw_rows[changed])
         as_drawn(values, heat[changed], share[changed])
-        _tell(host, values, np.arange(len(values)), asking[changed], at[changed], token_ids, rows, reports)
+        _tell(
+            numpy_ops, values, np.arange(len(values)), asking[changed], at[changed], token_ids, rows, reports
+        )
         same = ~changed
         raw_rows, asking, at = raw_rows[same], asking[same], at[same]
     if len(asking):

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
-from ops.verifying import NO_TOKEN
+from ops.draft_verification import NO_TOKEN
 from pipelines.host.engine.step import Logits, Sampled
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.logprob_reports import report, score

@@ -9,7 +9,7 @@ from host_device import read_kernels
 from nvrtc_compiler import Compiled, compile_cuda, library
 
 from ops.cuda.device import CupyDevice, DeviceError
-from ops.cuda.sources import FILES, FOLDER, OPTIONS, kernel_names, source
+from ops.cuda.kernel_sources import FILES, FOLDER, OPTIONS, kernel_names, source
 
 ARCHITECTURES = ("sm_80", "sm_90", "sm_100")
 STRICT = ("-Werror", "all-warnings")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ops import host
+from ops import numpy_ops
 from ops.cuda.sampling import MAX_TOP, CudaOps
 
 F = np.float32
@@ -14,7 +14,7 @@ F = np.float32
 def compare(device, logits, rows, tokens, k):
     on_device = device.upload(logits)
     found = CudaOps(device).gather_logprobs(on_device, rows, tokens, k)
-    expected = host.gather_logprobs(logits, rows, tokens, k)
+    expected = numpy_ops.gather_logprobs(logits, rows, tokens, k)
     np.testing.assert_array_equal(on_device, logits)
     for one, other in zip(found, expected, strict=True):
         assert (one.dtype, one.shape) == (other.dtype, other.shape)
@@ -62,7 +62,7 @@ def test_a_row_without_a_finite_maximum_has_no_chances(one_device, odd):
         logits[:] = odd
     ops, rows, tokens = CudaOps(one_device), np.array([0]), np.array([4])
     found = ops.gather_logprobs(one_device.upload(logits), rows, tokens, 3)
-    expected = host.gather_logprobs(logits, rows, tokens, 3)
+    expected = numpy_ops.gather_logprobs(logits, rows, tokens, 3)
     assert found.chosen.tolist() == expected.chosen.tolist() == [-np.inf]
     assert found.top.tolist() == expected.top.tolist() == [[-np.inf] * 3]
     assert found.ranks.tolist() == expected.ranks.tolist()
@@ -88,7 +88,8 @@ def test_rows_that_were_taken_may_be_asked_and_a_wrong_token_is_refused(one_devi
     for k in (3, 100):
         found = ops.gather_logprobs(taken, rows, tokens, k)
         assert (
-            found.top_ids.tolist() == host.gather_logprobs(logits[[2, 0]], rows, tokens, k).top_ids.tolist()
+            found.top_ids.tolist()
+            == numpy_ops.gather_logprobs(logits[[2, 0]], rows, tokens, k).top_ids.tolist()
         )
     with pytest.raises(IndexError, match="vocabulary"):
         ops.gather_logprobs(taken, rows, np.array([0, 300]), 1)
@@ -100,7 +101,7 @@ def test_single_ids_and_fetched_rows_equal_numpys(one_device):
     ops, on_device = CudaOps(one_device), one_device.upload(logits)
     rows, ids = np.array([1, 1, 3]), np.array([5, 299, 0])
     np.testing.assert_allclose(
-        ops.logprobs_of(on_device, rows, ids), host.logprobs_of(logits, rows, ids), atol=1e-6
+        ops.logprobs_of(on_device, rows, ids), numpy_ops.logprobs_of(logits, rows, ids), atol=1e-6
     )
     taken = ops.take(on_device, np.array([2, 0]))
     np.testing.assert_array_equal(ops.fetch(taken, np.array([1])), logits[[0]])

@@ -4,15 +4,15 @@ import importlib.util
 
 import numpy as np
 import pytest
-from test_cuda_feed import SCRATCH, random_step
+from test_cuda_step_inputs import SCRATCH, random_step
 
-from ops import host
+from ops import numpy_ops
 from ops import pooling as host_pooling
-from ops.cuda import blocks
+from ops.cuda import cache_blocks
 from ops.cuda.device import STAGED_BYTES, CupyDevice, DeviceError
-from ops.cuda.feed import Feed, StepFeed, new_feed
 from ops.cuda.pooling import CudaPoolingOps
 from ops.cuda.sampling import CudaOps
+from ops.cuda.step_inputs import Feed, StepFeed, new_feed
 
 F = np.float32
 pytestmark = pytest.mark.gpu
@@ -70,7 +70,7 @@ def test_tokens_are_numpys_but_for_a_rounding_in_thousands(gpu, vocab, num):
     )
     on_gpu, ops = gpu.upload(logits), CudaOps(gpu)
     found = ops.choose(on_gpu, *batch)
-    assert np.count_nonzero(found != host.choose(logits, *batch)) <= 2
+    assert np.count_nonzero(found != numpy_ops.choose(logits, *batch)) <= 2
     assert found.tolist() == ops.choose(on_gpu, *batch).tolist()
     order = random.permutation(num)
     again = ops.choose(gpu.upload(logits[order]), *(one[order] for one in batch))
@@ -84,11 +84,11 @@ def test_guesses_are_verified_where_tokens_are_chosen(gpu):
     none, off, words = np.zeros(700, F), np.full(700, 32_003), np.zeros(700, np.uint64)
     batch = none, none, off, none + 1, words, words
     draft_tokens = np.where(
-        random.random(700) < 0.3, -1, host.choose(logits, *batch) + (random.random(700) < 0.2)
+        random.random(700) < 0.3, -1, numpy_ops.choose(logits, *batch) + (random.random(700) < 0.2)
     )
     draft_tokens[-1] = -1
     found = CudaOps(gpu).choose(gpu.upload(logits), *batch, draft_tokens)
-    assert found.tolist() == host.choose(logits, *batch, draft_tokens).tolist()
+    assert found.tolist() == numpy_ops.choose(logits, *batch, draft_tokens).tolist()
 
 
 @pytest.mark.parametrize("value", [0.0, np.nan, np.inf, -np.inf])
@@ -99,7 +99,9 @@ def test_rows_of_one_value(gpu, value):
     min_p, top_p = np.array([0, 0, 0.5, 0, 0, 0], F), np.array([1, 1, 1, 1, 0.5, 0.9], F)
     top_k, words = np.array([1, vocab, vocab, 1000, vocab, 50]), np.arange(num, dtype=np.uint64)
     batch = temperature, min_p, top_k, top_p, words, words
-    assert CudaOps(gpu).choose(gpu.upload(logits), *batch).tolist() == host.choose(logits, *batch).tolist()
+    assert (
+        CudaOps(gpu).choose(gpu.upload(logits), *batch).tolist() == numpy_ops.choose(logits, *batch).tolist()
+    )
 
 
 @pytest.mark.parametrize(("vocab", "k"), [(50, 50), (151_936, 20), (151_936, 64), (3000, 100)])
@@ -108,7 +110,7 @@ def test_logprobs_are_numpys(gpu, vocab, k):
     logits = np.round(random.standard_normal((40, vocab)) * 3, 2).astype(F)
     rows, tokens = random.integers(0, 40, 30), random.integers(0, vocab, 30)
     found = CudaOps(gpu).gather_logprobs(gpu.upload(logits), rows, tokens, k)
-    expected = host.gather_logprobs(logits, rows, tokens, k)
+    expected = numpy_ops.gather_logprobs(logits, rows, tokens, k)
     assert found.ranks.tolist() == expected.ranks.tolist()
     assert found.top_ids.tolist() == expected.top_ids.tolist()
     np.testing.assert_allclose(found.chosen, expected.chosen, rtol=2e-6, atol=4e-6)
@@ -131,7 +133,7 @@ def test_single_logits_are_changed_bit_by_bit_as_numpy_changes_them(gpu):
     ):
         on_gpu, expected = gpu.upload(logits), logits.copy()
         getattr(CudaOps(gpu), name)(on_gpu, *args)
-        getattr(host, name)(expected, *args)
+        getattr(numpy_ops, name)(expected, *args)
         np.testing.assert_array_equal(gpu.download(on_gpu), expected, err_msg=name)
     taken = CudaOps(gpu).take(gpu.upload(logits), rows[:20])
     np.testing.assert_array_equal(gpu.download(taken), logits[rows[:20]])
@@ -154,9 +156,9 @@ def test_blocks_are_copied_and_swapped_through_pinned_memory(gpu, shape):
     random = np.random.default_rng(2)
     before = [random.integers(0, 60_000, (10, *shape)).astype(np.uint16) for _ in range(4)]
     pools, pinned = [gpu.upload(one) for one in before], [gpu.pinned((3, *shape), np.uint16) for _ in before]
-    blocks.swap_out(gpu, pools, pinned, np.array([[9, 0], [4, 2]], np.int32))
-    blocks.copy_blocks(gpu, pools, np.array([[0, 9], [1, 4]], np.int32))
-    blocks.swap_in(gpu, pools, pinned, np.array([[0, 1], [2, 0]], np.int32))
+    cache_blocks.swap_out(gpu, pools, pinned, np.array([[9, 0], [4, 2]], np.int32))
+    cache_blocks.copy_blocks(gpu, pools, np.array([[0, 9], [1, 4]], np.int32))
+    cache_blocks.swap_in(gpu, pools, pinned, np.array([[0, 1], [2, 0]], np.int32))
     gpu.synchronize()
     for pool, kept, old in zip(pools, pinned, before, strict=True):
         np.testing.assert_array_equal(kept[[0, 2]], old[[9, 4]])

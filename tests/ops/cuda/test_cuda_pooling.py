@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ops import pooling as host
 from ops.cuda import pooling
-from ops.cuda.kept import Kept
+from ops.cuda.device_buffers import Kept
 from ops.cuda.pooling import CudaPoolingOps
 
 F = np.float32

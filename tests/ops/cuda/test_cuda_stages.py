@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ops import host
+from ops import numpy_ops
 from ops.cuda.sampling import CudaOps
 from pipelines.host.engine.step import Logits, Step, no_pairs
 from pipelines.host.sampling.sampling_slots import SamplingSlots
@@ -53,7 +53,7 @@ def test_a_few_steps_of_any_parameters(one_device, params, seed):
     for _ in range(3):
         values = (random.standard_normal((len(params), VOCAB)) * 3).astype(np.float32)
         found = sample(Logits(one_device.upload(values), step_of(ours), ops))
-        expected = sample(Logits(values, step_of(numpys), host))
+        expected = sample(Logits(values, step_of(numpys), numpy_ops))
         assert found.token_ids.tolist() == expected.token_ids.tolist()
         check_reports(found.logprobs, expected.logprobs)
         for rows in (ours, numpys):

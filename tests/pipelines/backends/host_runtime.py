@@ -15,14 +15,14 @@ from typing import Any
 import numpy as np
 import onnx_ir as ir
 from host_device import HostDevice
-from small_forms import write_small
+from small_onnx_decoders import write_small
 
-from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.cuda.lowered import Lowered
-from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import Lowered
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
+from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST
 
 BLOCK_TOKENS = 16
 SHOWN = (METADATA, CUMULATIVE, PAST)

@@ -12,7 +12,7 @@ from tiny_batches import batch_of
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_ports import chosen_output
+from pipelines.host.backends.encoder_io import chosen_output
 from pipelines.nodes.pooling.body import encoder as opening
 from pipelines.nodes.pooling.body.encoder import open_encoder
 

@@ -10,7 +10,7 @@ from encoder_models import write_encoder_model
 from tiny_batches import batch_of
 
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_ports import blank_texts
+from pipelines.host.backends.encoder_io import blank_texts
 from pipelines.nodes.pooling.body.encoder import open_encoder
 
 CLOSE = {"rtol": 0, "atol": 1e-4}

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ops import host
+from ops import numpy_ops
 from pipelines.host.backends.device_errors import ModelError, Unsupported
-from pipelines.host.backends.fake import FakeSession
+from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.nodes.generation.body.model import ENGINES, Model, open_session
 
 
@@ -49,7 +49,7 @@ def test_a_node_shares_its_session_by_file_and_settings(fake):
 
 def test_logits_come_with_their_step(fake):
     class Session:
-        ops = host
+        ops = numpy_ops
 
         def run(self, step):
             return np.ones((2, 3), np.float32)
@@ -58,7 +58,7 @@ def test_logits_come_with_their_step(fake):
     node.session = Session()
     logits = node.run(step)
     assert logits.step is step
-    assert logits.ops is host
+    assert logits.ops is numpy_ops
     assert logits.values.shape == (2, 3)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from lone_steps import step as lone_step
-from small_forms import VOCABULARY, small_decoder
+from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings

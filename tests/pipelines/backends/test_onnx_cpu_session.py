@@ -10,7 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 from lone_steps import step, together
-from small_forms import VOCABULARY, small_decoder
+from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import MOST_BYTES

@@ -15,10 +15,10 @@ from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
 from pipelines.host.backends.onnxruntime.cuda import encoder_session as encoders
 from pipelines.host.backends.onnxruntime.cuda import provider
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GATE
+from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import TextFeed
 from pipelines.host.backends.onnxruntime.cuda.encoder_session import OnnxCudaEncoder, open_encoder
-from pipelines.host.backends.onnxruntime.cuda.graphs import GATE
 from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
-from pipelines.host.backends.onnxruntime.cuda.texts import TextFeed
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 LENGTHS = [5, 1, 17, 8]

@@ -10,7 +10,7 @@ from host_device import HostDevice
 from host_runtime import HostRuntime, lower_for_host
 from tiny_decoders import prompts
 
-from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
 

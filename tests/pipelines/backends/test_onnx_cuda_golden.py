@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 from host_runtime import BLOCK_TOKENS, open_on_host
-from small_forms import VOCABULARY, write_small
+from small_onnx_decoders import VOCABULARY, write_small
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.engine.invariants import snapshot, violations

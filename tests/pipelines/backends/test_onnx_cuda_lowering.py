@@ -8,10 +8,10 @@ import onnx_ir as ir
 import onnxruntime as ort
 import pytest
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
-from small_forms import VOCABULARY, small_decoder
+from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnxruntime.cuda.lowering import (
     HEADROOM,
     NUM_INPUTS,

@@ -10,11 +10,11 @@ from typing import Any
 import onnx
 import onnx_ir as ir
 import pytest
-from small_forms import small_decoder
+from small_onnx_decoders import small_decoder
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.cuda import provider
-from pipelines.host.backends.onnxruntime.cuda.lowered import ELEMENTS
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower, uncapturable
 from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
 

@@ -10,26 +10,26 @@ import onnxruntime as ort
 import pytest
 from host_device import HostDevice
 from host_runtime import BLOCK_TOKENS, HostRuntime, lower_for_host, open_on_host
-from small_forms import CONTEXT, VOCABULARY, write_small
+from small_onnx_decoders import CONTEXT, VOCABULARY, write_small
 from small_steps import make_step
 
 from ops.cuda.device import DeviceError
 from pipelines.host.backends.device_errors import DeviceLost, ModelError
-from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
-from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.cuda.graphs import (
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     GATE,
     MAX_PADDING,
     NO_GRAPH,
     RUNS_TO_CAPTURE,
     Shape,
 )
-from pipelines.host.backends.onnxruntime.cuda.lowered import ELEMENTS
-from pipelines.host.backends.onnxruntime.cuda.opening import open_cuda
-from pipelines.host.backends.onnxruntime.cuda.parts import Part
-from pipelines.host.backends.onnxruntime.cuda.steps import bucket_bounds, largest_steps
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.cuda.kv_cache import CacheLayout, DeviceCache
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS
+from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_cuda
+from pipelines.host.backends.onnxruntime.cuda.step_parts import Part
+from pipelines.host.backends.onnxruntime.cuda.warmup_steps import bucket_bounds, largest_steps
 from pipelines.host.engine.step import Step, no_pairs
 
 NUM_BLOCKS = 24

@@ -12,8 +12,8 @@ import pytest
 from whole_prompts import logits_of
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.form import AttentionLayer
-from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 FOLDER = Path(__file__).parent / "recorded" / "genai-tiny"

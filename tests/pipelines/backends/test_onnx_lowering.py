@@ -12,10 +12,10 @@ import onnx_ir as ir
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ops.blocks import slot_mapping
-from pipelines.host.backends.onnx import form
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import AttentionLayer
+from ops.cache_blocks import slot_mapping
+from pipelines.host.backends.onnx import decoder_format
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+from pipelines.host.backends.onnx.decoder_model import Decoder
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
@@ -29,15 +29,18 @@ def one_layer(layer: AttentionLayer) -> Decoder:
     heads = {"query": layer.num_heads, "key": layer.num_kv_heads, "value": layer.num_kv_heads}
     shapes = {name: [1, count, "num_tokens", layer.head_size] for name, count in heads.items()}
     qkv = [ir.val(name, ir.DataType.FLOAT, shape) for name, shape in shapes.items()]
-    ids = [ir.val(name, ir.DataType.INT64, [1, "num_tokens"]) for name in (form.INPUT_IDS, form.POSITION_IDS)]
-    attributes = {name: getattr(layer, name) for name in form.ATTRIBUTES}
-    node = ir.node(form.ATTENTION, qkv, attributes, domain=form.DOMAIN)
+    ids = [
+        ir.val(name, ir.DataType.INT64, [1, "num_tokens"])
+        for name in (decoder_format.INPUT_IDS, decoder_format.POSITION_IDS)
+    ]
+    attributes = {name: getattr(layer, name) for name in decoder_format.ATTRIBUTES}
+    node = ir.node(decoder_format.ATTENTION, qkv, attributes, domain=decoder_format.DOMAIN)
     attended = ir.node("Identity", node.outputs)
     attended.outputs[0].name = "attended"
     attended.outputs[0].dtype, attended.outputs[0].shape = ir.DataType.FLOAT, ir.Shape(shapes["query"])
-    opsets = {"": form.OPSET, form.DOMAIN: form.VERSION}
+    opsets = {"": decoder_format.OPSET, decoder_format.DOMAIN: decoder_format.VERSION}
     graph = ir.Graph([*ids, *qkv], attended.outputs, nodes=[node, attended], opset_imports=opsets, name="one")
-    return Decoder(ir.Model(graph, ir_version=form.IR_VERSION), Path(), [layer], 1, 64, "f32")
+    return Decoder(ir.Model(graph, ir_version=decoder_format.IR_VERSION), Path(), [layer], 1, 64, "f32")
 
 
 @dataclass
@@ -195,7 +198,7 @@ def test_a_decoder_can_be_lowered_again():
         "value",
     ]
     assert len(first.graph.node) == len(second.graph.node)
-    assert form.DOMAIN not in {opset.domain for opset in first.opset_import}
+    assert decoder_format.DOMAIN not in {opset.domain for opset in first.opset_import}
 
 
 def test_what_layers_share_is_computed_once():
@@ -203,7 +206,9 @@ def test_what_layers_share_is_computed_once():
     decoder = one_layer(PLAIN)
     graph = decoder.model.graph
     first = graph[0]
-    second = ir.node(form.ATTENTION, first.inputs, {**first.attributes, "layer": 1}, domain=form.DOMAIN)
+    second = ir.node(
+        decoder_format.ATTENTION, first.inputs, {**first.attributes, "layer": 1}, domain=decoder_format.DOMAIN
+    )
     graph.insert_after(first, second)
     graph[2].replace_input_with(0, second.outputs[0])
     decoder.layers.append(replace(PLAIN, layer=1))

@@ -16,8 +16,8 @@ from tiny_decoders import SLIDING, prompts
 from whole_prompts import logits_of
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.reading import read_decoder
-from pipelines.host.backends.onnx.windows import read_windows
+from pipelines.host.backends.onnx.attention_windows import read_windows
+from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
 FAMILIES = {

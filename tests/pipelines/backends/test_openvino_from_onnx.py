@@ -11,18 +11,18 @@ import onnx_ir as ir
 import openvino as ov
 import pytest
 from greedy_batches import generate_together, greedy_engine
-from small_forms import small_decoder
+from small_onnx_decoders import small_decoder
 from test_openvino_session import PROMPT, step
 from tiny_decoders import prompts
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder import Decoder
+from pipelines.host.backends.onnx.decoder_model import Decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.backends.openvino.from_onnx import page_decoder, read_onnx
-from pipelines.host.backends.openvino.head import gather_logits
+from pipelines.host.backends.openvino.lm_head import gather_logits
 from pipelines.host.backends.openvino.onnx_weights import BLOCK_MATMUL, keep_weights
-from pipelines.host.backends.openvino.paged import read_paged
+from pipelines.host.backends.openvino.paged_attention import read_paged
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 RNG = np.random.default_rng(0)

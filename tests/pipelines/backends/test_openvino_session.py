@@ -15,7 +15,7 @@ from pipelines.host.backends.openvino.decoder_session import (
     OpenVINOSettings,
     checked_properties,
 )
-from pipelines.host.backends.openvino.feeds import flat_blocks
+from pipelines.host.backends.openvino.step_inputs import flat_blocks
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)

@@ -9,7 +9,7 @@ import pytest
 from lone_steps import step
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.feeds import common_shapes
+from pipelines.host.backends.openvino.step_inputs import common_shapes
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Logits
 from pipelines.host.sampling.stages import sample

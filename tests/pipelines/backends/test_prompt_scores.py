@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from score_batches import check, score_alone, score_together, scoring_engine
-from small_forms import VOCABULARY, write_small
+from small_onnx_decoders import VOCABULARY, write_small
 from tiny_decoders import prompts
 from whole_prompts import logits_of
 
-from pipelines.host.backends.onnx.reading import read_decoder
+from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 

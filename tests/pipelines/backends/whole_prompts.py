@@ -7,8 +7,8 @@ import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import ATTENTION, DOMAIN, AttentionLayer
+from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, AttentionLayer
+from pipelines.host.backends.onnx.decoder_model import Decoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 

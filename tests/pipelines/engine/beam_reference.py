@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.backends.fake import fake_logits
+from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.wire.sampling_params import Beams
 
 NEVER = -1e9

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ops import host
-from pipelines.host.backends.fake import FakeSession, fake_logits
+from ops import numpy_ops
+from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.outputs import Output
@@ -213,7 +213,8 @@ def scores_alone(prompt: list[int], params: SamplingParams) -> list[TokenLogprob
     values = [fake_logits([context], VOCAB_SIZE) for context in contexts]
     rows, targets = np.zeros(1, np.int64), np.array(prompt[1:], np.int64)
     found = [
-        host.gather_logprobs(row, rows, targets[place : place + 1], k) for place, row in enumerate(values)
+        numpy_ops.gather_logprobs(row, rows, targets[place : place + 1], k)
+        for place, row in enumerate(values)
     ]
     return [
         TokenLogprobs(float(one.chosen[0]), int(one.ranks[0]), one.top_ids[0].tolist(), one.top[0].tolist())

@@ -8,7 +8,7 @@ from random import Random
 import numpy as np
 from engine_rig import VOCAB_SIZE, Rig
 
-from ops.verifying import NO_DRAFT_TOKEN
+from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.step import Step
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from beam_reference import Found, search
 
-from ops.host import gather_logprobs
-from pipelines.host.backends.fake import fake_logits
+from ops.numpy_ops import gather_logprobs
+from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.host.engine.beam.beam_group import BeamGroup, num_candidates
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import Beams

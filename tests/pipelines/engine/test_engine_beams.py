@@ -10,7 +10,7 @@ from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, Text, alone
 
 from pipelines.errors import RequestError
-from pipelines.host.backends.fake import fake_logits
+from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.wire.sampling_params import (
     Beams,

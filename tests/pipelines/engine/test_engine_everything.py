@@ -16,7 +16,7 @@ from engine_rig import VOCAB_SIZE, Rig, Text, lone_step, scores_alone
 from fake_guide import FakeGuide
 from seer import Seer
 
-from pipelines.host.backends.fake import fake_logits
+from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.host.engine.step import Logits, Masks, Step
 from pipelines.host.sampling.guide import GuideError, GuideMaker
 from pipelines.host.sampling.sampling_slots import SamplingSlots

@@ -10,7 +10,7 @@ import pytest
 from engine_rig import Rig, check_step
 
 from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.backends.fake import FakeSession, fake_logits
+from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
 
 
 def session_after_a_prompt() -> tuple[FakeSession, Rig]:

@@ -11,8 +11,8 @@ from breadth import after
 from engine_rig import VOCAB_SIZE, Rig, alone
 from test_engine_everything import DEMO, EOS, Schedule
 
-from ops.blocks import context_slots
-from pipelines.host.backends.fake import FakeSession
+from ops.cache_blocks import context_slots
+from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.engine.step import Step
 from pipelines.nodes.generation.body.draft import Draft
 from pipelines.nodes.generation.body.grammar import Grammar

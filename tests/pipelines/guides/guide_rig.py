@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.grammars.grammar_text import grammar_of_format
-from pipelines.host.backends.fake import FakeSession
+from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.engine.loop import Engine, Output
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens

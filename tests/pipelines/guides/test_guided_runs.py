@@ -9,8 +9,8 @@ import pytest
 from guide_rig import ENDS, VOCAB_SIZE, grammar, schema, tokens
 from random_schemas import SchemaMaker
 
-from pipelines.host.guides.guide_makers import GuideMakers
-from pipelines.host.guides.run_masks import fill_run
+from pipelines.host.guides.draft_masks import fill_run
+from pipelines.host.guides.guide_compiler import GuideMakers
 from pipelines.host.sampling.guide import Guide, GuideError, GuideMaker
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 

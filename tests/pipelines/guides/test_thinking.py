@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from guide_rig import ENDS, VOCAB_SIZE, schema, text_of, tokens
 
-from pipelines.host.guides.guide_makers import GuideMakers
+from pipelines.host.guides.guide_compiler import GuideMakers
 from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from speculation_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
 
-from ops.blocks import context_slots
-from pipelines.host.backends.fake import FakeSession, fake_logits
+from ops.cache_blocks import context_slots
+from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from speculation_streams import VOCAB_SIZE, copied_text, play, random_text, rows_of, step_of
 
-from ops.verifying import NO_DRAFT_TOKEN
+from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.nodes.generation.body.lookup import Lookup

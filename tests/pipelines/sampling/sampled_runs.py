@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ops import host
-from ops.verifying import NO_DRAFT_TOKEN
+from ops import numpy_ops
+from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Logits, Masks, Sampled, Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
@@ -53,7 +53,7 @@ def step_of(
 
 
 def sample_runs(
-    rows: SamplingSlots, runs: list[Given], ops=host, upload=np.copy, scored=None, **more
+    rows: SamplingSlots, runs: list[Given], ops=numpy_ops, upload=np.copy, scored=None, **more
 ) -> Sampled:
     """All runs in one step; `scored`: logits of rows that score tokens of prompts."""
     at = [run.row for run in runs for _ in run.logits]
@@ -71,7 +71,7 @@ def masks_of(given: list[np.ndarray | None]) -> Masks | None:
     return Masks(np.array(found), np.array([given[j] for j in found], np.uint32))
 
 
-def one_by_one(rows: SamplingSlots, run: Given, ops=host, upload=np.copy) -> Counted:
+def one_by_one(rows: SamplingSlots, run: Given, ops=numpy_ops, upload=np.copy) -> Counted:
     """Each token appended before the next one is chosen, as long as the draft tokens are accepted."""
     counted = Counted([], [])
     for logits, bits, draft_token in zip(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ops import host
+from ops import numpy_ops
 from pipelines.host.engine.step import Logits, Step
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
@@ -153,7 +153,7 @@ def test_scores_of_prompts_stand_behind_the_sampled_rows_and_are_not_edited():
 def test_a_row_that_asks_nothing_is_not_copied(monkeypatch):
     copied: list[str] = []
     for name in ("take", "fetch"):
-        monkeypatch.setattr(host, name, lambda *args, name=name: copied.append(name))
+        monkeypatch.setattr(numpy_ops, name, lambda *args, name=name: copied.append(name))
     params = [SamplingParams(temperature=0, logprobs=1), SamplingParams(temperature=0, logit_bias={1: 2.0})]
     sample(Logits(logits_of(3), step(params, {11: 2})))
     assert copied == []

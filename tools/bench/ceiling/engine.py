@@ -8,7 +8,7 @@ from __future__ import annotations
 from time import thread_time
 from typing import NamedTuple
 
-from pipelines.host.backends.fake import FakeSession
+from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Logits, Sampled, Step
 from pipelines.host.sampling.stages import sample

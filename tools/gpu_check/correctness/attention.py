@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.host.backends.onnxruntime.inputs import METADATA
+from pipelines.host.backends.onnxruntime.step_input_names import METADATA
 from tools.gpu_check.checks import Absent, Failed, Setting
 from tools.gpu_check.correctness.comparing import Distance, distance
 from tools.gpu_check.correctness.nodes import (

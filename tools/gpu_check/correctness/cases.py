@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ops import host
-from ops.blocks import slot_mapping
+from ops import numpy_ops
+from ops.cache_blocks import slot_mapping
+from ops.draft_verification import NO_DRAFT_TOKEN
 from ops.random import uniforms
 from ops.sampling import draw, draw_filtered
-from ops.verifying import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Step
 from tools.gpu_check.correctness.pooling_cases import pooling_benches, pooling_cases
 from tools.gpu_check.correctness.sizes import SIZES, Size
@@ -101,7 +101,7 @@ def _check_edit(name: str, device: Any, size: Size) -> None:
     edit = dict(_edits(size))[name]
     expected = random_logits(size, 5)
     logits = device.upload(expected)
-    edit(host, expected)
+    edit(numpy_ops, expected)
     edit(_ops(device), logits)
     _close(device.download(logits), expected, rtol=2e-7, atol=2e-6)
 
@@ -168,7 +168,7 @@ def _check_choice(name: str, logits: Floats, device: Any, size: Size) -> None:
     """Equal tokens, but for rows where a slightly other number would have chosen what the device chose."""
     choice = dict(choices(size))[name]
     with np.errstate(all="ignore"):
-        expected = host.choose(logits, *choice)
+        expected = numpy_ops.choose(logits, *choice)
     given = np.asarray(_ops(device).choose(device.upload(logits), *choice))
     unlike = np.flatnonzero(given != expected)
     wrong = [row for row in unlike.tolist() if not _is_near(logits, choice, row, int(given[row]))]
@@ -205,11 +205,11 @@ def _check_verified(device: Any, size: Size) -> None:
     """Runs of four rows, in which most draft tokens are what a greedy row chooses."""
     logits = random_logits(size, 7)
     choice = dict(choices(size))["greedy"]
-    draft_tokens = host.choose(logits, *choice)
+    draft_tokens = numpy_ops.choose(logits, *choice)
     draft_tokens[::7] = (draft_tokens[::7] + 1) % size.vocab
     draft_tokens[3::4] = draft_tokens[-1] = NO_DRAFT_TOKEN
     given = _ops(device).choose(device.upload(logits), *choice, draft_tokens)
-    np.testing.assert_array_equal(given, host.choose(logits, *choice, draft_tokens))
+    np.testing.assert_array_equal(given, numpy_ops.choose(logits, *choice, draft_tokens))
 
 
 def _check_logprobs(k: int, device: Any, size: Size) -> None:
@@ -218,7 +218,7 @@ def _check_logprobs(k: int, device: Any, size: Size) -> None:
     rows = rng.permutation(size.rows)[: max(1, size.rows // 2)]
     tokens = rng.integers(0, size.vocab, len(rows))
     k = min(k, size.vocab)
-    expected = host.gather_logprobs(logits, rows, tokens, k)
+    expected = numpy_ops.gather_logprobs(logits, rows, tokens, k)
     given = _ops(device).gather_logprobs(device.upload(logits), rows, tokens, k)
     np.testing.assert_array_equal(given.ranks, expected.ranks, "ranks")
     np.testing.assert_array_equal(given.top_ids, expected.top_ids, "ids of the likeliest")
@@ -284,7 +284,7 @@ def padded_inputs(step: Step, size: Size, sequences: int, columns: int, scratch:
 
 
 def _check_feed(decoding: bool, pad: int, device: Any, size: Size) -> None:
-    from ops.cuda.feed import StepFeed
+    from ops.cuda.step_inputs import StepFeed
 
     step = random_step(size, decoding, seed=21 + pad)
     sequences, columns = step.num_seqs + pad, step.block_table.shape[1] + 2
@@ -311,7 +311,7 @@ def _pools(device: Any, size: Size, num_blocks: int) -> tuple[list[Any], list[ND
 
 
 def _check_copies(device: Any, size: Size) -> None:
-    from ops.cuda.blocks import copy_blocks
+    from ops.cuda.cache_blocks import copy_blocks
 
     given, expected = _pools(device, size, 24)
     pairs = np.random.default_rng(32).permutation(24)[:18].reshape(9, 2).astype(np.int32)
@@ -323,7 +323,7 @@ def _check_copies(device: Any, size: Size) -> None:
 
 def _check_swaps(device: Any, size: Size) -> None:
     """Out, overwritten, and in again elsewhere: alone and in runs of neighbouring blocks."""
-    from ops.cuda.blocks import swap_in, swap_out
+    from ops.cuda.cache_blocks import swap_in, swap_out
 
     given, expected = _pools(device, size, 24)
     kept = [device.pinned((16, *pool.shape[1:]), pool.dtype) for pool in expected]
@@ -429,7 +429,7 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
 
 
 def _feed_bench(device: Any, size: Size) -> Bench:
-    from ops.cuda.feed import StepFeed
+    from ops.cuda.step_inputs import StepFeed
 
     step = random_step(size, True, seed=1)
     columns = step.block_table.shape[1]
@@ -441,7 +441,7 @@ def _feed_bench(device: Any, size: Size) -> Bench:
 
 def _block_benches(device: Any) -> Iterator[Bench]:
     """Blocks of an 8B model's cache: 36 layers, keys and values, 8 heads of 128 in 16 bits."""
-    from ops.cuda.blocks import copy_blocks, swap_in, swap_out
+    from ops.cuda.cache_blocks import copy_blocks, swap_in, swap_out
 
     pools = [device.zeros((20, 128, 8, 128), np.float16) for _ in range(72)]
     kept = [device.pinned((8, 128, 8, 128), np.float16) for _ in range(72)]

@@ -29,9 +29,9 @@ EXACT = 2e-4
 GRAPHS = {"without CUDA graphs": False, "with CUDA graphs": True}
 LOOK_AT = {
     "mixed": "pipelines/host/backends/onnxruntime/cuda/decoder_session.py (feed, logits_indices); the check `attention`",
-    "prefixes": "copies and block tables: ops/cuda/blocks.py, pipelines/host/engine/kv_cache/cache.py",
+    "prefixes": "copies and block tables: ops/cuda/cache_blocks.py, pipelines/host/engine/kv_cache/cache.py",
     "recompute": "pipelines/host/engine/scheduler.py; slots of padding rows",
-    "swap": "ops/cuda/blocks.py: swap_out, swap_in, and their order in the session's run",
+    "swap": "ops/cuda/cache_blocks.py: swap_out, swap_in, and their order in the session's run",
     "long": "positions: rotary embedding in float32 (use_tf32 must be off), windows of block tables",
 }
 

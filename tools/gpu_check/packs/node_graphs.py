@@ -9,9 +9,9 @@ from pathlib import Path
 
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx import form
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnx import decoder_format
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+from pipelines.host.backends.onnx.decoder_model import Decoder
 from tools.gpu_check.correctness.nodes import NodeKind
 
 TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
@@ -34,9 +34,9 @@ def node_decoder(kind: NodeKind) -> Decoder:
     ids, positions, indices = (
         ir.val(name, ir.DataType.INT64, ir.Shape(shape))
         for name, shape in (
-            (form.INPUT_IDS, [1, "num_tokens"]),
-            (form.POSITION_IDS, [1, "num_tokens"]),
-            (form.LOGITS_INDICES, ["num_logits"]),
+            (decoder_format.INPUT_IDS, [1, "num_tokens"]),
+            (decoder_format.POSITION_IDS, [1, "num_tokens"]),
+            (decoder_format.LOGITS_INDICES, ["num_logits"]),
         )
     )
     fed = [
@@ -50,24 +50,24 @@ def node_decoder(kind: NodeKind) -> Decoder:
     cast = [op("Cast", [value], to=element) for value in fed]
     for value, source in zip(cast, fed, strict=True):
         value.dtype, value.shape = element, source.shape
-    attended = op(form.ATTENTION, cast, form.DOMAIN, **_attributes(kind))
+    attended = op(decoder_format.ATTENTION, cast, decoder_format.DOMAIN, **_attributes(kind))
     attended.dtype, attended.shape = element, fed[0].shape
     shape = ir.val(
         "row_shape", const_value=ir.tensor([-1, kind.num_heads * kind.head_size], name="row_shape")
     )
     rows = op("Reshape", [op("Transpose", [attended], perm=[0, 2, 1, 3]), shape])
     logits = op("Cast", [op("Gather", [rows, indices])], to=ir.DataType.FLOAT)
-    logits.name, logits.dtype = form.LOGITS, ir.DataType.FLOAT
+    logits.name, logits.dtype = decoder_format.LOGITS, ir.DataType.FLOAT
     logits.shape = ir.Shape(["num_logits", kind.num_heads * kind.head_size])
     graph = ir.Graph(
         [ids, positions, indices, *fed],
         [logits],
         nodes=made,
         initializers=[shape],
-        opset_imports={"": form.OPSET, form.DOMAIN: form.VERSION},
+        opset_imports={"": decoder_format.OPSET, decoder_format.DOMAIN: decoder_format.VERSION},
         name=kind.name,
     )
-    model = ir.Model(graph, ir_version=form.IR_VERSION)
+    model = ir.Model(graph, ir_version=decoder_format.IR_VERSION)
     layer = AttentionLayer(**_attributes(kind), **_calibration(kind))
     columns = kind.num_heads * kind.head_size
     return Decoder(model, Path("."), [layer], columns, LARGEST_CONTEXT, kind.element)

@@ -18,9 +18,9 @@ import onnx_ir as ir
 import torch
 from transformers import AutoModelForCausalLM
 
-from pipelines.host.backends.onnx import form
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import AttentionLayer
+from pipelines.host.backends.onnx import decoder_format
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+from pipelines.host.backends.onnx.decoder_model import Decoder
 from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
@@ -138,7 +138,7 @@ def _attention(shape: Shape) -> Attention:
 
 def _uncalibrated(attributes: dict[str, Any]) -> dict[str, Any]:
     """Random weights say nothing of how large keys and values get."""
-    return {name: value for name, value in attributes.items() if name not in form.CALIBRATION}
+    return {name: value for name, value in attributes.items() if name not in decoder_format.CALIBRATION}
 
 
 def _weightless(shape: Shape, dtype: torch.dtype) -> Any:

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipelines.host.backends.onnx.form import AttentionLayer
-from pipelines.host.backends.onnxruntime.cuda.lowered import QUANTIZED_RANGE, Lowered
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import QUANTIZED_RANGE, Lowered
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.packed import NotPacked, PackedModel, read_model
 from tools.gpu_check.packs.weights import file_bytes, write_weights

@@ -15,8 +15,8 @@ from typing import Any
 import onnx_ir as ir
 
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.onnx.form import INPUT_IDS, POSITION_IDS, AttentionLayer
-from pipelines.host.backends.onnx.surgery import (
+from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, POSITION_IDS, AttentionLayer
+from pipelines.host.backends.onnx.graph_rewrites import (
     CONTRIB,
     INPUT_SHAPES,
     Writer,

@@ -15,8 +15,9 @@ from typing import Any
 import onnx_ir as ir
 
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.onnx.form import POSITION_IDS, AttentionLayer
-from pipelines.host.backends.onnx.surgery import (
+from pipelines.host.backends.onnx.attention_windows import read_windows
+from pipelines.host.backends.onnx.decoder_format import POSITION_IDS, AttentionLayer
+from pipelines.host.backends.onnx.graph_rewrites import (
     INPUT_SHAPES,
     Writer,
     constant,
@@ -28,7 +29,6 @@ from pipelines.host.backends.onnx.surgery import (
     raise_opset,
     write_attention,
 )
-from pipelines.host.backends.onnx.windows import read_windows
 
 PAST = "past_key_values.{layer}.{side}"
 MERGED = "use_cache_branch"

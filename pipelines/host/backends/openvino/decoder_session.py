@@ -12,16 +12,16 @@ import numpy as np
 import openvino as ov
 from numpy.typing import NDArray
 
-from ops import host
+from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
 from pipelines.host.backends.model_config import read_max_context
-from pipelines.host.backends.openvino.feeds import Feed, common_shapes, feed_of, idle_feed
-from pipelines.host.backends.openvino.head import gather_logits
-from pipelines.host.backends.openvino.mapped import MappedFile, read_once
-from pipelines.host.backends.openvino.memory import CacheLayout, CacheMemory
-from pipelines.host.backends.openvino.paged import last_line, read_paged
+from pipelines.host.backends.openvino.kv_cache import CacheLayout, CacheMemory
+from pipelines.host.backends.openvino.lm_head import gather_logits
+from pipelines.host.backends.openvino.mapped_files import MappedFile, read_once
+from pipelines.host.backends.openvino.paged_attention import last_line, read_paged
+from pipelines.host.backends.openvino.step_inputs import Feed, common_shapes, feed_of, idle_feed
 from pipelines.host.engine.step import Step
 
 
@@ -68,7 +68,7 @@ class OpenVINOSession:
     only to warm up.
     """
 
-    ops: SamplingOps = host
+    ops: SamplingOps = numpy_ops
     can_swap = False
 
     def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:

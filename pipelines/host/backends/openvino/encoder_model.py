@@ -10,10 +10,10 @@ from openvino import opset13
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_ports import INPUTS, TASK_ADVICE, check_inputs, chosen_output
+from pipelines.host.backends.encoder_io import INPUTS, TASK_ADVICE, check_inputs, chosen_output
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings, checked_properties
-from pipelines.host.backends.openvino.mapped import MappedFile
-from pipelines.host.backends.openvino.paged import last_line
+from pipelines.host.backends.openvino.mapped_files import MappedFile
+from pipelines.host.backends.openvino.paged_attention import last_line
 
 INTEGERS: dict[str, type[np.signedinteger]] = {"i64": np.int64, "i32": np.int32}
 """OpenVINO's types of ids → numpy's."""

@@ -14,7 +14,7 @@ from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
 from pipelines.host.backends.encoder_files import read_facts
-from pipelines.host.backends.encoder_ports import ONE_TEXT, arrays_of, blank_texts, row_shape, widened
+from pipelines.host.backends.encoder_io import ONE_TEXT, arrays_of, blank_texts, row_shape, widened
 from pipelines.host.backends.openvino.encoder_model import (
     compile_encoder,
     facts_of,
@@ -23,8 +23,8 @@ from pipelines.host.backends.openvino.encoder_model import (
     read_encoder,
     weights_beside,
 )
-from pipelines.host.backends.openvino.mapped import read_once
-from pipelines.host.backends.openvino.paged import last_line
+from pipelines.host.backends.openvino.mapped_files import read_once
+from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 WIDTH_STEP = 8

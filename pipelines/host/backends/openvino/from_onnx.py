@@ -17,8 +17,7 @@ from numpy.typing import ArrayLike, DTypeLike
 from openvino import opset13 as ops
 
 from pipelines.host.backends.device_errors import Unsupported
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import (
+from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
     DOMAIN,
     INPUT_IDS,
@@ -26,8 +25,9 @@ from pipelines.host.backends.onnx.form import (
     POSITION_IDS,
     AttentionLayer,
 )
-from pipelines.host.backends.onnx.reading import ELEMENT_TYPES, read_decoder
-from pipelines.host.backends.openvino.head import LOGITS_INPUT
+from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
+from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.onnx_weights import (
     BLOCK_MATMUL,
     Weights,
@@ -35,7 +35,7 @@ from pipelines.host.backends.openvino.onnx_weights import (
     keep_weights,
     take_weights,
 )
-from pipelines.host.backends.openvino.paged import CACHE_INPUT, last_line
+from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT, last_line
 
 STEP_SHAPES: dict[str, list[str | int]] = {
     "past_lens": ["num_seqs"],

@@ -15,8 +15,8 @@ import onnx_ir as ir
 import openvino as ov
 from openvino import opset13 as ops
 
-from pipelines.host.backends.onnx.form import DOMAIN
-from pipelines.host.backends.openvino.mapped import MappedFile
+from pipelines.host.backends.onnx.decoder_format import DOMAIN
+from pipelines.host.backends.openvino.mapped_files import MappedFile
 
 BLOCK_MATMUL = "BlockMatMul"
 """A MatMulNBits whose weight is typed [outer, blocks, block]; it exists between here and OpenVINO."""

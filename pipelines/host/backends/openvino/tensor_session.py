@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.openvino.paged import last_line
+from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.backends.tensor_contract import TensorPort, numpy_name
 
 NAMES = {

@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.verifying import NO_DRAFT_TOKEN
+from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.host.engine.step import Step
 from pipelines.wire.logprobs import TokenLogprobs
 

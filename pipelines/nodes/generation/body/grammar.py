@@ -16,14 +16,14 @@ import numpy as np
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from ops.verifying import NO_DRAFT_TOKEN
+from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.errors import RequestError
 from pipelines.host.engine.step import Logits, Masks, Step
-from pipelines.host.guides.run_masks import Run, fill_runs
+from pipelines.host.guides.draft_masks import Run, fill_runs
 from pipelines.host.sampling.guide import GuideMaker
 
 if TYPE_CHECKING:
-    from pipelines.host.guides.guide_makers import GuideMakers
+    from pipelines.host.guides.guide_compiler import GuideMakers
     from pipelines.wire.sampling_params import SamplingParams
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class Grammar(Node):
 
     def start(self, vocab_size: int, end_ids: Collection[int]) -> None:
         """Called once, when the model is known.  A tokenizer that cannot be constrained fails requests."""
-        from pipelines.host.guides.guide_makers import GuideMakers
+        from pipelines.host.guides.guide_compiler import GuideMakers
         from pipelines.host.guides.token_tables import TokenTable
 
         self._makers: GuideMakers | None = None

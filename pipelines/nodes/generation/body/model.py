@@ -92,7 +92,7 @@ def _open_onnxruntime(path: Path, config: Model.Config) -> DecoderSession:
 
 def _open_cuda(path: Path, config: Model.Config) -> DecoderSession:
     _refuse(config, f"device {config.device}", "precision", "threads")
-    from pipelines.host.backends.onnxruntime.cuda.opening import open_cuda
+    from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_cuda
 
     _, _, number = config.device.partition(":")
     return open_cuda(path, int(number or 0), config.kv_cache)
@@ -100,7 +100,7 @@ def _open_cuda(path: Path, config: Model.Config) -> DecoderSession:
 
 def _open_fake(path: Path, config: Model.Config) -> DecoderSession:
     _refuse(config, "device fake", "kv_cache", "precision", "threads", "engine")
-    from pipelines.host.backends.fake import FakeSession
+    from pipelines.host.backends.fake_decoder import FakeSession
 
     return FakeSession(**json.loads(path.read_text()))
 

@@ -15,19 +15,19 @@ import onnx_ir as ir
 import onnxruntime as ort
 from numpy.typing import NDArray
 
-from ops import host
+from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.host.backends.decoder_contract import UNTRIED
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import INPUT_IDS, LOGITS, LOGITS_INDICES, POSITION_IDS
-from pipelines.host.backends.onnx.reading import read_decoder
-from pipelines.host.backends.onnxruntime.cpu.cache import CacheLayout, HostCache
-from pipelines.host.backends.onnxruntime.cpu.calls import NOWHERE, Call, Costs, begun_blocks, plan_calls
+from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, LOGITS, LOGITS_INDICES, POSITION_IDS
+from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.kv_cache import CacheLayout, HostCache
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnxruntime.cpu.model_calls import NOWHERE, Call, Costs, begun_blocks, plan_calls
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session, version
+from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 from pipelines.host.engine.step import Step
 
 ADVICE = dict.fromkeys(
@@ -57,7 +57,7 @@ class OnnxCpuSession:
     are not defined, and it is written only to warm up.
     """
 
-    ops: SamplingOps = host
+    ops: SamplingOps = numpy_ops
     can_swap = False
     idle_s = UNTRIED
 

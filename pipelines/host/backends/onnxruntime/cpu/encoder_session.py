@@ -17,9 +17,9 @@ from ops.contract import PoolingOps
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
 from pipelines.host.backends.encoder_files import read_facts
-from pipelines.host.backends.encoder_ports import ONE_TEXT, arrays_of, row_shape
-from pipelines.host.backends.onnxruntime.ports import integer_inputs, taken_output
+from pipelines.host.backends.encoder_io import ONE_TEXT, arrays_of, row_shape
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
+from pipelines.host.backends.onnxruntime.session_io import integer_inputs, taken_output
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")

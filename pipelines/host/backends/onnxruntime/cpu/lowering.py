@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import ATTENTION, DOMAIN, INPUT_IDS, SIDES, AttentionLayer
-from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, PAST, SLOTS, TABLE
-from pipelines.host.backends.onnxruntime.writing import Writer, declare_step, feed_rows
+from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, INPUT_IDS, SIDES, AttentionLayer
+from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnxruntime.graph_writer import Writer, declare_step, feed_rows
+from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 NO_WINDOW = -1

@@ -13,11 +13,11 @@ import numpy as np
 import onnxruntime as ort
 
 from ops.cuda.device import Array, Device
-from ops.cuda.feed import Feed
-from pipelines.host.backends.onnx.form import LOGITS
-from pipelines.host.backends.onnxruntime.cuda.cache import DeviceCache
+from ops.cuda.step_inputs import Feed
+from pipelines.host.backends.onnx.decoder_format import LOGITS
+from pipelines.host.backends.onnxruntime.cuda.kv_cache import DeviceCache
 from pipelines.host.backends.onnxruntime.cuda.provider import Runtime
-from pipelines.host.backends.onnxruntime.inputs import METADATA
+from pipelines.host.backends.onnxruntime.step_input_names import METADATA
 
 FEED_TYPES = {
     "input_ids": np.int64,

@@ -14,14 +14,12 @@ import numpy as np
 import onnxruntime as ort
 
 from ops.cuda.device import Array, Device, DeviceError
-from ops.cuda.feed import Feed, StepFeed, new_feed
 from ops.cuda.sampling import CudaOps
+from ops.cuda.step_inputs import Feed, StepFeed, new_feed
 from pipelines.host.backends.decoder_contract import UNTRIED
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.cuda.bindings import Bindings, Bound
-from pipelines.host.backends.onnxruntime.cuda.cache import CacheLayout, DeviceCache
-from pipelines.host.backends.onnxruntime.cuda.faults import raise_if_lost
-from pipelines.host.backends.onnxruntime.cuda.graphs import (
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     GATE,
     MAX_BATCH,
     MAX_PADDING,
@@ -33,10 +31,12 @@ from pipelines.host.backends.onnxruntime.cuda.graphs import (
     padded_batch,
     padded_columns,
 )
-from pipelines.host.backends.onnxruntime.cuda.lowered import Lowered
-from pipelines.host.backends.onnxruntime.cuda.parts import Limits, Part, split
+from pipelines.host.backends.onnxruntime.cuda.device_faults import raise_if_lost
+from pipelines.host.backends.onnxruntime.cuda.kv_cache import CacheLayout, DeviceCache
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import Lowered
 from pipelines.host.backends.onnxruntime.cuda.provider import Runtime
-from pipelines.host.backends.onnxruntime.cuda.steps import bucket_bounds, idle_step, largest_steps
+from pipelines.host.backends.onnxruntime.cuda.step_parts import Limits, Part, split
+from pipelines.host.backends.onnxruntime.cuda.warmup_steps import bucket_bounds, idle_step, largest_steps
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, version, words
 from pipelines.host.engine.step import Step
 

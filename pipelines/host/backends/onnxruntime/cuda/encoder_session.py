@@ -14,20 +14,20 @@ import numpy as np
 import onnxruntime as ort
 
 from ops.cuda.device import Array, Device
-from ops.cuda.kept import Kept
+from ops.cuda.device_buffers import Kept
 from ops.cuda.pooling import CudaPoolingOps
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_files import read_facts
-from pipelines.host.backends.encoder_ports import ONE_TEXT, blank_texts, row_shape
+from pipelines.host.backends.encoder_io import ONE_TEXT, blank_texts, row_shape
 from pipelines.host.backends.onnxruntime.cuda.bindings import run_options
-from pipelines.host.backends.onnxruntime.cuda.faults import raise_if_lost
-from pipelines.host.backends.onnxruntime.cuda.graphs import GATE, NO_GRAPH
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GATE, NO_GRAPH
+from pipelines.host.backends.onnxruntime.cuda.device_faults import raise_if_lost
+from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import TextFeed
 from pipelines.host.backends.onnxruntime.cuda.provider import FileRuntime
-from pipelines.host.backends.onnxruntime.cuda.starting import start
-from pipelines.host.backends.onnxruntime.cuda.texts import TextFeed
-from pipelines.host.backends.onnxruntime.ports import integer_inputs, taken_output
+from pipelines.host.backends.onnxruntime.cuda.start_device import start
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, require_provider, version, words
+from pipelines.host.backends.onnxruntime.session_io import integer_inputs, taken_output
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 log = logging.getLogger(__name__)

@@ -14,11 +14,11 @@ import onnx_ir as ir
 from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder import Decoder
-from pipelines.host.backends.onnx.form import ATTENTION, DOMAIN, SIDES, AttentionLayer
-from pipelines.host.backends.onnxruntime.cuda.lowered import ELEMENTS, QUANTIZED_RANGE, Lowered
-from pipelines.host.backends.onnxruntime.inputs import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
-from pipelines.host.backends.onnxruntime.writing import Writer, declare_step, feed_rows
+from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, SIDES, AttentionLayer
+from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, QUANTIZED_RANGE, Lowered
+from pipelines.host.backends.onnxruntime.graph_writer import Writer, declare_step, feed_rows
+from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
 
 CONTRIB = "com.microsoft"
 NUM_INPUTS = 17

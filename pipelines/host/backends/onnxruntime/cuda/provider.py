@@ -13,7 +13,7 @@ from typing import Protocol
 import onnxruntime as ort
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnxruntime.cuda.lowered import Lowered
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import Lowered
 from pipelines.host.backends.onnxruntime.runtime import CPU, CUDA, open_session
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,167 @@
+"""From a packed step to the padded arrays that a model call reads: one copy to the device and one kernel.
+
+Knows a step's arrays; knows nothing of sequences, graphs or models.  Reference: `ops.cache_blocks.slot_mapping`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.cuda.device import Array, Device
+from ops.cuda.packed_arrays import pack
+
+THREADS = 256
+Shape = tuple[int, int, int, int]
+"""T tokens, B sequences, W columns, N rows of logits."""
+
+
+class PackedStep(Protocol):
+    """What is read of a step: `Step` of the engine."""
+
+    @property
+    def token_ids(self) -> NDArray[np.int64]: ...  # [num_tokens]
+    @property
+    def positions(self) -> NDArray[np.int64]: ...  # [num_tokens]
+    @property
+    def starts(self) -> NDArray[np.int32]: ...  # [num_seqs + 1]
+    @property
+    def num_past(self) -> NDArray[np.int32]: ...  # [num_seqs]
+    @property
+    def block_table(self) -> NDArray[np.int32]: ...  # [num_seqs, columns]
+    @property
+    def num_blocks(self) -> NDArray[np.int32]: ...  # [num_seqs]
+    @property
+    def logits_at(self) -> NDArray[np.int64]: ...  # [num_logits]
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A model call's inputs on the device."""
+
+    input_ids: Array  # int64[T]
+    position_ids: Array  # int64[T]
+    cumulative_sequence_length: Array  # int32[B + 1]
+    past_seqlens: Array  # int32[B]
+    block_table: Array  # int32[B, W]; every entry is a block
+    slot_mapping: Array  # int32[T]: block * block_tokens + offset, or -1: store nothing
+    logits_indices: Array  # int64[N], N >= 1
+
+    @property
+    def shape(self) -> Shape:
+        return (*self.input_ids.shape, *self.block_table.shape, *self.logits_indices.shape)
+
+
+class StepFeed:
+    """Fills feeds.  Its own arrays, where no others are given, are used again by the next call of `bind`."""
+
+    def __init__(self, device: Device, max_tokens: int, max_sequences: int, columns: int) -> None:
+        """The sizes that are made at first; a larger step makes them grow."""
+        self._device = device
+        self._own = new_feed(device, max_tokens, max_sequences, columns, max_sequences)
+        self._sent = device.empty(0, np.uint8)
+
+    def bind(
+        self,
+        step: PackedStep,
+        block_tokens: int,
+        padded_tokens: int,
+        padded_sequences: int,
+        padded_columns: int,
+        scratch_block: int,
+        into: Feed | None = None,
+    ) -> Feed:
+        """The step's feed, filled in the stream's order: `into`, which has the padded sizes, or own arrays.
+
+        Rows behind the step's sequences have one token 0 at position 0, no past, and `scratch_block` in their
+        whole table; so do a sequence's columns from its number of blocks on.  What stands in a scratch block
+        is not stored: slot -1.  Logit rows behind the step's are those of token 0, so that there is one at
+        least.  Columns of the step's table that are wider than the padded one are not read.
+        """
+        shape = (padded_tokens, padded_sequences, padded_columns, max(1, len(step.logits_at)))
+        if into is not None:
+            shape = (*shape[:3], len(into.logits_indices))
+        _check(step, shape, block_tokens, into)
+        feed = into or self._views(shape)
+        sizes = len(step.token_ids), len(step.num_past), len(step.logits_at), min(shape[2], _width(step))
+        total = max(padded_tokens, padded_sequences * padded_columns, padded_sequences + 1, shape[3])
+        numbers = map(np.int32, (*sizes, shape[0], shape[1], shape[3], shape[2], block_tokens, scratch_block))
+        blocks = -(-total // THREADS)
+        sent = self._send(step, sizes[3])
+        self._device.launch("feed_step", blocks, THREADS, *sent, *numbers, np.int64(total), *_arrays(feed))
+        return feed
+
+    def _send(self, step: PackedStep, columns: int) -> list[Array]:
+        arrays = (step.token_ids, step.positions, step.logits_at, step.starts, step.num_past, step.num_blocks)
+        packed = pack([*arrays, np.ascontiguousarray(step.block_table[:, :columns])])
+        size = len(packed.bytes)
+        if len(self._sent) < size:
+            self._sent = self._device.empty(1 << (size - 1).bit_length(), np.uint8)
+        return packed.layout.split(self._device.upload(packed.bytes, self._sent[:size]))
+
+    def _views(self, shape: Shape) -> Feed:
+        """The first entries of our own arrays."""
+        tokens, sequences, columns, logits = shape
+        table = self._own.block_table.size
+        own = self._own.shape
+        if tokens > own[0] or sequences > own[1] or logits > own[3] or sequences * columns > table:
+            larger = tuple(map(max, shape, own))
+            own_feed = self._own = new_feed(self._device, *larger)
+        else:
+            own_feed = self._own
+        return Feed(
+            input_ids=own_feed.input_ids[:tokens],
+            position_ids=own_feed.position_ids[:tokens],
+            cumulative_sequence_length=own_feed.cumulative_sequence_length[: sequences + 1],
+            past_seqlens=own_feed.past_seqlens[:sequences],
+            block_table=own_feed.block_table.reshape(-1)[: sequences * columns].reshape(sequences, columns),
+            slot_mapping=own_feed.slot_mapping[:tokens],
+            logits_indices=own_feed.logits_indices[:logits],
+        )
+
+
+def new_feed(device: Device, tokens: int, sequences: int, columns: int, logits: int) -> Feed:
+    """Arrays of these sizes; what they hold is undefined."""
+    return Feed(
+        input_ids=device.empty(tokens, np.int64),
+        position_ids=device.empty(tokens, np.int64),
+        cumulative_sequence_length=device.empty(sequences + 1, np.int32),
+        past_seqlens=device.empty(sequences, np.int32),
+        block_table=device.empty((sequences, columns), np.int32),
+        slot_mapping=device.empty(tokens, np.int32),
+        logits_indices=device.empty(max(1, logits), np.int64),
+    )
+
+
+def _arrays(feed: Feed) -> tuple[Any, ...]:
+    """In the order of the kernel."""
+    return (
+        feed.input_ids,
+        feed.position_ids,
+        feed.cumulative_sequence_length,
+        feed.past_seqlens,
+        feed.block_table,
+        feed.slot_mapping,
+        feed.logits_indices,
+    )
+
+
+def _width(step: PackedStep) -> int:
+    return int(step.block_table.shape[1])
+
+
+def _check(step: PackedStep, shape: Shape, block_tokens: int, into: Feed | None) -> None:
+    """Raises ValueError where the step does not fit, or padding rows would not be of one token each."""
+    num_tokens, num_seqs = len(step.token_ids), len(step.num_past)
+    spare = shape[1] - num_seqs
+    if spare < 0 or shape[0] - num_tokens != spare:
+        raise ValueError(
+            f"{num_tokens} tokens of {num_seqs} sequences do not pad to {shape[0]} of {shape[1]}"
+        )
+    if num_tokens and int(step.positions.max()) >= shape[2] * block_tokens:
+        raise ValueError(f"positions up to {step.positions.max()} do not fit {shape[2]} columns")
+    if into is not None and (into.shape != shape or len(step.logits_at) > shape[3]):
+        raise ValueError(f"a feed of {into.shape} cannot take {shape} and {len(step.logits_at)} logits")

@@ -1,0 +1,53 @@
+"""`SamplingOps` over numpy arrays: the functions of this package under the contract's names."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ops.contract import Floats, Index, Words
+from ops.draft_verification import verify
+from ops.logprobs import gather_logprobs, logprobs_of
+from ops.masking import add_bias, allow_only, apply_bitmask, ban
+from ops.penalties import penalise_presence_and_frequency, penalise_repetition
+from ops.sampling import choose as choose_tokens
+
+__all__ = [
+    "add_bias",
+    "allow_only",
+    "apply_bitmask",
+    "ban",
+    "choose",
+    "fetch",
+    "gather_logprobs",
+    "logprobs_of",
+    "penalise_presence_and_frequency",
+    "penalise_repetition",
+    "take",
+    "writable",
+]
+
+
+def writable(logits: Floats) -> Floats:
+    return np.require(logits, np.float32, ["C", "W"])
+
+
+def take(logits: Floats, rows: Index) -> Floats:
+    return logits[rows]
+
+
+def fetch(logits: Floats, rows: Index) -> Floats:
+    return logits[rows]
+
+
+def choose(
+    logits: Floats,
+    temperature: Floats,
+    min_p: Floats,
+    top_k: Index,
+    top_p: Floats,
+    keys: Words,
+    counters: Words,
+    draft_tokens: Index | None = None,
+) -> Index:
+    token_ids = choose_tokens(logits, temperature, min_p, top_k, top_p, keys, counters)
+    return token_ids if draft_tokens is None else verify(token_ids, draft_tokens)

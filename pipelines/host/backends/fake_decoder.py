@@ -1,0 +1,131 @@
+"""A decoder without a model: its next token is a hash of what its cache holds for the sequence.
+
+Every mistake of scheduling, caching or copying therefore changes the text, on any machine, in any process.
+For tests of the engine and of everything around it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops import numpy_ops
+from ops.cache_blocks import copy_blocks, slot_mapping
+from ops.contract import SamplingOps
+from pipelines.host.backends.host_memory import spare_bytes
+from pipelines.host.engine.step import Step
+
+NEVER_WRITTEN = -1
+LOGIT_RANGE = 12.0
+
+
+@dataclass(slots=True)
+class FakeSession:
+    """A `DecoderSession` whose cache is int64[num_blocks, block_tokens] of the token ids themselves.
+
+    `host_cache` is the same for the host blocks.
+
+    Each step takes `step_s` seconds at least, with the GIL released; one that computes the token `poison`
+    raises RuntimeError after it has written to the cache, as a lost device would.  A token depends on the
+    last `sight_tokens` of its context, on all where that is None; for benchmarks, as the hash takes time.
+    After the share `dissent` of all contexts it says something else than a session without it would: a draft.
+    """
+
+    vocab_size: int = 97
+    block_tokens: int = 4
+    max_context: int = 4096
+    step_s: float = 0.0
+    poison: int | None = None
+    sight_tokens: int | None = None
+    dissent: float = 0.0
+    num_steps: int = 0
+    can_swap: bool = True
+    idle_s: dict[int, float] = field(default_factory=dict)
+    ops: SamplingOps = numpy_ops
+    cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+
+    @property
+    def block_bytes(self) -> int:
+        return self.block_tokens * 8
+
+    def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
+        return spare_bytes()
+
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+        self.cache = np.full((num_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)
+        self.host_cache = np.full((num_host_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)
+
+    def run(self, step: Step) -> NDArray[np.float32]:
+        """float32[num_logits, vocab_size], spread over [0, LOGIT_RANGE); see `fake_logits`."""
+        self.num_steps += 1
+        if self.step_s:
+            time.sleep(self.step_s)
+        self._move_blocks(step)
+        slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
+        self.cache.reshape(-1)[slots] = step.token_ids
+        if self.poison is not None and (step.token_ids == self.poison).any():
+            raise RuntimeError(f"the step met the poisoned token {self.poison}")
+        digests = self._digests(step)
+        if self.dissent:
+            other = _mix(digests ^ GOLDEN)
+            digests = np.where((other >> np.uint64(40)) < self.dissent * 2**24, other, digests)
+        return _logits(digests, self.vocab_size)
+
+    def warm(self) -> bool:
+        return False
+
+    def describe(self) -> Mapping[str, str]:
+        return {"device": "fake", "precision": "int64", "cache": "int64"}
+
+    def close(self) -> None:
+        self.allocate(0)
+
+    def _move_blocks(self, step: Step) -> None:
+        self.host_cache[step.swaps_out[:, 1]] = self.cache[step.swaps_out[:, 0]]
+        self.cache[step.swaps_in[:, 1]] = self.host_cache[step.swaps_in[:, 0]]
+        copy_blocks(self.cache, step.copies)
+
+    def _digests(self, step: Step) -> NDArray[np.uint64]:
+        """uint64[num_logits]: of what the cache holds for each sampled position's sequence, up to there."""
+        owners = np.searchsorted(step.starts, step.logits_at, side="right") - 1
+        ends = step.num_past[owners] + step.logits_at - step.starts[owners] + 1
+        counts = ends if self.sight_tokens is None else np.minimum(ends, self.sight_tokens)
+        begins = np.cumsum(counts) - counts
+        places = np.arange(counts.sum()) + np.repeat(ends - counts - begins, counts)
+        blocks = step.block_table[np.repeat(owners, counts), places // self.block_tokens]
+        hashed = _hashed(self.cache[blocks, places % self.block_tokens], places)
+        return np.add.reduceat(hashed, begins) if len(begins) else hashed
+
+
+def fake_logits(contexts: list[NDArray[np.int64]], vocab_size: int) -> NDArray[np.float32]:
+    """The logits after each context: float32[len(contexts), vocab_size], a hash of all its tokens in order.
+
+    What `FakeSession` computes from its cache, so a test can say what a sequence gives alone.
+    """
+    digests = [_hashed(context, np.arange(len(context))).sum(dtype=np.uint64) for context in contexts]
+    return _logits(np.array(digests, np.uint64), vocab_size)
+
+
+def _logits(digests: NDArray[np.uint64], vocab_size: int) -> NDArray[np.float32]:
+    words = _mix(digests[:, None] + np.arange(vocab_size, dtype=np.uint64) * GOLDEN)
+    return (words >> np.uint64(40)).astype(np.float32) * np.float32(LOGIT_RANGE / 2**24)
+
+
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+
+
+def _hashed(token_ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Each token of a context with its place in it; the sum of them is the context's digest."""
+    return _mix(token_ids.astype(np.uint64) ^ _mix((places + 1).astype(np.uint64) * GOLDEN))
+
+
+def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): each bit in moves every bit out."""
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -1,0 +1,98 @@
+"""Whether a graph keeps the form's promises, and the facts that only keeping them makes readable.
+
+Knows the form; reads no file and rewrites nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import onnx_ir as ir
+
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.onnx.decoder_format import (
+    ATTENTION,
+    ATTRIBUTES,
+    CALIBRATION,
+    DOMAIN,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_INDICES,
+    OPSET,
+    POSITION_IDS,
+    AttentionLayer,
+)
+
+INPUTS = {INPUT_IDS, POSITION_IDS, LOGITS_INDICES}
+
+
+def check_inputs(graph: ir.Graph) -> None:
+    """Raise `ModelError` unless inputs, output and operator set are the form's."""
+    given = {str(value.name): value for value in graph.inputs}
+    if set(given) != INPUTS:
+        raise ModelError(
+            f"reads {', '.join(sorted(given))}; a decoder in Braid's form {', '.join(sorted(INPUTS))}."
+        )
+    for name, value in given.items():
+        if value.dtype != ir.DataType.INT64:
+            raise ModelError(f"{name} is {value.dtype}, not INT64.")
+    if [value.name for value in graph.outputs] != [LOGITS] or graph.outputs[0].dtype != ir.DataType.FLOAT:
+        given_out = ", ".join(f"{value.name} {value.dtype}" for value in graph.outputs)
+        raise ModelError(f"gives {given_out or 'nothing'}; a decoder in Braid's form gives {LOGITS} FLOAT.")
+    if graph.opset_imports.get("", 0) < OPSET:
+        raise ModelError(
+            f"is of ONNX opset {graph.opset_imports.get('')}; Braid's form is of {OPSET} and newer."
+        )
+
+
+def read_layers(graph: ir.Graph) -> list[AttentionLayer]:
+    """The attention nodes' attributes, in order.  Raises `ModelError`."""
+    nodes = [node for node in graph if (node.domain, node.op_type) == (DOMAIN, ATTENTION)]
+    layers = [_read_layer(node) for node in nodes]
+    numbers = [layer.layer for layer in layers]
+    if numbers != list(range(len(layers))):
+        raise ModelError(f"its layers are numbered {numbers}, not from 0 on in order.")
+    return layers
+
+
+def _read_layer(node: ir.Node) -> AttentionLayer:
+    missing = [name for name in ATTRIBUTES if name not in node.attributes]
+    unknown = set(node.attributes) - {*ATTRIBUTES, *CALIBRATION}
+    if missing or unknown or len(node.inputs) != 3:
+        raise ModelError(
+            f"{DOMAIN}::{ATTENTION} {node.name} has {len(node.inputs)} of 3 inputs, lacks "
+            f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this Braid does not know."
+        )
+    values = {name: attribute.value for name, attribute in node.attributes.items()}
+    layer = AttentionLayer(**values)
+    _check_layer(layer)
+    return layer
+
+
+def _check_layer(layer: AttentionLayer) -> None:
+    heads, kv_heads = layer.num_heads, layer.num_kv_heads
+    wrong = {
+        f"{heads} query heads over {kv_heads} key-value heads": kv_heads < 1
+        or heads < 1
+        or heads % max(kv_heads, 1),
+        f"heads of {layer.head_size} numbers": layer.head_size < 1,
+        f"scale {layer.scale}": not (math.isfinite(layer.scale) and layer.scale > 0),
+        f"window {layer.window}": layer.window != -1 and layer.window < 1,
+        f"softcap {layer.softcap}": not (math.isfinite(layer.softcap) and layer.softcap >= 0),
+        "one of key_absmax and value_absmax": (layer.key_absmax is None) != (layer.value_absmax is None),
+    }
+    found = [what for what, is_wrong in wrong.items() if is_wrong]
+    if found:
+        raise ModelError(f"layer {layer.layer} has {', '.join(found)}.")
+
+
+def find_vocabulary(graph: ir.Graph, fields: Mapping[str, Any]) -> int:
+    """How many tokens the logits are for: the graph's own word, else config.json's.  Raises `ModelError`."""
+    shape = graph.outputs[0].shape
+    if shape is not None and len(shape) == 2 and isinstance(shape[1], int):
+        return shape[1]
+    if isinstance(size := fields.get("vocab_size"), int):
+        return size
+    raise ModelError("neither its logits nor config.json say how many tokens there are.")

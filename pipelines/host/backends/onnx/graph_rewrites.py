@@ -1,0 +1,221 @@
+"""Edits of a graph that every foreign export needs to become the form.
+
+Knows operators and the form; knows no kind of export and reads no file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes.common import RemoveUnusedNodesPass
+
+from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.host.backends.onnx.decoder_format import (
+    ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    IR_VERSION,
+    LOGITS,
+    LOGITS_INDICES,
+    OPSET,
+    POSITION_IDS,
+    VERSION,
+    AttentionLayer,
+)
+
+CONTRIB = "com.microsoft"
+ROWWISE = frozenset({"Add", "Cast", "Div", "Identity", "Mul", "Tanh"})
+"""What may stand between the head and the logits: bias, scale and cap of each row by itself."""
+HEADS = frozenset({("", "MatMul"), (CONTRIB, "MatMulNBits")})
+"""Heads that compute each row by itself, so that only the rows asked for need to be computed."""
+FIRST_OPSET = 13
+"""The oldest operator set that is read: before it, axes of Squeeze and Unsqueeze were attributes."""
+
+Attribute = int | float | list[int]
+
+
+class Writer:
+    """Puts new nodes before `place` in the order they are made; at the graph's end when it is None."""
+
+    def __init__(self, graph: ir.Graph, place: ir.Node | None = None) -> None:
+        self.graph, self.place = graph, place
+
+    def op(
+        self, op_type: str, *inputs: ir.Value | None, domain: str = "", **attributes: Attribute
+    ) -> ir.Value:
+        """The output of a new node that has one."""
+        return self.node(op_type, inputs, domain, 1, attributes).outputs[0]
+
+    def split(self, value: ir.Value, sizes: list[int]) -> list[ir.Value]:
+        """Parts of the last axis."""
+        parts = self.node("Split", [value, self.ints(*sizes)], "", len(sizes), {"axis": -1})
+        return list(parts.outputs)
+
+    def ints(self, *values: int) -> ir.Value:
+        """A constant int64[len(values)]."""
+        tensor = ir.tensor(np.array(values, np.int64))
+        made = self.node("Constant", [], "", 1, {"value": tensor}).outputs[0]
+        made.dtype, made.shape = ir.DataType.INT64, ir.Shape([len(values)])
+        return made
+
+    def node(
+        self,
+        op_type: str,
+        inputs: list[ir.Value | None] | tuple[ir.Value | None, ...],
+        domain: str,
+        num_outputs: int,
+        attributes: Mapping[str, Attribute | ir.TensorProtocol],
+    ) -> ir.Node:
+        made = ir.node(op_type, inputs, attributes, domain=domain, num_outputs=num_outputs)
+        if self.place is None:
+            self.graph.append(made)
+        else:
+            self.graph.insert_before(self.place, made)
+        for value in made.outputs:  # the graph has numbered them; a prefix keeps them off the export's names
+            value.name = f"braid/{value.name}"
+        return made
+
+
+def write_attention(
+    writer: Writer,
+    layer: AttentionLayer,
+    query: ir.Value,
+    key: ir.Value,
+    value: ir.Value,
+    dtype: ir.DataType,
+) -> ir.Value:
+    """The form's node; query and result are [1, num_heads, T, head_size], all of `dtype`."""
+    attributes = {name: each for name, each in asdict(layer).items() if each is not None}
+    attended = writer.op(ATTENTION, query, key, value, domain=DOMAIN, **attributes)
+    for each in (query, key, value, attended):
+        heads = layer.num_kv_heads if each in (key, value) else layer.num_heads
+        each.dtype, each.shape = dtype, ir.Shape([1, heads, "num_tokens", layer.head_size])
+    return attended
+
+
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """What a value is in every run, perhaps on disk; None when only a run tells."""
+    return None if value is None else ir.convenience.get_const_tensor(value)
+
+
+def constant_number(value: ir.Value | None) -> float | None:
+    """The number that a value of one element is in every run."""
+    tensor = constant(value)
+    return None if tensor is None or tensor.size != 1 else float(tensor.numpy().reshape(()))
+
+
+def number_of(node: ir.Node, name: str, default: float) -> float:
+    """A number among a node's attributes; `default` when it is not there."""
+    found = node.attributes.get(name)
+    return default if found is None else float(found.value)
+
+
+def name_input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
+    """The graph's input of that name, or a new one of int64; its shape becomes `shape`."""
+    found = next((each for each in graph.inputs if each.name == name), None)
+    if found is None:
+        found = ir.val(name, ir.DataType.INT64)
+        graph.inputs.append(found)
+    found.shape = ir.Shape(shape)
+    return found
+
+
+def give_logits(graph: ir.Graph, axis: int) -> None:
+    """Make float32[num_logits, vocab] the only output, with nothing computed for other rows.
+
+    Rows lie along `axis` of the export's own logits: 1 behind a batch of one, or 0.  The head reads gathered
+    rows where it is a plain one; else they are gathered from what it gives.  Raises `ModelError`.
+    """
+    logits = next((value for value in graph.outputs if value.name == LOGITS), None)
+    if logits is None:
+        given = ", ".join(str(value.name) for value in graph.outputs)
+        raise ModelError(f"The export gives no {LOGITS} (it gives {given}). {EXPORT_ADVICE}")
+    vocab = logits.shape[-1] if logits.shape is not None else "vocab"
+    rows = name_input(graph, LOGITS_INDICES, ["num_logits"])
+    gathers = bool(rows.consumers())  # the export does so itself
+    rows.dtype = ir.DataType.INT64
+    logits.name, logits.shape = f"{LOGITS}/rows", None
+    graph.outputs.clear()
+    after, last = Writer(graph), logits
+    if not gathers and (head := _head(logits)) is not None:
+        before = Writer(graph, head)
+        head.replace_input_with(0, before.op("Gather", head.inputs[0], rows, axis=axis))
+    elif not gathers:
+        last = after.op("Gather", logits, rows, axis=axis)
+    if axis:
+        last = after.op("Squeeze", last, after.ints(0))
+    last = after.op("Cast", last, to=int(ir.DataType.FLOAT))
+    last.name, last.dtype, last.shape = LOGITS, ir.DataType.FLOAT, ir.Shape(["num_logits", vocab])
+    graph.outputs.append(last)
+
+
+def _head(logits: ir.Value) -> ir.Node | None:
+    """The node that turns hidden states into logits, when only row by row follows it."""
+    node = logits.producer()
+    while node is not None and node.domain == "" and node.op_type in ROWWISE:
+        computed = [value for value in node.inputs if constant(value) is None]
+        node = computed[0].producer() if len(computed) == 1 and computed[0] is not None else None
+    if node is None or (node.domain, node.op_type) not in HEADS:
+        return None
+    return node if constant(node.inputs[0]) is None else None
+
+
+def prune(model: ir.Model) -> None:
+    """Take out what no output needs."""
+    RemoveUnusedNodesPass()(model)
+
+
+def keep_inputs(graph: ir.Graph) -> None:
+    """Leave the form's inputs, in its order.  Raises `ModelError` when something still reads another."""
+    kept = {name: name_input(graph, name, shape) for name, shape in INPUT_SHAPES.items()}
+    for value in graph.inputs:
+        readers = value.consumers() if value.name not in kept else []
+        if readers:
+            raise ModelError(
+                f"{readers[0].op_type} {readers[0].name} reads {value.name} for something that is neither "
+                f"attention nor a position, which Braid does not know. {EXPORT_ADVICE}"
+            )
+    graph.inputs[:] = kept.values()
+
+
+INPUT_SHAPES: dict[str, list[str | int]] = {
+    INPUT_IDS: [1, "num_tokens"],
+    POSITION_IDS: [1, "num_tokens"],
+    LOGITS_INDICES: ["num_logits"],
+}
+
+
+# Operator sets
+
+
+def raise_opset(model: ir.Model) -> None:
+    """Read the export with the form's operator set, where the operators of decoders mean the same.
+
+    From 13 to 23 two of them moved something: Reduce* took axes as an attribute before 18, and Split had no
+    num_outputs.  Raises `ModelError` for sets older than 13.
+    """
+    opsets = model.graph.opset_imports
+    given = opsets.get("", 0)
+    if given < FIRST_OPSET:
+        raise ModelError(
+            f"The export is of ONNX opset {given}; Braid reads {FIRST_OPSET} and newer. {EXPORT_ADVICE}"
+        )
+    if given < 18:
+        for node in list(model.graph):
+            _raise_to_18(model.graph, node)
+    opsets[""], opsets[DOMAIN] = max(given, OPSET), VERSION
+    model.ir_version = max(model.ir_version, IR_VERSION)
+
+
+def _raise_to_18(graph: ir.Graph, node: ir.Node) -> None:
+    if node.domain != "":
+        return
+    if node.op_type.startswith("Reduce") and (axes := node.attributes.pop("axes", None)) is not None:
+        values = axes.as_ints()
+        node.resize_inputs(2)
+        node.replace_input_with(1, Writer(graph, node).ints(*values))
+    if node.op_type == "Split" and len(node.inputs) == 1 and "num_outputs" not in node.attributes:
+        node.attributes.add(ir.AttrInt64("num_outputs", len(node.outputs)))

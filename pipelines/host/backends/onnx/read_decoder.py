@@ -1,0 +1,177 @@
+"""A `model.onnx` of any accepted kind → a decoder in the form.
+
+Braid's own export is the form; optimum's exports and onnxruntime-genai's are rewritten to it.  Opens the
+graph and looks at the sizes of its data files; weights stay where they lie.  Knows no engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePath
+from typing import Any
+
+import onnx_ir as ir
+
+from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.host.backends.model_config import CONTEXT_FIELDS, read_config
+from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN
+from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.format_checks import check_inputs, find_vocabulary, read_layers
+from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
+from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
+
+ELEMENT_TYPES = {ir.DataType.FLOAT: "f32", ir.DataType.FLOAT16: "f16", ir.DataType.BFLOAT16: "bf16"}
+CONFIG, GENAI_CONFIG = "config.json", "genai_config.json"
+SUBFOLDER = "onnx"
+"""Where exports for browsers keep their graphs; config.json and the tokenizer lie one above."""
+SMALL_BYTES = 1024
+"""What onnx itself would not put into a data file."""
+READS = (
+    "Braid reads its own exports (braid::PagedAttention), optimum's (past_key_values.*) and "
+    "onnxruntime-genai's (com.microsoft::PagedAttention or GroupQueryAttention)."
+)
+
+
+def read_decoder(path: Path) -> Decoder:
+    """The decoder at `path`, a model.onnx with its data files and config.json beside it.
+
+    Raises `ModelError`, which says what is wrong with the files or what Braid reads instead.
+    """
+    try:
+        model, fields = _load(path), read_fields(path.parent)
+        _check_data(model, path.parent)
+        _take_small(model)
+        _bring_into_form(model, fields)
+        check_inputs(model.graph)
+        layers = read_layers(model.graph)
+        vocabulary = find_vocabulary(model.graph, fields)
+        return Decoder(
+            model, path.parent, layers, vocabulary, _max_context(fields), _element_type(model.graph)
+        )
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
+
+
+def _bring_into_form(model: ir.Model, fields: Mapping[str, Any]) -> None:
+    if any((node.domain, node.op_type) == (DOMAIN, ATTENTION) for node in model.graph):
+        return
+    if is_genai(model.graph):
+        rewrite_genai(model, fields)
+    elif is_optimum(model.graph):
+        rewrite_optimum(model, fields)
+    else:
+        raise ModelError(f"No decoder with a cache. {READS} {EXPORT_ADVICE}")
+
+
+# Files
+
+
+def _load(path: Path) -> ir.Model:
+    try:
+        model = ir.load(path)
+    except OSError as error:
+        raise ModelError(f"cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # protobuf and onnx_ir raise classes of their own, and KeyErrors within
+        raise ModelError(f"is no ONNX file that can be read: {error}") from error
+    if not len(model.graph):
+        raise ModelError("is empty, or no ONNX file.")
+    return model
+
+
+def _check_data(model: ir.Model, folder: Path) -> None:
+    """Every tensor that lies outside the file lies inside the folder, whole."""
+    sizes: dict[str, int] = {}
+    for tensor in _external(model):
+        name = str(tensor.location)
+        if name not in sizes:
+            sizes[name] = _size(folder, name)
+        end = (tensor.offset or 0) + tensor.nbytes
+        if tensor.length not in (None, tensor.nbytes):
+            raise ModelError(
+                f"{tensor.name} takes {tensor.nbytes} bytes, but {tensor.length} are given to it."
+            )
+        if end > sizes[name]:
+            raise ModelError(
+                f"{tensor.name} ends at byte {end} of {name}, which has {sizes[name]}: the file is cut short "
+                "or of another export."
+            )
+
+
+def _take_small(model: ir.Model) -> None:
+    """Read shapes and the like: engines infer shapes from them before they look at data files."""
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for value in graph.initializers.values():
+            tensor = value.const_value
+            if isinstance(tensor, ir.ExternalTensor) and tensor.nbytes <= SMALL_BYTES:
+                try:
+                    value.const_value = ir.tensor(tensor.numpy(), dtype=tensor.dtype, name=tensor.name)
+                except ValueError as error:  # hard links, which onnx_ir does not follow
+                    raise ModelError(str(error)) from error
+
+
+def _external(model: ir.Model) -> Iterator[ir.ExternalTensor]:
+    for graph in (model.graph, *model.graph.subgraphs()):
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value
+    for node in model.graph.all_nodes():
+        for attribute in node.attributes.values():
+            if isinstance(getattr(attribute, "value", None), ir.ExternalTensor):
+                yield attribute.value
+
+
+def _size(folder: Path, name: str) -> int:
+    """Bytes of a data file.  It may not lie elsewhere: a downloaded model could name any file."""
+    there = folder / PurePath(name)
+    if not there.resolve().is_relative_to(folder.resolve()):
+        raise ModelError(f"its weights are said to lie in {name}, which is outside the model's folder.")
+    try:
+        return there.stat().st_size
+    except OSError as error:
+        raise ModelError(f"its weights lie in {name}, which is not there: {error.strerror}.") from error
+
+
+# Facts
+
+
+def read_fields(folder: Path) -> dict[str, Any]:
+    """config.json's fields, or what genai_config.json says by the same names.  Raises `ModelError`.
+
+    For a folder named onnx, a config.json one above counts when there is none.
+    """
+    places = [folder, folder.parent] if folder.name == SUBFOLDER else [folder]
+    for place in places:
+        if (place / CONFIG).is_file():
+            return read_config(place / CONFIG)
+        if (place / GENAI_CONFIG).is_file():
+            return _genai_fields(place / GENAI_CONFIG)
+    return read_config(folder / CONFIG)  # says that it is needed
+
+
+def _genai_fields(file: Path) -> dict[str, Any]:
+    try:
+        model = json.loads(file.read_text())["model"]
+        fields = {name: value for name, value in model.items() if name != "decoder"}
+        fields["max_position_embeddings"] = model["context_length"]
+        fields["head_dim"] = model.get("decoder", {}).get("head_size")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ModelError(f"{file} cannot be read, and there is no {CONFIG}: {error!r}") from error
+    return fields
+
+
+def _max_context(fields: Mapping[str, Any]) -> int:
+    for name in CONTEXT_FIELDS:
+        if isinstance(fields.get(name), int):
+            return int(fields[name])
+    raise ModelError(f"{CONFIG} names no context length; add one of {', '.join(CONTEXT_FIELDS)}.")
+
+
+def _element_type(graph: ir.Graph) -> str:
+    """That of queries, keys and values, which an export need not say everywhere."""
+    for node in graph:
+        if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
+            for value in (*node.inputs, *node.outputs):
+                if value is not None and value.dtype in ELEMENT_TYPES:
+                    return ELEMENT_TYPES[value.dtype]
+    raise ModelError("says nowhere in which type its attention computes (no value_info).")

@@ -1,0 +1,75 @@
+"""A paged cache in host memory as a lowered graph reads and writes it.
+
+Knows shapes and bindings; knows nothing of sequences or of what a block holds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnxruntime as ort
+from numpy.typing import NDArray
+
+from ops.cache_blocks import copy_blocks
+from pipelines.host.backends.host_memory import Unmapped, aligned_zeros
+from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
+from pipelines.host.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
+
+
+class CacheLayout:
+    """What a block is to the graph: `[block_tokens, num_kv_heads, head_size]` of each (side, layer)."""
+
+    def __init__(self, layers: Sequence[AttentionLayer], block_tokens: int, element_type: str) -> None:
+        self.element_type = ELEMENT_TYPES[element_type]
+        self.block_shapes = {
+            (side, layer.layer): [block_tokens, layer.num_kv_heads, layer.head_size]
+            for layer in layers
+            for side in SIDES
+        }
+        self.bytes_of = {
+            part: int(math.prod(shape) * self.element_type.itemsize)
+            for part, shape in self.block_shapes.items()
+        }
+        self.block_bytes = sum(self.bytes_of.values())
+
+
+class HostCache:
+    """`num_blocks` blocks of each side of each layer, in memory that this object owns."""
+
+    def __init__(self, layout: CacheLayout, num_blocks: int) -> None:
+        self._layout = layout
+        self._blocks = {
+            part: aligned_zeros(num_blocks * size).reshape(num_blocks, size)
+            for part, size in layout.bytes_of.items()
+        }
+        self._unmapped = Unmapped(list(self._blocks.values()))
+
+    def map_some(self) -> bool:
+        """Map a little more than was written to; whether there is more to map."""
+        return self._unmapped.map_some()
+
+    def bind(self, binding: ort.IOBinding) -> None:
+        """Let the graph read and write here: each input and its output are one memory."""
+        element_type = int(self._layout.element_type)  # numpy has no bfloat16, so ONNX's number
+        for (side, layer), blocks in self._blocks.items():
+            shape = [len(blocks), *self._layout.block_shapes[side, layer]]
+            where = ("cpu", 0, element_type, shape, blocks.ctypes.data)
+            binding.bind_input(f"{side}_cache.{layer}", *where)
+            binding.bind_output(f"{side}_cache_out.{layer}", *where)
+
+    def copy(self, pairs: NDArray[np.int32]) -> None:
+        """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer."""
+        for blocks in self._blocks.values():
+            copy_blocks(blocks, pairs)
+
+    def clear(self, numbers: NDArray[np.int32]) -> None:
+        """Fill these blocks with zeros.
+
+        A graph of standard operators reads whole blocks and hides what is not there by a weight of zero,
+        which hides every number but those that are none: nan and infinity of one sequence would go to the
+        next owner of its blocks.
+        """
+        for blocks in self._blocks.values():
+            blocks[numbers] = 0

@@ -1,0 +1,127 @@
+"""A step → the calls that compute it: which sequences go together, and what the lowered graph reads.
+
+In one call every sequence is padded to the most new tokens and the longest context among them, and each
+call reads all weights once; so sequences of unlike lengths are computed apart.  Knows arrays; knows nothing
+of engines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ops.cache_blocks import slot_mapping
+from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, LOGITS_INDICES, POSITION_IDS
+from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.host.engine.step import Step
+
+Rows = NDArray[np.int64]
+NOWHERE = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What parts of a call cost beside each other, in any unit."""
+
+    call: float  # to begin one: above all to read the weights
+    key: float  # to gather one token's keys and values, in all layers
+    pair: float  # for one query to see one key, in all layers
+
+    def of(self, num_seqs: int, num_new: int, context: int) -> float:
+        """A call of `num_seqs` sequences, padded to `num_new` new tokens and `context` keys."""
+        return self.call + num_seqs * context * (self.key + num_new * self.pair)
+
+
+@dataclass(frozen=True)
+class Call:
+    """`feed`: input name → contiguous array.  It gives one row for each of `logits`, rows of the step's.
+
+    When a call is to give none, the graph still computes one, because it cannot compute none.
+    """
+
+    feed: dict[str, NDArray[Any]]
+    logits: Rows
+
+
+def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: Costs) -> list[Call]:
+    """The calls of a step, at least one.
+
+    Entries of its block table that hold no token of their sequence become `spare_block`: what stands in a
+    block that was only reserved is nobody's.
+    """
+    num_new = np.diff(step.starts)
+    columns = -(-(step.num_past + num_new) // block_tokens)
+    slots = slot_mapping(step.block_table, step.starts, step.positions, block_tokens).astype(np.int32)
+    table = step.block_table[:, : columns.max()]
+    table = np.where(np.arange(table.shape[1]) < columns[:, None], table, np.int32(spare_block))
+    groups = group_rows(num_new, columns * block_tokens, costs)
+    if len(groups) == 1:
+        return [_call_of_all(step, table, slots)]
+    return [_call(step, table[:, : columns[rows].max()], slots, rows) for rows in groups]
+
+
+def begun_blocks(step: Step, block_tokens: int) -> NDArray[np.int32]:
+    """The blocks whose first token this step computes: what stands in them belongs to nobody any more."""
+    tokens = np.flatnonzero(step.positions % block_tokens == 0)
+    owners = np.searchsorted(step.starts, tokens, side="right") - 1
+    return step.block_table[owners, step.positions[tokens] // block_tokens]
+
+
+def group_rows(num_new: NDArray[np.int32], contexts: NDArray[np.int32], costs: Costs) -> list[Rows]:
+    """Which sequences are computed together: every row once, rows of a group ascending.
+
+    From short to long, a sequence joins the group before it when that costs less than a call of its own.
+    """
+    useful = costs.call + float((contexts * (costs.key + num_new * costs.pair)).sum())
+    padded = costs.of(len(num_new), int(num_new.max()), int(contexts.max()))
+    if padded <= useful + costs.call:  # no second call could be worth it
+        return [np.arange(len(num_new))]
+    order = np.lexsort((contexts, num_new))
+    cuts, group = [], (0, 0, 0)
+    for place, row in enumerate(order.tolist()):
+        size, new, context = group
+        alone = (1, int(num_new[row]), int(contexts[row]))
+        joined = (size + 1, max(new, alone[1]), max(context, alone[2]))
+        apart = costs.of(*group) + costs.of(*alone)
+        if place and costs.of(*joined) >= apart:
+            cuts.append(place)
+            joined = alone
+        group = joined
+    return [np.sort(rows) for rows in np.split(order, cuts)]
+
+
+def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32]) -> Call:
+    """The whole step as it stands, with nothing copied."""
+    feed: dict[str, NDArray[Any]] = {
+        INPUT_IDS: step.token_ids,
+        POSITION_IDS: step.positions,
+        CUMULATIVE: step.starts,
+        PAST: step.num_past,
+        TABLE: table,
+        SLOTS: slots,
+        LOGITS_INDICES: step.logits_at if step.num_logits else NOWHERE,
+    }
+    return Call(feed, np.arange(step.num_logits))
+
+
+def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: Rows) -> Call:
+    counts = np.diff(step.starts)[rows]
+    starts = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
+    tokens = np.arange(starts[-1]) + np.repeat(step.starts[rows] - starts[:-1], counts)
+    place_of = np.full(step.num_tokens, -1)
+    place_of[tokens] = np.arange(len(tokens))
+    places = place_of[step.logits_at]
+    logits = np.flatnonzero(places >= 0)
+    feed: dict[str, NDArray[Any]] = {
+        INPUT_IDS: step.token_ids[tokens],
+        POSITION_IDS: step.positions[tokens],
+        CUMULATIVE: starts,
+        PAST: step.num_past[rows],
+        TABLE: table[rows],
+        SLOTS: slots[tokens],
+        LOGITS_INDICES: places[logits] if len(logits) else NOWHERE,
+    }
+    return Call(feed, logits)

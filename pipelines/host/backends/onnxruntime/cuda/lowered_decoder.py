@@ -1,0 +1,56 @@
+"""A decoder as a GPU's session computes it: a serialized graph and the facts that go with it.
+
+Plain data, so that a graph lowered on one machine can be run on another that has no ONNX tools.  Knows
+types and numbers; knows nothing of how a graph is lowered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from pipelines.host.backends.onnx.decoder_format import AttentionLayer
+
+
+class Element(NamedTuple):
+    """A type of cache elements: its number in ONNX (TensorProto.DataType), and its bytes."""
+
+    number: int
+    num_bytes: int
+
+
+ELEMENTS = {
+    "f32": Element(1, 4),
+    "f16": Element(10, 2),
+    "bf16": Element(16, 2),
+    "i8": Element(3, 1),
+    "f8": Element(17, 1),  # float8e4m3fn
+}
+QUANTIZED_RANGE = {"i8": 127.0, "f8": 448.0}
+"""The largest magnitude that a quantized cache type stores: what is beyond it, the kernel clamps."""
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """`model`: a graph whose inputs are `onnxruntime.step_input_names`, its weights in files of `folder`.
+
+    `kv_cache` is a key of `ELEMENTS`.  `gathers`: prompt chunks copy the whole context of all their sequences
+    into one buffer, as those over a quantized cache do.  `uncapturable`: operators of the graph that a CUDA
+    graph would not replay.
+    """
+
+    model: bytes
+    folder: Path
+    layers: tuple[AttentionLayer, ...]
+    vocab_size: int
+    max_context: int
+    element_type: str  # of activations
+    block_tokens: int
+    kv_cache: str
+    gathers: bool = False
+    uncapturable: tuple[str, ...] = ()
+
+    @property
+    def element(self) -> Element:
+        return ELEMENTS[self.kv_cache]

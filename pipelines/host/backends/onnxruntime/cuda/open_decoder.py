@@ -1,0 +1,20 @@
+"""A model.onnx and a GPU → the session that runs the one on the other.
+
+The only module of this room that reads decoders' files.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
+from pipelines.host.backends.onnxruntime.cuda.lowering import lower
+from pipelines.host.backends.onnxruntime.cuda.start_device import start
+from pipelines.host.backends.onnxruntime.runtime import require_cuda
+
+
+def open_cuda(path: Path, number: int, kv_cache: str | None) -> OnnxCudaSession:
+    """The session for a model.onnx on GPU `number`.  Raises `ModelError` naming what is missing."""
+    require_cuda(f"cuda:{number}")
+    return OnnxCudaSession(lower(read_decoder(path), kv_cache), *start(number))

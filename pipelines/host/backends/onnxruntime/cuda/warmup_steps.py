@@ -1,0 +1,71 @@
+"""Steps that nobody asked for, to measure memory and to warm up, and the numbers that go with a step's shape.
+
+Knows arrays; knows nothing of models or sessions.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import Shape
+from pipelines.host.engine.step import Step, no_pairs
+
+
+def bucket_bounds(shape: Shape, block_tokens: int) -> tuple[int, int, int]:
+    """attention_metadata for every step of a bucket.
+
+    The longest context of a step fills more than half of its bucket's columns, or it were in a smaller one:
+    that is the lower bound, which lets kernels divide a long context among processors.
+    """
+    at_least = shape.columns // 2 * block_tokens + 1
+    return 1, shape.columns * block_tokens, at_least
+
+
+def largest_steps(
+    max_tokens: int, max_sequences: int, max_scored: int, max_context: int, columns: int
+) -> list[Step]:
+    """The steps that need most memory beside the cache, over block 0 alone: a cache of one block will do.
+
+    The last chunks of the longest prompts, sampled for all rows and scored; and all rows decoding at full
+    length.
+    """
+    num_prompts = -(-max_tokens // max_context)
+    chunks = np.full(num_prompts, max_context)
+    chunks[-1] = max_tokens - max_context * (num_prompts - 1)
+    ones = np.ones(min(max_sequences, max_tokens), np.int64)
+    return [
+        _at_the_end(chunks, np.full(max_sequences + max_scored, max_tokens - 1), max_context, columns),
+        _at_the_end(ones, np.arange(len(ones)), max_context, columns),
+    ]
+
+
+def _at_the_end(num_new: Any, logits_at: Any, max_context: int, columns: int) -> Step:
+    """Each sequence's last `num_new` tokens of a context of `max_context`, all in block 0."""
+    return _step(num_new, max_context - num_new, np.zeros((len(num_new), columns)), logits_at)
+
+
+def idle_step(shape: Shape, scratch: int) -> Step:
+    """A decode step of a bucket's batch in which every sequence is one token in the scratch block."""
+    ones = np.ones(shape.batch, np.int64)
+    return _step(ones, ones - 1, np.full((shape.batch, 1), scratch), np.arange(shape.batch))
+
+
+def _step(num_new: Any, num_past: Any, table: Any, logits_at: Any) -> Step:
+    """Token 0 everywhere; nothing is moved, and nothing sampled: the step has no sampling rows."""
+    starts = np.concatenate([[0], np.cumsum(num_new)])
+    positions = np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], num_new)
+    return Step(
+        token_ids=np.zeros(starts[-1], np.int64),
+        positions=positions.astype(np.int64),
+        starts=starts.astype(np.int32),
+        num_past=num_past.astype(np.int32),
+        block_table=table.astype(np.int32),
+        num_blocks=np.full(len(num_new), table.shape[1], np.int32),
+        max_context=int((num_past + num_new).max()),
+        logits_at=logits_at.astype(np.int64),
+        logits_rows=np.zeros(len(logits_at), np.int32),
+        copies=no_pairs(),
+        sampling=cast(Any, None),
+    )

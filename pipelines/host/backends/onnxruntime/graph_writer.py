@@ -1,0 +1,91 @@
+"""What every lowering does to a graph: new inputs, new nodes in order, one node in the place of another.
+
+Knows graphs and the names of the step's inputs; knows nothing of how attention is computed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, POSITION_IDS
+from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
+
+
+class Writer:
+    """Nodes in the order they were asked for, until they are put into the graph; each constant once."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
+        self._nodes: list[ir.Node] = []
+
+    def op(
+        self,
+        op_type: str,
+        *inputs: ir.Value | None,
+        domain: str = "",
+        output: ir.Value | None = None,
+        **attributes: Any,
+    ) -> ir.Value:
+        """The one output of a new node; it is `output` where that is given."""
+        outputs = None if output is None else [output]
+        node = ir.node(op_type, inputs, attributes, domain=domain, outputs=outputs)
+        self._nodes.append(node)
+        return node.outputs[0]
+
+    def count_to(self, end: ir.Value) -> ir.Value:
+        """0, 1, … below the scalar `end`."""
+        return self.op("Range", self.number(0), end, self.number(1))
+
+    def ints(self, *numbers: int) -> ir.Value:
+        """int64[len(numbers)]."""
+        return self.constant("braid.ints." + "_".join(map(str, numbers)), np.array(numbers, np.int64))
+
+    def number(self, number: int) -> ir.Value:
+        """A scalar int64."""
+        return self.constant(f"braid.number.{number}", np.array(number, np.int64))
+
+    def constant(self, name: str, array: np.ndarray) -> ir.Value:
+        """One initializer, however often it is asked for."""
+        if name not in self.graph.initializers:
+            tensor = ir.tensor(array, name=name)
+            value = ir.val(name, tensor.dtype, list(array.shape), const_value=tensor)
+            self.graph.register_initializer(value)
+        return self.graph.initializers[name]
+
+    def insert_before(self, node: ir.Node) -> None:
+        self.graph.insert_before(node, self._nodes)
+        self._nodes = []
+
+    def replace(self, node: ir.Node, result: ir.Value) -> None:
+        """Put what was written in the place of `node`; `result` stands for its one output."""
+        self.insert_before(node)
+        old = node.outputs[0]
+        result.type, result.shape = old.type, old.shape
+        old.replace_all_uses_with(result)
+        self.graph.remove(node, safe=True)
+
+
+def declare_step(graph: ir.Graph) -> dict[str, ir.Value]:
+    """The step's own inputs beside the form's; all inputs by name."""
+    shapes: dict[str, list[str | int]] = {
+        CUMULATIVE: ["batch_plus_1"],
+        PAST: ["batch"],
+        TABLE: ["batch", "columns"],
+        SLOTS: ["num_tokens"],
+    }
+    graph.inputs.extend(ir.val(name, ir.DataType.INT32, shape) for name, shape in shapes.items())
+    return {value.name or "": value for value in graph.inputs}
+
+
+def feed_rows(writer: Writer, inputs: dict[str, ir.Value]) -> None:
+    """Ids and positions come as [T]; the form reads them as the one row of [1, T]."""
+    for name in (INPUT_IDS, POSITION_IDS):
+        row = inputs[name]
+        inputs[name] = ir.val(name, ir.DataType.INT64, ["num_tokens"])
+        made = writer.op("Unsqueeze", inputs[name], writer.ints(0))
+        made.name, made.type, made.shape = f"{name}.row", row.type, row.shape
+        row.replace_all_uses_with(made)
+        writer.graph.inputs[writer.graph.inputs.index(row)] = inputs[name]

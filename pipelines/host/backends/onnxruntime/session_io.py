@@ -1,0 +1,36 @@
+"""What a session over an exported encoder reads and gives, by name.  Knows ONNX Runtime's words for types."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+
+from pipelines.host.backends.device_errors import ModelError, Unsupported
+from pipelines.host.backends.encoder_io import check_inputs, chosen_output
+
+INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
+def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[np.signedinteger]]:
+    """Name → integer type of all inputs.  Raises `ModelError` where they are not an encoder's."""
+    types = {port.name: port.type for port in session.get_inputs()}
+    check_inputs(path, types)
+    for name, told in types.items():
+        if told not in INTEGERS:
+            raise ModelError(f"{path}: its input {name} is of type {told}, no integers.")
+    return {name: INTEGERS[told] for name, told in types.items()}
+
+
+def taken_output(path: Path, session: ort.InferenceSession, floats: Collection[str]) -> ort.NodeArg:
+    """The output that counts.  Raises `Unsupported` where its type is none of `floats`, the readable."""
+    ports: list[ort.NodeArg] = list(session.get_outputs())
+    output = ports[chosen_output([[port.name] for port in ports])]
+    if output.type not in floats:
+        raise Unsupported(
+            f"{path}: its output {output.name} is of type {output.type}; "
+            f"here {', '.join(floats)} can be read."
+        )
+    return output

@@ -1,0 +1,84 @@
+"""A stateful OpenVINO decoder → the same decoder over a paged cache.
+
+The only file that touches OpenVINO's private transformation; what it promises is pinned by
+tests/pipelines/backends/test_paged_attention.py.  Knows nothing of devices, steps or memory.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import openvino as ov
+
+from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.host.backends.openvino.mapped_files import MappedFile
+
+STEP_INPUTS = frozenset(
+    {
+        "input_ids",
+        "position_ids",
+        "past_lens",
+        "subsequence_begins",
+        "block_indices",
+        "block_indices_begins",
+        "max_context_len",
+    }
+)
+"""Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`."""
+
+CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
+"""Inputs of a paged decoder that are its cache, two for each layer of attention."""
+
+
+def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
+    """Read `path` and page its attention; `weights` are its .bin, where OpenVINO is not to map it itself.
+
+    The model gains the inputs STEP_INPUTS (int64 ids and positions, int32 otherwise; all of rank 1 but the
+    scalar `max_context_len`) and loses `attention_mask`, `beam_idx` and its state; tokens are the first
+    axis of every activation.  Raises `ModelError`.
+    """
+    model = _read(path, weights)
+    if not model.get_variables():
+        raise ModelError(f"{path} keeps no state, so its attention cannot be paged. {EXPORT_ADVICE}")
+    _page(model, path)
+    strangers = sorted(_names(model) - STEP_INPUTS)
+    if strangers:
+        raise ModelError(f"{path} needs inputs that a text decoder does not have: {', '.join(strangers)}.")
+    return model
+
+
+def _read(path: Path, weights: MappedFile | None) -> ov.Model:
+    if not path.exists():
+        raise ModelError(f"{path} does not exist.")
+    try:
+        if weights is None:
+            return ov.Core().read_model(path)
+        return ov.Core().read_model(path.read_text(), ov.Tensor(weights.bytes, shared_memory=True))
+    except RuntimeError as error:
+        raise ModelError(f"OpenVINO cannot read {path}: {last_line(error)}") from error
+
+
+def _page(model: ov.Model, path: Path) -> None:
+    try:
+        from openvino._offline_transformations import paged_attention_transformation
+    except ImportError as error:
+        raise ModelError(
+            f"OpenVINO {ov.__version__} has no paged attention transformation; Braid was tried with 2026.4.1."
+        ) from error
+    try:
+        paged_attention_transformation(model)
+    except RuntimeError as error:
+        raise ModelError(
+            f"OpenVINO cannot page the attention of {path}: {last_line(error)} {EXPORT_ADVICE}"
+        ) from error
+
+
+def _names(model: ov.Model) -> set[str]:
+    """Names of the inputs that are not the cache."""
+    return {port.any_name for port in model.inputs if not CACHE_INPUT.fullmatch(port.any_name)}
+
+
+def last_line(error: Exception) -> str:
+    """What an OpenVINO exception says, without the source files that it passed through."""
+    return [line for line in str(error).splitlines() if line.strip()][-1].strip()

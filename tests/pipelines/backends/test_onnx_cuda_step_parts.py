@@ -1,0 +1,183 @@
+"""How a step is split, and which shapes get CUDA graphs: arrays and numbers only."""
+
+from __future__ import annotations
+
+import logging
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from small_steps import make_step
+
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
+    BATCHES,
+    MAX_BATCH,
+    MAX_GRAPHS,
+    MAX_PADDING,
+    NO_GRAPH,
+    RUNS_TO_CAPTURE,
+    Buckets,
+    CaptureGate,
+    Shape,
+    padded_batch,
+    padded_columns,
+)
+from pipelines.host.backends.onnxruntime.cuda.step_parts import Limits, split
+from pipelines.host.engine.step import Step
+
+steps = st.lists(
+    st.tuples(st.integers(0, 90), st.integers(1, 20), st.integers(0, 2)), min_size=1, max_size=20
+).map(lambda rows: make_step([row[:2] for row in rows], [row[2] for row in rows]))
+limits = st.builds(Limits, st.integers(1, 8), st.none() | st.integers(1, 300))
+
+
+@given(steps, limits)
+def test_parts_are_the_step(step: Step, limit: Limits):
+    """Every token, table row and logit stands in one part, in order, and says the same there."""
+    parts = split(step, limit)
+    for name in ("token_ids", "positions", "num_past", "num_blocks", "block_table", "logits_rows"):
+        joined = np.concatenate([getattr(part.step, name) for part in parts])
+        np.testing.assert_array_equal(joined, getattr(step, name))
+    first = np.cumsum([0] + [part.step.num_tokens for part in parts])
+    at = [part.step.logits_at + begin for part, begin in zip(parts, first, strict=False)]
+    np.testing.assert_array_equal(np.concatenate(at), step.logits_at)
+    assert [part.first_logit for part in parts] == np.cumsum(
+        [0] + [part.step.num_logits for part in parts]
+    ).tolist()[:-1]
+    for part in parts:
+        assert part.step.starts[0] == 0
+        assert part.step.starts[-1] == part.step.num_tokens
+        assert part.step.max_context == (part.step.num_past + np.diff(part.step.starts)).max()
+
+
+@given(steps, limits)
+def test_parts_keep_their_limits(step: Step, limit: Limits):
+    for part in split(step, limit):
+        new = np.diff(part.step.starts)
+        assert part.step.num_seqs <= limit.sequences
+        if limit.gathered_tokens is not None and new.max() > 1 and part.step.num_seqs > 1:
+            assert part.step.num_seqs * part.step.max_context <= limit.gathered_tokens
+
+
+def test_a_step_within_its_limits_is_not_copied():
+    step = make_step([(5, 1), (0, 7)], [1, 1])
+    (part,) = split(step, Limits(256))
+    assert part.step is step
+    assert len(part.step.copies) == 1
+
+
+def test_decoding_sequences_stand_apart_when_contexts_are_gathered():
+    step = make_step([(5, 1), (9, 1), (0, 7), (0, 9)], [1, 1, 1, 1])
+    parts = split(step, Limits(256, 64))
+    assert [part.step.num_seqs for part in parts] == [2, 2]
+    assert [part.decodes for part in parts] == [True, False]
+    assert [len(part.step.copies) for part in parts] == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("sequences", "samples", "decodes"),
+    [
+        ([(5, 1), (9, 1)], [1, 1], True),
+        ([(5, 1), (9, 1)], [1, 0], False),
+        ([(5, 1), (9, 1)], [0, 2], False),
+        ([(5, 1), (9, 2)], [1, 1], False),
+    ],
+)
+def test_what_decodes(sequences: list[tuple[int, int]], samples: list[int], decodes: bool):
+    (part,) = split(make_step(sequences, samples), Limits(256))
+    assert part.decodes == decodes
+
+
+def test_logits_out_of_order_are_no_parts():
+    step = make_step([(5, 1), (9, 1)], [1, 1])
+    step.logits_at[:] = [1, 0]
+    assert len(split(step, Limits(2))) == 1
+    with pytest.raises(ValueError, match="ascend"):
+        split(step, Limits(1))
+
+
+def test_shapes_are_rounded_up():
+    for count in range(1, MAX_BATCH + 1):
+        assert 0 <= padded_batch(count) - count <= MAX_PADDING
+        assert padded_batch(count) in BATCHES
+        assert padded_columns(count) // 2 < count <= padded_columns(count)
+
+
+def test_a_shape_has_one_graph_id_and_none_has_the_reserved_one():
+    """A captured id run with another shape would replay the wrong graph without a word."""
+    buckets = Buckets(enabled=True)
+    shapes = [Shape(batch, columns) for batch in BATCHES for columns in (1, 2, 4)]
+    ids = {buckets.of(shape).graph_id for shape in shapes}
+    assert len(ids) == len(shapes)
+    assert min(ids) == 1
+    assert [buckets.of(shape).shape for shape in shapes] == shapes
+
+
+def test_graphs_are_bounded():
+    buckets = Buckets(enabled=True)
+    made = [buckets.of(Shape(1, 1, row)) for row in range(MAX_GRAPHS + 5)]
+    assert [bucket.graph_id for bucket in made[MAX_GRAPHS:]] == [NO_GRAPH] * 5
+    assert not made[-1].captures
+
+
+def test_a_failed_capture_is_said_once_and_not_tried_again(caplog: pytest.LogCaptureFixture):
+    bucket = Buckets(enabled=True).of(Shape(4, 2))
+    assert bucket.captures
+    with caplog.at_level(logging.WARNING):
+        bucket.give_up(RuntimeError("operation not permitted when stream is capturing"))
+    assert (bucket.captures, bucket.captured, bucket.graph_id) == (False, False, NO_GRAPH)
+    assert "Shape(batch=4, columns=2" in caplog.text
+    assert "not permitted" in caplog.text
+
+
+def test_missing_shapes_are_those_not_met():
+    buckets = Buckets(enabled=True)
+    shapes = buckets.missing(max_sequences=5, max_columns=3)
+    assert shapes[:4] == [Shape(1, 1), Shape(2, 1), Shape(4, 1), Shape(8, 1)]
+    assert {shape.columns for shape in shapes} == {1, 2, 4}
+    bucket = buckets.of(shapes[0])
+    bucket.runs = RUNS_TO_CAPTURE
+    assert buckets.missing(5, 3) == shapes[1:]
+    assert buckets.num_captured == 1
+    assert Buckets(enabled=False).missing(5, 3) == []
+
+
+def test_a_capture_is_put_off_while_others_call():
+    gate = CaptureGate()
+    with gate.calls(), gate.calls(), gate.capture() as granted:
+        assert not granted
+    with gate.capture() as granted:
+        assert granted
+    with gate.capture() as outer, gate.capture() as inner:
+        assert (outer, inner) == (True, False)
+
+
+def test_others_wait_for_a_capture_to_end():
+    gate, order = CaptureGate(), []
+
+    def call() -> None:
+        started.set()
+        with gate.calls():
+            order.append("called")
+
+    started, caller = threading.Event(), threading.Thread(target=call)
+    with gate.capture() as granted:
+        assert granted
+        caller.start()
+        started.wait()
+        caller.join(timeout=0.05)
+        assert caller.is_alive()
+        order.append("captured")
+    caller.join(timeout=5)
+    assert order == ["captured", "called"]
+
+
+def test_a_gate_opens_again_after_errors():
+    gate = CaptureGate()
+    for enter in (gate.calls, gate.capture):
+        with pytest.raises(ZeroDivisionError), enter():
+            1 / 0  # noqa: B018
+    with gate.capture() as granted:
+        assert granted
