@@ -7,29 +7,29 @@ from typing import Any
 
 from server.endpoints.batch import BatchChat
 from server.endpoints.chat import ChatCompletions
-from server.endpoints.classify import Classify
-from server.endpoints.cohere_embed import CohereEmbed, CohereEmbedV1
+from server.endpoints.classify import ClassifyEndpoint
+from server.endpoints.cohere_embed import CohereEmbedEndpoint, CohereEmbedV1Endpoint
 from server.endpoints.completions import Completions
 from server.endpoints.documentation import Docs, OpenAPI
-from server.endpoints.embeddings import Embeddings
+from server.endpoints.embeddings import EmbeddingsEndpoint
 from server.endpoints.health import Health, Live, Ping, Ready
-from server.endpoints.invocations import Invocations
+from server.endpoints.invocations import InvocationsEndpoint
 from server.endpoints.load import Load
 from server.endpoints.messages import CountTokens, Messages
 from server.endpoints.metrics import Metrics
 from server.endpoints.models import ModelCards, OneModel
 from server.endpoints.path_suffixes import joined
-from server.endpoints.pooling import Pooling
+from server.endpoints.pooling import PoolingTasksEndpoint
 from server.endpoints.profile import ModelProfile
-from server.endpoints.rerank import Rerank
+from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.responses import CountInputTokensEndpoint, ResponsesEndpoint
-from server.endpoints.score import Score
+from server.endpoints.score import ScoreEndpoint
 from server.endpoints.stored_responses import (
     CancelResponseEndpoint,
     InputItemsEndpoint,
     StoredResponseEndpoint,
 )
-from server.endpoints.tokenizer import Detokenizing, Tokenize, TokenizerInfo
+from server.endpoints.tokenizer import DetokenizeEndpoint, TokenizeEndpoint, TokenizerInfoEndpoint
 from server.endpoints.version import Version
 from server.services import Services
 
@@ -47,14 +47,14 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/responses/{response_id}/input_items": InputItemsEndpoint,
     "/messages": Messages,
     "/messages/count_tokens": CountTokens,
-    "/embeddings": Embeddings,
-    "/pooling": Pooling,
-    "/classify": Classify,
-    "/score": Score,
-    "/rerank": Rerank,
-    "/tokenize": Tokenize,
-    "/detokenize": Detokenizing,
-    "/tokenizer_info": TokenizerInfo,
+    "/embeddings": EmbeddingsEndpoint,
+    "/pooling": PoolingTasksEndpoint,
+    "/classify": ClassifyEndpoint,
+    "/score": ScoreEndpoint,
+    "/rerank": RerankEndpoint,
+    "/tokenize": TokenizeEndpoint,
+    "/detokenize": DetokenizeEndpoint,
+    "/tokenizer_info": TokenizerInfoEndpoint,
     "/models": ModelCards,
     "/models/{name:path}": OneModel,
     "/models/{name:path}/profile": ModelProfile,
@@ -62,17 +62,17 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
 """Under every prefix."""
 
 ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
-    "/tokenize": Tokenize,
-    "/detokenize": Detokenizing,
-    "/tokenizer_info": TokenizerInfo,
-    "/pooling": Pooling,
-    "/classify": Classify,
-    "/score": Score,
-    "/rerank": Rerank,
-    "/v2/rerank": Rerank,
-    "/v1/embed": CohereEmbedV1,
-    "/v2/embed": CohereEmbed,
-    "/invocations": Invocations,
+    "/tokenize": TokenizeEndpoint,
+    "/detokenize": DetokenizeEndpoint,
+    "/tokenizer_info": TokenizerInfoEndpoint,
+    "/pooling": PoolingTasksEndpoint,
+    "/classify": ClassifyEndpoint,
+    "/score": ScoreEndpoint,
+    "/rerank": RerankEndpoint,
+    "/v2/rerank": RerankEndpoint,
+    "/v1/embed": CohereEmbedV1Endpoint,
+    "/v2/embed": CohereEmbedEndpoint,
+    "/invocations": InvocationsEndpoint,
     "/health": Health,
     "/ping": Ping,
     "/load": Load,

@@ -29,7 +29,7 @@ class BatchChat(ChatCompletions):
     kind = "batch"
     body = BatchRequest
 
-    async def answer(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+    async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
         request: Any = await self.read(raw)
         pipeline = find_pipeline(self._services, request.model, TEXT)

@@ -1,4 +1,4 @@
-"""POST classify: texts in, how likely each class is for each of them out."""
+"""POST classify: the probability of each class for each text."""
 
 from __future__ import annotations
 
@@ -6,18 +6,22 @@ from pipelines.values import Classes, Scores
 from pipelines.worker.pipeline import Pipeline
 from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import CLASSIFICATION
-from server.pooling.replies.classes import classified
-from server.pooling.replies.schema import ReplyContext, Written
+from server.pooling.replies.classification import encode_classes
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.pooling.requests.classification import ClassificationRequest
 
 
-class Classify(PoolingEndpoint[ClassificationRequest]):
+class ClassifyEndpoint(PoolingEndpoint[ClassificationRequest]):
     kind = "classify"
     body = ClassificationRequest
     ability = CLASSIFICATION
     id_prefix = "classify-"
 
-    def written(
-        self, request: ClassificationRequest, pipeline: Pipeline, head: ReplyContext, value: Classes | Scores
-    ) -> Written:
-        return classified(head, value)
+    def serialize(
+        self,
+        request: ClassificationRequest,
+        pipeline: Pipeline,
+        context: ReplyContext,
+        value: Classes | Scores,
+    ) -> EncodedReply:
+        return encode_classes(context, value)

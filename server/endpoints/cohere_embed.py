@@ -1,4 +1,4 @@
-"""POST v2/embed and v1/embed: Cohere's embeddings.  Knows nothing of how a model makes them."""
+"""POST v2/embed and v1/embed: Cohere's embed API."""
 
 from __future__ import annotations
 
@@ -8,35 +8,39 @@ from pipelines.tasks import PoolingInput
 from pipelines.worker.pipeline import Pipeline
 from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import EMBEDDING
-from server.pooling.replies.cohere import as_floats, by_type
-from server.pooling.replies.schema import ReplyContext, Written
-from server.pooling.requests.cohere import EmbedRequest
+from server.pooling.replies.cohere import encode_by_type, encode_floats
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.pooling.requests.cohere import CohereEmbedRequest
 from server.tokenizing.encoding import template_source
 
 
-class CohereEmbed(PoolingEndpoint[EmbedRequest]):
-    body = EmbedRequest
+class CohereEmbedEndpoint(PoolingEndpoint[CohereEmbedRequest]):
+    body = CohereEmbedRequest
     ability = EMBEDDING
     id_prefix = "embd-"
     version = "2"
 
-    def check(self, request: EmbedRequest, pipeline: Pipeline) -> None:
+    def check(self, request: CohereEmbedRequest, pipeline: Pipeline) -> None:
         super().check(request, pipeline)
         request.check_input()
 
-    def pooling(self, request: EmbedRequest, pipeline: Pipeline) -> PoolingInput:
-        return request.embed(pipeline.max_context, template_source(pipeline) is not None)
+    def pooling_input(self, request: CohereEmbedRequest, pipeline: Pipeline) -> PoolingInput:
+        return request.embedding_input(pipeline.max_context, template_source(pipeline) is not None)
 
-    def written(self, request: EmbedRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
-        return by_type(head, value.values, request.types, request.texts or None, self.version)
+    def serialize(
+        self, request: CohereEmbedRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
+        return encode_by_type(context, value.values, request.types, request.texts or None, self.version)
 
 
-class CohereEmbedV1(CohereEmbed):
-    """A request that names no types has the older reply."""
+class CohereEmbedV1Endpoint(CohereEmbedEndpoint):
+    """Version 1: a request without types gets the older reply."""
 
     version = "1"
 
-    def written(self, request: EmbedRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
+    def serialize(
+        self, request: CohereEmbedRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
         if request.embedding_types:
-            return super().written(request, pipeline, head, value)
-        return as_floats(head, value.values, request.texts or [])
+            return super().serialize(request, pipeline, context, value)
+        return encode_floats(context, value.values, request.texts or [])

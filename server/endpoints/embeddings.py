@@ -1,4 +1,4 @@
-"""POST embeddings: texts, token ids or conversations in, a vector for each out."""
+"""POST embeddings: an embedding for each text, list of token ids or conversation."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from pipelines.values import PooledOutputs
 from pipelines.worker.pipeline import Pipeline
 from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import EMBEDDING
-from server.pooling.replies.schema import ReplyContext, Written
-from server.pooling.replies.vectors import form_of, vectors
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.pooling.replies.vectors import encode_vectors, requested_format
 from server.pooling.requests.embedding import EmbeddingRequest
 
 
-class Embeddings(PoolingEndpoint[EmbeddingRequest]):
+class EmbeddingsEndpoint(PoolingEndpoint[EmbeddingRequest]):
     kind = "embeddings"
     body = EmbeddingRequest
     ability = EMBEDDING
     id_prefix = "embd-"
 
-    def written(
-        self, request: EmbeddingRequest, pipeline: Pipeline, head: ReplyContext, value: PooledOutputs
-    ) -> Written:
-        return vectors(head, value.values, form_of(request), "embedding", "embedding")
+    def serialize(
+        self, request: EmbeddingRequest, pipeline: Pipeline, context: ReplyContext, value: PooledOutputs
+    ) -> EncodedReply:
+        return encode_vectors(context, value.values, requested_format(request), "embedding", "embedding")

@@ -117,9 +117,9 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         exchange.at_end(services.admission.enter())
-        await self.answer(await read_body(req, services.settings.max_body_mb << 20), req, resp)
+        await self.respond(await read_body(req, services.settings.max_body_mb << 20), req, resp)
 
-    async def answer(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+    async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Answer a body that was read."""
         services, exchange = self._services, req.scope["braid.exchange"]
         dialect = dialect_of(req.path)

@@ -1,4 +1,4 @@
-"""POST invocations: SageMaker's one path for every task; the model's task and the body tell which."""
+"""POST invocations: SageMaker's single path for every task, selected by the model's task and the body."""
 
 from __future__ import annotations
 
@@ -7,36 +7,42 @@ from typing import Any
 import falcon.asgi
 
 from server.endpoints.chat import ChatCompletions
-from server.endpoints.classify import Classify
+from server.endpoints.classify import ClassifyEndpoint
 from server.endpoints.completions import Completions
-from server.endpoints.embeddings import Embeddings
-from server.endpoints.pooling import Pooling
-from server.endpoints.rerank import Rerank
-from server.endpoints.score import Score
+from server.endpoints.embeddings import EmbeddingsEndpoint
+from server.endpoints.pooling import PoolingTasksEndpoint
+from server.endpoints.rerank import RerankEndpoint
+from server.endpoints.score import ScoreEndpoint
 from server.http.request_body import JsonObject, parse_body, read_body
 from server.model_lookup import NO_NAMES, READING, TEXT, find_pipeline
 from server.services import Services
 
-READERS: dict[str, type[Any]] = {
-    "embed": Embeddings,
-    "token_embed": Pooling,
-    "classify": Classify,
-    "rerank": Classify,
+BY_TASK: dict[str, type[Any]] = {
+    "embed": EmbeddingsEndpoint,
+    "token_embed": PoolingTasksEndpoint,
+    "classify": ClassifyEndpoint,
+    "rerank": ClassifyEndpoint,
 }
-"""Task of a model that generates no text → what reads its inputs."""
-COMPARING: dict[str, type[Any]] = {"query": Rerank, "queries": Score, "text_1": Score, "data_1": Score}
-"""Field → what compares the texts of such a body."""
+"""Task of an embedding or pooling model → endpoint for a body with inputs."""
+BY_FIELD: dict[str, type[Any]] = {
+    "query": RerankEndpoint,
+    "queries": ScoreEndpoint,
+    "text_1": ScoreEndpoint,
+    "data_1": ScoreEndpoint,
+}
+"""Field → endpoint for a body with that field, which compares texts."""
 
 
-class Invocations:
-    """With a model that generates text a body with `messages` is a chat, any other a completion.
+class InvocationsEndpoint:
+    """Forwards each body to the endpoint that it is meant for.
 
-    With any other model a body that has two sides is a score or a rerank, else what suits the model.
+    With a generative model a body with `messages` is a chat, any other a completion.  With any other model
+    a body with two kinds of texts is a score or a rerank, any other the endpoint of the model's task.
     """
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        makers: set[type[Any]] = {ChatCompletions, Completions, *READERS.values(), *COMPARING.values()}
+        makers: set[type[Any]] = {ChatCompletions, Completions, *BY_TASK.values(), *BY_FIELD.values()}
         self._endpoints: dict[type[Any], Any] = {make: make(services) for make in makers}
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
@@ -44,11 +50,11 @@ class Invocations:
         exchange.at_end(services.admission.enter())
         raw = await read_body(req, services.settings.max_body_mb << 20)
         body = (await parse_body(JsonObject, raw)).root
-        endpoint = self._endpoints[meant(body, self._task(body.get("model")))]
-        await endpoint.answer(raw, req, resp)
+        endpoint = self._endpoints[select_endpoint(body, self._task(body.get("model")))]
+        await endpoint.respond(raw, req, resp)
 
     def _task(self, model: Any) -> str | None:
-        """The task of the model that a body names, or of all there are; None when they differ."""
+        """The task of the model that a body names, else the common task of all models; None if several."""
         cards = self._services.catalogue.cards()
         if isinstance(model, str) and (model not in NO_NAMES or model in [card.name for card in cards]):
             return find_pipeline(self._services, model, READING).task
@@ -56,14 +62,14 @@ class Invocations:
         return tasks.pop() if len(tasks) == 1 else None
 
 
-def meant(body: dict[str, Any], task: str | None) -> type[Any]:
-    """The endpoint that a body is for; of a model of unknown task the body alone tells it."""
+def select_endpoint(body: dict[str, Any], task: str | None) -> type[Any]:
+    """The endpoint that a body is meant for; without a task the body alone decides."""
     if task not in TEXT.tasks:
-        compares = next((make for name, make in COMPARING.items() if name in body), None)
-        if compares is not None:
-            return compares
-        if task in READERS:
-            return READERS[task]
+        comparison = next((make for name, make in BY_FIELD.items() if name in body), None)
+        if comparison is not None:
+            return comparison
+        if task in BY_TASK:
+            return BY_TASK[task]
         if "input" in body:
-            return Embeddings
+            return EmbeddingsEndpoint
     return ChatCompletions if "messages" in body else Completions

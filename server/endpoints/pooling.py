@@ -1,4 +1,4 @@
-"""POST pooling: what a model gives for each text, whatever its task: a vector, rows of tokens, or classes."""
+"""POST pooling: the pooled output of a model for each text: an embedding, token embeddings, or classes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pipelines.values import Classes, PooledOutputs, Scores
 from pipelines.worker.pipeline import Pipeline
 from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import POOLING
-from server.pooling.replies.schema import ReplyContext, Written
-from server.pooling.replies.vectors import form_of, vectors
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.pooling.replies.vectors import encode_vectors, requested_format
 from server.pooling.requests.pooling import PoolingRequest
 
 
-class Pooling(PoolingEndpoint[PoolingRequest]):
+class PoolingTasksEndpoint(PoolingEndpoint[PoolingRequest]):
     kind = "pooling"
     body = PoolingRequest
     ability = POOLING
@@ -23,12 +23,12 @@ class Pooling(PoolingEndpoint[PoolingRequest]):
         super().check(request, pipeline)
         request.check_task(pipeline.task)
 
-    def written(
+    def serialize(
         self,
         request: PoolingRequest,
         pipeline: Pipeline,
-        head: ReplyContext,
+        context: ReplyContext,
         value: PooledOutputs | Classes | Scores,
-    ) -> Written:
-        rows = np.expand_dims(value.values, 1) if isinstance(value, Scores) else value.values
-        return vectors(head, rows, form_of(request), "data", "pooling")
+    ) -> EncodedReply:
+        values = np.expand_dims(value.values, 1) if isinstance(value, Scores) else value.values
+        return encode_vectors(context, values, requested_format(request), "data", "pooling")

@@ -1,6 +1,8 @@
-"""What the endpoints for vectors, classes and scores have in common: from the body to the answer.
+"""The base of the pooling endpoints: embeddings, classes and scores.
 
-Knows nothing of inputs or of the shape of replies: each endpoint names its own.
+A request passes four steps, top to bottom: `respond` parses it and finds its model, `_prepare` makes the
+pipeline's call, `run_pooling_call` runs it, `_serialize` encodes the reply.  Each endpoint declares its body,
+its input for the model and its reply.
 """
 
 from __future__ import annotations
@@ -12,26 +14,32 @@ import falcon.asgi
 
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
+from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
-from server.dialects import dialect_of
+from server.dialects import Dialect, dialect_of
 from server.endpoints.generation_endpoint import asked_priority
 from server.generation.requests.required_nodes import check_template
 from server.http.exchange import Exchange
 from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
 from server.model_lookup import Ability, find_pipeline
-from server.pooling.pooling_call import ask
-from server.pooling.replies.schema import ReplyContext, Written
-from server.pooling.requests.pooled import PooledRequest
+from server.pooling.pooling_call import PoolingResult, run_pooling_call
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
+from server.pooling.requests.base_request import BasePoolingRequest
 from server.services import Services
 
-Body = TypeVar("Body", bound=PooledRequest)
+Body = TypeVar("Body", bound=BasePoolingRequest)
+
+LONG_TEXTS_BYTES = 1 << 10
+"""A longer body may hold hundreds of texts, which are tokenized in a thread."""
+LONG_REPLY_VALUES = 1 << 14
+"""A reply with more numbers is encoded in a thread."""
 
 
 class PoolingEndpoint(Generic[Body]):
-    """An endpoint that asks a model once and answers at once."""
+    """An endpoint that makes one call to an embedding or pooling model and replies as a whole."""
 
-    kind: ClassVar[str] = ""  # what dialects call its bodies
-    body: ClassVar[type[PooledRequest]]
+    kind: ClassVar[str] = ""  # the name of its body rules in a dialect
+    body: ClassVar[type[BasePoolingRequest]]
     ability: ClassVar[Ability]
     id_prefix: ClassVar[str]
 
@@ -39,54 +47,62 @@ class PoolingEndpoint(Generic[Body]):
         self._services = services
 
     def check(self, request: Body, pipeline: Pipeline) -> None:
-        """Raise RequestError when this model, or this server, cannot do what is asked."""
+        """Raise RequestError when this model or this server does not support the request."""
         check_template(getattr(request, "chat_template", None), self._services.settings)
 
-    def pooling(self, request: Body, pipeline: Pipeline) -> PoolingInput:
-        """What the model is asked.  Raises RequestError; long bodies are worked on in a thread."""
-        return request.pooling()
+    def pooling_input(self, request: Body, pipeline: Pipeline) -> PoolingInput:
+        """The input of the pipeline; may run in a thread.  Raises RequestError."""
+        return request.pooling_input()
 
-    def written(self, request: Body, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
-        """The reply; `value` is what the task of the graph replies.  Long ones are written in a thread."""
+    def serialize(self, request: Body, pipeline: Pipeline, context: ReplyContext, value: Any) -> EncodedReply:
+        """The reply; `value` is the result of the graph's task.  May run in a thread."""
         raise NotImplementedError
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         exchange.at_end(services.admission.enter())
-        await self.answer(await read_body(req, services.settings.max_body_mb << 20), req, resp)
+        await self.respond(await read_body(req, services.settings.max_body_mb << 20), req, resp)
 
-    async def answer(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        """Answer a body that was read."""
-        dialect, is_long = dialect_of(req.path), len(raw) > LONG_BODY_BYTES
-        request: Any = await parse_body(
-            self.body, await off_loop(lambda: dialect.transform_body(self.kind, raw), is_long)
-        )
+    async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        """Respond to a body that has been read."""
+        dialect, exchange, created = dialect_of(req.path), req.scope["braid.exchange"], int(time.time())
+        request = await self._parse(raw, dialect)
         request.priority = asked_priority(req, request.priority)
         pipeline = find_pipeline(self._services, request.model, self.ability)
         self.check(request, pipeline)
         try:
-            written = await self._asked(request, pipeline, req.scope["braid.exchange"], len(raw))
+            call = await self._prepare(request, pipeline, len(raw))
+            result = await run_pooling_call(call, exchange)
+            context = ReplyContext(
+                self._reply_id(request, exchange), pipeline.name, created, result.num_tokens
+            )
+            reply = await self._serialize(request, pipeline, context, result, len(raw))
         except RequestError as error:
             raise dialect.translate_error(self.kind, error) from None
-        resp.content_type, resp.data = written.content_type, written.data
-        resp.set_headers(written.headers)
+        resp.content_type, resp.data = reply.content_type, reply.data
+        resp.set_headers(reply.headers)
 
-    async def _asked(self, request: Body, pipeline: Pipeline, exchange: Exchange, num_bytes: int) -> Written:
-        created = int(time.time())
-        reads_long = num_bytes > LONG_TEXTS_BYTES or request.compiles
-        answer = await ask(
-            self._services, exchange, pipeline, lambda: self.pooling(request, pipeline), reads_long
-        )
-        reply_id = self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
-        head = ReplyContext(reply_id, pipeline.name, created, answer.num_tokens)
-        repeats = num_bytes > LONG_BODY_BYTES  # a reply may hold its request's texts
+    async def _parse(self, raw: bytes, dialect: Dialect) -> Any:
+        is_long = len(raw) > LONG_BODY_BYTES
+        body = await off_loop(lambda: dialect.transform_body(self.kind, raw), is_long)
+        return await parse_body(self.body, body)
+
+    async def _prepare(self, request: Body, pipeline: Pipeline, num_bytes: int) -> Call:
+        """The pipeline's call; many or long texts, and request templates, are processed in a thread."""
+        services = self._services
         return await off_loop(
-            lambda: self.written(request, pipeline, head, answer.value),
-            repeats or answer.num_values > LONG_ANSWER_VALUES,
+            lambda: pipeline.prepare(self.pooling_input(request, pipeline), services.client),
+            num_bytes > LONG_TEXTS_BYTES or request.compiles,
         )
 
+    def _reply_id(self, request: Body, exchange: Exchange) -> str:
+        return self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
 
-LONG_TEXTS_BYTES = 1 << 10
-"""A longer body may hold hundreds of texts, which are read and tokenized off the event loop."""
-LONG_ANSWER_VALUES = 1 << 14
-"""A reply of more numbers is written off the event loop."""
+    async def _serialize(
+        self, request: Body, pipeline: Pipeline, context: ReplyContext, result: PoolingResult, num_bytes: int
+    ) -> EncodedReply:
+        repeats_texts = num_bytes > LONG_BODY_BYTES  # a reply may contain the request's documents
+        return await off_loop(
+            lambda: self.serialize(request, pipeline, context, result.value),
+            repeats_texts or result.num_values > LONG_REPLY_VALUES,
+        )

@@ -1,4 +1,4 @@
-"""POST rerank: documents in the order in which they answer a query.  Knows nothing of how a model scores."""
+"""POST rerank: ranks documents by their relevance to a query."""
 
 from __future__ import annotations
 
@@ -10,40 +10,48 @@ import falcon.asgi
 from pipelines.tasks import PoolingInput
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import OVMS, dialect_of
-from server.endpoints.score import Comparing, scores_of
-from server.pooling.replies.ranking import bare_ranking, ranking
-from server.pooling.replies.schema import ReplyContext, Written
+from server.endpoints.score import ComparisonEndpoint, document_scores
+from server.pooling.replies.ranking import encode_ovms_ranking, encode_ranking
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.pooling.requests.reranking import RerankRequest
 from server.services import Services
 
 
-class OvmsRerank(Comparing[RerankRequest]):
-    """As OpenVINO Model Server: long documents are scored by their parts, the reply holds only results."""
+class OvmsRerankEndpoint(ComparisonEndpoint[RerankRequest]):
+    """As in OpenVINO Model Server: long documents are scored in parts, the reply holds only the results."""
 
     kind = "rerank"
     body = RerankRequest
 
-    def pooling(self, request: RerankRequest, pipeline: Pipeline) -> PoolingInput:
-        return replace(super().pooling(request, pipeline), chunk=request.chunk_documents is not False)
+    def pooling_input(self, request: RerankRequest, pipeline: Pipeline) -> PoolingInput:
+        return replace(super().pooling_input(request, pipeline), chunk=request.chunk_documents is not False)
 
-    def written(self, request: RerankRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
-        return bare_ranking(scores_of(request, value), request.num_best, request.shown)
+    def serialize(
+        self, request: RerankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
+        return encode_ovms_ranking(
+            document_scores(request, value), request.num_results, request.returned_documents
+        )
 
 
-class Rerank(Comparing[RerankRequest]):
-    """As vLLM, Jina and Cohere, in one reply."""
+class RerankEndpoint(ComparisonEndpoint[RerankRequest]):
+    """As in vLLM, Jina and Cohere, with one reply for all three."""
 
     body = RerankRequest
 
     def __init__(self, services: Services) -> None:
         super().__init__(services)
-        self._ovms = OvmsRerank(services)
+        self._ovms = OvmsRerankEndpoint(services)
 
-    async def answer(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+    async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         if dialect_of(req.path) is OVMS:
-            await self._ovms.answer(raw, req, resp)
+            await self._ovms.respond(raw, req, resp)
         else:
-            await super().answer(raw, req, resp)
+            await super().respond(raw, req, resp)
 
-    def written(self, request: RerankRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
-        return ranking(head, scores_of(request, value), request.num_best, request.shown)
+    def serialize(
+        self, request: RerankRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
+        return encode_ranking(
+            context, document_scores(request, value), request.num_results, request.returned_documents
+        )

@@ -1,7 +1,4 @@
-"""POST score: how well documents answer queries, by a cross-encoder or by vectors.
-
-Knows nothing of how a model scores.
-"""
+"""POST score: scores documents against queries, with a cross-encoder or with embeddings."""
 
 from __future__ import annotations
 
@@ -13,36 +10,38 @@ from pipelines.values import Scores
 from pipelines.worker.pipeline import Pipeline
 from server.endpoints.pooling_endpoint import PoolingEndpoint
 from server.model_lookup import SCORING
-from server.pooling.replies.ranking import Floats, scored
-from server.pooling.replies.schema import ReplyContext, Written
+from server.pooling.replies.ranking import Floats, encode_scores
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
 from server.pooling.replies.similarity import similarities
-from server.pooling.requests.scoring import ComparingRequest, ScoreRequest
-from server.tokenizing.encoding import beginnings
+from server.pooling.requests.scoring import ComparisonRequest, ScoreRequest
+from server.tokenizing.encoding import truncate_texts
 
-Body = TypeVar("Body", bound=ComparingRequest)
+Body = TypeVar("Body", bound=ComparisonRequest)
 
 
-class Comparing(PoolingEndpoint[Body]):
-    """An endpoint that asks how near texts are: pairs of a cross-encoder, else each text alone, once."""
+class ComparisonEndpoint(PoolingEndpoint[Body]):
+    """The base of score and rerank: a cross-encoder gets pairs, an embedding model each text once."""
 
     ability = SCORING
     id_prefix = "score-"
 
-    def pooling(self, request: Body, pipeline: Pipeline) -> PoolingInput:
+    def pooling_input(self, request: Body, pipeline: Pipeline) -> PoolingInput:
         if pipeline.task == "rerank":
-            return request.as_pairs()
-        return request.as_texts(partial(beginnings, pipeline))
+            return request.pairs_input()
+        return request.texts_input(partial(truncate_texts, pipeline))
 
 
-def scores_of(request: ComparingRequest, value: Any) -> Floats:
-    """A score for each document: float32[num_documents]."""
+def document_scores(request: ComparisonRequest, value: Any) -> Floats:
+    """The score of each document, float32[num_documents]."""
     if isinstance(value, Scores):
         return value.values
-    return similarities(value, len(request.sides.queries))
+    return similarities(value, len(request.compared.queries))
 
 
-class Score(Comparing[ScoreRequest]):
+class ScoreEndpoint(ComparisonEndpoint[ScoreRequest]):
     body = ScoreRequest
 
-    def written(self, request: ScoreRequest, pipeline: Pipeline, head: ReplyContext, value: Any) -> Written:
-        return scored(head, scores_of(request, value))
+    def serialize(
+        self, request: ScoreRequest, pipeline: Pipeline, context: ReplyContext, value: Any
+    ) -> EncodedReply:
+        return encode_scores(context, document_scores(request, value))

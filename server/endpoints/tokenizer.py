@@ -18,14 +18,14 @@ from server.tokenizing.reply import TokenizerDescription
 from server.tokenizing.request import Detokenize, TokenizeChat, TokenizerRequest, read_tokenize
 
 
-class Encoding:
-    """An endpoint that answers from the tokenizer, in a thread: short bodies may ask for many ids."""
+class _TokenizerEndpoint:
+    """An endpoint that needs only the tokenizer; runs in a thread, as a short body may give many ids."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     def read(self, body: JsonObject) -> TokenizerRequest:
-        """Raises RequestError."""
+        """The checked request of a body.  Raises RequestError."""
         raise NotImplementedError
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
@@ -36,10 +36,10 @@ class Encoding:
         request = await off_loop(lambda: self.read(body), len(raw) > LONG_BODY_BYTES)
         pipeline = find_pipeline(services, request.model, READING)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await asyncio.to_thread(lambda: request.answer(pipeline).model_dump_json().encode())
+        resp.data = await asyncio.to_thread(lambda: request.reply(pipeline).model_dump_json().encode())
 
 
-class Tokenize(Encoding):
+class TokenizeEndpoint(_TokenizerEndpoint):
     def read(self, body: JsonObject) -> TokenizerRequest:
         request = read_tokenize(body)
         if isinstance(request, TokenizeChat):
@@ -47,13 +47,13 @@ class Tokenize(Encoding):
         return request
 
 
-class Detokenizing(Encoding):
+class DetokenizeEndpoint(_TokenizerEndpoint):
     def read(self, body: JsonObject) -> TokenizerRequest:
         return Detokenize.read(body.root)
 
 
-class TokenizerInfo:
-    """GET tokenizer_info: what a client needs to do the same itself.  `?model=` names one of several."""
+class TokenizerInfoEndpoint:
+    """GET tokenizer_info: the data with which a client can tokenize itself.  `?model=` selects the model."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -61,10 +61,10 @@ class TokenizerInfo:
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         pipeline = find_pipeline(self._services, req.get_param("model"), READING)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await asyncio.to_thread(lambda: _described(pipeline).model_dump_json().encode())
+        resp.data = await asyncio.to_thread(lambda: _description(pipeline).model_dump_json().encode())
 
 
-def _described(pipeline: Pipeline) -> BaseModel:
+def _description(pipeline: Pipeline) -> BaseModel:
     config = {"tokenizer_class": "PreTrainedTokenizerFast"} | encoding.tokenizer_config(pipeline)
     known = {
         "added_tokens_decoder": encoding.added_tokens(pipeline),

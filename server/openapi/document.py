@@ -1,7 +1,4 @@
-"""The OpenAPI 3.1 document of every route.
-
-Puts together what `operations.py` says of paths and `schemas.py` of models.  Knows nothing of falcon.
-"""
+"""Builds the OpenAPI 3.1 document of every route from `operations.py` (paths) and `schemas.py` (models)."""
 
 from __future__ import annotations
 
@@ -30,11 +27,11 @@ A field of a request is honoured, refused with a 400 that names it, or marked `I
 
 
 def document(prefixes: Iterable[str]) -> dict[str, Any]:
-    """The document, its prefixed paths once under each of `prefixes`."""
+    """The OpenAPI document; prefixed paths appear under each of `prefixes`."""
     operations = [*OPERATIONS.values(), *ROOT_OPERATIONS.values()]
-    every = [operation for methods in operations for operation in methods.values()]
-    bodies = {body.model: body for operation in every for body in operation.bodies}
-    schemas = Schemas(bodies.values(), _replies(every))
+    all_operations = [operation for methods in operations for operation in methods.values()]
+    bodies = {body.model: body for operation in all_operations for body in operation.bodies}
+    schemas = Schemas(bodies.values(), _replies(all_operations))
     return {
         "openapi": "3.1.0",
         "info": {"title": "Braid", "version": VERSION, "description": DESCRIPTION},
@@ -72,7 +69,7 @@ def _paths(prefixes: Iterable[str], schemas: Schemas) -> Iterator[tuple[str, Sch
 
 
 def _template(path: str) -> str:
-    """The path without falcon's converters."""
+    """A route's path template without falcon's converters."""
     return re.sub(r"\{(\w+):\w+\}", r"{\1}", path)
 
 
@@ -91,7 +88,7 @@ def _path_item(path: str, methods: dict[str, Operation], schemas: Schemas) -> Sc
 def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -> Schema:
     is_open, dialect = path in OPEN_PATHS, dialect_of(path)
     errors = [*operation.errors, *([412] if operation.bodies and dialect is OVMS else [])]
-    told: Schema = {
+    schema: Schema = {
         "summary": operation.summary,
         "operationId": re.sub(r"\W+", "_", f"{method.lower()}{_template(path)}").strip("_"),
         "tags": [operation.tag],
@@ -101,13 +98,13 @@ def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -
         },
     }
     if operation.query:
-        told["parameters"] = [
-            {"name": name, "in": "query", "schema": schema} for name, schema in operation.query.items()
+        schema["parameters"] = [
+            {"name": name, "in": "query", "schema": value} for name, value in operation.query.items()
         ]
     if operation.bodies:
         content = {JSON: {"schema": schemas.body(operation.bodies)}}
-        told["requestBody"] = {"required": True, "content": content}
-    return told | ({"security": []} if is_open else {})
+        schema["requestBody"] = {"required": True, "content": content}
+    return schema | ({"security": []} if is_open else {})
 
 
 def _success(operation: Operation, schemas: Schemas) -> Schema:
@@ -132,17 +129,17 @@ def _error_name(dialect: Dialect, status: int) -> str:
 
 
 def _error_model(dialect: Dialect) -> type[BaseModel]:
-    """What the dialect writes errors as."""
+    """The model of the dialect's error bodies."""
     model: type[BaseModel] = get_type_hints(dialect.error)["return"]
     return model
 
 
 def _error(dialect: Dialect, status: int, schemas: Schemas) -> Schema:
-    told: Schema = {
+    schema: Schema = {
         "description": HTTPStatus(status).phrase,
         "content": {JSON: {"schema": schemas.reply([_error_model(dialect)])}},
     }
     if status in (429, 503):
-        seconds = {"schema": {"type": "integer"}, "description": "Seconds until another try is worthwhile."}
-        told["headers"] = {"Retry-After": seconds}
-    return told
+        seconds = {"schema": {"type": "integer"}, "description": "Seconds to wait before a retry."}
+        schema["headers"] = {"Retry-After": seconds}
+    return schema

@@ -1,7 +1,6 @@
-"""Every request field of every text API as a page for people, docs/fields.md.
+"""Generates docs/fields.md, the page of every request field of every text API.
 
-`python -m server.openapi.fields_page > docs/fields.md` writes it.  Knows the tables of fields; knows nothing of
-paths, replies or HTTP.
+Run `python -m server.openapi.fields_page > docs/fields.md`.
 """
 
 from __future__ import annotations
@@ -32,16 +31,16 @@ from server.openapi.operations import (
 )
 from server.openapi.schemas import Body
 from server.pooling.requests.embedding import MAX_IN_HEADER
-from server.pooling.requests.shapes import MAX_TEXTS, MAX_WRITTEN_CHARS
+from server.pooling.requests.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
 from server.responses import unsupported_fields as responses
 
 INTRODUCTION = """\
 # Request fields
 
 Every field of a request is honoured, refused with a 400 that names it, or ignored for the reason given here.
-A field that stands nowhere on this page is refused, with the nearest known name.  Null means: not set.
+A field that is not on this page is refused, with the nearest known name.  Null means: not set.
 
-This page is written from the tables that the server itself reads:
+This page is generated from the tables that the server itself uses:
 `python -m server.openapi.fields_page > docs/fields.md`.
 """
 
@@ -55,7 +54,7 @@ class Inside(NamedTuple):
 
 
 class Page(NamedTuple):
-    """What is told of one API."""
+    """The section of one API."""
 
     title: str
     body: Body
@@ -64,29 +63,28 @@ class Page(NamedTuple):
 
 
 BATCH_NOTE = (
-    "`POST chat/completions/batch` takes the same, with `n` and `best_of` of at most 1 and without "
+    "`POST chat/completions/batch` takes the same fields, with `n` and `best_of` of at most 1 and without "
     + ", ".join(f"`{name}`" for name in ONE_ONLY)
     + "."
 )
 EMBEDDING_NOTE = (
     f"One request may hold {MAX_TEXTS} texts, and its reply {MAX_ANSWER_VALUES} numbers: a request for more "
-    "is refused before the model runs. `bytes` sends all vectors one behind the other, and where each lies "
-    f"as JSON in the header `metadata`, for {MAX_IN_HEADER} texts at most; `bytes_only` leaves it out. "
-    "`cache_salt` has nothing to keep apart: texts are computed anew for each request."
+    "is refused before the model runs. `bytes` sends all vectors concatenated, and their offsets as JSON "
+    f"in the header `metadata`, for at most {MAX_IN_HEADER} texts; `bytes_only` omits the header. "
+    "`cache_salt` has no effect: nothing is cached between requests."
 )
 RERANK_NOTE = (
-    "With `chunk_documents` a cross-encoder scores a document that is too long by its parts, of which the "
-    "best one counts; under /v3 that is so unless `false` is sent. `return_documents` is true where it is "
-    "left out, under /v3 false."
+    "With `chunk_documents` a cross-encoder scores a document that is too long in parts, and the best part "
+    "counts; under /v3 this is the default. The default of `return_documents` is true, under /v3 false."
 )
 SCORE_NOTE = (
-    f"One request may hold {MAX_TEXTS} documents; for a cross-encoder its pairs {MAX_WRITTEN_CHARS} "
-    "characters, the query and the instruction counted with each document."
+    f"One request may hold {MAX_TEXTS} documents; for a cross-encoder its pairs may hold {MAX_TOTAL_CHARS} "
+    "characters together, where the query and the instruction count for each document."
 )
 COHERE_NOTE = (
-    "`POST v1/embed` takes the same. Of `embedding_types`, `int8` is round(127 x) for the numbers x of a "
-    "vector, `uint8` the same + 128; a bit of `ubinary` is 1 where x is not negative, the first number's the "
-    "highest of the first byte; `binary` is `ubinary` - 128; `base64` is float32, little endian."
+    "`POST v1/embed` takes the same fields. Of `embedding_types`, `int8` is round(127 x) for the numbers x "
+    "of a vector, `uint8` the same + 128; a bit of `ubinary` is 1 where x is not negative, the first number "
+    "at the highest bit of the first byte; `binary` is `ubinary` - 128; `base64` is float32, little endian."
 )
 
 PAGES = (
@@ -111,7 +109,7 @@ PAGES = (
             Inside("an item of `input`", ignored=responses.IGNORED_IN_ITEMS),
             Inside("`include` (values)", ignored=responses.IGNORED_INCLUDES),
         ),
-        "`POST responses/input_tokens` takes the same, and `input` may be left out.",
+        "`POST responses/input_tokens` takes the same fields; `input` is optional there.",
     ),
     Page(
         "POST messages",
@@ -143,21 +141,21 @@ def page() -> str:
     return "\n".join([INTRODUCTION, *(line for each in PAGES for line in _section(each))])
 
 
-def _section(told: Page) -> Iterator[str]:
-    honoured, refused, ignored = _sorted(told.body)
-    yield f"## {told.title}\n"
+def _section(section: Page) -> Iterator[str]:
+    honoured, refused, ignored = _by_treatment(section.body)
+    yield f"## {section.title}\n"
     yield "Honoured: " + ", ".join(f"`{name}`" for name in honoured) + ".\n"
-    if told.note:
-        yield told.note + "\n"
+    if section.note:
+        yield section.note + "\n"
     yield from _table("Refused", refused)
     yield from _table("Ignored", ignored)
-    for inside in told.inside:
+    for inside in section.inside:
         yield from _table(f"Refused in {inside.where}", _reasons(inside.refused))
         yield from _table(f"Ignored in {inside.where}", inside.ignored)
 
 
-def _sorted(body: Body) -> tuple[list[str], Mapping[str, str], Mapping[str, str]]:
-    """A body's fields: those that are honoured, those refused and those ignored, with the reasons."""
+def _by_treatment(body: Body) -> tuple[list[str], Mapping[str, str], Mapping[str, str]]:
+    """A body's fields: the honoured ones, and the refused and ignored ones with their reasons."""
     refused, ignored = _reasons(body.refused), dict(body.ignored)
     for name in body.passed:
         if name in generation.IGNORED:
@@ -169,10 +167,10 @@ def _sorted(body: Body) -> tuple[list[str], Mapping[str, str], Mapping[str, str]
 
 
 def _reasons(refused: Mapping[str, Refused]) -> dict[str, str]:
-    return {name: why.reason + _passing(why) for name, why in refused.items()}
+    return {name: entry.reason + _neutral_values(entry) for name, entry in refused.items()}
 
 
-def _passing(refused: Refused) -> str:
+def _neutral_values(refused: Refused) -> str:
     values = [f"`{json.dumps(value)}`" for value in refused.neutral]
     return f" ({' and '.join(values)} may be sent)" if values else ""
 

@@ -1,6 +1,6 @@
-"""What every path takes and gives: the table behind the OpenAPI document.
+"""The table behind the OpenAPI document: bodies, replies and errors of every path.
 
-One entry for each method of each route in `server/endpoints`; a test compares the two.  Data only.
+One entry for each method of each route in `server/endpoints`; a test compares the two.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from server.generation.requests.completion import CompletionRequest
 from server.messages import unsupported_fields as messages
 from server.messages.reply import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
-from server.openapi.replies import Liveness, Load, Readiness, Version
+from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion
 from server.openapi.schemas import Body, Schema
-from server.pooling.replies.cohere import EmbeddedByType, EmbeddedFloats
-from server.pooling.replies.ranking import BareRanking, Ranking, ScoreList
-from server.pooling.replies.schema import ClassifiedList, EmbeddingList, PooledList
+from server.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
+from server.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
+from server.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
 from server.pooling.requests import unsupported_fields as pooling
 from server.pooling.requests.classification import ClassificationRequest
-from server.pooling.requests.cohere import EmbedRequest
+from server.pooling.requests.cohere import CohereEmbedRequest
 from server.pooling.requests.embedding import EmbeddingRequest
 from server.pooling.requests.pooling import PoolingRequest
 from server.pooling.requests.reranking import RerankRequest
@@ -45,14 +45,14 @@ GUARDED = (401, 500)
 GETS = (*GUARDED, 404, 503)
 POSTS = (*GUARDED, 400, 404, 408, 413, 429, 503)
 ERRORS = (400, 401, 404, 408, 412, 413, 429, 500, 503)
-"""Every status of an error."""
+"""Every HTTP status of an error."""
 
 
 @dataclass(frozen=True)
 class Operation:
     """One method of one path.
 
-    `reply` is a model, several of which one comes, or a media type; `event` is the data of a stream's events.
+    `reply` holds the possible reply models, or is a media type; `event` is the data of a stream's events.
     """
 
     summary: str
@@ -82,7 +82,7 @@ POOLING = Body(PoolingRequest, pooling.IGNORED, PoolingRequest.refused)
 CLASSIFICATION = Body(ClassificationRequest, pooling.IGNORED, ClassificationRequest.refused)
 SCORE = Body(ScoreRequest, ScoreRequest.ignored, ScoreRequest.refused)
 RERANK = Body(RerankRequest, RerankRequest.ignored, RerankRequest.refused)
-COHERE_EMBED = Body(EmbedRequest, EmbedRequest.ignored, EmbedRequest.refused)
+COHERE_EMBED = Body(CohereEmbedRequest, CohereEmbedRequest.ignored, CohereEmbedRequest.refused)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
 EVENTS: dict[str, Schema] = {
@@ -96,39 +96,43 @@ PAGE: dict[str, Schema] = {
 }
 
 TOKENIZE_POST = Operation(
-    "Text or a conversation as token ids", "tokenizer", TOKENIZE, (Tokenized, TokenizedTexts)
+    "Tokenize a text or a conversation", "tokenizer", TOKENIZE, (Tokenized, TokenizedTexts)
 )
-DETOKENIZE_POST = Operation("Token ids as text", "tokenizer", (Body(Detokenize),), (Detokenized,))
+DETOKENIZE_POST = Operation("Decode token ids to text", "tokenizer", (Body(Detokenize),), (Detokenized,))
 TOKENIZER_GET = Operation(
-    "The tokenizer's settings", "tokenizer", reply=(TokenizerDescription,), query=MODEL, errors=(*GETS, 400)
+    "The configuration of the tokenizer",
+    "tokenizer",
+    reply=(TokenizerDescription,),
+    query=MODEL,
+    errors=(*GETS, 400),
 )
-POOLING_POST = Operation("What a model gives for each text", "pooling", (POOLING,), (PooledList,))
-CLASSIFY_POST = Operation("The classes of texts", "pooling", (CLASSIFICATION,), (ClassifiedList,))
-SCORE_POST = Operation("How well documents answer queries", "pooling", (SCORE,), (ScoreList,))
+POOLING_POST = Operation("The pooled output of a model for each text", "pooling", (POOLING,), (PoolingList,))
+CLASSIFY_POST = Operation("Classify texts", "pooling", (CLASSIFICATION,), (ClassificationList,))
+SCORE_POST = Operation("Score documents against queries", "pooling", (SCORE,), (ScoreList,))
 RERANK_POST = Operation(
-    "Documents in the order in which they answer a query", "pooling", (RERANK,), (Ranking, BareRanking)
+    "Rank documents by their relevance to a query", "pooling", (RERANK,), (Ranking, OvmsRanking)
 )
-PING = Operation("Whether a request could be served now", "server", errors=(503,))
+PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
     "/chat/completions": {
         "POST": Operation("The next message of a conversation", "text", (CHAT,), (ChatCompletion,), ChatChunk)
     },
     "/chat/completions/batch": {
-        "POST": Operation("The next message of several conversations", "text", (BATCH,), (ChatCompletion,))
+        "POST": Operation(
+            "The next message of each of several conversations", "text", (BATCH,), (ChatCompletion,)
+        )
     },
-    "/completions": {
-        "POST": Operation("How a text goes on", "text", (COMPLETION,), (Completion,), Completion)
-    },
+    "/completions": {"POST": Operation("Complete a text", "text", (COMPLETION,), (Completion,), Completion)},
     "/responses": {
-        "POST": Operation("A response to an input", "responses", (RESPONSE,), (Response,), streams=True)
+        "POST": Operation("Create a response", "responses", (RESPONSE,), (Response,), streams=True)
     },
     "/responses/input_tokens": {
-        "POST": Operation("How long an input would be", "responses", (INPUT,), (InputTokenCount,))
+        "POST": Operation("Count the tokens of an input", "responses", (INPUT,), (InputTokenCount,))
     },
     "/responses/{response_id}": {
         "GET": Operation(
-            "A stored response, or its events",
+            "Get a stored response, or its events",
             "responses",
             reply=(Response,),
             streams=True,
@@ -140,13 +144,11 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         ),
     },
     "/responses/{response_id}/cancel": {
-        "POST": Operation(
-            "Stop a response in the background", "responses", reply=(Response,), errors=(*GETS, 400)
-        )
+        "POST": Operation("Cancel a background response", "responses", reply=(Response,), errors=(*GETS, 400))
     },
     "/responses/{response_id}/input_items": {
         "GET": Operation(
-            "The items that a response was asked with",
+            "List the input items of a response",
             "responses",
             reply=(InputItemList,),
             query=PAGE,
@@ -155,7 +157,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/messages": {
         "POST": Operation(
-            "The next message of a conversation, in Anthropic's form",
+            "The next message of a conversation, in Anthropic's format",
             "text",
             (MESSAGES,),
             (MessageReply,),
@@ -163,9 +165,11 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         )
     },
     "/messages/count_tokens": {
-        "POST": Operation("How long the prompt of a message would be", "text", (COUNT,), (TokenCount,))
+        "POST": Operation("Count the tokens of a message's prompt", "text", (COUNT,), (TokenCount,))
     },
-    "/embeddings": {"POST": Operation("A vector for each text", "pooling", (EMBEDDING,), (EmbeddingList,))},
+    "/embeddings": {
+        "POST": Operation("An embedding for each text", "pooling", (EMBEDDING,), (EmbeddingList,))
+    },
     "/pooling": {"POST": POOLING_POST},
     "/classify": {"POST": CLASSIFY_POST},
     "/score": {"POST": SCORE_POST},
@@ -173,13 +177,15 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/tokenize": {"POST": TOKENIZE_POST},
     "/detokenize": {"POST": DETOKENIZE_POST},
     "/tokenizer_info": {"GET": TOKENIZER_GET},
-    "/models": {"GET": Operation("The models that are ready", "models", reply=(ModelList,), errors=GUARDED)},
+    "/models": {
+        "GET": Operation("List the models that are ready", "models", reply=(ModelList,), errors=GUARDED)
+    },
     "/models/{name:path}": {
-        "GET": Operation("One model, or why it is not there", "models", reply=(Model,), errors=GETS)
+        "GET": Operation("One model, or why it is not available", "models", reply=(Model,), errors=GETS)
     },
     "/models/{name:path}/profile": {
         "GET": Operation(
-            "Where the time of its steps goes",
+            "How the time of the model's steps is spent",
             "models",
             reply=(ModelTimes,),
             query=RECENT,
@@ -187,7 +193,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         )
     },
 }
-"""Path under every prefix → method → what it does."""
+"""Path under every prefix → method → operation."""
 
 ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/tokenize": {"POST": TOKENIZE_POST},
@@ -200,40 +206,47 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/v2/rerank": {"POST": RERANK_POST},
     "/v1/embed": {
         "POST": Operation(
-            "Vectors in Cohere's older form",
+            "Embeddings in the format of Cohere's API version 1",
             "pooling",
             (COHERE_EMBED,),
-            (EmbeddedFloats, EmbeddedByType),
+            (EmbedFloatsReply, EmbedByTypeReply),
         )
     },
     "/v2/embed": {
-        "POST": Operation("Vectors in Cohere's form", "pooling", (COHERE_EMBED,), (EmbeddedByType,))
+        "POST": Operation(
+            "Embeddings in the format of Cohere's API version 2",
+            "pooling",
+            (COHERE_EMBED,),
+            (EmbedByTypeReply,),
+        )
     },
     "/invocations": {
         "POST": Operation(
-            "What suits the model and the body: a chat, a completion, vectors, classes, scores or a ranking",
+            "Chat, completion, embeddings, classes, scores or ranking, depending on the model and the body",
             "text",
             (CHAT, COMPLETION, EMBEDDING, POOLING, CLASSIFICATION, SCORE, RERANK),
-            (ChatCompletion, Completion, EmbeddingList, PooledList, ClassifiedList, ScoreList, Ranking),
+            (ChatCompletion, Completion, EmbeddingList, PoolingList, ClassificationList, ScoreList, Ranking),
             streams=True,
         )
     },
     "/health": {"GET": PING, "HEAD": PING},
     "/ping": {"GET": PING, "HEAD": PING, "POST": PING},
-    "/load": {"GET": Operation("Requests in flight in this worker", "server", reply=(Load,), errors=())},
+    "/load": {
+        "GET": Operation("Requests in flight in this worker", "server", reply=(ServerLoad,), errors=())
+    },
     "/v2/health/live": {
-        method: Operation("Whether the worker answers", "server", reply=(Liveness,), errors=())
+        method: Operation("Whether the worker responds", "server", reply=(Liveness,), errors=())
         for method in ("GET", "HEAD")
     },
     "/v2/health/ready": {
         method: Operation(
-            "Whether every model that can be loaded is", "server", reply=(Readiness,), errors=(503,)
+            "Whether every model that can be loaded is loaded", "server", reply=(Readiness,), errors=(503,)
         )
         for method in ("GET", "HEAD")
     },
-    "/version": {"GET": Operation("The server's version", "server", reply=(Version,), errors=())},
+    "/version": {"GET": Operation("The server's version", "server", reply=(ServerVersion,), errors=())},
     "/metrics": {"GET": Operation("Prometheus' text exposition", "server", reply=TEXT, errors=())},
     "/openapi.json": {"GET": Operation("This document", "server", reply=JSON, errors=())},
-    "/docs": {"GET": Operation("This document for people", "server", reply=HTML, errors=())},
+    "/docs": {"GET": Operation("This document as a web page", "server", reply=HTML, errors=())},
 }
 """Path without a prefix → method → what it does."""

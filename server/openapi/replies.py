@@ -1,11 +1,11 @@
-"""Replies so small that their endpoints write them as they are, as models for the document."""
+"""Models of small replies that their endpoints build directly, for the OpenAPI document."""
 
 from __future__ import annotations
 
 from server.generation.replies.schema import Reply
 
 
-class Version(Reply):
+class ServerVersion(Reply):
     version: str
 
 
@@ -17,5 +17,5 @@ class Readiness(Reply):
     ready: bool
 
 
-class Load(Reply):
+class ServerLoad(Reply):
     server_load: int

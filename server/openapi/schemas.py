@@ -1,7 +1,4 @@
-"""pydantic models → the schemas of an OpenAPI document, the fields that are ignored or refused among them.
-
-Knows models and tables of fields; knows nothing of paths.
-"""
+"""Converts pydantic models to the schemas of an OpenAPI document, with their ignored and refused fields."""
 
 from __future__ import annotations
 
@@ -22,9 +19,9 @@ Mode = Literal["validation", "serialization"]
 
 @dataclass(frozen=True, eq=False)
 class Body:
-    """A request's model, and the tables of the fields that a request may carry beside those it declares.
+    """A request model, with the tables of accepted fields that the model does not declare.
 
-    `passed` are fields that mean what they mean in the model `like`.  A `closed` body takes no other field.
+    `passed` are fields that have the meaning they have in the model `like`.  A `closed` body refuses others.
     """
 
     model: type[BaseModel]
@@ -36,7 +33,7 @@ class Body:
 
 
 class Schemas:
-    """The components of a document; `body` and `reply` are how a path names one."""
+    """The schema components of a document; `body` and `reply` return references to them."""
 
     def __init__(self, bodies: Iterable[Body], replies: Iterable[type[BaseModel]]) -> None:
         bodies = list(bodies)
@@ -54,7 +51,7 @@ class Schemas:
         return _one_of([self._refs[model, "serialization"] for model in models])
 
     def _complete(self, body: Body) -> None:
-        """Add what the tables say of fields that the model does not declare; any other is refused."""
+        """Add the fields of the body's tables to its schema."""
         schema = self._component(body.model)
         fields: dict[str, Schema] = schema.setdefault("properties", {})
         if body.like is not None:
@@ -72,7 +69,7 @@ class Schemas:
 
 
 def _refused(refused: Refused) -> Schema:
-    """A field of which only the neutral values pass."""
+    """The schema of a field that accepts only its neutral values."""
     passing = [value for value in refused.neutral if value is not None]
     return {"description": f"Refused: {refused.reason}.", "enum": [*passing, None]}
 

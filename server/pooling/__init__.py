@@ -1,1 +1,1 @@
-"""Vectors, classes and scores: what may be asked for, and how it is answered."""
+"""Embeddings, classes and scores: request models, running the call, and reply encoders."""

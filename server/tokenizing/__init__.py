@@ -1,1 +1,1 @@
-"""What the tokenizer API may be asked, and how it is answered: text and conversations ↔ token ids."""
+"""The tokenizer API: request and reply models, and conversion between text and token ids."""

@@ -1,6 +1,6 @@
-"""Texts and conversations ↔ token ids, by a graph's template and tokenizer, without its engine.
+"""Converts texts and conversations to token ids and back, with a graph's template and tokenizer.
 
-Knows nothing of HTTP or of the shape of requests.
+Needs no engine.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def _first(pipeline: Pipeline, kind: type[Kind]) -> Kind | None:
 
 
 def tokenize_node(pipeline: Pipeline) -> Tokenizing:
-    """Raises RequestError for a graph that reads no text."""
+    """The graph's tokenize node.  Raises RequestError when it has none."""
     node = _first(pipeline, Tokenizing)
     if node is None:
         raise RequestError(
@@ -37,7 +37,7 @@ def tokenize_node(pipeline: Pipeline) -> Tokenizing:
 
 
 def chat_prompt(pipeline: Pipeline, generation: GenerationInput) -> str:
-    """The prompt that a conversation is.  Raises RequestError for a graph without a template."""
+    """The rendered prompt of a conversation.  Raises RequestError for a graph without a template."""
     node = _first(pipeline, ChatTemplate)
     if node is None:
         raise RequestError(
@@ -47,21 +47,21 @@ def chat_prompt(pipeline: Pipeline, generation: GenerationInput) -> str:
 
 
 def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens: bool = False) -> list[int]:
-    """The token ids of a conversation, however long it is."""
+    """The token ids of a conversation of any length."""
     prompt = Prompt(text=chat_prompt(pipeline, generation), add_special_tokens=add_special_tokens)
     return tokenize_node(pipeline).ids(prompt)
 
 
-def texts_ids(
+def tokenize_texts(
     pipeline: Pipeline, texts: list[str], add_special_tokens: bool, max_length: int | None
 ) -> list[list[int]]:
-    """The ids of each text; a longer one than `max_length` loses its end, never its special tokens."""
+    """The token ids of each text, truncated at the end to `max_length`; special tokens are preserved."""
     tokenizer = tokenize_node(pipeline).tokenizer
     return [_encoded(tokenizer, text, add_special_tokens, max_length).ids for text in texts]
 
 
-def beginnings(pipeline: Pipeline, texts: list[str], num_tokens: int) -> list[str]:
-    """Each text as far as its first tokens go, special tokens not counted."""
+def truncate_texts(pipeline: Pipeline, texts: list[str], num_tokens: int) -> list[str]:
+    """The beginning of each text: its first `num_tokens` tokens, not counting special tokens, as text."""
     tokenizer = tokenize_node(pipeline).tokenizer
     return [cut_text(tokenizer, text, num_tokens) for text in texts]
 
@@ -69,23 +69,23 @@ def beginnings(pipeline: Pipeline, texts: list[str], num_tokens: int) -> list[st
 def _encoded(tokenizer: Tokenizer, text: str, add_special_tokens: bool, max_length: int | None) -> Encoding:
     if max_length is None:
         return tokenizer.encode_batch([text], add_special_tokens=add_special_tokens)[0]
-    encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]  # as a batch it drops the GIL
+    encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]  # encode_batch releases the GIL
     num_special = tokenizer.num_special_tokens_to_add(False) if add_special_tokens else 0
     encoding.truncate(max(0, max_length - num_special))
     encoding = tokenizer.post_process(encoding, None, add_special_tokens)
-    encoding.truncate(max_length)  # only where there is no room for the special tokens alone
+    encoding.truncate(max_length)  # for a limit below the number of special tokens
     return encoding
 
 
-def padded(pipeline: Pipeline, rows: list[list[int]], max_length: int | None, left: bool) -> list[list[int]]:
-    """Rows of one length: `max_length`, or without one that of the longest."""
-    length = max(map(len, rows)) if max_length is None else max_length
-    pad = pad_id(pipeline)
-    return [fill + row if left else row + fill for row in rows for fill in [[pad] * (length - len(row))]]
+def pad(pipeline: Pipeline, ids: list[list[int]], max_length: int | None, left: bool) -> list[list[int]]:
+    """Token ids padded to one length: `max_length`, or that of the longest text."""
+    length = max(map(len, ids)) if max_length is None else max_length
+    token = pad_id(pipeline)
+    return [fill + each if left else each + fill for each in ids for fill in [[token] * (length - len(each))]]
 
 
 def pad_id(pipeline: Pipeline) -> int:
-    """The id of the model's padding token; without one that of its end token, or 0."""
+    """The id of the model's padding token, else of its end token, else 0."""
     config = tokenizer_config(pipeline)
     for name in ("pad_token", "eos_token"):
         token = config.get(name)
@@ -98,19 +98,19 @@ def pad_id(pipeline: Pipeline) -> int:
 
 
 def token_strings(pipeline: Pipeline, ids: list[int]) -> list[str]:
-    """Each token as the vocabulary writes it."""
+    """Each token as it is written in the vocabulary."""
     tokenizer = tokenize_node(pipeline).tokenizer
     return [tokenizer.id_to_token(token_id) or "" for token_id in ids]
 
 
-def text_of(pipeline: Pipeline, ids: list[int]) -> str:
-    """The text of ids, special tokens too; an id outside the vocabulary has none."""
+def decode(pipeline: Pipeline, ids: list[int]) -> str:
+    """The text of token ids, including special tokens; ids outside the vocabulary give no text."""
     text: str = tokenize_node(pipeline).tokenizer.decode(ids, skip_special_tokens=False)
     return text
 
 
 def tokenizer_config(pipeline: Pipeline) -> dict[str, Any]:
-    """The tokenizer_config.json beside the tokenizer; {} when there is none."""
+    """The tokenizer_config.json next to the tokenizer file; {} when it is missing or invalid."""
     path = tokenize_node(pipeline).path.with_name("tokenizer_config.json")
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -120,6 +120,7 @@ def tokenizer_config(pipeline: Pipeline) -> dict[str, Any]:
 
 
 def template_source(pipeline: Pipeline) -> str | None:
+    """The text of the graph's chat template, None when it has no chat_template node."""
     node = _first(pipeline, ChatTemplate)
     return None if node is None else node.template.source
 

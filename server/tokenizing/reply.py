@@ -1,4 +1,4 @@
-"""Replies of the tokenizer API as pydantic models: vLLM's shapes, and OpenVINO Model Server's."""
+"""Reply models of the tokenizer API, in the shapes of vLLM and of OpenVINO Model Server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Tokenized(Reply):
 
 
 class TokenizedTexts(Reply):
-    """A list of ids for one text, a list of lists for several."""
+    """A list of token ids for one text, a list of lists for several."""
 
     tokens: list[int] | list[list[int]]
 
@@ -27,7 +27,7 @@ class Detokenized(Reply):
 
 
 class TokenizerDescription(Reply):
-    """The model's tokenizer_config.json, and what the server knows beside it."""
+    """The model's tokenizer_config.json, with its added tokens and chat template."""
 
     model_config = ConfigDict(extra="allow")
     tokenizer_class: str

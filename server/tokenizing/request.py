@@ -1,7 +1,7 @@
-"""The bodies of tokenize and detokenize.  Knows nothing of HTTP.
+"""The request bodies of tokenize and detokenize, and their replies.
 
-tokenize has three forms, known by a field: `messages` and `prompt` are vLLM's, `text` is OpenVINO Model
-Server's.  A prompt may be of any length here.
+tokenize has three formats, recognized by a field: `messages` and `prompt` are vLLM's, `text` is OpenVINO
+Model Server's.  A prompt may have any length here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from server.tokenizing.unsupported_fields import REFUSED_CHAT
 
 
 class TokenizerRequest(BaseModel):
-    """What every form has."""
+    """The base of all tokenizer requests."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
     refused: ClassVar[dict[str, Refused]] = {}
@@ -35,7 +35,7 @@ class TokenizerRequest(BaseModel):
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> TokenizerRequest:
-        """A checked request.  Raises RequestError naming the field at fault."""
+        """Parse and check a body.  Raises RequestError naming the field at fault."""
         try:
             request = cls.model_validate(body)
         except ValidationError as error:
@@ -43,25 +43,25 @@ class TokenizerRequest(BaseModel):
         check_fields(request.model_extra or {}, cls.model_fields, cls.refused)
         return request
 
-    def answer(self, pipeline: Pipeline) -> BaseModel:
-        """Raises RequestError for what the model's graph cannot do."""
+    def reply(self, pipeline: Pipeline) -> BaseModel:
+        """The reply for a model.  Raises RequestError when its graph lacks a node for it."""
         raise NotImplementedError
 
 
 class TokenizePrompt(TokenizerRequest):
-    """vLLM's form for raw text."""
+    """vLLM's format for raw text."""
 
     prompt: StrictStr
     add_special_tokens: StrictBool = True
     return_token_strs: StrictBool | None = None
 
-    def answer(self, pipeline: Pipeline) -> Tokenized:
-        (ids,) = encoding.texts_ids(pipeline, [self.prompt], self.add_special_tokens, None)
+    def reply(self, pipeline: Pipeline) -> Tokenized:
+        (ids,) = encoding.tokenize_texts(pipeline, [self.prompt], self.add_special_tokens, None)
         return _tokenized(pipeline, ids, bool(self.return_token_strs))
 
 
 class TokenizeChat(TokenizerRequest):
-    """vLLM's form for a conversation: the ids that chat/completions would compute."""
+    """vLLM's format for a conversation: the token ids that chat/completions would use."""
 
     refused: ClassVar[dict[str, Refused]] = REFUSED_CHAT
     messages: list[Message]
@@ -73,7 +73,7 @@ class TokenizeChat(TokenizerRequest):
     chat_template_kwargs: dict[str, Any] | None = None
     return_token_strs: StrictBool | None = None
 
-    def answer(self, pipeline: Pipeline) -> Tokenized:
+    def reply(self, pipeline: Pipeline) -> Tokenized:
         names = (
             "messages",
             "tools",
@@ -130,11 +130,11 @@ TEXTS_RULES: list[Rule] = [
     ),
     Rule("add_special_tokens", boolean, "add_special_tokens should be boolean"),
 ]
-"""What OpenVINO Model Server asks of its form, in its own words."""
+"""OpenVINO Model Server's validation rules, with its error texts."""
 
 
 class TokenizeTexts(TokenizerRequest):
-    """OpenVINO Model Server's form: one text or several; those of a rerank graph have no special tokens."""
+    """OpenVINO Model Server's format: one text or several; a rerank graph adds no special tokens."""
 
     text: str | list[str]
     max_length: int | None = None
@@ -147,32 +147,34 @@ class TokenizeTexts(TokenizerRequest):
         check(body, TEXTS_RULES)
         return super().read(body)
 
-    def answer(self, pipeline: Pipeline) -> TokenizedTexts:
+    def reply(self, pipeline: Pipeline) -> TokenizedTexts:
         texts = [self.text] if isinstance(self.text, str) else self.text
         special = self.add_special_tokens is not False and pipeline.task != "rerank"
-        rows = encoding.texts_ids(pipeline, texts, special, self.max_length)
+        ids = encoding.tokenize_texts(pipeline, texts, special, self.max_length)
         if self.pad_to_max_length:
-            rows = self._padded(pipeline, rows)
-        return TokenizedTexts(tokens=rows[0] if isinstance(self.text, str) else rows)
+            ids = self._padded(pipeline, ids)
+        return TokenizedTexts(tokens=ids[0] if isinstance(self.text, str) else ids)
 
-    def _padded(self, pipeline: Pipeline, rows: list[list[int]]) -> list[list[int]]:
-        length = self.max_length or max(map(len, rows))
-        if length * len(rows) > MAX_PADDED_IDS:
+    def _padded(self, pipeline: Pipeline, ids: list[list[int]]) -> list[list[int]]:
+        length = self.max_length or max(map(len, ids))
+        if length * len(ids) > MAX_PADDED_IDS:
             raise RequestError(
-                f"{len(rows)} texts of {length} tokens are more than {MAX_PADDED_IDS} ids", field="max_length"
+                f"{len(ids)} texts padded to {length} tokens are more than {MAX_PADDED_IDS} ids; send fewer "
+                "texts or a smaller `max_length`",
+                field="max_length",
             )
-        return encoding.padded(pipeline, rows, length, self.padding_side == "left")
+        return encoding.pad(pipeline, ids, length, self.padding_side == "left")
 
 
 MAX_PADDED_IDS = 1 << 20
-FORMS: dict[str, type[TokenizerRequest]] = {"messages": TokenizeChat, "text": TokenizeTexts}
-"""Field → the form that it tells; a body with neither is a prompt."""
+FORMATS: dict[str, type[TokenizerRequest]] = {"messages": TokenizeChat, "text": TokenizeTexts}
+"""Field → the format of a body with that field; other bodies are prompts."""
 
 
 def read_tokenize(body: JsonObject) -> TokenizerRequest:
-    """The form that a body has, checked.  Raises RequestError."""
-    form = next((form for name, form in FORMS.items() if name in body.root), TokenizePrompt)
-    return form.read(body.root)
+    """The checked request of a tokenize body.  Raises RequestError."""
+    model = next((model for name, model in FORMATS.items() if name in body.root), TokenizePrompt)
+    return model.read(body.root)
 
 
 class Detokenize(TokenizerRequest):
@@ -180,8 +182,8 @@ class Detokenize(TokenizerRequest):
 
     tokens: TokenIds
 
-    def answer(self, pipeline: Pipeline) -> Detokenized:
-        return Detokenized(prompt=encoding.text_of(pipeline, self.tokens))
+    def reply(self, pipeline: Pipeline) -> Detokenized:
+        return Detokenized(prompt=encoding.decode(pipeline, self.tokens))
 
 
 def _tokenized(pipeline: Pipeline, ids: list[int], with_strings: bool) -> Tokenized:

@@ -1,6 +1,6 @@
-"""Fields of tokenizer requests that are not honoured, and why.
+"""Table of the fields of tokenizer requests that have no effect, and why.
 
-A field that a request model declares is honoured; any other is in a table here, or unknown and refused.
+Fields that a request model declares are honoured; others are in the table, or unknown and refused.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ REFUSED_CHAT: dict[str, Refused] = {
     "mm_processor_kwargs": Refused(OPERATOR_SETS, ({},)),
     "media_io_kwargs": Refused(OPERATOR_SETS, ({},)),
     "required_prefix_token_ids": Refused(
-        "a conversation is rendered anew; send what must stay as it is as token ids", ([],)
+        "a conversation is always rendered from its messages; send fixed tokens as token ids instead", ([],)
     ),
 }
-"""Fields of the chat form that a request may carry only with a neutral value."""
+"""Fields of the chat format that a request may carry only with a neutral value."""

@@ -1,1 +1,1 @@
-"""Rows, classes and scores → replies."""
+"""Encode embeddings, classes and scores as replies."""

@@ -1,8 +1,9 @@
-"""Vectors in the shapes of Cohere's embed.  Knows nothing of HTTP or of bodies.
+"""Encodes embeddings in the shapes of Cohere's embed API.
 
 `int8` is round(127 x) for the numbers x of a vector of length 1, `uint8` the same + 128; a bit of `ubinary`
-is 1 where x ≥ 0, the first number's the highest of the first byte; `binary` is `ubinary` − 128; `base64` are
-the bytes of float32, little endian.  Replies are pydantic models, but written without them, from the arrays.
+is 1 where x ≥ 0, the first number at the highest bit of the first byte; `binary` is `ubinary` − 128;
+`base64` are the bytes of float32, little endian.  The models describe the replies; encoding works on the
+arrays directly.
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from numpy.typing import NDArray
 
 from pipelines.errors import RequestError
 from server.generation.replies.schema import Reply
-from server.pooling.replies.schema import ReplyContext, Written
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext
 
 Floats = NDArray[np.float32]
 Vectors = list[list[float]]
 Bytes = list[list[int]]
 
 
-class ApiVersion(Reply):
+class CohereApiVersion(Reply):
     version: str
 
 
@@ -33,18 +34,18 @@ class BilledTokens(Reply):
     image_tokens: int
 
 
-class TokenCount(Reply):
+class CohereTokens(Reply):
     input_tokens: int
 
 
 class EmbedMeta(Reply):
-    api_version: ApiVersion
+    api_version: CohereApiVersion
     billed_units: BilledTokens
-    tokens: TokenCount
+    tokens: CohereTokens
 
 
 class VectorsByType(Reply):
-    """Those types that were asked for."""
+    """The requested types."""
 
     float: Vectors = []
     int8: Bytes = []
@@ -54,8 +55,8 @@ class VectorsByType(Reply):
     base64: list[str] = []
 
 
-class EmbeddedByType(Reply):
-    """`texts` are those of the request, where it held texts."""
+class EmbedByTypeReply(Reply):
+    """`texts` are those of the request, if it had texts."""
 
     id: str
     response_type: Literal["embeddings_by_type"]
@@ -64,8 +65,8 @@ class EmbeddedByType(Reply):
     meta: EmbedMeta
 
 
-class EmbeddedFloats(Reply):
-    """The older form, for a request that names no types."""
+class EmbedFloatsReply(Reply):
+    """The reply of API version 1 to a request without types."""
 
     id: str
     response_type: Literal["embeddings_floats"]
@@ -74,49 +75,49 @@ class EmbeddedFloats(Reply):
     meta: EmbedMeta
 
 
-def by_type(
-    head: ReplyContext, rows: Floats, types: Iterable[str], texts: list[str] | None, version: str
-) -> Written:
-    """`EmbeddedByType`; `texts` are those of the request, None where it held none.
+def encode_by_type(
+    context: ReplyContext, rows: Floats, types: Iterable[str], texts: list[str] | None, version: str
+) -> EncodedReply:
+    """An `EmbedByTypeReply`; `texts` are those of the request, None if it had none.
 
-    Raises RequestError where a size has no such type.
+    Raises RequestError when a type does not fit the embedding size.
     """
     reply = {
-        "id": head.id,
+        "id": context.id,
         "response_type": "embeddings_by_type",
         "embeddings": {name: TYPES[name](rows) for name in types},
-        "meta": _meta(head, version),
+        "meta": _meta(context, version),
     }
-    return Written(msgspec.json.encode(reply if texts is None else {**reply, "texts": texts}))
+    return EncodedReply(msgspec.json.encode(reply if texts is None else {**reply, "texts": texts}))
 
 
-def as_floats(head: ReplyContext, rows: Floats, texts: list[str]) -> Written:
-    """`EmbeddedFloats`."""
+def encode_floats(context: ReplyContext, rows: Floats, texts: list[str]) -> EncodedReply:
+    """An `EmbedFloatsReply`."""
     reply = {
-        "id": head.id,
+        "id": context.id,
         "response_type": "embeddings_floats",
         "embeddings": _numbers(rows),
         "texts": texts,
-        "meta": _meta(head, "1"),
+        "meta": _meta(context, "1"),
     }
-    return Written(msgspec.json.encode(reply))
+    return EncodedReply(msgspec.json.encode(reply))
 
 
-def _meta(head: ReplyContext, version: str) -> dict[str, Any]:
-    """`EmbedMeta`."""
+def _meta(context: ReplyContext, version: str) -> dict[str, Any]:
+    """An `EmbedMeta`."""
     return {
         "api_version": {"version": version},
-        "billed_units": {"input_tokens": head.num_tokens, "image_tokens": 0},
-        "tokens": {"input_tokens": head.num_tokens},
+        "billed_units": {"input_tokens": context.num_tokens, "image_tokens": 0},
+        "tokens": {"input_tokens": context.num_tokens},
     }
 
 
 def _numbers(rows: NDArray[Any]) -> list[msgspec.Raw]:
-    """Each row by itself, so that others may run between two of them."""
+    """Each embedding encoded separately, so that other threads can run between two of them."""
     return [msgspec.Raw(msgspec.json.encode(row.tolist())) for row in rows]
 
 
-def _eighths(rows: Floats) -> NDArray[np.int16]:
+def _scaled(rows: Floats) -> NDArray[np.int16]:
     return np.clip(np.rint(rows * 127), -128, 127).astype(np.int16)
 
 
@@ -131,12 +132,12 @@ def _bits(rows: Floats) -> NDArray[np.int16]:
 
 TYPES: dict[str, Callable[[Floats], Any]] = {
     "float": _numbers,
-    "int8": lambda rows: _numbers(_eighths(rows)),
-    "uint8": lambda rows: _numbers(_eighths(rows) + 128),
+    "int8": lambda rows: _numbers(_scaled(rows)),
+    "uint8": lambda rows: _numbers(_scaled(rows) + 128),
     "binary": lambda rows: _numbers(_bits(rows) - 128),
     "ubinary": lambda rows: _numbers(_bits(rows)),
     "base64": lambda rows: [
         binascii.b2a_base64(row.astype("<f4").tobytes(), newline=False).decode() for row in rows
     ],
 }
-"""Name of a type → rows as JSON has them."""
+"""Type name → converter of embeddings (float32[n, size]) to JSON values."""

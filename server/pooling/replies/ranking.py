@@ -1,6 +1,7 @@
-"""Scores, in the order of the documents or the best first.  Knows nothing of HTTP or of bodies.
+"""Encodes scores in the order of the documents, or ranked with the best first.
 
-Replies are pydantic models, but written without them: a thousand documents are a thousand objects.
+The models describe the replies; encoding works on the arrays directly, because a reply may hold thousands of
+documents.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.generation.replies.schema import Reply
-from server.pooling.replies.cohere import ApiVersion, TokenCount
-from server.pooling.replies.schema import Listed, ReplyContext, Written
+from server.pooling.replies.cohere import CohereApiVersion, CohereTokens
+from server.pooling.replies.reply_models import EncodedReply, ListReply, ReplyContext
 
 Floats = NDArray[np.float32]
 
@@ -24,7 +25,7 @@ class Score(Reply):
     score: float
 
 
-class ScoreList(Listed):
+class ScoreList(ListReply):
     data: list[Score]
 
 
@@ -33,8 +34,8 @@ class RankedText(Reply):
     multi_modal: None = None
 
 
-class Ranked(Reply):
-    """`index` is the document's in the request."""
+class RankedDocument(Reply):
+    """`index` is the position of the document in the request."""
 
     index: int
     document: RankedText | None = None
@@ -51,62 +52,64 @@ class SearchUnits(Reply):
 
 
 class RankMeta(Reply):
-    api_version: ApiVersion
+    api_version: CohereApiVersion
     billed_units: SearchUnits
-    tokens: TokenCount
+    tokens: CohereTokens
 
 
 class Ranking(Reply):
-    """What Jina's, Cohere's and vLLM's clients read, in one."""
+    """One reply for Jina's, Cohere's and vLLM's clients."""
 
     id: str
     object: Literal["list"]
     model: str
-    results: list[Ranked]
+    results: list[RankedDocument]
     usage: RankUsage
     meta: RankMeta
 
 
-class BareRanking(Reply):
-    """OpenVINO Model Server's."""
+class OvmsRanking(Reply):
+    """The rerank reply of OpenVINO Model Server."""
 
-    results: list[Ranked]
+    results: list[RankedDocument]
 
 
-def scored(head: ReplyContext, scores: Floats) -> Written:
-    """`ScoreList`: a score for each pair, in the order of the request."""
+def encode_scores(context: ReplyContext, scores: Floats) -> EncodedReply:
+    """A `ScoreList`: a score for each pair, in the order of the request."""
     data = [{"index": i, "object": "score", "score": score} for i, score in enumerate(scores.tolist())]
-    return Written(msgspec.json.encode(head.listed(data)))
+    return EncodedReply(msgspec.json.encode(context.list_reply(data)))
 
 
-def ranking(head: ReplyContext, scores: Floats, num_best: int, documents: list[str] | None) -> Written:
-    """`Ranking` of the `num_best` best, with their texts where `documents` holds them."""
+def encode_ranking(
+    context: ReplyContext, scores: Floats, num_results: int, documents: list[str] | None
+) -> EncodedReply:
+    """A `Ranking` of the `num_results` best documents, with their texts unless `documents` is None."""
     reply = {
-        "id": head.id,
+        "id": context.id,
         "object": "list",
-        "model": head.model,
-        "results": _best(scores, num_best, documents, {"multi_modal": None}),
-        "usage": {"prompt_tokens": head.num_tokens, "total_tokens": head.num_tokens},
+        "model": context.model,
+        "results": _best(scores, num_results, documents, {"multi_modal": None}),
+        "usage": {"prompt_tokens": context.num_tokens, "total_tokens": context.num_tokens},
         "meta": {
             "api_version": {"version": "2"},
             "billed_units": {"search_units": 1},
-            "tokens": {"input_tokens": head.num_tokens},
+            "tokens": {"input_tokens": context.num_tokens},
         },
     }
-    return Written(msgspec.json.encode(reply))
+    return EncodedReply(msgspec.json.encode(reply))
 
 
-def bare_ranking(scores: Floats, num_best: int, documents: list[str] | None) -> Written:
-    """`BareRanking` of the same."""
-    return Written(msgspec.json.encode({"results": _best(scores, num_best, documents, {})}))
+def encode_ovms_ranking(scores: Floats, num_results: int, documents: list[str] | None) -> EncodedReply:
+    """An `OvmsRanking` of the same documents."""
+    return EncodedReply(msgspec.json.encode({"results": _best(scores, num_results, documents, {})}))
 
 
 def _best(
-    scores: Floats, num_best: int, documents: list[str] | None, more: dict[str, None]
+    scores: Floats, num_results: int, documents: list[str] | None, more: dict[str, None]
 ) -> list[dict[str, Any]]:
-    """The best first, of equal ones the earlier; `more` stands beside each text."""
+    """The best first, equal scores in request order; `more` are further fields of each document."""
     found = []
-    for i in np.argsort(-scores, kind="stable")[:num_best].tolist():
-        shown = {} if documents is None else {"document": {"text": documents[i], **more}}
-        found.append({"index": i, **shown, "relevance_score": float(scores[i])})
+    for i in np.argsort(-scores, kind="stable")[:num_results].tolist():
+        document = {} if documents is None else {"document": {"text": documents[i], **more}}
+        found.append({"index": i, **document, "relevance_score": float(scores[i])})
     return found

@@ -1,4 +1,4 @@
-"""How near texts are to each other, by their vectors.  Knows arrays; knows nothing of replies."""
+"""Computes the similarity of texts from their embeddings."""
 
 from __future__ import annotations
 
@@ -9,28 +9,31 @@ from pipelines.values import PooledOutputs
 
 Floats = NDArray[np.float32]
 QUERY_TOKENS = 128
-"""So many of a query are compared at once: two long texts would fill gigabytes."""
+"""Query tokens per matrix product: bounds the memory of two long texts."""
 
 
-def similarities(rows: PooledOutputs, num_queries: int) -> Floats:
-    """Of each document to its query: float32[num_documents], of vectors of length 1.
+def similarities(pooled: PooledOutputs, num_queries: int) -> Floats:
+    """The similarity of each document to its query, float32[num_documents].  Vectors have length 1.
 
-    The first `num_queries` rows are those of queries: one for all documents, or one for each.
+    The first `num_queries` pooled outputs belong to queries: one for all documents, or one for each.
     """
-    if isinstance(rows.values, list):
-        return _by_tokens(rows.values[:num_queries], rows.values[num_queries:])
-    return cosines(rows.values[:num_queries], rows.values[num_queries:])
+    if isinstance(pooled.values, list):
+        return _by_tokens(pooled.values[:num_queries], pooled.values[num_queries:])
+    return cosines(pooled.values[:num_queries], pooled.values[num_queries:])
 
 
 def cosines(queries: Floats, documents: Floats) -> Floats:
-    """Of rows of length 1; queries float32[1 or n, size], documents float32[n, size]."""
+    """Cosine similarities, float32[n], of vectors of length 1: float32[1 or n, size] and float32[n, size]."""
     products: Floats = np.einsum("ij,ij->i", np.broadcast_to(queries, documents.shape), documents)
     return products
 
 
 def max_sim(query: Floats, document: Floats) -> float:
-    """ColBERT's late interaction (Khattab and Zaharia, 2020): how near the nearest of the document's tokens
-    is to each of the query's tokens, summed; it may exceed 1."""
+    """ColBERT's late interaction score (Khattab and Zaharia, 2020); it may exceed 1.
+
+    For each query token the largest product with a document token, summed over the query tokens.  `query` is
+    float32[num_query_tokens, size], `document` float32[num_document_tokens, size].
+    """
     nearest = [
         (query[i : i + QUERY_TOKENS] @ document.T).max(axis=1) for i in range(0, len(query), QUERY_TOKENS)
     ]

@@ -1,7 +1,4 @@
-"""Rows of numbers → JSON, base64 or bare bytes, in any of the types that a client may ask for.
-
-Knows arrays and the fields that name the types; knows nothing of HTTP.
-"""
+"""Encodes embeddings and pooled outputs as JSON, base64 or raw bytes, in the number type requested."""
 
 from __future__ import annotations
 
@@ -16,79 +13,93 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from server.pooling.replies.schema import ReplyContext, Written, joined, listed
+from server.pooling.replies.reply_models import EncodedReply, ReplyContext, encode_list, encode_list_reply
 from server.pooling.requests.embedding import EncodedRequest
 
 Floats = NDArray[np.float32]
-Texts = Floats | list[Floats]
+Vectors = Floats | list[Floats]
 """float32[num_texts, size], or a float32[num_tokens, size] for each text."""
-OCTETS = "application/octet-stream"
-Order = Literal["<", ">"]
-ORDERS: dict[str, Order] = {"little": "<", "big": ">", "native": "<" if sys.byteorder == "little" else ">"}
+OCTET_STREAM = "application/octet-stream"
+ByteOrder = Literal["<", ">"]
+ORDERS: dict[str, ByteOrder] = {
+    "little": "<",
+    "big": ">",
+    "native": "<" if sys.byteorder == "little" else ">",
+}
 
 
-class Form(NamedTuple):
-    """How numbers are written: `format` is float, base64, bytes or bytes_only."""
+class VectorFormat(NamedTuple):
+    """How numbers are encoded: `format` is float, base64, bytes or bytes_only."""
 
     format: str = "float"
     dtype: str = "float32"
     endianness: str = "native"
 
 
-def form_of(request: EncodedRequest) -> Form:
-    """What a request asks for; what it does not say is as in `Form`."""
-    return Form(
+def requested_format(request: EncodedRequest) -> VectorFormat:
+    """The format that a request selects; unset fields have the defaults of `VectorFormat`."""
+    return VectorFormat(
         request.encoding_format or "float", request.embed_dtype or "float32", request.endianness or "native"
     )
 
 
-def vectors(head: ReplyContext, rows: Texts, form: Form, name: str, kind: str) -> Written:
-    """A reply with a row, or a row for each token, for each text; `name` is its field, `kind` its object."""
-    if form.format in ("bytes", "bytes_only"):
-        return _bytes(head, rows, form)
+def encode_vectors(
+    context: ReplyContext, rows: Vectors, vector_format: VectorFormat, name: str, kind: str
+) -> EncodedReply:
+    """A list reply with an item per text; `name` is the field of the numbers, `kind` the item's `object`."""
+    if vector_format.format in ("bytes", "bytes_only"):
+        return _bytes(context, rows, vector_format)
     before = b'{"index":%%d,"object":"%b","%b":' % (kind.encode(), name.encode())
-    values = enumerate(_values(rows, form))
-    return Written(joined(head, (chain((before % i,), value, (b"}",)) for i, value in values)))
+    values = enumerate(_values(rows, vector_format))
+    return EncodedReply(
+        encode_list_reply(context, (chain((before % i,), value, (b"}",)) for i, value in values))
+    )
 
 
-def _values(rows: Texts, form: Form) -> Iterator[Iterable[bytes]]:
-    """Each text's part of the reply as JSON, in pieces: others may run between two of them."""
-    if form.format == "base64":
-        return ((b'"', binascii.b2a_base64(data, newline=False), b'"') for data in _packed(rows, form))
-    return (_vector(row) if row.ndim == 1 else listed(map(_vector, row)) for row in rows)
+def _values(rows: Vectors, vector_format: VectorFormat) -> Iterator[Iterable[bytes]]:
+    """The numbers of each text as JSON, in pieces, so that other threads can run between two pieces."""
+    if vector_format.format == "base64":
+        return (
+            (b'"', binascii.b2a_base64(data, newline=False), b'"') for data in _packed(rows, vector_format)
+        )
+    return (_vector(row) if row.ndim == 1 else encode_list(map(_vector, row)) for row in rows)
 
 
 def _vector(row: Floats) -> tuple[bytes]:
     return (msgspec.json.encode(row.tolist()),)
 
 
-def _bytes(head: ReplyContext, rows: Texts, form: Form) -> Written:
-    """All rows one behind the other; where each lies is told in a header, unless the client knows it."""
-    packed = list(_packed(rows, form))
-    headers = {} if form.format == "bytes_only" else {"metadata": _metadata(head, rows, packed, form)}
-    return Written(b"".join(packed), OCTETS, headers)
+def _bytes(context: ReplyContext, rows: Vectors, vector_format: VectorFormat) -> EncodedReply:
+    """All vectors concatenated; a header holds the offset of each, unless the format is bytes_only."""
+    packed = list(_packed(rows, vector_format))
+    headers = (
+        {}
+        if vector_format.format == "bytes_only"
+        else {"metadata": _metadata(context, rows, packed, vector_format)}
+    )
+    return EncodedReply(b"".join(packed), OCTET_STREAM, headers)
 
 
-def _metadata(head: ReplyContext, rows: Texts, packed: list[bytes], form: Form) -> str:
+def _metadata(context: ReplyContext, rows: Vectors, packed: list[bytes], vector_format: VectorFormat) -> str:
     ends = np.cumsum([len(data) for data in packed]).tolist()
-    places = [
+    offsets = [
         {
             "index": i,
-            "embed_dtype": form.dtype,
-            "endianness": form.endianness,
+            "embed_dtype": vector_format.dtype,
+            "endianness": vector_format.endianness,
             "start": end - len(data),
             "end": end,
             "shape": list(row.shape),
         }
         for i, (row, data, end) in enumerate(zip(rows, packed, ends, strict=True))
     ]
-    usage = {"prompt_tokens": head.num_tokens, "total_tokens": head.num_tokens}
-    told = {"id": head.id, "created": head.created, "model": head.model, "data": places, "usage": usage}
-    return json.dumps(told)
+    usage = {"prompt_tokens": context.num_tokens, "total_tokens": context.num_tokens}
+    reply = {"id": context.id, "created": context.created, "model": context.model}
+    return json.dumps({**reply, "data": offsets, "usage": usage})
 
 
-def _packed(rows: Texts, form: Form) -> Iterator[bytes]:
-    order, convert = ORDERS[form.endianness], DTYPES[form.dtype]
+def _packed(rows: Vectors, vector_format: VectorFormat) -> Iterator[bytes]:
+    order, convert = ORDERS[vector_format.endianness], DTYPES[vector_format.dtype]
 
     def packed(vector: Floats) -> bytes:
         numbers = convert(vector)
@@ -98,15 +109,15 @@ def _packed(rows: Texts, form: Form) -> Iterator[bytes]:
 
 
 def _half(values: Floats) -> NDArray[np.float16]:
-    with np.errstate(over="ignore"):  # infinity is what a number too large becomes
+    with np.errstate(over="ignore"):  # too large a number becomes infinity
         return values.astype(np.float16)
 
 
-class Small(NamedTuple):
-    """A float format by its bits.
+class SmallFloat(NamedTuple):
+    """A float format of 8 or 16 bits.
 
-    `mantissa` bits stand behind the point, `lowest` is the exponent of the smallest normal number, `top` the
-    code of what is too large, `nan` that of no number.
+    It has `mantissa` bits after the point; `lowest` is the exponent of the smallest normal number, `top` the
+    code for overflow, `nan` the code for NaN.
     """
 
     dtype: Any
@@ -116,13 +127,13 @@ class Small(NamedTuple):
     nan: int
 
     def codes(self, values: Floats) -> NDArray[Any]:
-        """The nearest numbers of the format, of two the even one, as torch rounds them; of the same shape.
+        """The codes of the nearest numbers of the format (ties to even, as in torch), of the same shape.
 
-        In units of the last place of its binade a number's code is its rounded size, and each binade above
-        the lowest adds 2^mantissa: so numbers below the normal ones, and those that round up into the next
+        The code of a number is its magnitude rounded to units in the last place of its binade, plus
+        2^mantissa for each binade above the lowest.  Subnormal numbers, and numbers that round up to the next
         binade, need no case of their own.
         """
-        with np.errstate(invalid="ignore"):  # what is no number is looked at last
+        with np.errstate(invalid="ignore"):  # NaN is handled below
             size = np.abs(values.astype(np.float64))
             exponent = np.frexp(np.maximum(size, 2.0**self.lowest))[1] - 1
             code = np.ldexp(1.0, self.mantissa) * (exponent - self.lowest)
@@ -135,8 +146,8 @@ class Small(NamedTuple):
 DTYPES: dict[str, Callable[[Floats], NDArray[Any]]] = {
     "float32": lambda values: values,
     "float16": _half,
-    "bfloat16": Small(np.uint16, 7, -126, 0x7F80, 0x7FC0).codes,
-    "fp8_e4m3": Small(np.uint8, 3, -6, 0x7E, 0x7F).codes,
-    "fp8_e5m2": Small(np.uint8, 2, -14, 0x7C, 0x7F).codes,
+    "bfloat16": SmallFloat(np.uint16, 7, -126, 0x7F80, 0x7FC0).codes,
+    "fp8_e4m3": SmallFloat(np.uint8, 3, -6, 0x7E, 0x7F).codes,
+    "fp8_e5m2": SmallFloat(np.uint8, 2, -14, 0x7C, 0x7F).codes,
 }
-"""What a client may ask for → its numbers in that type, or their codes."""
+"""Name of a number type → converter to numbers of that type, or to their codes."""

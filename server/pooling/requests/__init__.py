@@ -1,1 +1,1 @@
-"""Bodies → `tasks.PoolingInput`."""
+"""Request models of the pooling endpoints; each converts to `tasks.PoolingInput`."""

@@ -1,9 +1,9 @@
-"""The body of classify.  Knows nothing of HTTP or of how a reply looks."""
+"""The request body of classify."""
 
 from __future__ import annotations
 
-from server.pooling.requests.inputs import InputRequest
+from server.pooling.requests.input_request import InputRequest
 
 
 class ClassificationRequest(InputRequest):
-    """An input, and nothing of its own."""
+    """An input without further fields."""

@@ -1,7 +1,4 @@
-"""Conversations in a body that may hold one or several → the messages that a chat template reads.
-
-Knows nothing of models or HTTP.
-"""
+"""Reads the conversations of a body that may hold one or several."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ Messages = list[dict[str, Any]]
 
 
 def are_messages(value: Any) -> bool:
-    """Whether a value is one conversation, or several, rather than texts or token ids."""
+    """Whether a value holds one or several conversations rather than texts or token ids."""
     first = value[0] if isinstance(value, list) and value else None
     if isinstance(first, list) and first:
         first = first[0]
@@ -26,18 +23,18 @@ def are_messages(value: Any) -> bool:
 
 
 def read_conversations(value: Any, where: str) -> list[Messages]:
-    """One list of messages, or a list of such lists.  Raises RequestError naming the place."""
-    items = _filled(value, where)
+    """Conversations from one list of messages, or several such lists.  Raises RequestError with the field."""
+    items = _non_empty_list(value, where)
     if not isinstance(items[0], list):
         return [_conversation(items, where)]
     return [_conversation(each, f"{where}.{i}") for i, each in enumerate(items)]
 
 
 def _conversation(value: Any, where: str) -> Messages:
-    return [_message(item, f"{where}.{i}") for i, item in enumerate(_filled(value, where))]
+    return [_message(item, f"{where}.{i}") for i, item in enumerate(_non_empty_list(value, where))]
 
 
-def _filled(value: Any, where: str) -> list[Any]:
+def _non_empty_list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise RequestError(f"`{where}` must be a list of messages, got {shown(value)}", field=where)
     if not value:

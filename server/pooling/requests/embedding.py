@@ -1,7 +1,4 @@
-"""The body of embeddings, and the fields that say how numbers are sent.
-
-Knows nothing of HTTP or of how a reply looks.
-"""
+"""The request body of embeddings, and the fields that select how numbers are encoded."""
 
 from __future__ import annotations
 
@@ -12,44 +9,44 @@ from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
 from server.generation.requests.known_fields import Refused
-from server.pooling.requests.inputs import InputRequest
+from server.pooling.requests.input_request import InputRequest
 from server.pooling.requests.unsupported_fields import REFUSED, REFUSED_EMBEDDING
 
 Dimensions = Annotated[
     Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, "{name} must be non-negative, got {got}.")
 ]
-"""What the model allows is said by the model."""
+"""Which sizes are allowed is checked by the model's graph."""
 
 
 MAX_IN_HEADER = 512
-"""A header that tells where more vectors lie is longer than the 64 KiB that clients read."""
+"""Most vectors whose offsets fit into a header of 64 KiB, the limit of common clients."""
 
 
 class EncodedRequest(InputRequest):
-    """How the numbers of a reply are written; `embed_dtype` and `endianness` are for bytes and base64."""
+    """Selects the encoding of the numbers; `embed_dtype` and `endianness` apply to bytes and base64."""
 
     encoding_format: Literal["float", "base64", "bytes", "bytes_only"] | None = None
     embed_dtype: Literal["float32", "float16", "bfloat16", "fp8_e4m3", "fp8_e5m2"] | None = None
     endianness: Literal["native", "little", "big"] | None = None
 
-    def pooling(self) -> PoolingInput:
-        asked = super().pooling()
-        num_texts = len(asked.prompts) + len(asked.conversations)
+    def pooling_input(self) -> PoolingInput:
+        pooling_input = super().pooling_input()
+        num_texts = len(pooling_input.prompts) + len(pooling_input.conversations)
         if self.encoding_format == "bytes" and num_texts > MAX_IN_HEADER:
             raise RequestError(
-                f"`bytes` says in a header where each vector lies, of {MAX_IN_HEADER} at most, got "
-                f"{num_texts}; ask for `bytes_only`, or send fewer texts",
+                f"`bytes` sends the offset of each vector in a header, which holds at most {MAX_IN_HEADER}; "
+                f"got {num_texts} texts; use `bytes_only`, or send fewer texts",
                 field="encoding_format",
             )
-        return asked
+        return pooling_input
 
 
 class EmbeddingRequest(EncodedRequest):
-    """The body of embeddings."""
+    """The request body of embeddings."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_EMBEDDING
 
     dimensions: Dimensions | None = None
 
-    def shared(self) -> dict[str, Any]:
-        return super().shared() | {"dimensions": self.dimensions}
+    def shared_fields(self) -> dict[str, Any]:
+        return super().shared_fields() | {"dimensions": self.dimensions}

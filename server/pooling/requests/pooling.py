@@ -1,4 +1,4 @@
-"""The body of pooling, and which task of a model it may ask for.  Knows nothing of HTTP or of a reply."""
+"""The request body of POST pooling, and the check of its task."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from server.pooling.requests.unsupported_fields import REFUSED, REFUSED_POOLING
 
 Task = Literal["embed", "classify", "token_embed", "token_classify", "plugin", "embed&token_classify"]
 NAMES = {"embed": "embed", "token_embed": "token_embed", "classify": "classify", "rerank": "classify"}
-"""Task of a graph → what vLLM calls it here."""
+"""Task of a graph → vLLM's name for it in this API."""
 FAMILIES = (("embed", "token_embed"), ("classify", "token_classify"))
-"""What one model could give, for a text or for each of its tokens; a graph gives one of them."""
+"""Tasks that the same model could do, per text or per token; a graph does one of them."""
 
 
 class PoolingRequest(EncodedRequest):
-    """The body of pooling."""
+    """The request body of POST pooling."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_POOLING
 
     task: Task | None = None
 
     def check_task(self, task: str) -> None:
-        """Raise RequestError when a graph of `task` does not do what is asked."""
+        """Raise RequestError when a graph with `task` does not do the requested task."""
         own = NAMES[task]
         if self.task in (None, own):
             return

@@ -1,4 +1,4 @@
-"""Body of rerank: Jina's, Cohere's and vLLM's fields in one.  Knows nothing of HTTP or of models."""
+"""The request body of rerank: the fields of Jina, Cohere and vLLM combined."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import Also
 from server.generation.requests.known_fields import Refused, shown
-from server.pooling.requests.scoring import ComparingRequest, Count, Cut, Sides
-from server.pooling.requests.shapes import check_number
-from server.pooling.requests.text_inputs import Content, Text, as_list, as_object
+from server.pooling.requests.input_parsing import check_number
+from server.pooling.requests.scoring import ComparedTexts, ComparisonRequest, NonNegative, Truncate
+from server.pooling.requests.text_inputs import Text, TextInput, as_list, as_object
 from server.pooling.requests.unsupported_fields import IGNORED, IGNORED_RERANKING, REFUSED, REFUSED_RERANKING
 
 
-class Document(Content):
-    """A document as an object: its text, or the fields that `rank_fields` names; others are its owner's."""
+class Document(TextInput):
+    """A document as an object: its text, or the fields that `rank_fields` names; others are ignored."""
 
-    def ranked(self, fields: list[str], where: str) -> str:
-        """What of it is read; fields in their order, a line each.  Raises RequestError naming `where`."""
+    def text_to_rank(self, fields: list[str], where: str) -> str:
+        """The text to score: `fields` in order, one line each.  Raises RequestError naming `where`."""
         others = self.model_extra or {}
         if not fields:
             if "image" in others:
-                raise RequestError(f"`{where}.image`: this model reads text", field=f"{where}.image")
+                raise RequestError(f"`{where}.image`: documents are text only", field=f"{where}.image")
             return "\n".join(self.parts(where))
         values = {"text": self.text, **others}
         lines = [_line(values[name], f"{where}.{name}") for name in fields if values.get(name) is not None]
@@ -48,50 +48,49 @@ Documents = Annotated[
 ]
 
 
-class RerankRequest(ComparingRequest):
-    """One query, and documents to put in order."""
+class RerankRequest(ComparisonRequest):
+    """One query, and documents to rank."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_RERANKING
     ignored: ClassVar[Mapping[str, str]] = IGNORED | IGNORED_RERANKING
 
     query: Text
     documents: Documents
-    top_n: Count | None = None
+    top_n: NonNegative | None = None
     return_documents: StrictBool | None = None
     rank_fields: list[StrictStr] | None = None
     chunk_documents: StrictBool | None = None
 
-    def read_sides(self) -> Sides:
+    def read_compared(self) -> ComparedTexts:
         check_number(len(self.documents), "documents")
         fields = self.rank_fields or []
-        documents = [each.ranked(fields, f"documents.{i}") for i, each in enumerate(self.documents)]
+        documents = [each.text_to_rank(fields, f"documents.{i}") for i, each in enumerate(self.documents)]
         if not documents:
             raise RequestError("At least one text_pair element must be given")
-        return Sides([self.query.said("query")], documents)
+        return ComparedTexts([self.query.read_text("query")], documents)
 
-    def as_pairs(self) -> PoolingInput:
-        return replace(super().as_pairs(), chunk=bool(self.chunk_documents))
+    def pairs_input(self) -> PoolingInput:
+        return replace(super().pairs_input(), chunk=bool(self.chunk_documents))
 
-    def as_texts(self, cut: Cut) -> PoolingInput:
-        """As of any two sides.  Raises RequestError for parts of documents, which only pairs have."""
+    def texts_input(self, truncate: Truncate) -> PoolingInput:
+        """As for any comparison.  Raises RequestError for `chunk_documents`, which applies to pairs only."""
         if self.chunk_documents:
             raise RequestError(
-                "`chunk_documents`: this model reads documents without their query; only a cross-encoder's "
-                "are read in parts",
+                "`chunk_documents` applies to cross-encoders; this model embeds each document separately",
                 field="chunk_documents",
             )
-        return super().as_texts(cut)
+        return super().texts_input(truncate)
 
     @property
-    def num_best(self) -> int:
-        """How many documents the reply holds."""
-        num_documents = len(self.sides.documents)
+    def num_results(self) -> int:
+        """Number of documents in the reply."""
+        num_documents = len(self.compared.documents)
         return min(self.top_n or num_documents, num_documents)
 
     @property
-    def shown(self) -> list[str] | None:
-        """The documents' own texts, unless the reply is to be without them."""
+    def returned_documents(self) -> list[str] | None:
+        """The texts of the documents, None when the reply is to omit them."""
         if self.return_documents is False:
             return None
-        texts = zip(self.documents, self.sides.documents, strict=True)
-        return [read if each.text is None else each.text for each, read in texts]
+        texts = zip(self.documents, self.compared.documents, strict=True)
+        return [ranked if each.text is None else each.text for each, ranked in texts]

@@ -1,7 +1,4 @@
-"""Body of score, and what it has in common with rerank: texts that are compared, in pairs.
-
-Knows nothing of HTTP or of how a model compares.
-"""
+"""The request body of score, and its common base with rerank: queries that are compared with documents."""
 
 from __future__ import annotations
 
@@ -16,57 +13,59 @@ from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
-from server.pooling.requests.pooled import PooledRequest
-from server.pooling.requests.shapes import check_written, written_chars
-from server.pooling.requests.text_inputs import Texts, said
+from server.pooling.requests.base_request import BasePoolingRequest
+from server.pooling.requests.input_parsing import check_total_chars, json_chars
+from server.pooling.requests.text_inputs import Texts, read_texts
 
-NO_LESS = "{name} must be greater than or equal to 0, got {got}."
-Count = Annotated[Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, NO_LESS)]
-"""0 asks for nothing."""
+TOO_SMALL = "{name} must be greater than or equal to 0, got {got}."
+NonNegative = Annotated[Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, TOO_SMALL)]
+"""0 means: not set."""
 
-Cut = Callable[[list[str], int], list[str]]
-"""Texts, and how many tokens of each are kept."""
+Truncate = Callable[[list[str], int], list[str]]
+"""(texts, number of tokens) → the first tokens of each text, as text."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sides:
-    """One query for all documents, or as many queries as documents, each with its own."""
+class ComparedTexts:
+    """One query for all documents, or one query for each document."""
 
     queries: list[str]
     documents: list[str]
 
     def pairs(self) -> list[tuple[str, str]]:
-        """A query and a document each, in the order of the documents."""
+        """(query, document) pairs in the order of the documents."""
         queries = self.queries * len(self.documents) if len(self.queries) == 1 else self.queries
         return list(zip(queries, self.documents, strict=True))
 
 
-class ComparingRequest(PooledRequest):
-    """What score and rerank ask alike."""
+class ComparisonRequest(BasePoolingRequest):
+    """The fields that score and rerank share."""
 
-    max_tokens_per_query: Count | None = None
-    max_tokens_per_doc: Count | None = None
+    max_tokens_per_query: NonNegative | None = None
+    max_tokens_per_doc: NonNegative | None = None
     instruction: StrictStr | None = None
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
     @cached_property
-    def sides(self) -> Sides:
-        """Raises RequestError."""
-        return self.read_sides()
+    def compared(self) -> ComparedTexts:
+        """The queries and documents.  Raises RequestError."""
+        return self.read_compared()
 
-    def read_sides(self) -> Sides:
-        """Raises RequestError."""
+    def read_compared(self) -> ComparedTexts:
+        """Read the queries and documents from the fields.  Raises RequestError."""
         raise NotImplementedError
 
-    def as_pairs(self) -> PoolingInput:
-        """What is asked of a model that reads a query and a document together.
+    def pairs_input(self) -> PoolingInput:
+        """The input of a cross-encoder: pairs of query and document.
 
-        Raises RequestError where the pairs are too much text: a short body may repeat a long query.
+        Raises RequestError when the pairs hold too much text: a short body may repeat a long query.
         """
-        queries, pairs = {text: _prompt(text) for text in self.sides.queries}, self.sides.pairs()
-        beside = len(self.instruction or "") + written_chars(self.chat_template_kwargs)
-        check_written([len(query) + len(document) + beside for query, document in pairs], "documents")
+        queries, pairs = {text: _prompt(text) for text in self.compared.queries}, self.compared.pairs()
+        num_added_chars = len(self.instruction or "") + json_chars(self.chat_template_kwargs)
+        check_total_chars(
+            [len(query) + len(document) + num_added_chars for query, document in pairs], "documents"
+        )
         return PoolingInput(
             pairs=[(queries[query], _prompt(document)) for query, document in pairs],
             instruction=self.instruction,
@@ -74,27 +73,30 @@ class ComparingRequest(PooledRequest):
             template_kwargs=self.chat_template_kwargs or {},
             max_query_tokens=self.max_tokens_per_query or None,
             max_document_tokens=self.max_tokens_per_doc or None,
-            **self.shared(),
+            **self.shared_fields(),
         )
 
-    def as_texts(self, cut: Cut) -> PoolingInput:
-        """What is asked of a model that reads each text alone: vectors of length 1, the queries' first.
+    def texts_input(self, truncate: Truncate) -> PoolingInput:
+        """The input of an embedding model: the queries, then the documents; vectors get length 1.
 
-        `cut` gives the first tokens of texts.  Raises RequestError for a template, which only pairs have.
+        Raises RequestError for a chat template, which applies to pairs only.
         """
         if self.chat_template is not None:
-            raise RequestError("`chat_template`: this model reads each text alone", field="chat_template")
-        queries, documents = self.sides.queries, self.sides.documents
+            raise RequestError(
+                "`chat_template` applies to cross-encoders; this model embeds each text separately",
+                field="chat_template",
+            )
+        queries, documents = self.compared.queries, self.compared.documents
         if self.max_tokens_per_query:
-            queries = cut(queries, self.max_tokens_per_query)
+            queries = truncate(queries, self.max_tokens_per_query)
         if self.max_tokens_per_doc:
-            documents = cut(documents, self.max_tokens_per_doc)
+            documents = truncate(documents, self.max_tokens_per_doc)
         prompts = [_prompt(text) for text in (*queries, *documents)]
-        return PoolingInput(prompts=prompts, **{**self.shared(), "activate": True})
+        return PoolingInput(prompts=prompts, **{**self.shared_fields(), "activate": True})
 
 
-class ScoreRequest(ComparingRequest):
-    """Two sides under one of four pairs of names."""
+class ScoreRequest(ComparisonRequest):
+    """Queries and documents, under one of four pairs of names."""
 
     NAMES: ClassVar[tuple[tuple[str, str], ...]] = (
         ("queries", "documents"),
@@ -111,17 +113,17 @@ class ScoreRequest(ComparingRequest):
     data_1: Texts | None = None
     data_2: Texts | None = None
 
-    def read_sides(self) -> Sides:
+    def read_compared(self) -> ComparedTexts:
         first, second = self._names()
-        queries, documents = (said(getattr(self, name), name) for name in (first, second))
+        queries, documents = (read_texts(getattr(self, name), name) for name in (first, second))
         if len(queries) not in (1, len(documents)):
             raise RequestError("Input lengths must be either 1:1, 1:N or N:N")
         if not documents:
             raise RequestError("At least one text element must be given")
-        return Sides(queries, documents)
+        return ComparedTexts(queries, documents)
 
     def _names(self) -> tuple[str, str]:
-        """Which two fields hold the sides.  Raises RequestError unless exactly those do."""
+        """The two fields that hold the texts.  Raises RequestError unless exactly one pair is set."""
         given = {name for pair in self.NAMES for name in pair if getattr(self, name) is not None}
         found = next((pair for pair in self.NAMES if given == {*pair}), None)
         if found is None:

@@ -1,7 +1,4 @@
-"""A text of a body: a string, an object that holds one, or content parts.
-
-Knows nothing of endpoints or of what becomes of a text.
-"""
+"""The texts of a body: each a string, an object that holds one, or content parts."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from pipelines.errors import RequestError
 from server.generation.requests.conversation import Part
 from server.generation.requests.field_types import Also, fault
 from server.generation.requests.known_fields import check_fields, shown
-from server.pooling.requests.shapes import check_number
+from server.pooling.requests.input_parsing import check_number
 
 
 def _as_parts(value: Any) -> Any:
@@ -26,7 +23,7 @@ def _as_parts(value: Any) -> Any:
 
 
 def as_object(value: Any) -> Any:
-    """A string as the object that it stands for."""
+    """A string as the equivalent object."""
     if isinstance(value, str):
         return {"text": value}
     if not isinstance(value, dict | BaseModel):
@@ -35,7 +32,7 @@ def as_object(value: Any) -> Any:
 
 
 def as_list(value: Any) -> Any:
-    """One text as a list of one."""
+    """A single text as a list."""
     if isinstance(value, str | dict):
         return [value]
     if value is not None and not isinstance(value, list):
@@ -43,24 +40,24 @@ def as_list(value: Any) -> Any:
     return value
 
 
-class Content(BaseModel):
-    """An object that holds a text: as `text`, or as `content`, a string or a list of parts."""
+class TextInput(BaseModel):
+    """An object that holds a text: as `text`, or as `content` (a string or a list of parts)."""
 
     model_config = ConfigDict(extra="allow")
     text: StrictStr | None = None
     content: Annotated[list[Part] | None, BeforeValidator(_as_parts), Also(type="string")] = None
 
-    def said(self, where: str) -> str:
-        """The text, that of parts joined by newlines.  Raises RequestError naming `where`."""
-        return "\n".join(self.said_parts(where))
+    def read_text(self, where: str) -> str:
+        """The text, its parts joined by newlines.  Raises RequestError naming `where`."""
+        return "\n".join(self.text_parts(where))
 
-    def said_parts(self, where: str) -> list[str]:
-        """The same in its parts."""
+    def text_parts(self, where: str) -> list[str]:
+        """The parts of the text.  Raises RequestError for unknown fields too."""
         check_fields(self.model_extra or {}, type(self).model_fields, where=f"{where}.")
         return self.parts(where)
 
     def parts(self, where: str) -> list[str]:
-        """The same, whatever else the object holds."""
+        """The parts of the text; other fields are not checked.  Raises RequestError."""
         if (self.text is None) == (self.content is None):
             raise RequestError(f"`{where}` must hold either `text` or `content`", field=where)
         if self.text is not None:
@@ -68,12 +65,12 @@ class Content(BaseModel):
         return [part.content(f"{where}.content.{i}") for i, part in enumerate(self.content or [])]
 
 
-Text = Annotated[Content, BeforeValidator(as_object), Also(type="string")]
+Text = Annotated[TextInput, BeforeValidator(as_object), Also(type="string")]
 Texts = Annotated[list[Text], BeforeValidator(as_list), Also(type="string")]
 """One text or several."""
 
 
-def said(texts: Sequence[Content], where: str) -> list[str]:
+def read_texts(texts: Sequence[TextInput], where: str) -> list[str]:
     """The texts of a field.  Raises RequestError naming the one at fault."""
     check_number(len(texts), where)
-    return [text.said(f"{where}.{i}") for i, text in enumerate(texts)]
+    return [text.read_text(f"{where}.{i}") for i, text in enumerate(texts)]

@@ -1,4 +1,4 @@
-"""Fields of these bodies that are not honoured, and why.  Data only."""
+"""Tables of the fields of pooling requests that have no effect, and why."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ REFUSED: dict[str, Refused] = {
 """Fields that a request may carry only with a neutral value."""
 
 REFUSED_EMBEDDING: dict[str, Refused] = {
-    "task": Refused("the path says it; POST pooling has tasks", ("embed",)),
+    "task": Refused("this path has one task; use POST pooling for others", ("embed",)),
 }
 REFUSED_POOLING: dict[str, Refused] = {
-    "dimensions": Refused("dimensions is currently not supported; ask POST embeddings"),
+    "dimensions": Refused("dimensions is currently not supported; use POST embeddings"),
     "data": Refused(
         "No IOProcessor plugin installed. Please refer to the documentation and to the "
         "'prithvi_geospatial_mae_io_processor' offline inference example for more details."
     ),
 }
 REFUSED_RERANKING: dict[str, Refused] = {
-    "relevant_spans": Refused("a document is scored as a whole; spans of it are not looked for", ({},)),
+    "relevant_spans": Refused("a document is scored as a whole; relevant spans are not computed", ({},)),
 }
 REFUSED_COHERE: dict[str, Refused] = {
-    "images": Refused("this model reads text; send `texts`, or `inputs` of text", ([],)),
+    "images": Refused("inputs are text only; send `texts`, or `inputs` with text", ([],)),
     "truncate_prompt_tokens": Refused("use `max_tokens`"),
     "truncation_side": Refused("use `truncate`"),
 }
 
 IGNORED: dict[str, str] = {
-    "user": "a name for the operator's own statistics; it does not change the answer",
-    "padding": "padding is the server's own affair; it does not change the answer",
+    "user": "a label for the operator's statistics; it does not change the result",
+    "padding": "the server chooses padding itself; it does not change the result",
 }
 IGNORED_RERANKING: dict[str, str] = {
-    "max_chunks_per_doc": "a document is read whole; with `chunk_documents` in as many parts as it takes",
+    "max_chunks_per_doc": "documents are not limited to a number of parts; see `chunk_documents`",
 }
-"""Field → why it may be accepted without effect."""
+"""Field → why it is accepted without effect."""

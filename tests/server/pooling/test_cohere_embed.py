@@ -13,7 +13,7 @@ from pooled_calls import SIZE, PooledPipeline, rows
 
 from pipelines.nodes.text.chat_template import ChatTemplate
 from pipelines.values import PooledOutputs, Prompt
-from server.pooling.replies.cohere import TYPES, EmbeddedByType, EmbeddedFloats
+from server.pooling.replies.cohere import TYPES, EmbedByTypeReply, EmbedFloatsReply
 from server.pooling.requests.cohere import ONE_OF
 
 PATHS = ["/v1/embed", "/v2/embed"]
@@ -47,7 +47,7 @@ def test_the_reply_of_v2(embed):
             "tokens": {"input_tokens": 8},
         },
     }
-    EmbeddedByType.model_validate(answer.json)
+    EmbedByTypeReply.model_validate(answer.json)
 
 
 def test_v1_without_types_is_the_older_reply(embed):
@@ -55,7 +55,7 @@ def test_v1_without_types_is_the_older_reply(embed):
     assert reply["response_type"] == "embeddings_floats"
     assert reply["embeddings"] == rows(2).values.tolist()
     assert (reply["texts"], reply["meta"]["api_version"]) == (["hello", "bye"], {"version": "1"})
-    EmbeddedFloats.model_validate(reply)
+    EmbedFloatsReply.model_validate(reply)
     by_type = embed("/v1/embed", texts=["hello"], embedding_types=["base64"]).json
     assert by_type["response_type"] == "embeddings_by_type"
     assert by_type["meta"]["api_version"] == {"version": "1"}
@@ -64,7 +64,7 @@ def test_v1_without_types_is_the_older_reply(embed):
 def test_every_type_that_is_asked_for_and_no_other(embed, rig):
     rig.pipeline.value = ROWS
     got = embed(texts=["a", "b"], embedding_types=list(TYPES)).json["embeddings"]
-    EmbeddedByType.model_validate(embed(texts=["a", "b"], embedding_types=list(TYPES)).json)
+    EmbedByTypeReply.model_validate(embed(texts=["a", "b"], embedding_types=list(TYPES)).json)
     assert list(got) == list(TYPES)
     values = ROWS.values
     assert np.array_equal(np.float32(got["float"]), values)
@@ -165,7 +165,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
         ({"texts": []}, ONE_OF),
         ({"texts": None, "inputs": []}, ONE_OF),
         ({"texts": ["a"], "inputs": INPUTS}, ONE_OF),
-        ({"images": ["data:image/png;base64,AAAA"]}, "this model reads text"),
+        ({"images": ["data:image/png;base64,AAAA"]}, "inputs are text only"),
         ({"inputs": [{"content": [IMAGE]}]}, "takes text only"),
         ({"inputs": [{}]}, "`inputs.0` must hold"),
         ({"inputs": [{"contents": []}]}, "did you mean `inputs.0.content`"),
@@ -174,7 +174,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}
         ({"texts": [1]}, "texts.0"),
         ({"texts": ["a"], "embedding_types": ["int3"]}, "embedding_types.0"),
         ({"texts": ["a"], "truncate": "MIDDLE"}, "'NONE', 'START' or 'END'"),
-        ({"texts": ["a"], "truncate": "NONE", "max_tokens": 5}, "`max_tokens` cuts texts"),
+        ({"texts": ["a"], "truncate": "NONE", "max_tokens": 5}, "`max_tokens` truncates texts"),
         ({"texts": ["a"], "max_tokens": 0}, "max_tokens must be at least 1"),
         ({"texts": ["a"], "truncate_prompt_tokens": 5}, "use `max_tokens`"),
         ({"texts": ["a"], "truncation_side": "left"}, "use `truncate`"),

@@ -15,11 +15,11 @@ from pooled_calls import PooledPipeline, rows, vector
 from pipelines.errors import RequestError
 from pipelines.values import PooledOutputs
 from pipelines.worker.catalogue import ModelCard
-from server.endpoints.pooling_endpoint import LONG_ANSWER_VALUES, LONG_TEXTS_BYTES
+from server.endpoints.pooling_endpoint import LONG_REPLY_VALUES, LONG_TEXTS_BYTES
 from server.model_lookup import MAX_LISTED
-from server.pooling.replies.schema import EmbeddingList
+from server.pooling.replies.reply_models import EmbeddingList
 from server.pooling.requests.embedding import MAX_IN_HEADER
-from server.pooling.requests.shapes import MAX_TEXTS
+from server.pooling.requests.input_parsing import MAX_TEXTS
 
 PATH = "/v1/embeddings"
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -110,7 +110,7 @@ def test_what_is_written_is_what_the_schema_says(format, rig):
 
 
 def test_a_long_reply_is_whole_and_in_order(rig):
-    num_texts = LONG_ANSWER_VALUES // 4 + 1
+    num_texts = LONG_REPLY_VALUES // 4 + 1
     reply = rig.post(PATH, {"input": ["a"] * num_texts}).json
     assert [each["index"] for each in reply["data"]] == list(range(num_texts))
     assert [each["embedding"] for each in reply["data"]] == rows(num_texts).values.tolist()
@@ -228,7 +228,7 @@ def test_ids_of_requests_name_replies(rig):
         ({"input": "a", "endianness": "middle"}, "`endianness` must be", "endianness"),
         ({"input": "a", "truncate_prompt_tokens": -2}, "must be -1", "truncate_prompt_tokens"),
         ({"input": "a", "cache_salt": "a@b"}, "must not contain '@'", "cache_salt"),
-        ({"input": "a", "task": "classify"}, "POST pooling has tasks", "task"),
+        ({"input": "a", "task": "classify"}, "use POST pooling", "task"),
         ({"input": "a", "dimensionz": 1}, "did you mean `dimensions`", "dimensionz"),
     ],
     ids=str,
@@ -246,7 +246,7 @@ def test_more_texts_than_the_bound_are_refused(refusal):
 
 def test_a_header_too_long_for_clients_is_refused(rig, refusal):
     texts = ["a"] * (MAX_IN_HEADER + 1)
-    assert "ask for `bytes_only`" in refusal(input=texts, encoding_format="bytes")["message"]
+    assert "use `bytes_only`" in refusal(input=texts, encoding_format="bytes")["message"]
     assert rig.post(PATH, {"input": texts, "encoding_format": "bytes_only"}).status == 200
     answer = rig.post(PATH, {"input": texts[1:], "encoding_format": "bytes"})
     assert len(json.loads(answer.headers["metadata"])["data"]) == MAX_IN_HEADER
@@ -290,7 +290,7 @@ def test_of_many_models_that_would_do_some_are_named(make_rig):
 
 
 def test_a_templates_variables_count_with_each_conversation(rig, refusal, monkeypatch):
-    monkeypatch.setattr("server.pooling.requests.shapes.MAX_WRITTEN_CHARS", 25)
+    monkeypatch.setattr("server.pooling.requests.input_parsing.MAX_TOTAL_CHARS", 25)
     body = {"messages": [TALK] * 2, "chat_template_kwargs": {"x": "12345"}}  # 14 characters
     assert rig.post(PATH, {**body, "messages": TALK}).status == 200
     assert refusal(**body)["param"] == "chat_template_kwargs"

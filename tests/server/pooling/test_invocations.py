@@ -8,10 +8,10 @@ from pooled_calls import PooledPipeline
 from pipelines.worker.catalogue import ModelCard
 from server.endpoints.chat import ChatCompletions
 from server.endpoints.completions import Completions
-from server.endpoints.embeddings import Embeddings
-from server.endpoints.invocations import meant
-from server.endpoints.rerank import Rerank
-from server.endpoints.score import Score
+from server.endpoints.embeddings import EmbeddingsEndpoint
+from server.endpoints.invocations import select_endpoint
+from server.endpoints.rerank import RerankEndpoint
+from server.endpoints.score import ScoreEndpoint
 
 INPUT = {"input": "a"}
 TALK = {"messages": [{"role": "user", "content": "a"}]}
@@ -39,22 +39,22 @@ def test_the_models_task_tells_the_endpoint(task, body, prefix, make_rig):
 @pytest.mark.parametrize(
     ("body", "endpoint"),
     [
-        ({"query": "a", "documents": ["b"]}, Rerank),
-        ({"queries": "a", "documents": ["b"]}, Score),
-        ({"text_1": "a", "text_2": "b"}, Score),
-        ({"data_1": "a", "data_2": "b"}, Score),
-        (INPUT, Embeddings),
+        ({"query": "a", "documents": ["b"]}, RerankEndpoint),
+        ({"queries": "a", "documents": ["b"]}, ScoreEndpoint),
+        ({"text_1": "a", "text_2": "b"}, ScoreEndpoint),
+        ({"data_1": "a", "data_2": "b"}, ScoreEndpoint),
+        (INPUT, EmbeddingsEndpoint),
         (TALK, ChatCompletions),
         ({"prompt": "a"}, Completions),
     ],
     ids=str,
 )
 def test_where_tasks_differ_the_body_tells_it(body, endpoint):
-    assert meant(body, None) is endpoint
+    assert select_endpoint(body, None) is endpoint
 
 
 def test_a_chat_may_bring_documents():
-    assert meant({**TALK, "documents": [], "query": "a"}, "chat") is ChatCompletions
+    assert select_endpoint({**TALK, "documents": [], "query": "a"}, "chat") is ChatCompletions
 
 
 def test_among_several_models_the_only_one_that_can_is_meant(make_rig):

@@ -11,8 +11,8 @@ import pytest
 from pooled_calls import TASKS, PooledPipeline, classes, scores, token_rows
 
 from pipelines.values import Classes
-from server.endpoints.pooling_endpoint import LONG_ANSWER_VALUES
-from server.pooling.replies.schema import ClassifiedList, PooledList
+from server.endpoints.pooling_endpoint import LONG_REPLY_VALUES
+from server.pooling.replies.reply_models import ClassificationList, PoolingList
 
 BODY = {"input": ["a", "b"]}
 RECORDED = Path(__file__).parents[1] / "recorded"
@@ -32,7 +32,7 @@ def test_each_task_gives_its_rows(path, task, rig_of):
     assert [each["data"] for each in answer.json["data"]] == wanted
     assert {each["object"] for each in answer.json["data"]} == {"pooling"}
     assert answer.json["id"].startswith("pooling-")
-    assert json.loads(PooledList.model_validate_json(answer.body).to_json()) == answer.json
+    assert json.loads(PoolingList.model_validate_json(answer.body).to_json()) == answer.json
 
 
 def test_rows_of_tokens_have_their_shape_in_the_header(rig_of):
@@ -135,11 +135,11 @@ def test_a_class_without_a_name_has_none(rig_of):
 
 def test_what_is_written_is_what_the_schema_says(rig_of):
     written = rig_of("classify").post("/classify", BODY).body
-    assert json.loads(ClassifiedList.model_validate_json(written).to_json()) == json.loads(written)
+    assert json.loads(ClassificationList.model_validate_json(written).to_json()) == json.loads(written)
 
 
 def test_many_texts_are_answered_in_order(rig_of):
-    num_texts = LONG_ANSWER_VALUES // 3 + 1
+    num_texts = LONG_REPLY_VALUES // 3 + 1
     reply = rig_of("classify").post("/classify", {"input": ["a"] * num_texts}).json
     assert [each["probs"] for each in reply["data"]] == classes(num_texts).values.tolist()
 

@@ -11,7 +11,7 @@ from pooled_calls import PooledPipeline
 from pipelines.errors import RequestError
 from pipelines.values import Scores
 from server.http.request_body import LONG_BODY_BYTES
-from server.pooling.replies.ranking import BareRanking, Ranking, ranking
+from server.pooling.replies.ranking import OvmsRanking, Ranking, encode_ranking
 from server.pooling.requests.unsupported_fields import IGNORED_RERANKING, REFUSED_RERANKING
 
 PATHS = ["/rerank", "/v1/rerank", "/v2/rerank"]
@@ -90,7 +90,7 @@ def test_openvinos_reply_holds_results_only(rerank, rig, path):
         "results": [{"index": 1, "relevance_score": 0.5}, {"index": 3, "relevance_score": 0.5}]
     }
     assert rig.pipeline.asked.chunk
-    BareRanking.model_validate(rerank(path, return_documents=True).json)
+    OvmsRanking.model_validate(rerank(path, return_documents=True).json)
     assert rerank(path, top_n=1, return_documents=True).json == {
         "results": [{"index": 1, "document": {"text": "that"}, "relevance_score": 0.5}]
     }
@@ -155,7 +155,7 @@ def test_a_query_may_be_an_object(rerank, rig, query):
         ({"top_n": "2"}, "`top_n` must be an integer", "top_n"),
         ({"query": None}, "`query` must be a string, or an object", "query"),
         ({"documents": None}, "`documents` must be a list", "documents"),
-        ({"documents": [{"image": "x"}]}, "this model reads text", "documents.0.image"),
+        ({"documents": [{"image": "x"}]}, "documents are text only", "documents.0.image"),
         ({"documents": [{"a": 1}]}, "`documents.0` must hold either `text` or `content`", "documents.0"),
         (
             {"documents": [{"a": 1}], "rank_fields": ["b"]},
@@ -232,8 +232,8 @@ def test_long_documents_are_written_off_the_event_loop(rerank, monkeypatch, leng
 
     def recorded(*given):
         threads.append(threading.current_thread())
-        return ranking(*given)
+        return encode_ranking(*given)
 
-    monkeypatch.setattr("server.endpoints.rerank.ranking", recorded)
+    monkeypatch.setattr("server.endpoints.rerank.encode_ranking", recorded)
     assert order(rerank(documents=[*DOCUMENTS[:3], "x" * length])) == [1, 3, 0, 2]
     assert [thread is threading.main_thread() for thread in threads] == [on_loop]

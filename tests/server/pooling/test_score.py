@@ -13,7 +13,7 @@ from pipelines.values import PooledOutputs, Prompt
 from server.endpoints import PREFIXES
 from server.pooling.replies.ranking import ScoreList
 from server.pooling.replies.similarity import cosines, max_sim, similarities
-from server.pooling.requests.shapes import MAX_TEXTS
+from server.pooling.requests.input_parsing import MAX_TEXTS
 
 PATHS = ["/score", *(prefix + "/score" for prefix in PREFIXES)]
 
@@ -101,7 +101,9 @@ def test_a_trusted_template_writes_pairs_and_nothing_else(make_rig):
     assert score(cross, queries="a", documents="b", chat_template="{{ 1 }}").status == 200
     assert cross.pipeline.asked.chat_template == "{{ 1 }}"
     vectors = make_rig(PooledPipeline("embed"), trust_request_chat_template=True)
-    assert "each text alone" in refused(score(vectors, queries="a", documents="b", chat_template="{{ 1 }}"))
+    assert "embeds each text separately" in refused(
+        score(vectors, queries="a", documents="b", chat_template="{{ 1 }}")
+    )
 
 
 def test_one_query_is_read_once_by_a_model_of_vectors(vectors):
@@ -231,7 +233,7 @@ def test_long_queries_are_compared_in_blocks():
 
 
 def test_a_query_counts_with_each_document(cross, vectors, monkeypatch):
-    monkeypatch.setattr("server.pooling.requests.shapes.MAX_WRITTEN_CHARS", 33)
+    monkeypatch.setattr("server.pooling.requests.input_parsing.MAX_TOTAL_CHARS", 33)
     fields = {"queries": "x" * 10, "documents": ["a"] * 3}
     assert score(cross, **fields).status == 200
     fields["documents"].append("b")

@@ -10,8 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from server.pooling.replies.schema import ReplyContext
-from server.pooling.replies.vectors import DTYPES, Form, vectors
+from server.pooling.replies.reply_models import ReplyContext
+from server.pooling.replies.vectors import DTYPES, VectorFormat, encode_vectors
 
 HEAD = ReplyContext("x-1", "tiny", 1, 7)
 ROWS = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
@@ -70,14 +70,14 @@ def test_halves_are_numpys():
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_bytes_come_in_the_order_asked_for(dtype, endianness):
     order = sys.byteorder if endianness == "native" else endianness
-    written = vectors(HEAD, ROWS, Form("bytes", dtype, endianness), "embedding", "embedding")
+    written = encode_vectors(HEAD, ROWS, VectorFormat("bytes", dtype, endianness), "embedding", "embedding")
     codes = DTYPES[dtype](ROWS)
     assert written.data == codes.astype(codes.dtype.newbyteorder(order)).tobytes()
 
 
 @pytest.mark.parametrize("rows", [ROWS, TOKENS], ids=["texts", "tokens"])
 def test_the_header_says_where_each_lies(rows):
-    written = vectors(HEAD, rows, Form("bytes", "float16"), "data", "pooling")
+    written = encode_vectors(HEAD, rows, VectorFormat("bytes", "float16"), "data", "pooling")
     told = json.loads(written.headers["metadata"])
     for row, place in zip(rows, told["data"], strict=True):
         part = np.frombuffer(written.data[place["start"] : place["end"]], np.float16)
@@ -87,18 +87,18 @@ def test_the_header_says_where_each_lies(rows):
 
 
 def test_matrices_of_tokens_are_written_whole():
-    found = json.loads(vectors(HEAD, TOKENS, Form(), "data", "pooling").data)["data"]
+    found = json.loads(encode_vectors(HEAD, TOKENS, VectorFormat(), "data", "pooling").data)["data"]
     assert [each["data"] for each in found] == [each.tolist() for each in TOKENS]
-    coded = json.loads(vectors(HEAD, TOKENS, Form("base64"), "data", "pooling").data)["data"]
+    coded = json.loads(encode_vectors(HEAD, TOKENS, VectorFormat("base64"), "data", "pooling").data)["data"]
     assert [base64.b64decode(each["data"]) for each in coded] == [each.tobytes() for each in TOKENS]
 
 
 def test_a_name_may_look_like_json():
     head = ReplyContext('x"data":[]', '"data":[]', 1, 7)
-    reply = json.loads(vectors(head, ROWS, Form(), "embedding", "embedding").data)
+    reply = json.loads(encode_vectors(head, ROWS, VectorFormat(), "embedding", "embedding").data)
     assert (reply["id"], reply["model"], len(reply["data"])) == ('x"data":[]', '"data":[]', 3)
 
 
 def test_no_text_is_an_empty_list():
-    reply = json.loads(vectors(HEAD, [], Form(), "data", "pooling").data)
+    reply = json.loads(encode_vectors(HEAD, [], VectorFormat(), "data", "pooling").data)
     assert (reply["data"], reply["usage"]["prompt_tokens"]) == ([], 7)

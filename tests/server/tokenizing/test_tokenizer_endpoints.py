@@ -226,13 +226,13 @@ def test_openvinos_words_for_a_wrong_field(rig, fields, words):
     assert (answer.status, answer.error["message"]) == (400, words)
 
 
-def test_special_tokens_survive_a_cut():
+def test_truncation_preserves_special_tokens():
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel
     from tokenizers.pre_tokenizers import Whitespace
     from tokenizers.processors import TemplateProcessing
 
-    from server.tokenizing.encoding import texts_ids
+    from server.tokenizing.encoding import tokenize_texts
 
     tokenizer = Tokenizer(WordLevel({"a": 0, "[B]": 1, "[E]": 2}, unk_token="a"))
     tokenizer.pre_tokenizer = Whitespace()
@@ -242,9 +242,9 @@ def test_special_tokens_survive_a_cut():
     node = Tokenize(Tokenize.Config(tokenizer="t.json"), Path())
     node.tokenizer = tokenizer
     pipeline = SimpleNamespace(name="t", lines=[SimpleNamespace(node=node)])
-    assert texts_ids(pipeline, ["a a a a"], True, 4) == [[1, 0, 0, 2]]
-    assert texts_ids(pipeline, ["a a a a"], False, 3) == [[0, 0, 0]]
-    assert texts_ids(pipeline, ["a a a a"], True, 1) == [[1]]
+    assert tokenize_texts(pipeline, ["a a a a"], True, 4) == [[1, 0, 0, 2]]
+    assert tokenize_texts(pipeline, ["a a a a"], False, 3) == [[0, 0, 0]]
+    assert tokenize_texts(pipeline, ["a a a a"], True, 1) == [[1]]
 
 
 def test_ids_are_text_again(rig, ids):
@@ -307,6 +307,6 @@ def test_a_conversation_that_is_too_long_is_counted_too(rig):
     assert rig.post("/v1/messages/count_tokens", sent).json["input_tokens"] > 512
 
 
-def test_every_form_is_in_the_table():
-    forms = set(requests.TokenizerRequest.__subclasses__()) - {requests.Detokenize, requests.TokenizePrompt}
-    assert set(requests.FORMS.values()) == forms
+def test_every_format_is_in_the_table():
+    formats = set(requests.TokenizerRequest.__subclasses__()) - {requests.Detokenize, requests.TokenizePrompt}
+    assert set(requests.FORMATS.values()) == formats

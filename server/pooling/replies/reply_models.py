@@ -1,7 +1,6 @@
-"""Replies as pydantic models: OpenAI's embeddings, and vLLM's shapes of the other endpoints.
+"""Reply models of the pooling endpoints: OpenAI's embeddings, and vLLM's shapes of the other endpoints.
 
-They are the truth about what leaves the server.  Long replies are written without them, from the arrays; a
-test holds both equal.
+Long replies are encoded from the arrays without these models; a test compares both.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ JSON = "application/json"
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """What every reply begins with; `num_tokens` were read for it."""
+    """Fields that all replies share; `num_tokens` counts the input tokens."""
 
     id: str
     model: str
@@ -39,8 +38,8 @@ class ReplyContext:
             "completion_tokens_details": None,
         }
 
-    def listed(self, data: list[Any]) -> dict[str, Any]:
-        """A reply whose rows are `data`: the fields of `Listed` in their order."""
+    def list_reply(self, data: list[Any]) -> dict[str, Any]:
+        """The fields of `ListReply` in their order."""
         return {
             "id": self.id,
             "object": "list",
@@ -51,24 +50,26 @@ class ReplyContext:
         }
 
 
-class Written(NamedTuple):
-    """A reply as it leaves."""
+class EncodedReply(NamedTuple):
+    """A reply ready to send."""
 
     data: bytes
     content_type: str = JSON
     headers: Mapping[str, str] = {}
 
 
-def joined(head: ReplyContext, data: Iterable[Iterable[bytes]]) -> bytes:
-    """A reply of rows that are JSON already, each in pieces: others may run between two of them."""
-    before, after = msgspec.json.encode(head.listed([])).split(b'"data":[]')  # in a name a quote is escaped
+def encode_list_reply(context: ReplyContext, data: Iterable[Iterable[bytes]]) -> bytes:
+    """A list reply from encoded items, each in pieces, so that other threads can run between two pieces."""
+    before, after = msgspec.json.encode(context.list_reply([])).split(
+        b'"data":[]'
+    )  # in a name a quote is escaped
     out = BytesIO()
-    out.writelines(chain((before, b'"data":'), listed(data), (after,)))
+    out.writelines(chain((before, b'"data":'), encode_list(data), (after,)))
     return out.getvalue()
 
 
-def listed(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
-    """A JSON list in pieces, of items that are JSON in pieces."""
+def encode_list(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
+    """A JSON list in pieces, from encoded items in pieces."""
     yield b"["
     for i, item in enumerate(items):
         if i:
@@ -77,8 +78,8 @@ def listed(items: Iterable[Iterable[bytes]]) -> Iterator[bytes]:
     yield b"]"
 
 
-class Listed(Reply):
-    """What the lists of rows have in common."""
+class ListReply(Reply):
+    """The fields that all list replies share."""
 
     id: str
     object: Literal["list"]
@@ -89,31 +90,31 @@ class Listed(Reply):
 
 
 class Embedding(Reply):
-    """Numbers, or their bytes in base64."""
+    """One embedding: its numbers, or their bytes in base64."""
 
     index: int
     object: Literal["embedding"]
     embedding: list[float] | str
 
 
-class EmbeddingList(Listed):
+class EmbeddingList(ListReply):
     data: list[Embedding]
 
 
-class Pooled(Reply):
-    """A row for a text, rows for its tokens, or the bytes of either in base64."""
+class PoolingItem(Reply):
+    """One pooled output: numbers for a text, numbers for each of its tokens, or their bytes in base64."""
 
     index: int
     object: Literal["pooling"]
     data: list[float] | list[list[float]] | str
 
 
-class PooledList(Listed):
-    data: list[Pooled]
+class PoolingList(ListReply):
+    data: list[PoolingItem]
 
 
-class Classified(Reply):
-    """`label` is the name of the likeliest class; null where the model's classes have none."""
+class ClassificationItem(Reply):
+    """`label` names the most probable class; null when the model's classes have no names."""
 
     index: int
     label: str | None
@@ -121,5 +122,5 @@ class Classified(Reply):
     num_classes: int
 
 
-class ClassifiedList(Listed):
-    data: list[Classified]
+class ClassificationList(ListReply):
+    data: list[ClassificationItem]

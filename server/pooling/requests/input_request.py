@@ -1,7 +1,4 @@
-"""A body with an input: texts, token ids or conversations → what a model reads.
-
-Knows nothing of HTTP or of what is made of the input.
-"""
+"""The base of bodies with an input: texts, token ids or conversations."""
 
 from __future__ import annotations
 
@@ -12,22 +9,22 @@ from pydantic import StrictBool, StrictStr
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from server.generation.requests.chat import OWN_FIELDS
+from server.pooling.requests.base_request import BasePoolingRequest
 from server.pooling.requests.conversations import are_messages, read_conversations
-from server.pooling.requests.pooled import PooledRequest
-from server.pooling.requests.shapes import (
+from server.pooling.requests.input_parsing import (
     Conversations,
     Input,
     check_number,
-    check_written,
+    check_total_chars,
+    json_chars,
     read_inputs,
-    written_chars,
 )
 
-TEMPLATED = ("add_generation_prompt", "continue_final_message", "chat_template", "chat_template_kwargs")
-"""Fields for the chat template, which raw prompts do not meet."""
+TEMPLATE_FIELDS = ("add_generation_prompt", "continue_final_message", "chat_template", "chat_template_kwargs")
+"""Fields of the chat template, which is not applied to raw prompts."""
 
 
-class InputRequest(PooledRequest):
+class InputRequest(BasePoolingRequest):
     """A body with `input`, or with `messages`: one conversation or several."""
 
     input: Input = None
@@ -38,34 +35,34 @@ class InputRequest(PooledRequest):
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 
-    def pooling(self) -> PoolingInput:
-        """What is asked of the model.  Raises RequestError."""
+    def pooling_input(self) -> PoolingInput:
+        """The input of the pipeline.  Raises RequestError."""
         if self.input is not None and self.messages is not None:
             raise RequestError("Give either `input` or `messages`, not both.", field="messages")
-        asked = self._conversations() if self._talks else self._prompts()
-        check_number(len(asked.prompts) + len(asked.conversations), self._where)
-        return asked
+        made = self._conversations() if self._has_conversations else self._prompts()
+        check_number(len(made.prompts) + len(made.conversations), self._where)
+        return made
 
     @property
     def _where(self) -> str:
         return "messages" if self.input is None and self.messages is not None else "input"
 
     @property
-    def _talks(self) -> bool:
+    def _has_conversations(self) -> bool:
         return self.messages is not None or are_messages(self.input)
 
     def _prompts(self) -> PoolingInput:
-        for name in TEMPLATED:
+        for name in TEMPLATE_FIELDS:
             if getattr(self, name):
-                raise RequestError(f"`{name}` goes with conversations only", field=name)
+                raise RequestError(f"`{name}` is allowed with conversations only", field=name)
         prompts = read_inputs(self.input, "input", self.add_special_tokens is not False)
-        return PoolingInput(prompts=prompts, **self.shared())
+        return PoolingInput(prompts=prompts, **self.shared_fields())
 
     def _conversations(self) -> PoolingInput:
         self._check_template()
-        where, beside = self._where, written_chars(self.chat_template_kwargs)
+        where, num_kwargs_chars = self._where, json_chars(self.chat_template_kwargs)
         conversations = read_conversations(getattr(self, where), where)
-        check_written([beside] * len(conversations), "chat_template_kwargs")
+        check_total_chars([num_kwargs_chars] * len(conversations), "chat_template_kwargs")
         return PoolingInput(
             conversations=conversations,
             add_special_tokens=bool(self.add_special_tokens),
@@ -73,7 +70,7 @@ class InputRequest(PooledRequest):
             continue_final_message=bool(self.continue_final_message),
             chat_template=self.chat_template,
             template_kwargs=self.chat_template_kwargs or {},
-            **self.shared(),
+            **self.shared_fields(),
         )
 
     def _check_template(self) -> None:

@@ -1,7 +1,7 @@
-"""What every body for vectors, classes or scores may hold: checked fields → how `tasks.PoolingInput` is read.
+"""The request fields that all pooling endpoints share.
 
-Every declared field is honoured, `cache_salt` by keeping nothing of a text; the others are looked up in
-`fields.py`.  Knows nothing of HTTP.
+Every declared field is honoured (`cache_salt` trivially: nothing is cached); other fields are in
+`unsupported_fields.py`, or unknown and refused.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from server.generation.requests.known_fields import Refused, check_fields
 from server.pooling.requests.unsupported_fields import IGNORED, REFUSED
 
 
-class PooledRequest(BaseModel):
-    """The fields that all these endpoints share.  Null means: not set."""
+class BasePoolingRequest(BaseModel):
+    """The fields that all pooling endpoints share.  Null means: not set."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
     refused: ClassVar[Mapping[str, Refused]] = REFUSED
@@ -33,22 +33,22 @@ class PooledRequest(BaseModel):
     cache_salt: CacheSalt | None = None
 
     @model_validator(mode="after")
-    def _know_every_field(self) -> PooledRequest:
+    def _check_other_fields(self) -> BasePoolingRequest:
         """Raises RequestError."""
         check_fields(self.model_extra or {}, type(self).model_fields, self.refused, self.ignored)
         return self
 
     @property
     def compiles(self) -> bool:
-        """Whether it brings a template, which may take long to look at however short it is."""
+        """Whether the request has a chat template of its own, which must be compiled."""
         return getattr(self, "chat_template", None) is not None
 
-    def pooling(self) -> PoolingInput:
-        """What is asked of the model.  Raises RequestError."""
+    def pooling_input(self) -> PoolingInput:
+        """The input of the pipeline.  Raises RequestError."""
         raise NotImplementedError
 
-    def shared(self) -> dict[str, Any]:
-        """Fields of `tasks.PoolingInput` that every endpoint sets alike."""
+    def shared_fields(self) -> dict[str, Any]:
+        """The fields of `tasks.PoolingInput` that all endpoints set in the same way."""
         return {
             "truncate_prompt_tokens": self.truncate_prompt_tokens,
             "truncate_left": self.truncation_side == "left",
