@@ -62,20 +62,33 @@ def graphs_of(models: Collection[ModelFolder]) -> Graphs:
 
 
 class Sources(Mapping[str, GraphSource]):
-    """The graphs of scanned folders, each read when it is asked for: an unreadable one troubles no other."""
+    """The graphs of scanned folders, each read when it is requested: an unreadable one affects no other.
 
-    def __init__(self, models: Collection[ModelFolder]) -> None:
+    `loaded` holds texts of models that are loaded already; they replace what is on disk.  `texts` holds the
+    texts that were requested.
+    """
+
+    def __init__(self, models: Collection[ModelFolder], loaded: dict[str, str] | None = None) -> None:
         self._models = {model.name: model for model in models}
+        self._loaded = loaded or {}
+        self.texts: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> GraphSource:
+        source = self._source(name)
+        self.texts[name] = source.text
+        return source
+
+    def _source(self, name: str) -> GraphSource:
+        if name in self._loaded:
+            return GraphSource(self._loaded[name])
         model = self._models[name]
         return GraphSource(model.graph_text(), model.path)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._models)
+        return iter(self._models | self._loaded)
 
     def __len__(self) -> int:
-        return len(self._models)
+        return len(self._models | self._loaded)
 
 
 def checked_graph(model: ModelFolder, graphs: Graphs | None) -> Graph:

@@ -15,8 +15,8 @@ from server.responses.background import BackgroundResponses
 from server.responses.store import ResponseStore
 from server.settings import Settings
 
-CATCH_UP_S = 3.0
-"""A worker listens after so long, whatever the engine host does."""
+CATCH_UP_S = 30.0
+"""A worker listens after this time at the latest, whatever is not live in it yet."""
 
 COUNTED_S = 0.3
 """Between two times that numbers are written which were put off."""
@@ -39,10 +39,10 @@ class Services:
         self.background = BackgroundResponses(self.response_store)
 
     async def start(self) -> None:
-        """Begin to follow the engine.
+        """Start to follow the engine.
 
-        A worker that joins a server which serves already waits a moment, so that its first clients are not
-        turned away; it does not wait for models that are still loading.
+        A worker that joins a server which serves already waits until it serves the same models, so that it
+        refuses no request that another worker takes; it does not wait for models that the host still loads.
         """
         await self.response_store.open()
         await self.client.start()
@@ -75,7 +75,7 @@ async def _count() -> None:
 def connect(settings: Settings) -> Services:
     """The services that the settings ask for: over the engine's socket, or with the engine in a thread."""
     client = _client(settings)
-    catalogue = Catalogue(client, settings.models)
+    catalogue = Catalogue(client)
     return Services(settings, client, catalogue, Admission(settings.max_concurrency))
 
 

@@ -20,6 +20,8 @@ from pathlib import Path
 from pipelines.host.announce import announce
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.host import Host
+from pipelines.host.model import build_for_host
+from pipelines.repository.model_folders import scan
 from pipelines.wire.socket_listener import SocketListener
 
 log = logging.getLogger("braid.host")
@@ -35,14 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     faulthandler.enable()
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
     logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it tells of every pass over a graph
-    from pipelines.host.model import build_for_host
-    from pipelines.repository.model_folders import scan
-
     host = Host(
         options.models,
         SocketListener(options.socket),
         scan=scan,
         build=partial(build_for_host, device=options.device),
+        snapshots=options.snapshots,
         heartbeat=_heartbeat(options.heartbeat),
         announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
     )
@@ -65,6 +65,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--socket", type=Path, required=True, help="unix socket to listen at")
     parser.add_argument("--device", help="run every model here, whatever its graph says")
     parser.add_argument("--heartbeat", type=Path, help="file whose time is set every turn")
+    parser.add_argument(
+        "--snapshots", type=Path, help="folder for copies of models' small files; default: temporary"
+    )
     parser.add_argument("--parent", type=int, help="end when this process, our parent, does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
     parser.add_argument("--needs-key", action="store_true", help="clients must send an API key")

@@ -1,9 +1,8 @@
-"""Tells the person at the terminal that the server is ready.  Knows where; `banner.py` knows the words."""
+"""Prints the banner that reports a ready server."""
 
 from __future__ import annotations
 
 import logging
-from pathlib import Path
 
 from pipelines.host.banner import banner
 from pipelines.wire.messages import Status
@@ -12,7 +11,7 @@ log = logging.getLogger("braid.host")
 
 
 def announce(status: Status, url: str, needs_key: bool) -> None:
-    """Print the banner.  Whatever is wrong with it, the host goes on."""
+    """Print the banner.  A fault in it does not stop the host."""
     try:
         print(banner(status, url, needs_key, chat_model(status)), flush=True)
     except Exception:
@@ -20,14 +19,6 @@ def announce(status: Status, url: str, needs_key: bool) -> None:
 
 
 def chat_model(status: Status) -> str | None:
-    """The first ready model that answers chat requests."""
-    from pipelines.loading import graphs_of
-    from pipelines.repository.model_folders import open_folder
-
-    ready = [open_folder(Path(entry.folder), entry.name) for entry in status.models if entry.state == "ready"]
-    graphs = graphs_of(ready)
-    for folder in ready:
-        graph = graphs(folder.name)
-        if graph is not None and graph.task == "chat":
-            return folder.name
-    return None
+    """The first ready model whose task is chat."""
+    chats = (entry.name for entry in status.models if entry.state == "ready" and entry.task == "chat")
+    return next(chats, None)

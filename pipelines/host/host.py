@@ -1,7 +1,4 @@
-"""What the engine host does: read the inbox, step every engine that has work, send what came out.
-
-Knows requests by peer and number; knows nothing of text, HTTP, sampling, signals or processes.
-"""
+"""The engine host's loop: reads the inbox, steps every engine that has work, sends the outputs to workers."""
 
 from __future__ import annotations
 
@@ -17,20 +14,22 @@ from typing import Any
 from pipelines.garbage_collection import settle
 from pipelines.host import loader
 from pipelines.host.in_flight import Calls
-from pipelines.host.instances import HostModel, ModelInstances
+from pipelines.host.instances import ModelInstances
 from pipelines.host.intake import Requests
 from pipelines.host.metrics_publisher import Publisher
+from pipelines.host.model import HostModel
 from pipelines.host.profile_reply import LoopTimes, profiled
+from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
 from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
-from pipelines.wire.messages import Hello, HostState, Profile, Status
+from pipelines.wire.messages import Hello, HostState, InUse, Profile, Status
 
 log = logging.getLogger("braid.host")
 
 IDLE_S = 0.5
-"""How long an idle turn waits for messages; the heartbeat is touched at least so often."""
+"""How long an idle turn waits for messages; the heartbeat is touched at least this often."""
 QUIET_S = 0.005
-"""After so long without messages numbers are written: at once, whom an answer woke would wait for the core."""
+"""After this time without messages metrics are written; earlier would delay the reader of a last result."""
 HEARTBEAT_S = 0.2
 """Between two heartbeats of a busy host: touching a file takes longer than planning a step."""
 STOP_S = 1.0
@@ -52,16 +51,22 @@ class Host:
         *,
         scan: loader.Scan,
         build: loader.Build,
+        snapshots: Path | None = None,
         instances: ModelInstances | None = None,
         heartbeat: Callable[[], None] = lambda: None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
-        """`heartbeat` is called now and then; `announce` once, when all models settled and a worker is there."""
+        """`heartbeat` is called at most every HEARTBEAT_S; `announce` once, when the first scan is done and a
+        worker has connected.
+        """
         self.inbox: Inbox = queue.SimpleQueue()
         self.state: HostState = "starting"
         self._listener = listener
         self._instances = instances or ModelInstances()
-        self._loader = loader.Loader(models_dir, scan, build, lambda event: self.inbox.put((None, event)))
+        self._snapshots = Snapshots(snapshots)
+        self._loader = loader.Loader(
+            models_dir, scan, build, lambda event: self.inbox.put((None, event)), self._snapshots
+        )
         self._heartbeat, self._heartbeat_s = heartbeat, 0.0
         self._announce: Callable[[Status], None] | None = announce
         self._peers: set[Peer] = set()
@@ -74,12 +79,14 @@ class Host:
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
             **self._requests.readers,
             Hello: self._hello,
+            InUse: self._in_use,
             Profile: self._profile,
             Disconnected: self._disconnected,
             Drain: self._drain,
             loader.Loading: self._loading,
             loader.Loaded: self._loaded,
             loader.LoadFailed: self._load_failed,
+            loader.Restored: self._restored,
             loader.Removed: self._removed,
             loader.Scanned: self._scanned,
         }
@@ -104,9 +111,10 @@ class Host:
         self._requests.close()
         self._listener.close()
         self._instances.close_all()
+        self._snapshots.close()
 
     def turn(self) -> None:
-        """Read all messages (idle: wait for it a moment), step each busy engine once, tidy up."""
+        """Read all messages (idle: wait for one a moment), step each busy engine once, tidy up."""
         self._touch_heartbeat()
         had_messages = self._read_inbox()
         self._loop_times.mark("messages")
@@ -169,7 +177,7 @@ class Host:
             engine.has_work for instance in self._instances for engine in instance.model.engines.values()
         )
 
-    # What workers ask
+    # Messages of workers
 
     def _hello(self, peer: Peer, message: Hello) -> None:
         self._peers.add(peer)
@@ -179,26 +187,30 @@ class Host:
     def _profile(self, peer: Peer, message: Profile) -> None:
         self._listener.send([(peer, profiled(self._instances, self._loop_times, message))])
 
+    def _in_use(self, peer: Peer, message: InUse) -> None:
+        self._instances.in_use(peer, message.instance_ids)
+
     def _disconnected(self, peer: Peer, message: Disconnected) -> None:
         self._peers.discard(peer)
+        self._instances.disconnected(peer)
         self._requests.gone(peer)
 
-    # What the loader tells
+    # Events of the loader
 
     def _loading(self, peer: Peer, event: loader.Loading) -> None:
         self._instances.loading(event.folder)
         self._send_status()
 
     def _loaded(self, peer: Peer, event: loader.Loaded) -> None:
-        self._instances.loaded(event.folder, event.model)
+        self._instances.loaded(event.folder, event.model, event.snapshot, event.graphs)
         self._cold.append(event.model)
         name, model = event.folder.name, event.model
-        cache = (
-            f", cache {model.cache_tokens} tokens ({model.cache_bytes} bytes)" if model.cache_tokens else ""
-        )
+        sizes = [f"context {model.max_context} tokens"] if model.max_context else []
+        if model.cache_tokens:
+            sizes.append(f"cache {model.cache_tokens} tokens ({model.cache_bytes} bytes)")
         log.info(
-            "loaded %s version %s in %.1f s: context %d tokens%s",
-            *(name, event.folder.version, event.seconds, model.max_context, cache),
+            "loaded %s version %s in %.1f s%s",
+            *(name, event.folder.version, event.seconds, ": " + ", ".join(sizes) if sizes else ""),
         )
         settle()
         self._publisher.note_change()
@@ -208,6 +220,10 @@ class Host:
         self._instances.failed(event.folder, event.problems)
         for problem in event.problems:
             log.error("%s version %s: %s", event.folder.name, event.folder.version, problem)
+        self._send_status()
+
+    def _restored(self, peer: Peer, event: loader.Restored) -> None:
+        self._instances.restored(event.name)
         self._send_status()
 
     def _removed(self, peer: Peer, event: loader.Removed) -> None:

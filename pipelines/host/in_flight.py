@@ -34,8 +34,8 @@ class Call:
 class Calls:
     """The calls of a host.  Belongs to its main thread.
 
-    Invariants: a call is here exactly while one of its choices may still give an Output; `instance.num_calls` is
-    the number of its calls here.
+    Invariants: a call is here exactly while one of its choices may still give an Output;
+    `instance.num_calls` is the number of its calls here.
     """
 
     def __init__(self) -> None:

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from pipelines.host import loader
 from pipelines.host.host import Host
+from pipelines.host.model import build_for_host
+from pipelines.repository import model_folders
 from pipelines.wire.client import EngineClient
 from pipelines.wire.listener import InProcessListener
 from pipelines.wire.messages import Status
@@ -36,15 +38,12 @@ class InProcessClient(EngineClient):
         device: str | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
-        from pipelines.host.model import build_for_host
-        from pipelines.repository.model_folders import scan as default_scan
-
         listener = InProcessListener()
         super().__init__(listener.connect)
         self.host = Host(
             models_dir,
             listener,
-            scan=scan or default_scan,
+            scan=scan or model_folders.scan,
             build=build or partial(build_for_host, device=device),
             announce=announce,
         )

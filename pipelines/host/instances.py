@@ -1,93 +1,54 @@
-"""Which loads of which models this host holds, and when one may be closed.
+"""The model instances of a host: which one new calls use, and when one may be closed.
 
-A instance is one model folder built once.  Belongs to the host's main thread; starts no thread and opens no
-file.  Knows nothing of messages' bytes, workers or what an engine computes.
+A model instance is one model folder loaded once.  Belongs to the host's main thread; opens no file.
 """
 
 from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.errors import NotFound, Unavailable
+from pipelines.host.backends.tensor_contract import TensorPort
+from pipelines.host.model import HostModel
+from pipelines.repository.model_folders import ModelFolder
+from pipelines.repository.snapshot import Snapshot
+from pipelines.wire.listener import Peer
 from pipelines.wire.messages import ModelState, ModelStatus, TensorSpec
-
-if TYPE_CHECKING:
-    from pipelines.host.backends.tensor_contract import TensorPort
-    from pipelines.host.engine.loop import Engine
-    from pipelines.host.engine.threaded_engine import ThreadedEngine
-    from pipelines.host.sampling.guide import GuideMaker
-    from pipelines.wire.sampling_params import SamplingParams
 
 log = logging.getLogger("braid.host")
 
 LINGER_S = 5.0
-"""A replaced instance takes calls for so long: workers that have not heard of its successor still name it."""
-
-
-class ModelFolder(Protocol):
-    """One version of a model in the repository; a changed `fingerprint` means changed content."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def path(self) -> object: ...
-
-    @property
-    def fingerprint(self) -> object: ...
-
-
-class HostModel(Protocol):
-    """A model as the host holds it: its engines by node name, loaded and ready to step."""
-
-    @property
-    def engines(self) -> Mapping[str, Engine | ThreadedEngine[Any]]: ...
-
-    @property
-    def max_context(self) -> int: ...
-
-    @property
-    def cache_tokens(self) -> int: ...
-
-    @property
-    def cache_bytes(self) -> int: ...
-
-    @property
-    def inputs(self) -> Sequence[TensorPort]: ...
-
-    @property
-    def outputs(self) -> Sequence[TensorPort]: ...
-
-    def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None: ...
-
-    def warm(self) -> bool: ...
-
-    def close(self) -> None: ...
+"""A replaced instance takes calls for at least this long: workers may not have its successor yet."""
 
 
 @dataclass(eq=False)
 class ModelInstance:
-    """One instance.  `num_calls` calls use it; it is closed when there are none and it was replaced."""
+    """A loaded model.  It is closed when it was replaced, no call runs in it and no worker calls it.
+
+    `graphs` holds the texts of its graph and of all that it names.
+    """
 
     instance_id: int
     folder: ModelFolder
     model: HostModel
+    snapshot: Snapshot
+    graphs: Mapping[str, str]
     num_calls: int = 0
     replaced_at_s: float | None = None
 
+    def close(self) -> None:
+        self.model.close()
+        self.snapshot.remove()
+
 
 class ModelInstances:
-    """All loads by number, the one that new calls use per name, and what went wrong per name.
+    """All instances by id, the one that new calls use per name, and what went wrong per name.
 
-    Invariant: `_current` ⊆ `_held`; a instance of `_held` that is not current was replaced or removed.
+    Invariant: `_current` ⊆ `_held`; an instance of `_held` that is not current was replaced or removed.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, linger_s: float = LINGER_S) -> None:
@@ -97,36 +58,54 @@ class ModelInstances:
         self._current: dict[str, int] = {}
         self._loading: dict[str, ModelFolder] = {}
         self._failed: dict[str, tuple[ModelFolder, list[str]]] = {}
-        self._instance_ids = count(time.time_ns() // 1_000_000)  # later than every number of an earlier host
+        self._in_use: dict[Peer, frozenset[int]] = {}
+        self._ids = count(time.time_ns() // 1_000_000)  # higher than every id of an earlier host
 
     def __iter__(self) -> Iterator[ModelInstance]:
         return iter(list(self._held.values()))
 
     def loading(self, folder: ModelFolder) -> None:
-        """The folder is being built; what its name served before goes on serving."""
+        """The folder is being loaded; the instance that its name has serves on."""
         self._loading[folder.name] = folder
 
-    def loaded(self, folder: ModelFolder, model: HostModel) -> ModelInstance:
+    def loaded(
+        self, folder: ModelFolder, model: HostModel, snapshot: Snapshot, graphs: Mapping[str, str]
+    ) -> ModelInstance:
         """From now on new calls of the name use `model`."""
-        self._settle(folder.name)
+        self._clear(folder.name)
         self._replace(folder.name)
-        instance = ModelInstance(next(self._instance_ids), folder, model)
+        instance = ModelInstance(next(self._ids), folder, model, snapshot, graphs)
         self._held[instance.instance_id] = instance
         self._current[folder.name] = instance.instance_id
         return instance
 
     def failed(self, folder: ModelFolder, problems: list[str]) -> None:
-        """The folder could not be built; what its name served before goes on serving."""
-        self._settle(folder.name)
+        """The folder could not be loaded; the instance that its name has serves on."""
+        self._clear(folder.name)
         self._failed[folder.name] = (folder, problems)
+
+    def restored(self, name: str) -> None:
+        """The folder is again what its instance was loaded from: no problem is left."""
+        self._clear(name)
 
     def removed(self, name: str) -> None:
         """The name is gone from the repository; calls in flight end where they are."""
-        self._settle(name)
+        self._clear(name)
         self._replace(name)
 
+    def in_use(self, peer: Peer, instance_ids: Iterable[int]) -> None:
+        """The worker behind `peer` calls these instances, and no others."""
+        self._in_use[peer] = frozenset(instance_ids)
+
+    def disconnected(self, peer: Peer) -> None:
+        """The worker behind `peer` is gone and calls none."""
+        self._in_use.pop(peer, None)
+
     def find(self, name: str, instance_id: int) -> ModelInstance:
-        """The instance that a call names.  Raises NotFound, or Unavailable when the name has only other loads."""
+        """The instance that a call names.
+
+        Raises NotFound, or Unavailable when the name has only other instances.
+        """
         instance = self._held.get(instance_id)
         if instance is not None and instance.folder.name == name:
             return instance
@@ -139,76 +118,80 @@ class ModelInstances:
         raise NotFound(f"The model `{name}` does not exist.", field="model")
 
     def close_idle(self) -> bool:
-        """Close every replaced instance that nobody uses or may still name; true when there was one."""
+        """Close every replaced instance that is not called any more; true when there was one."""
         now_s = self._clock()
         idle = [instance for instance in self if self._may_close(instance, now_s)]
         for instance in idle:
             del self._held[instance.instance_id]
-            instance.model.close()
+            instance.close()
             log.info("unloaded %s version %s", instance.folder.name, instance.folder.version)
         return bool(idle)
 
     def close_all(self) -> None:
         """Close everything; only the host's end calls this."""
         for instance in self:
-            instance.model.close()
+            instance.close()
         self._held.clear()
         self._current.clear()
 
     def statuses(self) -> list[ModelStatus]:
         """One entry per name, in order of names."""
-        leaving = {
-            instance.folder.name for instance in self if instance.instance_id not in self._current.values()
-        }
-        names = {*self._current, *self._loading, *self._failed, *leaving}
+        names = {*self._current, *self._loading, *self._failed}
+        names.update(instance.folder.name for instance in self)
         return [self._status(name) for name in sorted(names)]
 
     def _status(self, name: str) -> ModelStatus:
-        _, problems = self._failed.get(name, (None, []))
+        folder, problems = self._failed.get(name, (None, []))
         if name in self._current:
-            instance = self._held[self._current[name]]
-            return _ready(instance, problems)
+            return _ready(self._held[self._current[name]], problems, self._replaced(name))
         if name in self._loading:
             return _entry(self._loading[name], "loading", problems)
-        if name in self._failed:
-            return _entry(self._failed[name][0], "failed", problems)
-        return _entry(
-            next(instance.folder for instance in self if instance.folder.name == name), "unloading", []
-        )
+        if folder is not None:
+            return _entry(folder, "failed", problems)
+        return _entry(next(one.folder for one in self if one.folder.name == name), "unloading", [])
+
+    def _replaced(self, name: str) -> list[int]:
+        """Instances of a name that still take calls, without the current one."""
+        current = self._current.get(name)
+        return [key for key, held in self._held.items() if held.folder.name == name and key != current]
 
     def _may_close(self, instance: ModelInstance, now_s: float) -> bool:
         replaced_at_s = instance.replaced_at_s
-        return (
-            replaced_at_s is not None and instance.num_calls == 0 and now_s - replaced_at_s >= self._linger_s
-        )
+        if replaced_at_s is None or instance.num_calls or now_s - replaced_at_s < self._linger_s:
+            return False
+        return not any(instance.instance_id in ids for ids in self._in_use.values())
 
     def _replace(self, name: str) -> None:
-        number = self._current.pop(name, None)
-        if number is not None:
-            self._held[number].replaced_at_s = self._clock()
+        instance_id = self._current.pop(name, None)
+        if instance_id is not None:
+            self._held[instance_id].replaced_at_s = self._clock()
 
-    def _settle(self, name: str) -> None:
+    def _clear(self, name: str) -> None:
         self._loading.pop(name, None)
         self._failed.pop(name, None)
 
 
 def _entry(folder: ModelFolder, state: ModelState, problems: list[str]) -> ModelStatus:
-    return ModelStatus(folder.name, folder.version, 0, str(folder.path), state, problems)
+    return ModelStatus(folder.name, folder.version, 0, state, problems)
 
 
-def _ready(instance: ModelInstance, problems: list[str]) -> ModelStatus:
-    folder, model = instance.folder, instance.model
+def _ready(instance: ModelInstance, problems: list[str], replaced: list[int]) -> ModelStatus:
+    folder, model, snapshot = instance.folder, instance.model, instance.snapshot
     return ModelStatus(
         folder.name,
         folder.version,
         instance.instance_id,
-        str(folder.path),
         "ready",
         problems,
-        model.max_context,
-        model.cache_tokens,
-        [_spec(port) for port in model.inputs],
-        [_spec(port) for port in model.outputs],
+        task=model.task,
+        graphs=dict(instance.graphs),
+        snapshot=str(snapshot.path),
+        fingerprint=snapshot.fingerprint,
+        replaced=replaced,
+        max_context=model.max_context or None,
+        cache_tokens=model.cache_tokens,
+        inputs=[_spec(port) for port in model.inputs],
+        outputs=[_spec(port) for port in model.outputs],
     )
 
 

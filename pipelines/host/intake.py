@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, cast
 
 from pipelines.errors import Unavailable
 from pipelines.host.in_flight import Call, Calls, Key
-from pipelines.host.instances import HostModel, ModelInstance, ModelInstances
+from pipelines.host.instances import ModelInstance, ModelInstances
 from pipelines.host.metrics_publisher import Publisher
+from pipelines.host.model import HostModel
 from pipelines.host.outgoing import inferred, refusal
 from pipelines.wire.listener import Inbox, Listener, Peer
 from pipelines.wire.messages import Abort, Infer, Submit

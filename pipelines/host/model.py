@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from graphs.compose import Graphs
+from pydantic import BaseModel
+
+from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
+from graphs.node import FilePath
 from pipelines.errors import RequestError
 from pipelines.host.body import Body
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
-from pipelines.loading import BuildError, Resources, checked_graph, graphs_of, live_nodes, problem_of
+from pipelines.loading import BuildError, Resources, checked_graph, live_nodes, problem_of
+from pipelines.nodes import VOCABULARY
 from pipelines.repository.model_folders import ModelFolder
+from pipelines.repository.snapshot import why_left_out
+from pipelines.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 
 if TYPE_CHECKING:
@@ -32,7 +38,7 @@ OF_TOKENS = frozenset({"token_embed"})
 
 @dataclass(frozen=True)
 class HostModel:
-    """The engine host's side of one load of a model: an engine for each engine node, and its body."""
+    """The engine host's side of one model instance: an engine for each engine node, and its body."""
 
     name: str
     version: int
@@ -128,6 +134,8 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
     `device`, when given, is where its models run, whatever the graph says.
     """
     graph = checked_graph(model, graphs)
+    for binding in graph.bindings:
+        _check_files(model, binding)
     host_model = HostModel(model.name, model.version, graph.task)
     try:
         for binding in graph.bindings:
@@ -138,6 +146,23 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
         host_model.close()
         raise
     return host_model
+
+
+def _check_files(model: ModelFolder, binding: Binding) -> None:
+    """Raise BuildError where a node that runs in workers names a file that no snapshot holds."""
+    for path in _paths(binding.config):
+        reason = why_left_out(model.path / path)
+        if reason is not None:
+            raise BuildError([problem_of(binding, ValueError(f"workers cannot read {path}: {reason}"))])
+
+
+def _paths(settings: Any) -> Iterator[FilePath]:
+    """The files that the settings of a node name."""
+    if isinstance(settings, FilePath):
+        yield settings
+    elif isinstance(settings, BaseModel):
+        for _, value in settings:
+            yield from _paths(value)
 
 
 def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: str | None) -> None:
@@ -162,6 +187,8 @@ def _check_rows(host_model: HostModel, binding: Binding) -> None:
     raise BuildError([problem_of(binding, fault)])
 
 
-def build_for_host(model: ModelFolder, models: Sequence[ModelFolder], device: str | None = None) -> HostModel:
-    """The same, for a model that may name the graphs of the repository's other `models`."""
-    return load_for_host(model, graphs_of(models), device)
+def build_for_host(
+    model: ModelFolder, sources: Mapping[str, GraphSource], device: str | None = None
+) -> HostModel:
+    """The same, for a model that may name graphs of the repository's other models: those in `sources`."""
+    return load_for_host(model, Graphs(sources, VOCABULARY, TASKS), device)

@@ -1,4 +1,4 @@
-"""A folder of models → names, versions and changes.  Reads names and dates of files, not what is in them.
+"""Finds the models of a repository folder: names, versions and changes, from names and dates of files.
 
 model_repo/
 ├── braid-demo/graph.yaml          a model
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphs.errors import GraphError, Problem
@@ -24,12 +24,16 @@ FIRST_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """One version of one model.  `fingerprint` changes when any of its files does."""
+    """One version of one model.  `fingerprint` changes when any of its files does.
+
+    `graph`, when given, is the text of the graph, read before: the file is not read again.
+    """
 
     name: str
     version: int
     path: Path
     fingerprint: str
+    graph: str | None = None
 
     @property
     def source(self) -> str:
@@ -37,10 +41,12 @@ class ModelFolder:
         return GRAPH_FILE if (self.path / GRAPH_FILE).exists() else f"{self.path.name} (no {GRAPH_FILE})"
 
     def graph_text(self) -> str:
-        """The text of the graph: written by a person, or what `braid new-graph` would write.
+        """The text of the graph: that of graph.yaml, or what `braid new-graph` would write.
 
         Raises GraphError where that would refuse the folder; OSError and UnicodeDecodeError.
         """
+        if self.graph is not None:
+            return self.graph
         file = self.path / GRAPH_FILE
         if file.exists():
             return file.read_text()
@@ -48,6 +54,15 @@ class ModelFolder:
             return new_graph(self.path)
         except ValueError as error:
             raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
+
+    def refreshed(self) -> ModelFolder:
+        """The same folder with the fingerprint that it has now."""
+        return replace(self, fingerprint=fingerprint(self.path))
+
+    @property
+    def home(self) -> Path:
+        """The folder of all versions; where there are none, the model's own."""
+        return self.path if self.path.name == self.name.rpartition("/")[2] else self.path.parent
 
 
 def scan(repository: Path) -> list[ModelFolder]:
@@ -92,6 +107,9 @@ def fingerprint(folder: Path) -> str:
     """Digest of every file's name, size and time: equal as long as nothing was changed."""
     digest = hashlib.blake2b(digest_size=16)
     for file in sorted(path for path in folder.rglob("*") if path.is_file()):
-        stat = file.stat()
+        try:
+            stat = file.stat()
+        except FileNotFoundError:
+            continue  # removed meanwhile: the next scan finds another digest
         digest.update(f"{file.relative_to(folder)}\0{stat.st_size}\0{stat.st_mtime_ns}\n".encode())
     return digest.hexdigest()

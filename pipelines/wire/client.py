@@ -22,6 +22,7 @@ from pipelines.wire.messages import (
     Hello,
     Infer,
     Inferred,
+    InUse,
     MalformedFrame,
     ModelStatus,
     Profile,
@@ -122,7 +123,7 @@ class EngineClient:
         """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
 
         Raises Unavailable when no host listens or it is draining, RequestError when the prompts are longer
-        than the wire carries.  Returns before the host has looked at it: the rest is told to the update queue.
+        than the wire carries.  Returns before the host has read it: later errors come through the queue.
         """
         link = self._listening_link()
         request_id = next(self._ids)
@@ -178,6 +179,13 @@ class EngineClient:
         if profiled.error is not None:
             raise _error(profiled)
         return profiled
+
+    def report_use(self, instance_ids: list[int]) -> bool:
+        """Name to the host the model instances that this worker calls; false when no host listens."""
+        if self._link is None or self._status is None:
+            return False
+        self._link.send(InUse(instance_ids))
+        return True
 
     def abort(self, request_id: int, choice: int = -1) -> None:
         """Nobody waits for this choice (-1: for the request): the host frees it within a step.

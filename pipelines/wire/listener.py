@@ -1,8 +1,7 @@
-"""The host's end of the wire: where workers come in.
+"""The host's end of the wire: the listener that workers connect to.
 
-A listener puts `(peer, message)` into the host's inbox and carries messages back; `Disconnected` is a peer's last message.
-Here is the listener within one process, in `socket_listener.py` that between two.  Knows nothing of models, engines
-or what a message asks for.
+A listener puts `(peer, message)` into the host's inbox and sends messages back; `Disconnected` is the last
+message of a peer.  Here is the listener within one process, in `socket_listener.py` the one between two.
 """
 
 from __future__ import annotations

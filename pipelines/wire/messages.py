@@ -27,6 +27,15 @@ class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
     worker_pid: int
 
 
+class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
+    """Worker to host: the model instances that this worker's pipelines call, all of them.
+
+    The host closes no instance that a worker uses.
+    """
+
+    instance_ids: list[int]
+
+
 class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     """Worker to host: run `prompts` through engine node `node` of one instance of a model.
 
@@ -68,8 +77,8 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     `finish` is None while the choice goes on, then "stop", "length", "repetition", "abort" or "error".  With
     "error", `error` is written for the client; `error_status` and `error_field` are its `BraidError`'s.
     `prompt_logprobs` come with the first update of a choice that asked for them: one per prompt token but
-    the first.  `speculation` is None until something was drafted; `prefill_s`, with the first update only, is the
-    time from the admission of the prompt to that token.
+    the first.  `speculation` is None until something was drafted; `prefill_s`, with the first update only, is
+    the time from the admission of the prompt to that token.
     """
 
     request_id: int
@@ -121,7 +130,7 @@ class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
 
 
 class Profile(msgspec.Struct, frozen=True, array_like=True, tag="profile"):
-    """Worker to host: where does the time of the steps of a model instance go?  `Profiled` answers, between two steps.
+    """Worker to host: requests the step times of a model instance; `Profiled` answers, between two steps.
 
     `request_id` is of the same numbers as that of Submit.  Percentiles are of the last `recent_s` seconds.
     """
@@ -133,7 +142,7 @@ class Profile(msgspec.Struct, frozen=True, array_like=True, tag="profile"):
 
 
 class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
-    """Host to worker: the steps of each engine node of a model instance since it was loaded, and the host's own turns.
+    """Host to worker: the steps of each engine node of a model instance since its load, and the host's loop.
 
     `host` is seconds by phase since the host began, every model's steps being one of the phases.  `error`,
     when set, is that of its `BraidError`.
@@ -162,20 +171,27 @@ class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
 
 
 class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
-    """One model name and the instance that new calls use; calls in flight end in the instance that they began in.
+    """One model name, and the model instance that new calls use.
 
     `instance_id` is never used twice, not even by a later host.  It is 0 when there is nothing to call.
-    `problems` says why the newest load failed; with `state == "ready"` an older version still serves.
-    `inputs` and `outputs` are those of a graph of tensor models, empty for every other.
+    `problems` states why the newest load failed; with `state == "ready"` an older instance serves on.
+    Workers build from what the instance was loaded from, and from nothing else: `graphs`, the texts of its
+    graph and of all that it names, and `snapshot`, a folder whose digest is `fingerprint`.  `replaced` are
+    earlier instances that still take calls.  `max_context` is None for a graph without an engine of its
+    own; `inputs` and `outputs` are those of a graph of tensor models.
     """
 
     name: str
     version: int
     instance_id: int
-    folder: str
     state: ModelState
     problems: list[str] = []
-    max_context: int = 0
+    task: str = ""
+    graphs: dict[str, str] = {}
+    snapshot: str = ""
+    fingerprint: str = ""
+    replaced: list[int] = []
+    max_context: int | None = None
     cache_tokens: int = 0
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
@@ -189,7 +205,7 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     models: list[ModelStatus] = []
 
 
-ToHost = Hello | Submit | Infer | Profile | Abort
+ToHost = Hello | InUse | Submit | Infer | Profile | Abort
 ToWorker = Frame | Inferred | Profiled | Status
 
 _ENCODER = msgspec.msgpack.Encoder()

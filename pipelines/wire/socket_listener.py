@@ -1,7 +1,4 @@
-"""The host's end of the wire as a unix socket: messages leaves at once, and a thread of its own does the rest.
-
-Knows connections and frames; knows nothing of models, engines or what a message asks for.
-"""
+"""The host's end of the wire as a unix socket: messages leave immediately, a thread does the rest."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The worker's view of what is served: names → live pipelines, following the engine host's status.
 
-Knows models and loads; knows nothing of HTTP or of what a node does.
+Pipelines are built from what the host loaded, never from the model repository.
 """
 
 from __future__ import annotations
@@ -12,10 +12,15 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from graphs.compose import Graphs, GraphSource
 from graphs.errors import hint
 from pipelines.errors import NotFound, Unavailable
-from pipelines.loading import graphs_of
-from pipelines.repository.model_folders import ModelFolder, scan
+from pipelines.loading import BuildError
+from pipelines.nodes import VOCABULARY
+from pipelines.nodes.graph_node import GraphNode
+from pipelines.repository.model_folders import ModelFolder
+from pipelines.repository.snapshot import digest
+from pipelines.tasks import TASKS
 from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import ModelStatus, Status
 from pipelines.worker.build import load_for_worker
@@ -23,44 +28,66 @@ from pipelines.worker.pipeline import Pipeline
 
 log = logging.getLogger("braid.catalogue")
 
+FIRST_STATUS_S = 3.0
+"""How long `caught_up` waits for an engine host; without one there is nothing to catch up with."""
+RETRY_S = 5.0
+"""Between two attempts to build what could not be built."""
+FAILED_RETRY_AFTER_S = 30
+
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """One model as clients see it.  `state` is "loading", "ready", "failed" or "unloading"."""
+    """One model as clients see it.  `state` is "loading", "ready", "failed" or "unloading".
+
+    It is "ready" exactly while `Catalogue.get` returns the model's pipeline.  `max_context` is None for a
+    graph without an engine, its own or a named one, and while it is unknown.
+    """
 
     name: str
     version: int
     created: int
-    max_context: int
+    max_context: int | None
     state: str
     problems: list[str]
     task: str | None
 
 
-class Catalogue:
-    """One entry per name; an entry is swapped when the host has a newer load, and calls keep the old one.
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A pipeline, the model instance that it calls, and the names of the models that its graph names."""
 
-    `_pipelines[name]` belongs to load `_loads[name]` of the host; both change together, on the event loop.
+    pipeline: Pipeline
+    instance_id: int
+    named: tuple[str, ...]
+
+
+class Catalogue:
+    """One pipeline per name, swapped when the host has a newer instance; calls in flight keep the old one.
+
+    A name is served exactly while its pipeline's instance takes calls in the host and every model that its
+    graph names is served.  All but `_build` belongs to the event loop.
     """
 
-    def __init__(self, client: EngineClient, repository: Path) -> None:
+    def __init__(self, client: EngineClient) -> None:
         self._client = client
-        self._repository = repository
-        self._pipelines: dict[str, Pipeline] = {}
-        self._loads: dict[str, int] = {}
-        self._broken: dict[str, list[str]] = {}
+        self._models: dict[str, ModelStatus] = {}
+        self._built: dict[str, _Built] = {}
+        self._problems: dict[str, list[str]] = {}
+        self._in_use: list[int] = []
         self._work: asyncio.Task[None] | None = None
-        self._wanted = asyncio.Event()
+        self._changed = asyncio.Event()
+        self._first_status = asyncio.Event()
         self._caught_up = asyncio.Event()
 
     async def start(self) -> None:
-        """Follow the host's status from now on; returns before any model is there."""
-        self._client.on_status(lambda status: self._wanted.set())
+        """Follow the host's status from now on; returns before any model is live."""
+        self._client.on_status(self._take_status)
         self._work = asyncio.create_task(self._follow(), name="catalogue")
 
     async def caught_up(self, timeout_s: float) -> None:
-        """Wait until what the host first said it serves is live here, at most `timeout_s`."""
+        """Wait until every model that the host has ready is live here, at most `timeout_s`."""
         with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._first_status.wait(), min(FIRST_STATUS_S, timeout_s))
             await asyncio.wait_for(self._caught_up.wait(), timeout_s)
 
     async def close(self) -> None:
@@ -73,82 +100,137 @@ class Catalogue:
 
         Raises NotFound with the names there are, Unavailable while the model or the engine is loading.
         """
-        status = self._client.status
-        if status is None:
+        if self._client.status is None:
             raise Unavailable("the engine is starting; try again in a moment")
         if name is None:
-            name = status.models[0].name if len(status.models) == 1 else ""
-        model = next((model for model in status.models if model.name == name), None)
+            name = next(iter(self._models)) if len(self._models) == 1 else ""
+        model = self._models.get(name)
         if model is None:
-            names = [model.name for model in status.models]
+            names = list(self._models)
             raise NotFound(f"The model `{name}` does not exist{hint(name, names, 'models')}", field="model")
-        if model.instance_id and name in self._pipelines and name not in self._broken:
-            return self._pipelines[name]  # while a newer load is built here, the older one still takes calls
-        raise self._absent(model)
+        built = self._served(name)
+        if built is None:
+            raise self._absent(model)
+        return built.pipeline
 
     def cards(self) -> list[ModelCard]:
         """Every model of the repository, in the order of names."""
-        status = self._client.status
-        return [self._card(model) for model in status.models] if status else []
+        return [self._card(model) for model in self._models.values()] if self._client.status else []
+
+    def _served(self, name: str) -> _Built | None:
+        """What a name is served by; None where it is not."""
+        model, built = self._models.get(name), self._built.get(name)
+        if model is None or built is None or model.state != "ready":
+            return None
+        if built.instance_id != model.instance_id and built.instance_id not in model.replaced:
+            return None
+        return built if all(self._served(other) for other in built.named) else None
 
     def _card(self, model: ModelStatus) -> ModelCard:
-        pipeline = self._pipelines.get(model.name)
-        problems = model.problems or self._broken.get(model.name, [])
-        state = "loading" if model.state == "ready" and pipeline is None and not problems else model.state
-        created = pipeline.created if pipeline else int(time.time())
-        task = pipeline.task if pipeline else None
-        max_context = self._max_context(model, pipeline)
-        return ModelCard(model.name, model.version, created, max_context, state, problems, task)
+        built = self._served(model.name)
+        if built is None:
+            state = "loading" if model.state == "ready" else model.state
+            problems = model.problems or self._why_not_live(model)
+            return ModelCard(
+                model.name,
+                model.version,
+                int(time.time()),
+                model.max_context,
+                state,
+                problems,
+                model.task or None,
+            )
+        pipeline = built.pipeline
+        return ModelCard(
+            model.name,
+            pipeline.version,
+            pipeline.created,
+            pipeline.max_context or None,
+            "ready",
+            model.problems or self._problems.get(model.name, []),
+            pipeline.task,
+        )
 
-    def _max_context(self, model: ModelStatus, pipeline: Pipeline | None) -> int:
-        """What a client may be told; 0 while it is not known, as for the name of a model that is loading."""
-        with contextlib.suppress(NotFound, Unavailable):
-            return pipeline.max_context if pipeline else model.max_context
-        return 0
+    def _why_not_live(self, model: ModelStatus) -> list[str]:
+        """Why a model that the host has ready is not served here; [] while it is only built."""
+        built = self._built.get(model.name)
+        missing = [other for other in (built.named if built else ()) if self._served(other) is None]
+        return self._problems.get(model.name) or [
+            f"its graph names `{other}`, which is not ready" for other in missing
+        ]
 
-    def _absent(self, model: ModelStatus) -> Exception:
-        problems = model.problems or self._broken.get(model.name, [])
-        if model.state == "failed" or self._broken.get(model.name):
-            said = problems[0] if problems else "it failed to load"
-            return Unavailable(f"The model `{model.name}` could not be loaded: {said} (run: braid check)", 30)
-        return Unavailable(f"The model `{model.name}` is loading")
+    def _absent(self, model: ModelStatus) -> Unavailable:
+        if model.state == "failed":
+            problem = model.problems[0] if model.problems else "it failed to load"
+            return Unavailable(
+                f"The model `{model.name}` could not be loaded: {problem} (run: braid check)",
+                FAILED_RETRY_AFTER_S,
+            )
+        problems = self._why_not_live(model) if model.state == "ready" else []
+        state = "unloading" if model.state == "unloading" else "loading"
+        return Unavailable(f"The model `{model.name}` is {state}" + (f": {problems[0]}" if problems else ""))
+
+    def _take_status(self, status: Status | None) -> None:
+        self._models = {model.name: model for model in status.models} if status else {}
+        if status is None:
+            self._in_use = []  # the next host has to be informed anew
+        else:
+            self._first_status.set()
+        self._caught_up.clear()
+        self._changed.set()
 
     async def _follow(self) -> None:
         while True:
-            await self._wanted.wait()
-            self._wanted.clear()
-            status = self._client.status
-            if status is not None:
-                await self._catch_up(status)
-                self._caught_up.set()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), RETRY_S if self._problems else None)
+            self._changed.clear()
+            if self._client.status is not None:
+                await self._catch_up()
+                if not self._changed.is_set() and not self._problems:
+                    self._caught_up.set()
 
-    async def _catch_up(self, status: Status) -> None:
+    async def _catch_up(self) -> None:
         """Build what the host loaded since the last look, off the event loop, and swap it in."""
-        for name in self._pipelines.keys() - {model.name for model in status.models}:
-            self._drop(name)
-        new = [
-            model
-            for model in status.models
-            if model.instance_id and self._loads.get(model.name) != model.instance_id
-        ]
-        for model in new:
-            try:
-                pipeline = await asyncio.to_thread(self._build, model)
-            except Exception as error:  # whatever it is, the other models go on
-                log.exception("model %s cannot be built in this worker", model.name)
-                self._broken[model.name] = getattr(error, "problems", [str(error)])
-                continue
-            self._broken.pop(model.name, None)
-            self._pipelines[model.name], self._loads[model.name] = pipeline, model.instance_id
+        models = self._models
+        live = {name for name, model in models.items() if model.state == "ready"}
+        for name in (self._built.keys() | self._problems.keys()) - live:
+            self._built.pop(name, None)
+            self._problems.pop(name, None)
+        for name in sorted(live):
+            built = self._built.get(name)
+            if built is None or built.instance_id != models[name].instance_id:
+                await self._build_one(models[name])
+        self._report_use()
 
-    def _build(self, model: ModelStatus) -> Pipeline:
-        """The pipeline of the load that the host named, with the other models' graphs at hand."""
-        loaded = ModelFolder(model.name, model.version, Path(model.folder), "")
-        others = [folder for folder in scan(self._repository) if folder.name != model.name]
-        graphs = graphs_of([loaded, *others])
-        return load_for_worker(loaded, model.instance_id, model.max_context, graphs, self.get)
+    async def _build_one(self, model: ModelStatus) -> None:
+        """Swap in a new pipeline; where it cannot be built, the old one stays."""
+        try:
+            self._built[model.name] = await asyncio.to_thread(self._build, model)
+        except Exception as error:  # the other models are built all the same
+            problems = getattr(error, "problems", None) or [f"{type(error).__name__}: {error}"]
+            if self._problems.get(model.name) != problems:
+                log.error("model %s cannot be built in this worker", model.name, exc_info=error)
+            self._problems[model.name] = problems
+        else:
+            self._problems.pop(model.name, None)
+            self._report_use()
 
-    def _drop(self, name: str) -> None:
-        """Forget a name; calls that run keep their pipeline."""
-        self._pipelines.pop(name, None)
-        self._loads.pop(name, None)
+    def _build(self, model: ModelStatus) -> _Built:
+        """The pipeline of the host's instance.  Raises BuildError where the snapshot was changed."""
+        path = Path(model.snapshot)
+        if digest(path) != model.fingerprint:
+            raise BuildError([f"{path} is not what the engine host loaded"])
+        graph = model.graphs[model.name]
+        folder = ModelFolder(model.name, model.version, path, model.fingerprint, graph)
+        sources = {name: GraphSource(text) for name, text in model.graphs.items()}
+        graphs = Graphs(sources, VOCABULARY, TASKS)
+        pipeline = load_for_worker(folder, model.instance_id, model.max_context or 0, graphs, self.get)
+        nodes = (line.node for line in pipeline.lines)
+        named = tuple(node.config.graph for node in nodes if isinstance(node, GraphNode))
+        return _Built(pipeline, model.instance_id, named)
+
+    def _report_use(self) -> None:
+        """Name to the host the instances that calls of this worker may use."""
+        in_use = sorted(built.instance_id for built in self._built.values())
+        if in_use != self._in_use and self._client.report_use(in_use):
+            self._in_use = in_use

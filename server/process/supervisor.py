@@ -229,7 +229,7 @@ def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner:
     """The command line of an engine host.  `-P`: the current folder must not shadow our packages."""
     command = [sys.executable, "-P", "-m", "pipelines.host", "--models", str(settings.models)]
     command += ["--socket", str(socket), "--heartbeat", str(heartbeat), "--parent", str(os.getpid())]
-    command += ["--log-level", settings.log_level]
+    command += ["--log-level", settings.log_level, "--snapshots", str(socket.with_name("models"))]
     if settings.device:
         command += ["--device", settings.device]
     if with_banner:

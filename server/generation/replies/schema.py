@@ -231,7 +231,7 @@ class Model(Reply):
     owned_by: str = "braid"
     root: str
     parent: None = None
-    max_model_len: int
+    max_model_len: int | None
     permission: list[Permission]
 
 

@@ -21,7 +21,7 @@ ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: tiny, fro
 @asynccontextmanager
 async def serving(models):
     client = InProcessClient(models)
-    catalogue = Catalogue(client, models)
+    catalogue = Catalogue(client)
     await client.start()
     await catalogue.start()
     try:

@@ -76,7 +76,7 @@ def ask(models, name, *requests):
 
     async def run():
         client = InProcessClient(models)
-        catalogue = Catalogue(client, models)
+        catalogue = Catalogue(client)
         await client.start()
         await catalogue.start()
         try:

@@ -18,7 +18,7 @@ from pipelines.worker.catalogue import Catalogue
 
 async def serve(client, models, scene):
     """What `scene` gives, once every model of the repository is live in the worker."""
-    catalogue = Catalogue(client, models)
+    catalogue = Catalogue(client)
     await catalogue.start()
     await client.start()
     try:

@@ -7,8 +7,8 @@ import shlex
 from pipelines.host.banner import banner
 from pipelines.wire.messages import ModelStatus, Status, TensorSpec
 
-READY = ModelStatus("demo", 1, 7, "/m/demo", "ready", [], 2048, 65536)
-FAILED = ModelStatus("bad", 1, 0, "/m/bad", "failed", ["graph.yaml:3: no node type `tokenise`\nmore"])
+READY = ModelStatus("demo", 1, 7, "ready", max_context=2048, cache_tokens=65536)
+FAILED = ModelStatus("bad", 1, 0, "failed", ["graph.yaml:3: no node type `tokenise`\nmore"])
 URL = "http://127.0.0.1:8000"
 
 
@@ -29,12 +29,12 @@ def test_ready_model_shows_its_sizes():
 
 
 def test_model_without_a_cache_shows_none():
-    assert "rows  ready   context 256 tokens\n" in text(ModelStatus("rows", 1, 7, "/m", "ready", [], 256))
+    assert "rows  ready   context 256 tokens\n" in text(ModelStatus("rows", 1, 7, "ready", max_context=256))
 
 
 def test_model_of_tensors_shows_their_names():
     ports = [TensorSpec(name, "float32", None) for name in ("image", "size")]
-    tensors = ModelStatus("seer", 1, 8, "/m/seer", "ready", inputs=ports, outputs=ports[:1])
+    tensors = ModelStatus("seer", 1, 8, "ready", inputs=ports, outputs=ports[:1])
     assert "seer  ready   image, size → image" in text(tensors, model=None)
 
 
@@ -46,7 +46,7 @@ def test_failed_model_shows_its_first_problem_and_what_to_do():
 
 
 def test_long_problem_is_cut():
-    long = ModelStatus("bad", 1, 0, "/m/bad", "failed", ["x" * 500])
+    long = ModelStatus("bad", 1, 0, "failed", ["x" * 500])
     assert "x" * 119 + "…   (run" in text(READY, long)
 
 

@@ -70,7 +70,7 @@ def ask(client, n=1, max_tokens=3):
 async def reload(house, slow, client):
     """Have the host load the model once more, as a slow one."""
     before = client.status.models[0].instance_id
-    house.host._loader._built.clear()
+    house.host._loader._known.clear()
     house.host.rescan()
     await until(lambda: slow and client.status.models[0].instance_id not in (0, before))
     return slow[-1]

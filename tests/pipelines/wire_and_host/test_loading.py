@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from pathlib import Path
 
 import pytest
 from wire_scene import Folder, Model, connected, over, read, submit, until
@@ -11,8 +12,11 @@ from wire_scene import Folder, Model, connected, over, read, submit, until
 from pipelines.errors import NotFound, Unavailable
 from pipelines.host.host import Host
 from pipelines.host.instances import ModelInstances
+from pipelines.repository.snapshot import Snapshot
 from pipelines.wire.client import over_socket
 from pipelines.wire.socket_listener import SocketListener
+
+SNAPSHOT = Snapshot(Path("nowhere"), "")
 
 
 def entry(client):
@@ -68,7 +72,7 @@ def test_new_version_takes_new_calls_and_the_old_one_ends_its_own(house, reposit
         first_load = entry(client).instance_id
         _, running = submit(client, max_tokens=200)
         await running.get()
-        repository.folders = [Folder("m", 2, "b")]
+        repository.folders = [Folder("m", 2, fingerprint="b")]
         house.host.rescan()
         await until(lambda: entry(client).version == 2)
         assert entry(client).instance_id > first_load
@@ -97,7 +101,7 @@ def test_failed_load_leaves_the_old_version_serving_and_says_why(house, reposito
         problems = ["graph.yaml:3: no such node", "graph.yaml:9: no such file"]
 
     async def scene(client):
-        repository.folders = [Folder("m", 2, "b")]
+        repository.folders = [Folder("m", 2, fingerprint="b")]
         repository.broken["m"] = BuildError()
         house.host.rescan()
         await until(lambda: bool(entry(client).problems))
@@ -210,6 +214,83 @@ def test_client_finds_a_host_that_comes_later(tmp_path, repository):
 
 
 def test_loads_of_a_later_host_have_later_numbers(tmp_path):
-    first = ModelInstances().loaded(Folder("m"), Model({}))
+    first = ModelInstances().loaded(Folder("m"), Model({}), SNAPSHOT, {})
     threading.Event().wait(0.002)
-    assert ModelInstances().loaded(Folder("m"), Model({})).number > first.number
+    assert ModelInstances().loaded(Folder("m"), Model({}), SNAPSHOT, {}).instance_id > first.instance_id
+
+
+def test_a_folder_that_never_loaded_is_forgotten_with_its_removal(house, repository):
+    async def scene(client):
+        repository.folders = [Folder("a"), *repository.folders]
+        repository.broken["a"] = RuntimeError("no memory")
+        house.host.rescan()
+        await until(lambda: entry(client).state == "failed")
+        repository.folders = [Folder("m")]
+        house.host.rescan()
+        await until(lambda: entry(client).name == "m")
+        return [model.name for model in client.status.models]
+
+    assert over(house, scene) == ["m"]
+
+
+def test_a_model_that_is_broken_and_restored_has_no_problems(house, repository):
+    async def scene(client):
+        repository.folders, repository.broken["m"] = [Folder("m", fingerprint="b")], RuntimeError("bad")
+        house.host.rescan()
+        await until(lambda: bool(entry(client).problems))
+        repository.folders = [Folder("m")]
+        house.host.rescan()
+        await until(lambda: not entry(client).problems)
+        return entry(client).state, len(repository.built)
+
+    assert over(house, scene) == ("ready", 1)
+
+
+def test_a_loaded_model_is_not_removed_by_files_that_are_missing(house, repository, tmp_path):
+    async def scene(client):
+        (tmp_path / "n" / "1").mkdir(parents=True)
+        repository.folders = [Folder("n", path=tmp_path / "n" / "1")]
+        house.host.rescan()
+        await until(lambda: [model.name for model in client.status.models] == ["n"])
+        await until(lambda: entry(client).state == "ready")
+        repository.folders = []
+        house.host.rescan()
+        await until(lambda: bool(entry(client).problems))
+        assert (await read(submit(client, model="n")[1]))[1] == {0: "length"}
+        (tmp_path / "n" / "1").rmdir()
+        (tmp_path / "n").rmdir()
+        house.host.rescan()
+        await until(lambda: client.status.models == [])
+
+    over(house, scene)
+
+
+def test_an_instance_that_a_worker_uses_stays_until_the_worker_has_its_successor(house, repository):
+    async def scene(client):
+        assert client.report_use([entry(client).instance_id])
+        repository.folders = [Folder("m", 2, fingerprint="b")]
+        house.host.rescan()
+        await until(lambda: entry(client).version == 2)
+        (replaced,) = entry(client).replaced
+        await asyncio.sleep(0.05)
+        assert not repository.built[0].closed
+        assert (await read(submit(client, instance_id=replaced)[1]))[1] == {0: "length"}
+        client.report_use([entry(client).instance_id])
+        await until(lambda: repository.built[0].closed)
+        await until(lambda: entry(client).replaced == [])
+
+    over(house, scene)
+
+
+def test_an_instance_that_a_dead_worker_used_is_closed(house, repository):
+    async def scene(client):
+        async with connected(house.path) as other:
+            other.report_use([entry(client).instance_id])
+            repository.folders = [Folder("m", 2, fingerprint="b")]
+            house.host.rescan()
+            await until(lambda: entry(client).version == 2)
+            await asyncio.sleep(0.05)
+            assert not repository.built[0].closed
+        await until(lambda: repository.built[0].closed)
+
+    over(house, scene)

@@ -145,7 +145,7 @@ def test_a_lost_host_fails_who_asks():
         client = client_module.EngineClient(connect)
         await client.start()
         await until(lambda: sent)
-        client.received(Status(1, "ready", [ModelStatus("m", 1, 7, "/m", "ready")]))
+        client.received(Status(1, "ready", [ModelStatus("m", 1, 7, "ready")]))
         asked = asyncio.create_task(client.profile("m"))
         await until(lambda: len(sent) == 2)
         client.lost()

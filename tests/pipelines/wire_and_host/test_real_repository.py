@@ -26,7 +26,7 @@ def entry(client, name):
 def test_model_from_a_folder_generates(models):
     async def scene(client):
         return await read(
-            submit(client, model="good", load=entry(client, "good").instance_id, max_tokens=9)[1]
+            submit(client, model="good", instance_id=entry(client, "good").instance_id, max_tokens=9)[1]
         )
 
     tokens, finish = in_process(scene, models)

@@ -15,6 +15,7 @@ from pipelines.host.backends.tensor_contract import TensorPort
 from pipelines.host.engine.outputs import Output
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
+from pipelines.repository.model_folders import ModelFolder
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, StepProfile
 from pipelines.wire.client import EngineClient, over_socket
@@ -82,11 +83,16 @@ class ScriptedEngine:
 
 
 @dataclass(frozen=True)
-class Folder:
-    name: str
+class Folder(ModelFolder):
+    """A model folder that is not on disk: it changes only when its fingerprint does."""
+
     version: int = 1
+    path: Path = Path("nowhere/1")
     fingerprint: str = "a"
-    path: Path = Path("nowhere")
+    graph: str | None = ""
+
+    def refreshed(self) -> Folder:
+        return self
 
 
 @dataclass(eq=False)
@@ -94,6 +100,7 @@ class Model:
     """A HostModel around scripted engines."""
 
     engines: dict[str, ScriptedEngine]
+    task: str = "chat"
     max_context: int = 64
     cache_tokens: int = 128
     cache_bytes: int = 1024
@@ -123,7 +130,7 @@ class Repository:
     def scan(self, folder):
         return list(self.folders)
 
-    def build(self, folder, folders):
+    def build(self, folder, sources):
         if self.hold is not None:
             self.hold.wait(5)
         if folder.name in self.broken:
@@ -162,7 +169,7 @@ async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
     """Wait for a condition; fails the test when it does not come."""
     deadline_s = asyncio.get_running_loop().time() + timeout_s
     while not condition():
-        assert asyncio.get_running_loop().time() < deadline_s, "the condition did not are accepted"
+        assert asyncio.get_running_loop().time() < deadline_s, "the condition did not come true"
         await asyncio.sleep(0.002)
 
 

@@ -60,7 +60,7 @@ class Served:
 
     async def _start(self) -> None:
         self._client = InProcessClient(self._repository, scan=self._scan)
-        self._catalogue = Catalogue(self._client, self._repository)
+        self._catalogue = Catalogue(self._client)
         await self._catalogue.start()
         await self._client.start()
         async with asyncio.timeout(PATIENCE_S):
