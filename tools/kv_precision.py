@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,7 +98,6 @@ def _scored(ids: NDArray[np.int64], past: int, block_tokens: int) -> Step:
     """One sequence's next tokens, its blocks in order; logits of all of them."""
     count, context = len(ids), past + len(ids)
     blocks = np.arange(-(-context // block_tokens), dtype=np.int32)
-    nothing: Any = None  # no session reads how tokens are drawn
     return Step(
         token_ids=ids,
         positions=np.arange(past, context),
@@ -107,10 +106,9 @@ def _scored(ids: NDArray[np.int64], past: int, block_tokens: int) -> Step:
         block_table=blocks[None],
         num_blocks=np.array([len(blocks)], np.int32),
         max_context=context,
-        logits_at=np.arange(count),
-        logits_rows=np.arange(count, dtype=np.int32),
+        logit_indices=np.arange(count),
+        logit_slots=np.arange(count, dtype=np.int32),
         copies=np.empty((0, 2), np.int32),
-        sampling=nothing,
     )
 
 

@@ -17,7 +17,7 @@ __device__ inline int owner_of(i64 token, const int* starts, int num_seqs) {
 // table of scratch blocks, nothing stored (slot -1).  Every output but the table has at most as many entries
 // as it.
 extern "C" __global__ void __launch_bounds__(256)
-    feed_step(const i64* token_ids, const i64* positions, const i64* logits_at, const int* starts,
+    feed_step(const i64* token_ids, const i64* positions, const i64* logit_indices, const int* starts,
               const int* num_past, const int* num_blocks, const int* table, int num_tokens, int num_seqs,
               int num_logits, int columns, int padded_tokens, int padded_seqs, int padded_logits,
               int padded_columns, int block_tokens, int scratch_block, i64 total, i64* input_ids,
@@ -41,7 +41,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
     if (i <= padded_seqs) cumulative[i] = i <= num_seqs ? starts[i] : starts[num_seqs] + (int)(i - num_seqs);
     if (i < padded_seqs) past[i] = i < num_seqs ? num_past[i] : 0;
-    if (i < padded_logits) logits_indices[i] = i < num_logits ? logits_at[i] : 0;
+    if (i < padded_logits) logits_indices[i] = i < num_logits ? logit_indices[i] : 0;
     if (i < (i64)padded_seqs * padded_columns) {
         i64 row = i / padded_columns;
         int column = (int)(i - row * padded_columns);

@@ -35,7 +35,7 @@ class PackedStep(Protocol):
     @property
     def num_blocks(self) -> NDArray[np.int32]: ...  # [num_seqs]
     @property
-    def logits_at(self) -> NDArray[np.int64]: ...  # [num_logits]
+    def logit_indices(self) -> NDArray[np.int64]: ...  # [num_logits]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +81,12 @@ class StepFeed:
         is not stored: slot -1.  Logit rows behind the step's are those of token 0, so that there is one at
         least.  Columns of the step's table that are wider than the padded one are not read.
         """
-        shape = (padded_tokens, padded_sequences, padded_columns, max(1, len(step.logits_at)))
+        shape = (padded_tokens, padded_sequences, padded_columns, max(1, len(step.logit_indices)))
         if into is not None:
             shape = (*shape[:3], len(into.logits_indices))
         _check(step, shape, block_tokens, into)
         feed = into or self._views(shape)
-        sizes = len(step.token_ids), len(step.num_past), len(step.logits_at), min(shape[2], _width(step))
+        sizes = len(step.token_ids), len(step.num_past), len(step.logit_indices), min(shape[2], _width(step))
         total = max(padded_tokens, padded_sequences * padded_columns, padded_sequences + 1, shape[3])
         numbers = map(np.int32, (*sizes, shape[0], shape[1], shape[3], shape[2], block_tokens, scratch_block))
         blocks = -(-total // THREADS)
@@ -95,7 +95,14 @@ class StepFeed:
         return feed
 
     def _send(self, step: PackedStep, columns: int) -> list[Array]:
-        arrays = (step.token_ids, step.positions, step.logits_at, step.starts, step.num_past, step.num_blocks)
+        arrays = (
+            step.token_ids,
+            step.positions,
+            step.logit_indices,
+            step.starts,
+            step.num_past,
+            step.num_blocks,
+        )
         packed = pack([*arrays, np.ascontiguousarray(step.block_table[:, :columns])])
         size = len(packed.bytes)
         if len(self._sent) < size:
@@ -163,5 +170,5 @@ def _check(step: PackedStep, shape: Shape, block_tokens: int, into: Feed | None)
         )
     if num_tokens and int(step.positions.max()) >= shape[2] * block_tokens:
         raise ValueError(f"positions up to {step.positions.max()} do not fit {shape[2]} columns")
-    if into is not None and (into.shape != shape or len(step.logits_at) > shape[3]):
-        raise ValueError(f"a feed of {into.shape} cannot take {shape} and {len(step.logits_at)} logits")
+    if into is not None and (into.shape != shape or len(step.logit_indices) > shape[3]):
+        raise ValueError(f"a feed of {into.shape} cannot take {shape} and {len(step.logit_indices)} logits")

@@ -10,7 +10,8 @@ from pathlib import Path
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.engine.loop import Engine as Loop
 from pipelines.host.engine.loop import EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.load import Load, Request, Settings
@@ -22,8 +23,8 @@ class Engine:
         session = OpenVINOSession(folder / "openvino_model.xml", options)
         session.allocate(settings.num_blocks)
 
-        def body(step: Step) -> Sampled:
-            return sample(Logits(session.run(step), step))
+        def body(context: StepContext) -> Sampled:
+            return sample(Logits(session.run(context.step), context))
 
         self._loop = Loop(
             body,

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.loading import graphs_of
 from pipelines.repository.model_folders import open_folder
 from tools.profile_step.operators import Operators, called, rows
@@ -97,8 +96,7 @@ def _step(session: OpenVINOSession, sequences: int, context: int, blocks: int) -
         block_table=np.arange(sequences * blocks, dtype=np.int32).reshape(sequences, blocks),
         num_blocks=np.full(sequences, blocks, np.int32),
         max_context=context + 1,
-        logits_at=rows.astype(np.int64),
-        logits_rows=rows,
+        logit_indices=rows.astype(np.int64),
+        logit_slots=rows,
         copies=np.empty((0, 2), np.int32),
-        sampling=SamplingSlots(sequences, session.vocab_size),
     )

@@ -13,7 +13,7 @@ import torch
 from tokenizers import Tokenizer
 
 from pipelines.host.engine.loop import Engine, EngineSettings
-from pipelines.host.engine.step import Logits
+from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.model import Model, open_session
 from pipelines.wire.sampling_params import SamplingParams
@@ -82,7 +82,7 @@ class Exported:
     def _engine(self) -> Engine:
         session = self._session
         return Engine(
-            body=lambda step: sample(Logits(session.run(step), step, session.ops)),
+            body=lambda context: sample(Logits(session.run(context.step), context, session.ops)),
             settings=EngineSettings(SEQUENCES, STEP_TOKENS),
             num_blocks=NUM_BLOCKS,
             block_tokens=session.block_tokens,

@@ -92,8 +92,8 @@ class FakeSession:
 
     def _digests(self, step: Step) -> NDArray[np.uint64]:
         """uint64[num_logits]: of what the cache holds for each sampled position's sequence, up to there."""
-        owners = np.searchsorted(step.starts, step.logits_at, side="right") - 1
-        ends = step.num_past[owners] + step.logits_at - step.starts[owners] + 1
+        owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
+        ends = step.num_past[owners] + step.logit_indices - step.starts[owners] + 1
         counts = ends if self.sight_tokens is None else np.minimum(ends, self.sight_tokens)
         begins = np.cumsum(counts) - counts
         places = np.arange(counts.sum()) + np.repeat(ends - counts - begins, counts)

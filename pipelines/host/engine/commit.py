@@ -38,7 +38,7 @@ class Commit:
         self._totals.swapped_out_blocks += len(step.swaps_out)
         self._totals.swapped_in_blocks += len(step.swaps_in)
         self._rows.num_past[plan.rows()] = step.num_past + np.diff(step.starts)
-        self._rows.last_token[step.logits_rows] = first_ids(sampled)
+        self._rows.last_token[step.logit_slots] = first_ids(sampled)
         keep_scores(plan.scoring, sampled.scores)
         chosen = runs_of(sampled)
         outputs: list[Output] = []
@@ -68,7 +68,7 @@ class Commit:
         except Exception as error:
             return self._live.fail(group, error)
         outputs = [self._extend(member, *choice) for member, choice in zip(group, chosen, strict=False)]
-        if slice.room and sequence.row != NO_ROW:
+        if slice.draft_budget and sequence.row != NO_ROW:
             self._close_run(sequence)
         return outputs
 

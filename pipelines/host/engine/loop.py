@@ -22,6 +22,7 @@ from pipelines.host.engine.scheduler import Scheduler
 from pipelines.host.engine.slots import Slots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.engine.submission_checks import Limits, check
 from pipelines.host.sampling.guide import GuideMaker
 from pipelines.host.sampling.sampling_slots import SamplingSlots
@@ -44,7 +45,7 @@ class Engine:
 
     def __init__(
         self,
-        body: Callable[[Step], Sampled],
+        body: Callable[[StepContext], Sampled],
         settings: EngineSettings,
         num_blocks: int,
         block_tokens: int,
@@ -155,7 +156,7 @@ class Engine:
         try:
             with self.cache.reserve(plan.slices) as moves:
                 mark("reserve")
-                step = pack(plan, self.rows, moves, self._sampling, self._speculation)
+                step = pack(plan, self.rows, moves, self._speculation is not None)
                 mark("pack")
                 sampled = self._run(step)
                 mark("body")
@@ -170,7 +171,7 @@ class Engine:
 
     def _run(self, step: Step) -> Sampled:
         start_s = perf_counter()
-        sampled = self._body(step)
+        sampled = self._body(StepContext(step, self._sampling, self._speculation))
         num_runs = len(sampled.token_ids if sampled.num_tokens is None else sampled.num_tokens)
         if num_runs != step.num_sampled:
             raise ValueError(f"{step.num_sampled} tokens were to be sampled, not {num_runs}")

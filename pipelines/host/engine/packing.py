@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 from pipelines.host.engine.kv_cache.cache import Moves
 from pipelines.host.engine.scheduler import Plan
 from pipelines.host.engine.slots import Slots
-from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
-from pipelines.host.engine.step import Step, no_ids, no_pairs, no_room
-from pipelines.host.sampling.sampling_slots import SamplingSlots
+from pipelines.host.engine.step import Step, no_ids, no_pairs, no_slots
 
 
 class Scored(NamedTuple):
@@ -38,19 +36,16 @@ class Packed(NamedTuple):
 NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 
 
-def pack(
-    plan: Plan,
-    rows: Slots,
-    moves: Moves,
-    sampling: SamplingSlots,
-    speculation: SpeculationSlots | None = None,
-) -> Step:
-    """The step of `plan`, whose blocks are reserved.  Its arrays are its own: rows may change."""
+def pack(plan: Plan, rows: Slots, moves: Moves, speculates: bool = False) -> Step:
+    """The step of `plan`, whose blocks are reserved.  Its arrays are copies: the slots may change.
+
+    `speculates`: a speculation node reads `slots` and `draft_budget`.
+    """
     row_of = plan.rows()
     num_past = rows.num_past[row_of]
     num_blocks = rows.num_blocks[row_of]
     tokens = _tokens(plan, rows.last_token[row_of[: plan.num_decoding]], num_past)
-    logits_at, logits_rows = _logits(plan, tokens.starts, row_of)
+    logit_indices, logit_slots = _logits(plan, tokens.starts, row_of)
     scored = _scored(plan, tokens.starts) if plan.num_scoring else NO_SCORED
     return Step(
         token_ids=tokens.ids,
@@ -60,18 +55,20 @@ def pack(
         block_table=rows.block_table[row_of, : num_blocks.max()],
         num_blocks=num_blocks,
         max_context=int(tokens.positions.max()) + 1,
-        logits_at=np.concatenate([logits_at, scored.at]) if plan.num_scoring else logits_at,
-        logits_rows=logits_rows,
+        logit_indices=np.concatenate([logit_indices, scored.at]) if plan.num_scoring else logit_indices,
+        logit_slots=logit_slots,
         copies=_pairs(moves.copies),
-        sampling=sampling,
         swaps_out=_pairs(moves.swaps_out),
         swaps_in=_pairs(moves.swaps_in),
         scored_ids=scored.ids,
-        scored_tops=scored.tops,
-        speculation=speculation,
-        rows=no_room() if speculation is None else row_of,
-        room=no_room() if speculation is None else np.array([slice.room for slice in plan.slices], np.int32),
+        scored_top_counts=scored.tops,
+        slots=row_of if speculates else no_slots(),
+        draft_budget=_draft_budget(plan) if speculates else no_slots(),
     )
+
+
+def _draft_budget(plan: Plan) -> NDArray[np.int32]:
+    return np.array([slice.draft_budget for slice in plan.slices], np.int32)
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:

@@ -65,7 +65,7 @@ def split_budget(pending: Sequence[int], budget: int) -> list[int]:
     return counts
 
 
-def share_room(
+def share_draft_budget(
     wanted: Sequence[int], ends: Sequence[int], block_tokens: int, tokens: int, blocks: int
 ) -> list[int]:
     """Tokens that may be drafted behind each decoding sequence, first come first.

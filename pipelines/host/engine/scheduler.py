@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.cache import Cache
-from pipelines.host.engine.policy import EngineSettings, may_admit, share_room, split_budget
+from pipelines.host.engine.policy import EngineSettings, may_admit, share_draft_budget, split_budget
 from pipelines.host.engine.sequence import NO_ROW, Sequence, Slice
 from pipelines.host.engine.slots import Slots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
@@ -128,14 +128,14 @@ class Scheduler:
     def _with_room(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
         """Room for draft tokens, of what the others leave of the step and of the free blocks."""
         spare = self.settings.max_step_tokens - len(decoding) - sum(slice.num_tokens for slice in prompts)
-        rooms = share_room(
+        budgets = share_draft_budget(
             [slice.sequence.num_draftable(self.settings.num_draft_tokens) for slice in decoding],
             [slice.end for slice in decoding],
             self.cache.block_tokens,
             min(spare, self._num_rows_to_score(prompts)),
             -self.cache.shortage(decoding + prompts),
         )
-        return [slice._replace(room=room) for slice, room in zip(decoding, rooms, strict=True)]
+        return [slice._replace(draft_budget=budget) for slice, budget in zip(decoding, budgets, strict=True)]
 
     def _limit_scoring(self, pending: list[int]) -> None:
         """Lower what is pending of scored prompts to what the step has rows for, the first in turn first."""
@@ -206,7 +206,7 @@ class Scheduler:
             sequence.guide,
         )
         if self.speculation is not None:
-            self.speculation.set(sequence.row, sequence)
+            self.speculation.set(sequence.row, sequence.token_ids, sequence.params)
 
     def _count_prompt(self, sequence: Sequence) -> None:
         sequence.num_reused, sequence.admitted_s = sequence.num_cached, perf_counter()

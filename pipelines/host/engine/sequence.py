@@ -120,7 +120,7 @@ class Slice(NamedTuple):
     sequence: Sequence
     start: int
     num_tokens: int
-    room: int = 0
+    draft_budget: int = 0
 
     @property
     def end(self) -> int:

@@ -14,12 +14,13 @@ from ops import numpy_ops
 from ops.contract import Index, SamplingOps
 from ops.logprobs import as_drawn
 from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
 
 
 def report(
-    ops: SamplingOps, raw: Any, raw_rows: Index, token_ids: Index, asking: Index, step: Step
+    ops: SamplingOps, raw: Any, raw_rows: Index, token_ids: Index, asking: Index, context: StepContext
 ) -> list[TokenLogprobs | None]:
     """What is told of the chosen tokens: one entry per sampled row, None where nobody asks.
 
@@ -27,7 +28,7 @@ def report(
     """
     if not len(asking):
         return []
-    rows, at = step.sampling, step.logits_rows[asking]
+    rows, at = context.sampling, context.step.logit_slots[asking]
     heat, share = rows.logprob_temperature[at], rows.logprob_top_p[at]
     changed = (heat != 1) | (share < 1)
     reports: list[TokenLogprobs | None] = [None] * len(token_ids)
@@ -49,7 +50,7 @@ def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
     if not step.num_scored:
         return []
     at = np.arange(step.num_sampled, step.num_logits)
-    return gather(ops, values, at, step.scored_ids, step.scored_tops)
+    return gather(ops, values, at, step.scored_ids, step.scored_top_counts)
 
 
 def _tell(

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.step import Masks
+from pipelines.host.engine.step_context import Masks
 from pipelines.host.sampling.logit_edits import RowEdits
 
 Words = NDArray[np.uint32]

@@ -12,6 +12,7 @@ from ops.contract import Index
 from ops.draft_verification import NO_DRAFT_TOKEN, NO_TOKEN
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.sampling.logit_edits import RowEdits
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
 
 Edited = list[tuple[int, RowEdits]]
@@ -19,21 +20,21 @@ Edited = list[tuple[int, RowEdits]]
 Reports = list[TokenLogprobs | None]
 
 
-def edits_of(step: Step) -> Edited:
+def edits_of(step: Step, sampling: SamplingSlots) -> Edited:
     """Those of the persistent rows, as they would be if the draft tokens before a row had been appended."""
-    at, kept = step.logits_rows, step.sampling.edits
-    rows = np.flatnonzero(step.sampling.edited[at]).tolist()
+    at, kept = step.logit_slots, sampling.edits
+    rows = np.flatnonzero(sampling.edited[at]).tolist()
     edited = [(j, edits) for j in rows if (edits := kept[at[j]]) is not None]
-    if step.draft_tokens is None or step.ahead is None:
+    if step.draft_tokens is None or step.draft_offset is None:
         return edited
-    before = [step.draft_tokens[j - step.ahead[j] : j].tolist() for j, _ in edited]
+    before = [step.draft_tokens[j - step.draft_offset[j] : j].tolist() for j, _ in edited]
     return [(j, edits.after(ids) if ids else edits) for (j, edits), ids in zip(edited, before, strict=True)]
 
 
-def counters_of(step: Step) -> NDArray[np.uint64]:
+def counters_of(step: Step, sampling: SamplingSlots) -> NDArray[np.uint64]:
     """Where in its sequence's output each row's token would stand; its random number depends on it."""
-    place = step.sampling.num_outputs[step.logits_rows]
-    return (place if step.ahead is None else place + step.ahead).astype(np.uint64)
+    place = sampling.num_outputs[step.logit_slots]
+    return (place if step.draft_offset is None else place + step.draft_offset).astype(np.uint64)
 
 
 def gather_runs(step: Step, verified: Index, reports: Reports, scores: list[TokenLogprobs]) -> Sampled:

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
 from ops.draft_verification import NO_TOKEN
-from pipelines.host.engine.step import Logits, Sampled
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.logprob_reports import report, score
 from pipelines.host.sampling.mask_narrowing import narrow
@@ -85,14 +86,14 @@ def sample(logits: Logits) -> Sampled:
     so, without temperature (vLLM's `raw_logprobs`).  Changes the sampled rows of `logits.values` in place.
     Rows behind draft tokens choose as if these had been appended; where they do not are accepted, rows do not count.
     """
-    step, ops = logits.step, logits.ops
-    rows, at = step.sampling, step.logits_rows
+    step, rows, ops = logits.context.step, logits.context.sampling, logits.ops
+    at = step.logit_slots
     values = ops.writable(logits.values)
     scores = score(ops, values, step)
     if step.num_scored:
         values = values[: step.num_sampled]
     asking = np.flatnonzero(rows.num_logprobs[at] >= 0)
-    edited = edits_of(step)
+    edited = edits_of(step, rows)
     raw, raw_rows, masks = values, asking, logits.masks
     if rows.edited[at[asking]].any() or (masks is not None and np.isin(asking, masks.rows).any()):
         raw, raw_rows = ops.take(values, asking), np.arange(len(asking))
@@ -106,13 +107,13 @@ def sample(logits: Logits) -> Sampled:
         rows.top_k[at],
         rows.top_p[at],
         rows.keys[at],
-        counters_of(step),
+        counters_of(step, rows),
         step.draft_tokens,
     )
     if step.draft_tokens is None:
-        return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, step), scores)
+        return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, logits.context), scores)
     told = token_ids[asking] != NO_TOKEN
-    reports = report(ops, raw, raw_rows[told], token_ids, asking[told], step)
+    reports = report(ops, raw, raw_rows[told], token_ids, asking[told], logits.context)
     return gather_runs(step, token_ids, reports, scores)
 
 

@@ -13,7 +13,8 @@ from pydantic import Field
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.grammars.formats import format_of
-from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.cache_size import CacheConfig, blocks_for_device, blocks_for_host
 from pipelines.nodes.generation.end_tokens import end_token_ids
 from pipelines.nodes.generation.generation_defaults import read_defaults
@@ -37,7 +38,7 @@ class Scheduler(Node):
     """Continuous batching over a paged key-value cache."""
 
     place = "engine"
-    body = BodyContract(root="step", gives=Step, result=Sampled)
+    body = BodyContract(root="step", gives=StepContext, result=Sampled)
 
     class Config(NodeConfig):
         max_sequences: int = Field(default=64, ge=1, le=4096, description="sequences in one step")

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from ops import numpy_ops
 from ops.cuda.sampling import CudaOps
-from pipelines.host.engine.step import Logits, Step, no_pairs
+from pipelines.host.engine.step import Step, no_pairs
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
@@ -42,7 +43,8 @@ def rows_of(params):
 def step_of(rows):
     none, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
     at = np.arange(rows.num_rows, dtype=np.int32)[::-1].copy()
-    return Step(none, none, small, small, np.zeros((0, 0), np.int32), small, 0, none, at, no_pairs(), rows)
+    step = Step(none, none, small, small, np.zeros((0, 0), np.int32), small, 0, none, at, no_pairs())
+    return StepContext(step, rows)
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -31,12 +31,12 @@ def random_step(random, num_seqs, block_tokens, most_new=5, spare_columns=2):
         num_past=past.astype(np.int32),
         block_table=table.astype(np.int32),
         num_blocks=num_blocks.astype(np.int32),
-        logits_at=random.integers(0, starts[-1], random.integers(0, num_seqs + 1)),
+        logit_indices=random.integers(0, starts[-1], random.integers(0, num_seqs + 1)),
     )
 
 
 def check(feed, step, block_tokens, spare):
-    num_tokens, num_seqs, num_logits = len(step.token_ids), len(step.num_past), len(step.logits_at)
+    num_tokens, num_seqs, num_logits = len(step.token_ids), len(step.num_past), len(step.logit_indices)
     tokens, sequences, columns, logits = feed.shape
     assert (tokens, sequences) == (num_tokens + spare, num_seqs + spare)
     zeros = [0] * spare
@@ -47,7 +47,7 @@ def check(feed, step, block_tokens, spare):
     assert feed.cumulative_sequence_length.tolist() == [*step.starts, *range(last + 1, last + spare + 1)]
     slots = slot_mapping(step.block_table, step.starts, step.positions, block_tokens)
     assert feed.slot_mapping.tolist() == [*slots, *[-1] * spare]
-    assert feed.logits_indices.tolist() == [*step.logits_at, *[0] * (logits - num_logits)]
+    assert feed.logits_indices.tolist() == [*step.logit_indices, *[0] * (logits - num_logits)]
     expected = np.full((sequences, columns), SCRATCH)
     for row, count in enumerate(np.minimum(step.num_blocks, columns)):
         expected[row, :count] = step.block_table[row, :count]
@@ -68,7 +68,7 @@ def test_a_feed_is_the_step_and_padding(one_device, num_seqs, block_tokens, spar
     feeder = StepFeed(one_device, 16, 8, 4)  # grows
     used = -(-(int(step.positions.max()) + 1) // block_tokens)
     tokens, columns = len(step.token_ids) + spare, used + wider
-    into, logits = None, max(1, len(step.logits_at))
+    into, logits = None, max(1, len(step.logit_indices))
     if given_arrays:
         logits += spare
         into = new_feed(one_device, tokens, num_seqs + spare, columns, logits)

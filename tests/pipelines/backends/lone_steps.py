@@ -13,7 +13,7 @@ def step(
     ids: Sequence[int] | np.ndarray,
     past: int,
     blocks: list[int],
-    logits_at: list[int],
+    logit_indices: list[int],
     copies: Sequence[tuple[int, int]] = (),
 ) -> Step:
     """`ids` after `past` tokens, in `blocks`; the table has one undefined entry more."""
@@ -25,10 +25,9 @@ def step(
         block_table=np.array([[*blocks, -1]], np.int32),
         num_blocks=np.array([len(blocks)], np.int32),
         max_context=past + len(ids),
-        logits_at=np.array(logits_at, np.int64),
-        logits_rows=np.arange(len(logits_at), dtype=np.int32),
+        logit_indices=np.array(logit_indices, np.int64),
+        logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.array(copies, np.int32).reshape(-1, 2),
-        sampling=None,
     )
 
 
@@ -41,7 +40,9 @@ def together(steps: list[Step]) -> Step:
         np.pad(one.block_table, [(0, 0), (0, columns - one.block_table.shape[1])], constant_values=9999)
         for one in steps
     ]
-    logits_at = np.concatenate([one.logits_at + start for one, start in zip(steps, starts, strict=False)])
+    logit_indices = np.concatenate(
+        [one.logit_indices + start for one, start in zip(steps, starts, strict=False)]
+    )
     return Step(
         token_ids=np.concatenate([one.token_ids for one in steps]),
         positions=np.concatenate([one.positions for one in steps]),
@@ -50,8 +51,7 @@ def together(steps: list[Step]) -> Step:
         block_table=np.concatenate(tables),
         num_blocks=np.concatenate([one.num_blocks for one in steps]),
         max_context=max(one.max_context for one in steps),
-        logits_at=logits_at,
-        logits_rows=np.arange(len(logits_at), dtype=np.int32),
+        logit_indices=logit_indices,
+        logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.concatenate([one.copies for one in steps]),
-        sampling=None,
     )

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
-from pipelines.host.engine.step import Logits as StepLogits
-from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits as StepLogits
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
@@ -24,8 +25,8 @@ CHUNK_TOKENS, MAX_SCORED, NUM_BLOCKS = 40, 13, 64
 def scoring_engine(session: DecoderSession, reuse_prefixes: bool = True) -> Engine:
     """An engine over `session`, whose cache is allocated here; its steps score few positions."""
 
-    def body(step: Step) -> Sampled:
-        return sample(StepLogits(session.run(step), step, session.ops))
+    def body(context: StepContext) -> Sampled:
+        return sample(StepLogits(session.run(context.step), context, session.ops))
 
     session.allocate(NUM_BLOCKS)
     settings = EngineSettings(8, CHUNK_TOKENS, reuse_prefixes, MAX_SCORED)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from pipelines.host.engine.step import Step
-from pipelines.host.sampling.sampling_slots import SamplingSlots
 
-SAMPLING = SamplingSlots(1, 8)
 BLOCK = 16
 
 
@@ -26,8 +24,7 @@ def make_step(sequences: list[tuple[int, int]], samples: list[int]) -> Step:
         block_table=np.arange(len(past) * num_blocks.max(), dtype=np.int32).reshape(len(past), -1),
         num_blocks=num_blocks,
         max_context=int((past + new).max()),
-        logits_at=at,
-        logits_rows=np.arange(len(at), dtype=np.int32),
+        logit_indices=at,
+        logit_slots=np.arange(len(at), dtype=np.int32),
         copies=np.array([[1, 2]], np.int32),
-        sampling=SAMPLING,
     )

@@ -12,7 +12,8 @@ from tiny_decoders import VOCABULARY, prompts
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import Beams, SamplingParams
 
@@ -60,8 +61,8 @@ def engine(exported_onnx: Any) -> Any:
     """With fewer blocks than its sequences would like."""
     session = OnnxCpuSession(exported_onnx(FAMILY), OnnxCpuSettings(threads=1, block_tokens=8))
 
-    def body(step: Step) -> Sampled:
-        return sample(Logits(session.run(step), step))
+    def body(context: StepContext) -> Sampled:
+        return sample(Logits(session.run(context.step), context))
 
     session.allocate(100)
     settings = EngineSettings(max_sequences=10, max_step_tokens=40, reuse_prefixes=True)

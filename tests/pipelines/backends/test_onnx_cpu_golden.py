@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +14,8 @@ from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
@@ -60,10 +60,11 @@ class Schedule:
     def ids(self, count: int) -> list[int]:
         return [self.draw.randrange(VOCABULARY) for _ in range(count)]
 
-    def body(self, step: Step) -> Sampled:
+    def body(self, context: StepContext) -> Sampled:
+        step = context.step
         self.seen["copies"] += len(step.copies)
         self.seen["mixed"] += len(set(np.diff(step.starts).tolist())) > 1
-        return sample(Logits(self.session.run(step), step))
+        return sample(Logits(self.session.run(context.step), context))
 
     def arrive(self, key: int) -> None:
         root = self.draw.choice([*self.roots, []])
@@ -99,8 +100,7 @@ class Schedule:
         while len(text) < params.max_tokens:
             context = prompt + text
             step = lone_step(context, 0, blocks[: -(-len(context) // BLOCK_TOKENS)], [len(context) - 1])
-            step = replace(step, sampling=rows)
-            text.append(int(sample(Logits(self.session.run(step), step)).token_ids[0]))
+            text.append(int(sample(Logits(self.session.run(step), StepContext(step, rows))).token_ids[0]))
             rows.append(0, text[-1])
         return text
 

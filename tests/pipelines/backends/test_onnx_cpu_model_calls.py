@@ -67,7 +67,7 @@ def test_calls_say_what_the_step_says(rows, costs, seed):
     for call in calls:
         tokens[call.logits] = call.feed["input_ids"][call.feed["logits_indices"]][: len(call.logits)]
         assert len(call.feed["logits_indices"]) == max(1, len(call.logits))
-    assert (tokens == packed.token_ids[packed.logits_at]).all()
+    assert (tokens == packed.token_ids[packed.logit_indices]).all()
 
 
 @given(shapes, costs, st.integers(0, 9))
@@ -95,7 +95,9 @@ def random_step(rows: list[tuple[int, int]], seed: int):
     draw, parts, block, token = np.random.default_rng(seed), [], 0, 0
     for new, past in rows:
         count = -(-(new + past) // BLOCK_TOKENS)
-        logits_at = [[], [new - 1], [new - 1, new - 1]][draw.integers(3)]
-        parts.append(step(np.arange(token, token + new), past, list(range(block, block + count)), logits_at))
+        logit_indices = [[], [new - 1], [new - 1, new - 1]][draw.integers(3)]
+        parts.append(
+            step(np.arange(token, token + new), past, list(range(block, block + count)), logit_indices)
+        )
         block, token = block + count, token + new
     return together(parts)

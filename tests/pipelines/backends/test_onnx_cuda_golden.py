@@ -18,7 +18,8 @@ from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSessi
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -43,9 +44,9 @@ class Crowd:
         sizes = (self.session.block_tokens, self.session.vocab_size, self.session.max_context)
         self.engine = Engine(self.body, settings, self.num_blocks, *sizes, frozenset(), self.num_host_blocks)
 
-    def body(self, step: Step) -> Sampled:
-        self.steps.append(step)
-        return sample(Logits(self.session.run(step), step, self.session.ops))
+    def body(self, context: StepContext) -> Sampled:
+        self.steps.append(context.step)
+        return sample(Logits(self.session.run(context.step), context, self.session.ops))
 
     def submit(self, number: int, request: tuple[list[int], int, SamplingParams]) -> None:
         prompt, n, params = request

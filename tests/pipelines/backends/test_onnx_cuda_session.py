@@ -206,7 +206,7 @@ def test_a_step_without_logits_fills_the_cache(session):
         step, token_ids=step.token_ids[:12], positions=step.positions[:12], starts=np.array([0, 12], np.int32)
     )
     nothing = np.zeros(0, np.int64)
-    first = replace(chunk, max_context=12, logits_at=nothing, logits_rows=nothing.astype(np.int32))
+    first = replace(chunk, max_context=12, logit_indices=nothing, logit_slots=nothing.astype(np.int32))
     assert session.run(first).shape == (0, VOCABULARY)
     rest = replace(
         step,
@@ -214,7 +214,7 @@ def test_a_step_without_logits_fills_the_cache(session):
         positions=step.positions[12:],
         starts=np.array([0, 8], np.int32),
         num_past=np.array([12], np.int32),
-        logits_at=np.array([7]),
+        logit_indices=np.array([7]),
     )
     np.testing.assert_allclose(session.run(rest), expected, rtol=0, atol=2e-6)
 

@@ -37,12 +37,12 @@ limits = st.builds(Limits, st.integers(1, 8), st.none() | st.integers(1, 300))
 def test_parts_are_the_step(step: Step, limit: Limits):
     """Every token, table row and logit stands in one part, in order, and says the same there."""
     parts = split(step, limit)
-    for name in ("token_ids", "positions", "num_past", "num_blocks", "block_table", "logits_rows"):
+    for name in ("token_ids", "positions", "num_past", "num_blocks", "block_table", "logit_slots"):
         joined = np.concatenate([getattr(part.step, name) for part in parts])
         np.testing.assert_array_equal(joined, getattr(step, name))
     first = np.cumsum([0] + [part.step.num_tokens for part in parts])
-    at = [part.step.logits_at + begin for part, begin in zip(parts, first, strict=False)]
-    np.testing.assert_array_equal(np.concatenate(at), step.logits_at)
+    at = [part.step.logit_indices + begin for part, begin in zip(parts, first, strict=False)]
+    np.testing.assert_array_equal(np.concatenate(at), step.logit_indices)
     assert [part.first_logit for part in parts] == np.cumsum(
         [0] + [part.step.num_logits for part in parts]
     ).tolist()[:-1]
@@ -92,7 +92,7 @@ def test_what_decodes(sequences: list[tuple[int, int]], samples: list[int], deco
 
 def test_logits_out_of_order_are_no_parts():
     step = make_step([(5, 1), (9, 1)], [1, 1])
-    step.logits_at[:] = [1, 0]
+    step.logit_indices[:] = [1, 0]
     assert len(split(step, Limits(2))) == 1
     with pytest.raises(ValueError, match="ascend"):
         split(step, Limits(1))

@@ -139,7 +139,7 @@ def test_half_precision_exports_give_nearly_the_same_logits(element_type):
             "block_indices": np.zeros(1, np.int32),
             "block_indices_begins": np.array([0, 1], np.int32),
             "max_context_len": np.array(5, np.int32),
-            "logits_at": np.array([4, 1]),
+            "logit_indices": np.array([4, 1]),
         }
         for port in compiled.inputs:
             if "_cache." in port.any_name:

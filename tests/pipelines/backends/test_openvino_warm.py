@@ -11,7 +11,7 @@ from lone_steps import step
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.step_inputs import common_shapes
 from pipelines.host.engine.loop import Engine, EngineSettings
-from pipelines.host.engine.step import Logits
+from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -79,10 +79,11 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
     spare = {name: blocks[NUM_BLOCKS].copy() for name, blocks in session._memory.bytes.items()}
     named: list[int] = []
 
-    def body(packed):
+    def body(context):
+        packed = context.step
         used = np.arange(packed.block_table.shape[1]) < packed.num_blocks[:, None]
         named.extend(packed.block_table[used].tolist())
-        return sample(Logits(session.run(packed), packed))
+        return sample(Logits(session.run(packed), context))
 
     engine = Engine(
         body=body,

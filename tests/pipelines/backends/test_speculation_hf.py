@@ -11,7 +11,8 @@ from tiny_decoders import prompts, write_decoder
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.engine.loop import Engine, EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.draft import Draft
 from pipelines.nodes.generation.body.lookup import Lookup
@@ -22,10 +23,10 @@ EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 NUM_BLOCKS = 64
 
 
-def speculating_engine(session: OpenVINOSession, draft_token: Callable[[Step], Step]) -> Engine:
-    def body(step: Step) -> Sampled:
-        step = draft_token(step)
-        return sample(Logits(session.run(step), step))
+def speculating_engine(session: OpenVINOSession, draft_token: Callable[[StepContext], StepContext]) -> Engine:
+    def body(context: StepContext) -> Sampled:
+        context = draft_token(context)
+        return sample(Logits(session.run(context.step), context))
 
     session.allocate(NUM_BLOCKS)
     settings = EngineSettings(max_sequences=8, max_step_tokens=64, reuse_prefixes=True, num_draft_tokens=4)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from engine_rig import VOCAB_SIZE, Rig, Text
 
 from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.guide import GuideMaker
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.sampling_params import SamplingParams
@@ -83,8 +84,8 @@ class Life:
             error = draw.choice([RuntimeError("device lost"), KeyboardInterrupt()])
         late = draw.random() < 0.5
 
-        def before(step: Step) -> None:
-            self.begin(step)
+        def before(context: StepContext) -> None:
+            self.begin(context)
             if error is not None and not late:
                 raise error
 
@@ -101,5 +102,5 @@ class Life:
         if isinstance(error, RuntimeError):
             assert {output.finish for output in outputs} <= {"error"}
 
-    def begin(self, step: Step) -> None:
+    def begin(self, context: StepContext) -> None:
         """What happens in every step before the model runs."""

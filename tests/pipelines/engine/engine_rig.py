@@ -14,7 +14,8 @@ from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.logprobs import TokenLogprobs
@@ -57,8 +58,8 @@ class Rig:
         settings = EngineSettings(
             max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens, num_draft_tokens
         )
-        self.draft_token: Callable[[Step], Step] = lambda step: step
-        self.before: Callable[[Step], None] = lambda step: None
+        self.draft_token: Callable[[StepContext], StepContext] = lambda context: context
+        self.before: Callable[[StepContext], None] = lambda context: None
         self.after: Callable[[Step], None] = lambda step: None
         self.masked: Callable[[Logits], Logits] = lambda logits: logits
         self.steps: list[Step] = []
@@ -74,12 +75,13 @@ class Rig:
             num_host_blocks,
         )
 
-    def _body(self, step: Step) -> Sampled:
-        check_step(step, self.engine.scheduler.settings, self.session)
-        step = self.draft_token(step)
+    def _body(self, context: StepContext) -> Sampled:
+        check_step(context.step, self.engine.scheduler.settings, self.session)
+        context = self.draft_token(context)
+        step = context.step
         self.steps.append(step)
-        self.before(step)
-        logits = Logits(self.session.run(step), step)
+        self.before(context)
+        logits = Logits(self.session.run(step), context)
         self.after(step)
         return sample(self.masked(logits))
 
@@ -143,14 +145,14 @@ def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None
         [past + np.arange(count) for past, count in zip(step.num_past, counts, strict=True)]
     )
     assert (step.positions == within).all()
-    assert len(np.unique(step.logits_rows)) == step.num_sampled <= limits.max_sequences
-    assert len(step.scored_tops) == step.num_scored <= limits.max_scored_tokens
+    assert len(np.unique(step.logit_slots)) == step.num_sampled <= limits.max_sequences
+    assert len(step.scored_top_counts) == step.num_scored <= limits.max_scored_tokens
     assert step.num_logits == step.num_sampled + step.num_scored
-    assert (np.diff(step.logits_at) >= 0).all()
+    assert (np.diff(step.logit_indices) >= 0).all()
     check_moves(step, session)
-    for name in ("token_ids", "positions", "logits_at", "scored_ids", "scored_tops"):
+    for name in ("token_ids", "positions", "logit_indices", "scored_ids", "scored_top_counts"):
         assert getattr(step, name).dtype == np.int64, name
-    for name in ("starts", "num_past", "block_table", "num_blocks", "logits_rows"):
+    for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots"):
         assert getattr(step, name).dtype == np.int32, name
 
 
@@ -222,10 +224,10 @@ def scores_alone(prompt: list[int], params: SamplingParams) -> list[TokenLogprob
     ]
 
 
-def lone_step(rows: SamplingSlots) -> Step:
+def lone_step(rows: SamplingSlots) -> StepContext:
     """One logit for row 0; the rest of the step is never read by the sampler."""
     zero, one = np.zeros(1, np.int32), np.ones(1, np.int32)
-    return Step(
+    step = Step(
         token_ids=np.zeros(1, np.int64),
         positions=np.zeros(1, np.int64),
         starts=np.array([0, 1], np.int32),
@@ -233,8 +235,8 @@ def lone_step(rows: SamplingSlots) -> Step:
         block_table=np.zeros((1, 1), np.int32),
         num_blocks=one,
         max_context=1,
-        logits_at=np.zeros(1, np.int64),
-        logits_rows=zero,
+        logit_indices=np.zeros(1, np.int64),
+        logit_slots=zero,
         copies=np.zeros((0, 2), np.int32),
-        sampling=rows,
     )
+    return StepContext(step, rows)

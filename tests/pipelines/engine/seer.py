@@ -11,6 +11,7 @@ from engine_rig import VOCAB_SIZE, Rig
 from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 
 Foresight = Callable[[Hashable, int], list[int]]
 """All tokens that a choice of a request will give."""
@@ -23,17 +24,20 @@ class Seer:
         self.rig, self.foresight, self.random, self.errs = rig, foresight, random, errs
         rig.draft_token = self.draft_token
 
-    def draft_token(self, step: Step) -> Step:
+    def draft_token(self, context: StepContext) -> StepContext:
+        step = context.step
+        assert context.speculation is not None
         check_room(step, self.rig)
         drafted = [
-            self._of(row, room) for row, room in zip(step.rows.tolist(), step.room.tolist(), strict=True)
+            self._of(row, room)
+            for row, room in zip(step.slots.tolist(), step.draft_budget.tolist(), strict=True)
         ]
         counts = np.array([len(ids) for ids in drafted], np.int64)
         with_runs = with_draft_tokens(
             step, counts, np.array([one for ids in drafted for one in ids], np.int64)
         )
         check_runs(step, with_runs, drafted)
-        return with_runs
+        return context.with_step(with_runs)
 
     def _of(self, row: int, room: int) -> list[int]:
         if not room:
@@ -54,15 +58,14 @@ class Seer:
 def check_room(step: Step, rig: Rig) -> None:
     """What `Step` promises of room."""
     limits, counts = rig.engine.scheduler.settings, np.diff(step.starts)
-    assert step.speculation is not None
-    assert step.room.shape == step.rows.shape == (step.num_seqs,)
-    assert (step.room >= 0).all()
-    assert (counts[step.room > 0] == 1).all()
-    reach = step.num_past + counts + step.room
+    assert step.draft_budget.shape == step.slots.shape == (step.num_seqs,)
+    assert (step.draft_budget >= 0).all()
+    assert (counts[step.draft_budget > 0] == 1).all()
+    reach = step.num_past + counts + step.draft_budget
     assert (reach <= step.num_blocks * rig.session.block_tokens).all()
     assert (reach < rig.engine.limits.max_context + 1).all()
-    assert step.num_tokens + step.room.sum() <= limits.max_step_tokens
-    assert step.num_scored + step.room.sum() <= limits.max_scored_tokens
+    assert step.num_tokens + step.draft_budget.sum() <= limits.max_step_tokens
+    assert step.num_scored + step.draft_budget.sum() <= limits.max_scored_tokens
 
 
 def check_runs(step: Step, with_runs: Step, drafted: list[list[int]]) -> None:
@@ -79,13 +82,15 @@ def check_runs(step: Step, with_runs: Step, drafted: list[list[int]]) -> None:
     ]
     assert with_runs.positions.tolist() == places
     assert with_runs.max_context == max(places) + 1
-    if with_runs.draft_tokens is None or with_runs.ahead is None:
+    if with_runs.draft_tokens is None or with_runs.draft_offset is None:
         assert not any(drafted)
         return
     runs = np.split(with_runs.draft_tokens, np.flatnonzero(with_runs.draft_tokens == NO_DRAFT_TOKEN) + 1)[:-1]
     assert [run[:-1].tolist() for run in runs] == drafted[: len(runs)] + [[]] * (len(runs) - len(drafted))
-    assert with_runs.ahead.tolist() == [k for run in runs for k in range(len(run))]
-    assert with_runs.logits_rows.tolist() == np.repeat(step.logits_rows, [len(run) for run in runs]).tolist()
-    at = with_runs.logits_at[: with_runs.num_sampled]
-    assert (np.diff(at)[with_runs.ahead[1:] > 0] == 1).all()
-    assert with_runs.token_ids[at[with_runs.ahead > 0]].tolist() == [one for ids in drafted for one in ids]
+    assert with_runs.draft_offset.tolist() == [k for run in runs for k in range(len(run))]
+    assert with_runs.logit_slots.tolist() == np.repeat(step.logit_slots, [len(run) for run in runs]).tolist()
+    at = with_runs.logit_indices[: with_runs.num_sampled]
+    assert (np.diff(at)[with_runs.draft_offset[1:] > 0] == 1).all()
+    assert with_runs.token_ids[at[with_runs.draft_offset > 0]].tolist() == [
+        one for ids in drafted for one in ids
+    ]

@@ -17,7 +17,7 @@ from fake_guide import FakeGuide
 from seer import Seer
 
 from pipelines.host.backends.fake_decoder import fake_logits
-from pipelines.host.engine.step import Logits, Masks, Step
+from pipelines.host.engine.step_context import Logits, Masks, StepContext
 from pipelines.host.sampling.guide import GuideError, GuideMaker
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
@@ -78,8 +78,8 @@ class Schedule(Life):
         self.wanted: dict[int, Guided] = {}
         self.foreseen: dict[tuple[int, int], list[int]] = {}
 
-    def begin(self, step: Step) -> None:
-        self.grammar.begin(step)
+    def begin(self, context: StepContext) -> None:
+        self.grammar.begin(context)
 
     def params(self) -> SamplingParams:
         draw = self.random

@@ -162,7 +162,7 @@ def test_n_choices_compute_the_prompt_once_and_share_it():
     rig.submit("a", PROMPT, n=3, max_tokens=6)
     rig.step()
     assert rig.steps[0].num_tokens == len(PROMPT)
-    assert rig.steps[0].logits_at.tolist() == [12, 12, 12]
+    assert rig.steps[0].logit_indices.tolist() == [12, 12, 12]
     assert rig.engine.counts().blocks_used == 4
     rig.run()
     assert rig.engine.counts().prompt_tokens == len(PROMPT)

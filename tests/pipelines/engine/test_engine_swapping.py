@@ -340,9 +340,9 @@ def test_a_forgotten_swap_changes_the_text(forgotten):
     rig = crowded()
     step_of = rig.engine._body
 
-    def forget(step):
-        object.__setattr__(step, forgotten, step.swaps_in[:0])
-        return step_of(step)
+    def forget(context):
+        object.__setattr__(context.step, forgotten, context.step.swaps_in[:0])
+        return step_of(context)
 
     rig.engine._body = forget
     rig.run()

@@ -13,7 +13,7 @@ from test_engine_everything import DEMO, EOS, Schedule
 
 from ops.cache_blocks import context_slots
 from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.draft import Draft
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.nodes.generation.body.lookup import Lookup
@@ -39,13 +39,13 @@ class WatchedDraft:
         self.node.begin_with(self.session)
         rig.draft_token = self.draft_token
 
-    def draft_token(self, step: Step) -> Step:
-        drafted = self.node.run(step)
+    def draft_token(self, context: StepContext) -> StepContext:
+        step, drafted = context.step, self.node.run(context)
         token_ids = {sequence.row: sequence.token_ids for sequence in self.running}
         for seq, computed in enumerate(self.node._drafted.computed(step).tolist()):
             slots = context_slots(step.block_table[seq], computed, self.session.block_tokens)
             held = self.session.cache.reshape(-1)[slots]
-            assert held.tolist() == token_ids[step.rows[seq]][:computed].tolist()
+            assert held.tolist() == token_ids[step.slots[seq]][:computed].tolist()
         return drafted
 
 

@@ -9,7 +9,7 @@ import pytest
 from engine_rig import Rig, alone
 from seer import Seer
 
-from pipelines.host.engine.policy import blocks_for, share_room
+from pipelines.host.engine.policy import blocks_for, share_draft_budget
 from pipelines.host.engine.speculation.accepted_runs import Chosen, Run, first_ids, runs_of
 from pipelines.host.engine.step import Sampled
 from pipelines.telemetry.engine_counts import Counts
@@ -18,11 +18,11 @@ from pipelines.wire.sampling_params import SamplingParams
 
 
 def test_everyone_gets_what_there_is_first_come_first():
-    assert share_room([4, 4, 4], [10, 10, 10], 16, tokens=9, blocks=0) == [4, 4, 1]
+    assert share_draft_budget([4, 4, 4], [10, 10, 10], 16, tokens=9, blocks=0) == [4, 4, 1]
 
 
 def test_who_gets_no_block_fills_its_last_one():
-    assert share_room([5, 5, 5], [16, 15, 14], 16, tokens=99, blocks=1) == [5, 1, 2]
+    assert share_draft_budget([5, 5, 5], [16, 15, 14], 16, tokens=99, blocks=1) == [5, 1, 2]
 
 
 @pytest.mark.parametrize("seed", range(200))
@@ -31,7 +31,7 @@ def test_room_is_bounded(seed):
     block_tokens, tokens, blocks = draw.randint(1, 9), draw.randint(0, 20), draw.randint(0, 4)
     ends = [draw.randint(1, 40) for _ in range(draw.randint(1, 6))]
     wanted = [draw.randint(0, 12) for _ in ends]
-    rooms = share_room(wanted, ends, block_tokens, tokens, blocks)
+    rooms = share_draft_budget(wanted, ends, block_tokens, tokens, blocks)
     assert all(0 <= room <= most for room, most in zip(rooms, wanted, strict=True))
     taken = sum(
         blocks_for(end + room, block_tokens) - blocks_for(end, block_tokens)
@@ -98,7 +98,7 @@ def test_a_request_that_wants_more_guesses_takes_no_more_room():
     foreseen(rig, [1, 2, 3], max_tokens=20)
     rig.submit("a", [1, 2, 3], max_tokens=20, num_draft_tokens=12)
     rig.run()
-    assert max(step.room.max() for step in rig.steps) == 3
+    assert max(step.draft_budget.max() for step in rig.steps) == 3
 
 
 def test_a_request_may_want_no_guesses():
@@ -116,7 +116,7 @@ def test_the_last_tokens_have_no_room_behind_them():
     foreseen(rig, [1, 2, 3], max_tokens=2)
     rig.submit("a", [1, 2, 3], max_tokens=2)
     rig.run()
-    assert [step.room.tolist() for step in rig.steps] == [[0], [0]]
+    assert [step.draft_budget.tolist() for step in rig.steps] == [[0], [0]]
 
 
 def test_guesses_behind_the_end_count_as_wrong():

@@ -12,7 +12,8 @@ from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.engine.loop import Engine, Output
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
@@ -86,18 +87,19 @@ class GuidedRig:
         self.steps = 0
         self.foreseen: dict[tuple, list[int]] = {}
 
-    def _body(self, step: Step) -> Sampled:
+    def _body(self, context: StepContext) -> Sampled:
         self.steps += 1
-        if step.speculation is not None:
+        step = context.step
+        if context.speculation is not None:
             drafted = [
-                self._draft_tokens(*of) for of in zip(step.rows.tolist(), step.room.tolist(), strict=True)
+                self._draft_tokens(*of)
+                for of in zip(step.slots.tolist(), step.draft_budget.tolist(), strict=True)
             ]
             counts = np.array([len(ids) for ids in drafted], np.int64)
-            step = with_draft_tokens(
-                step, counts, np.array([one for ids in drafted for one in ids], np.int64)
-            )
-        self.node.begin(step)
-        return sample(self.node.run(Logits(self.session.run(step), step, self.session.ops)))
+            ids = np.array([one for ids in drafted for one in ids], np.int64)
+            context = context.with_step(with_draft_tokens(step, counts, ids))
+        self.node.begin(context)
+        return sample(self.node.run(Logits(self.session.run(context.step), context, self.session.ops)))
 
     def _draft_tokens(self, row: int, room: int) -> list[int]:
         if not room:

@@ -11,6 +11,7 @@ import numpy as np
 
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Step, no_pairs
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 VOCAB_SIZE = 5000
@@ -24,7 +25,7 @@ def step_of(
     room: int,
     extra: int = 0,
     columns: int = 64,
-) -> Step:
+) -> StepContext:
     """One token each of `rows`, which may be followed by `room`; and `extra` tokens of a prompt in a last row."""
     lengths = [len(speculation.token_ids[row]) for row in rows]
     num_past = np.array([length - 1 for length in lengths] + [0] * bool(extra), np.int32)
@@ -33,7 +34,7 @@ def step_of(
     num_seqs = len(num_past)
     prompt = speculation.token_ids[len(speculation.token_ids) - 1][:extra].tolist() if extra else []
     of = [*rows, *([len(speculation.token_ids) - 1] if extra else [])]
-    return Step(
+    step = Step(
         token_ids=np.array([speculation.token_ids[row][-1] for row in rows] + prompt, np.int64),
         positions=np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], new),
         starts=starts,
@@ -41,14 +42,13 @@ def step_of(
         block_table=np.array([np.arange(columns) + row * columns for row in of], np.int32),
         num_blocks=np.full(num_seqs, columns, np.int32),
         max_context=int((num_past + new).max()),
-        logits_at=np.arange(len(rows)),
-        logits_rows=np.array(rows, np.int32),
+        logit_indices=np.arange(len(rows)),
+        logit_slots=np.array(rows, np.int32),
         copies=no_pairs(),
-        sampling=sampling,
-        speculation=speculation,
         rows=np.array(of, np.int32),
-        room=np.array([room] * len(rows) + [0] * bool(extra), np.int32),
+        draft_budget=np.array([room] * len(rows) + [0] * bool(extra), np.int32),
     )
+    return StepContext(step, sampling, speculation)
 
 
 def rows_of(token_ids: list[list[int]]) -> SpeculationSlots:
@@ -79,7 +79,7 @@ class Played:
 
 
 def play(
-    draft_token: Callable[[Step], Step],
+    draft_token: Callable[[StepContext], StepContext],
     texts: list[tuple[list[int], list[int]]],
     random: Random,
     room: int = 5,
@@ -95,7 +95,7 @@ def play(
     played, shapes = Played(), set()
     live = list(range(len(texts)))
     while live:
-        step = draft_token(step_of(speculation, sampling, live, room))
+        step = draft_token(step_of(speculation, sampling, live, room)).step
         took_s = cpu_s(step.num_tokens) * random.lognormvariate(0, 0.03)
         drafted_s = draft_s()
         odd_s = 0.1 if random.random() < 0.01 else 0.0

@@ -15,6 +15,7 @@ from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.nodes.generation.body.draft import Draft, check_draft
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
@@ -48,7 +49,8 @@ def goes_on(ids: list[int], count: int) -> list[int]:
     return said
 
 
-def draft_tokens(step: Step) -> list[list[int]]:
+def draft_tokens(context: StepContext) -> list[list[int]]:
+    step = context.step
     return [ids.tolist()[1:] for ids in np.split(step.token_ids, step.starts[1:-1])]
 
 
@@ -135,8 +137,8 @@ def test_a_block_of_another_sequence_is_begun_anew(sampling):
     prompt_step(node, speculation, sampling)
     speculation = rows_of([[40, 41, 42, 43, 44, 45]])
     step = step_of(speculation, sampling, [], 0, extra=6)
-    node._drafted.begin(step)
-    assert node._drafted.computed(step).tolist() == [0]
+    node._drafted.begin(step.step)
+    assert node._drafted.computed(step.step).tolist() == [0]
     speculation.token_ids[0].append(46)
     assert draft_tokens(node.run(step_of(speculation, sampling, [0], 1))) == [[]]  # 7 tokens, 6 at most
     assert draft_tokens(node.run(step_of(speculation, sampling, [0], 1))) == [[follows([*range(40, 47)])]]
@@ -146,7 +148,7 @@ def test_blocks_move_with_those_of_the_target(sampling):
     node, speculation = draft(2), rows_of([[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 9, 10]])
     node.run(step_of(rows_of([[5, 6, 7, 8, 9, 10]]), sampling, [], 0, extra=6))
     step = step_of(speculation, sampling, [1], 2)
-    step.block_table[0, 0] = 0  # the first block is shared, the second was copied
+    step.step.block_table[0, 0] = 0  # the first block is shared, the second was copied
     moved = with_copies(step, [[1, COLUMNS + 1]])
     assert draft_tokens(node.run(moved)) == [goes_on([5, 6, 7, 8, 9, 10], 2)]
     assert node.session.cache[COLUMNS + 1].tolist()[:2] == [9, 10]
@@ -157,25 +159,26 @@ def test_blocks_that_moved_without_it_are_computed_again(sampling):
     node.run(step_of(rows_of([[5, 6, 7, 8, 9, 10]]), sampling, [], 0, extra=6))
     speculation = rows_of([[], [5, 6, 7, 8, 9, 10]])
     step = with_copies(step_of(speculation, sampling, [1], 0), [[1, COLUMNS + 1]])
-    step.block_table[0, 0] = 0
+    step.step.block_table[0, 0] = 0
     assert node.run(step) is step
     assert node.session.num_steps == 1
     speculation.token_ids[1].append(11)
     step = step_of(speculation, sampling, [1], 1)
-    step.block_table[0, 0] = 0
-    assert node._drafted.computed(step).tolist() == [4]
+    step.step.block_table[0, 0] = 0
+    assert node._drafted.computed(step.step).tolist() == [4]
     assert draft_tokens(node.run(step)) == [[follows([5, 6, 7, 8, 9, 10, 11])]]
 
 
-def with_copies(step: Step, pairs: list[list[int]]) -> Step:
+def with_copies(context: StepContext, pairs: list[list[int]]) -> StepContext:
     from dataclasses import replace
 
-    return replace(step, copies=np.array(pairs, np.int32))
+    return context.with_step(replace(context.step, copies=np.array(pairs, np.int32)))
 
 
 def test_a_step_that_has_guesses_already_is_left_alone(sampling):
     node = draft(1)
-    step = with_draft_tokens(step_of(rows_of([[1, 2]]), sampling, [0], 3), np.array([1]), np.array([7]))
+    plain = step_of(rows_of([[1, 2]]), sampling, [0], 3)
+    step = plain.with_step(with_draft_tokens(plain.step, np.array([1]), np.array([7])))
     assert node.run(step) is step
     assert node.session.num_steps == 0
 
@@ -223,8 +226,8 @@ def test_it_tells_how_likely_it_thought_its_guesses(sampling):
     speculation.tell_logprobs[1] = True
     sampling.num_logprobs[1] = 2
     step = node.run(step_of(speculation, sampling, [0, 1], 2))
-    assert step.draft_logprobs is not None
-    told = step.draft_logprobs
+    assert step.step.draft_logprobs is not None
+    told = step.step.draft_logprobs
     assert [one is None for one in told] == [True, True, True, False, False, True]
     first, second = goes_on([8, 9], 2)
     assert [told[3].top_ids[0], told[4].top_ids[0]] == [first, second]
@@ -278,25 +281,25 @@ class Coin:
         self.took_s = 0.0
         self.counts = np.zeros(0, np.int64)
 
-    def draft_token(self, step: Step) -> Step:
+    def draft_token(self, context: StepContext) -> StepContext:
+        step, speculation = context.step, context.speculation
         computed, longest = step.num_past, np.full(step.num_seqs, 5, np.int32)
-        self.counts = self.policy.counts(step, computed, longest)
+        self.counts = self.policy.counts(step, speculation, computed, longest)
         self.told = [self._ids(step, seq, int(count)) for seq, count in enumerate(self.counts)]
-        self.policy.remember(step, self)
+        self.policy.remember(step, speculation, self)
         self.took_s = 0.0
         for ahead in range(int(self.counts.max())):
             seconds = self.draft_s * self.random.lognormvariate(0, 0.05)
             self.cost.learn(int(np.count_nonzero(self.counts > ahead)), seconds)
             self.took_s += seconds
-        return with_draft_tokens(
-            step, self.counts, np.array([one for ids in self.told for one in ids], np.int64)
-        )
+        ids = np.array([one for ids in self.told for one in ids], np.int64)
+        return context.with_step(with_draft_tokens(step, self.counts, ids))
 
     def of(self, seq: int) -> list[int]:
         return self.told[seq]
 
     def _ids(self, step: Step, seq: int, count: int) -> list[int]:
-        prompt, output = self.texts[step.rows[seq]]
+        prompt, output = self.texts[step.slots[seq]]
         at = int(step.num_past[seq]) + 1 - len(prompt)
         coming = output[at : at + count] + [0] * max(0, at + count - len(output))
         return [token_id if self.random.random() < self.chance else -1 for token_id in coming]
@@ -332,8 +335,8 @@ def test_a_draft_that_becomes_good_is_switched_on_again():
     texts = [random_text(draw, 3000)]
     coin = Coin(draw, 0.0, texts, 0.003)
 
-    def draft_token(step: Step) -> Step:
-        coin.chance = 0.9 if step.num_past[0] > 800 else 0.0
-        return coin.draft_token(step)
+    def draft_token(context: StepContext) -> StepContext:
+        coin.chance = 0.9 if context.step.num_past[0] > 800 else 0.0
+        return coin.draft_token(context)
 
     assert play(draft_token, texts, draw, draft_s=lambda: coin.took_s).speedup > 1.5

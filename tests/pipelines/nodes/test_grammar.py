@@ -15,7 +15,8 @@ from host_device import HostDevice
 
 from ops.cuda.sampling import CudaOps
 from pipelines.errors import RequestError
-from pipelines.host.engine.step import Logits, Step
+from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
@@ -52,12 +53,12 @@ class Watched:
         bits[self.token_id // 32] = 1 << self.token_id % 32
 
 
-def step_of(*guides, **params) -> Step:
+def step_of(*guides, **params) -> StepContext:
     rows = SamplingSlots(len(guides), VOCAB_SIZE)
     for row, guide in enumerate(guides):
         rows.set(row, SamplingParams(**{"temperature": 0.0, **params}), [1], [], 0, ENDS, guide)
     count = len(guides)
-    return Step(
+    step = Step(
         token_ids=np.zeros(count, np.int64),
         positions=np.zeros(count, np.int64),
         starts=np.arange(count + 1, dtype=np.int32),
@@ -65,11 +66,11 @@ def step_of(*guides, **params) -> Step:
         block_table=np.zeros((count, 1), np.int32),
         num_blocks=np.ones(count, np.int32),
         max_context=1,
-        logits_at=np.arange(count),
-        logits_rows=np.arange(count, dtype=np.int32),
+        logit_indices=np.arange(count),
+        logit_slots=np.arange(count, dtype=np.int32),
         copies=np.zeros((0, 2), np.int32),
-        sampling=rows,
     )
+    return StepContext(step, rows)
 
 
 class Counting:
@@ -95,14 +96,16 @@ class Counting:
         return copy.copy(self)
 
 
-def with_runs(step: Step, *runs: list[int]) -> Step:
+def with_runs(context: StepContext, *runs: list[int]) -> StepContext:
     """One run for each row, of these draft tokens."""
-    return replace(
+    step = context.step
+    drafted = replace(
         step,
-        logits_rows=np.repeat(step.logits_rows, [len(run) + 1 for run in runs]),
+        logit_slots=np.repeat(step.logit_slots, [len(run) + 1 for run in runs]),
         draft_tokens=np.array([draft_token for run in runs for draft_token in [*run, -1]]),
-        ahead=np.array([i for run in runs for i in range(len(run) + 1)]),
+        draft_offset=np.array([i for run in runs for i in range(len(run) + 1)]),
     )
+    return context.with_step(drafted)
 
 
 def ids_of(masks) -> list[int]:
@@ -148,7 +151,7 @@ def test_rows_behind_guesses_have_the_masks_that_come_after_these(node):
     runs = [[5, 6], [8], [], [30, 9, 32], [40], [51]]
     step = with_runs(step_of(*guides), *runs)
     node.begin(step)
-    logits = node.run(Logits(values(len(step.logits_rows)), step))
+    logits = node.run(Logits(values(len(step.step.logit_slots)), step))
     assert logits.masks.rows.tolist() == [0, 1, 2, 5, 6, 7, 10, 11, 12]
     assert ids_of(logits.masks) == [5, 6, 7, 20, 30, 31, 40, 41, 50]
     sampled = sample(logits)
@@ -161,7 +164,7 @@ def test_runs_are_shared_between_threads(node, num_threads):
     node._num_threads = num_threads
     step = with_runs(step_of(*(Counting(40 * i) for i in range(7))), *([40 * i] * (i % 3) for i in range(7)))
     node.begin(step)
-    masks = node.run(Logits(values(len(step.logits_rows)), step)).masks
+    masks = node.run(Logits(values(len(step.step.logit_slots)), step)).masks
     assert ids_of(masks) == [0, 40, 41, 80, 81, 120, 160, 161, 200, 201, 240]
     assert masks.rows.tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12]
 

@@ -12,7 +12,7 @@ import pytest
 from speculation_streams import VOCAB_SIZE, copied_text, play, random_text, rows_of, step_of
 
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.nodes.generation.body.lookup import Lookup
 
@@ -37,7 +37,8 @@ def drafted(node: Lookup, *texts: list[int], room: int = 5) -> list[list[int]]:
     )
 
 
-def draft_tokens(step: Step) -> list[list[int]]:
+def draft_tokens(context: StepContext) -> list[list[int]]:
+    step = context.step
     starts = step.starts.tolist()
     return [step.token_ids[begin + 1 : end].tolist() for begin, end in itertools.pairwise(starts)]
 
@@ -88,8 +89,8 @@ def test_prompts_in_the_same_step_get_no_guess():
     speculation = rows_of([[1, 2, 1], [3, 4, 5, 3]])
     step = always(num_draft_tokens=2).run(step_of(speculation, sampling_rows(2), [0], 5, extra=4))
     assert draft_tokens(step) == [[2, 1], [4, 5, 3]]
-    assert step.draft_tokens is not None
-    assert step.draft_tokens.tolist() == [2, 1, NO_DRAFT_TOKEN]
+    assert step.step.draft_tokens is not None
+    assert step.step.draft_tokens.tolist() == [2, 1, NO_DRAFT_TOKEN]
 
 
 def test_a_row_that_changes_hands_begins_anew():

@@ -22,7 +22,7 @@ def costs() -> StepCost:
 
 
 def lone_step() -> Step:
-    return step_of(rows_of([[1, 2, 3]]), SamplingSlots(1, 9), [0], 5)
+    return step_of(rows_of([[1, 2, 3]]), SamplingSlots(1, 9), [0], 5).step
 
 
 def turns_taken(upkeep: Upkeep, num_steps: int, hits: int = 0) -> int:

@@ -8,7 +8,8 @@ import numpy as np
 
 from ops import numpy_ops
 from ops.draft_verification import NO_DRAFT_TOKEN
-from pipelines.host.engine.step import Logits, Masks, Sampled, Step
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step_context import Logits, Masks, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.logprobs import TokenLogprobs
@@ -34,7 +35,7 @@ def step_of(
     rows: SamplingSlots, at: list[int], draft_tokens: list[int] | None, ahead: list[int] | None, **more
 ):
     none, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    return Step(
+    step = Step(
         token_ids=none,
         positions=none,
         starts=small,
@@ -42,14 +43,14 @@ def step_of(
         block_table=np.zeros((0, 0), np.int32),
         num_blocks=small,
         max_context=0,
-        logits_at=np.arange(len(at) + len(more.get("scored_ids", ()))),
-        logits_rows=np.array(at, np.int32),
+        logit_indices=np.arange(len(at) + len(more.get("scored_ids", ()))),
+        logit_slots=np.array(at, np.int32),
         copies=np.zeros((0, 2), np.int32),
-        sampling=rows,
         draft_tokens=None if draft_tokens is None else np.array(draft_tokens, np.int64),
-        ahead=None if ahead is None else np.array(ahead, np.int64),
+        draft_offset=None if ahead is None else np.array(ahead, np.int64),
         **more,
     )
+    return StepContext(step, rows)
 
 
 def sample_runs(

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from ops import numpy_ops
-from pipelines.host.engine.step import Logits, Step
+from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams, check_ids
@@ -15,13 +16,13 @@ VOCAB = 40
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def step(params: list[SamplingParams], scored: dict[int, int]) -> Step:
+def step(params: list[SamplingParams], scored: dict[int, int]) -> StepContext:
     """One row for each of `params`, then one that scores each key of `scored`, with so many alternatives."""
     rows = SamplingSlots(len(params), VOCAB)
     for row, one in enumerate(params):
         rows.set(row, one, [1, 2], [], 0, [])
     none, num_rows = np.zeros(0, np.int64), len(params)
-    return Step(
+    step = Step(
         token_ids=none,
         positions=none,
         starts=none.astype(np.int32),
@@ -29,13 +30,13 @@ def step(params: list[SamplingParams], scored: dict[int, int]) -> Step:
         block_table=np.zeros((0, 0), np.int32),
         num_blocks=none.astype(np.int32),
         max_context=0,
-        logits_at=np.arange(num_rows + len(scored)),
-        logits_rows=np.arange(num_rows, dtype=np.int32),
+        logit_indices=np.arange(num_rows + len(scored)),
+        logit_slots=np.arange(num_rows, dtype=np.int32),
         copies=np.zeros((0, 2), np.int32),
-        sampling=rows,
         scored_ids=np.array(list(scored), np.int64),
-        scored_tops=np.array(list(scored.values()), np.int64),
+        scored_top_counts=np.array(list(scored.values()), np.int64),
     )
+    return StepContext(step, rows)
 
 
 def logits_of(num_rows: int) -> np.ndarray:

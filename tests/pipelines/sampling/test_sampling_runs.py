@@ -183,7 +183,7 @@ def test_log_probabilities_are_told_of_rows_that_count_alone():
 
 def test_rows_that_score_a_prompt_stand_behind_all_runs():
     rows, run = rows_of([SamplingParams(temperature=0, logprobs=0)]), free(1, [5, 6], 5, 7, 8)
-    wanted = {"scored_ids": np.array([4, 4]), "scored_tops": np.array([1, 0])}
+    wanted = {"scored_ids": np.array([4, 4]), "scored_top_counts": np.array([1, 0])}
     found = sample_runs(rows, [run], scored=peaks(9, 4), **wanted)
     assert found.token_ids.tolist() == [5, 7]
     assert [score.rank for score in found.scores] == [6, 1]

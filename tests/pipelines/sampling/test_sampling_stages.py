@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.host.engine.step import Logits, Step
+from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import STAGES, sample
 from pipelines.nodes.generation.body.sampler import Sampler
@@ -18,7 +19,7 @@ END = 11
 
 def step(rows, at):
     none = np.zeros(0, np.int64)
-    return Step(
+    step = Step(
         token_ids=none,
         positions=none,
         starts=none.astype(np.int32),
@@ -26,11 +27,11 @@ def step(rows, at):
         block_table=np.zeros((0, 0), np.int32),
         num_blocks=none.astype(np.int32),
         max_context=0,
-        logits_at=none,
-        logits_rows=np.array(at, np.int32),
+        logit_indices=none,
+        logit_slots=np.array(at, np.int32),
         copies=np.zeros((0, 2), np.int32),
-        sampling=rows,
     )
+    return StepContext(step, rows)
 
 
 def row_of(params, prompt=(), output=(), choice=0, ends=(END,), vocab=VOCAB):

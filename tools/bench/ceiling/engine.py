@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.engine.loop import Engine, EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 from tools.bench.ceiling.model import BLOCK_TOKENS, NUM_WORDS, SIGHT_TOKENS
@@ -52,10 +53,10 @@ class Decoding:
         begin_s, fed_s, ran_s, sampled_s = self._marks_s
         return Parts(fed_s - begin_s, ran_s - fed_s, sampled_s - ran_s, thread_time() - sampled_s)
 
-    def _body(self, step: Step) -> Sampled:
+    def _body(self, context: StepContext) -> Sampled:
         fed_s = thread_time()
-        values = self._session.run(step)
+        values = self._session.run(context.step)
         ran_s = thread_time()
-        sampled = sample(Logits(values, step))
+        sampled = sample(Logits(values, context))
         self._marks_s += [fed_s, ran_s, thread_time()]
         return sampled

@@ -251,10 +251,9 @@ def random_step(size: Size, decoding: bool, seed: int) -> Step:
         block_table=table,
         num_blocks=num_blocks,
         max_context=int((num_past + num_new).max()),
-        logits_at=(starts[1:][sampled] - 1).astype(np.int64),
-        logits_rows=sampled.astype(np.int32),
+        logit_indices=(starts[1:][sampled] - 1).astype(np.int64),
+        logit_slots=sampled.astype(np.int32),
         copies=np.empty((0, 2), np.int32),
-        sampling=None,  # type: ignore[arg-type]  # nothing is sampled
     )
 
 
@@ -271,7 +270,7 @@ def padded_inputs(step: Step, size: Size, sequences: int, columns: int, scratch:
     zeros = np.zeros(pad, np.int64)
     tail = step.starts[-1] + np.arange(1, pad + 1, dtype=np.int32)
     at = np.zeros(logits, np.int64)
-    at[: step.num_logits] = step.logits_at
+    at[: step.num_logits] = step.logit_indices
     return {
         "input_ids": np.concatenate([step.token_ids, zeros]),
         "position_ids": np.concatenate([step.positions, zeros]),

@@ -14,7 +14,8 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.step import Logits, Sampled, Step
+from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.logprobs import TokenLogprobs
@@ -52,7 +53,7 @@ class Room:
 
 def body(session: DecoderSession) -> Body:
     """A step of the engine: the model, then the sampler."""
-    return lambda step: sample(Logits(session.run(step), step, session.ops))
+    return lambda context: sample(Logits(session.run(context.step), context, session.ops))
 
 
 def engine(session: DecoderSession, room: Room, compute: Body | None = None) -> Engine:
@@ -132,9 +133,9 @@ def decode(
     """
     spent = [0.0, 0.0]
 
-    def compute(step: Step) -> Sampled:
+    def compute(context: StepContext) -> Sampled:
         begin = time.perf_counter()
-        logits = Logits(session.run(step), step, session.ops)
+        logits = Logits(session.run(context.step), context, session.ops)
         wait()
         middle = time.perf_counter()
         sampled = sample(logits)

@@ -9,13 +9,13 @@ import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-LOGITS_INPUT = "logits_at"
+LOGITS_INPUT = "logit_indices"
 ROW_WISE = frozenset({"Add", "Convert", "Divide", "Multiply", "Reshape", "Subtract", "Tanh"})
 """What exports put between head and result (bias, scale, softcap): each row on its own."""
 
 
 def gather_logits(model: ov.Model) -> None:
-    """Add the input `logits_at: int64[num_logits]`; the one output becomes float32[num_logits, ..., vocab].
+    """Add the input `logit_indices: int64[num_logits]`; the one output becomes float32[num_logits, ..., vocab].
 
     `model` is a paged decoder: tokens are its first axis.  The rows are gathered before the last MatMul, or,
     when something unknown stands after it, as close to it as rows are known to be independent.

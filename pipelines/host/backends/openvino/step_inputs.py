@@ -33,7 +33,7 @@ def feed_of(step: Step) -> Feed:
         "block_indices": blocks,
         "block_indices_begins": begins,
         "max_context_len": np.array(step.max_context, np.int32),
-        LOGITS_INPUT: step.logits_at if step.num_logits else NO_LOGITS_AT,
+        LOGITS_INPUT: step.logit_indices if step.num_logits else NO_LOGITS_AT,
     }
 
 

@@ -204,7 +204,7 @@ class Cache:
             column = self._shared_column(slice)
             if column is not None:
                 copies.append(self._replace(slice.sequence, column, loans))
-            num_blocks = blocks_for(slice.end + slice.room, self.block_tokens)
+            num_blocks = blocks_for(slice.end + slice.draft_budget, self.block_tokens)
             for _ in range(num_blocks - len(slice.sequence.blocks)):
                 self._grow(slice.sequence, loans)
         return copies

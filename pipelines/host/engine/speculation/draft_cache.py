@@ -29,8 +29,8 @@ class Drafted:
     def begin(self, step: Step) -> None:
         """A step is about to run: its blocks move, its tokens and what may be drafted behind them are new."""
         reach = np.diff(step.starts)
-        if len(step.room) and step.draft_tokens is None:
-            reach = reach + step.room
+        if len(step.draft_budget) and step.draft_tokens is None:
+            reach = reach + step.draft_budget
         ends = np.cumsum(reach)
         places = np.arange(ends[-1]) + np.repeat(step.num_past - (ends - reach), reach)
         columns, kept = np.divmod(places, self.block_tokens)
@@ -113,13 +113,13 @@ def draft_step(step: Step, feed: Feed, block_tokens: int, moves: bool) -> Step:
         block_table=step.block_table[feed.seqs, : num_blocks.max()],
         num_blocks=num_blocks,
         max_context=int(reach.max()),
-        logits_at=starts[1:][feed.asks].astype(np.int64) - 1,
-        logits_rows=step.rows[feed.seqs[feed.asks]],
+        logit_indices=starts[1:][feed.asks].astype(np.int64) - 1,
+        logit_slots=step.slots[feed.seqs[feed.asks]],
         copies=step.copies if moves else no_pairs(),
         swaps_out=step.swaps_out if moves else no_pairs(),
         swaps_in=step.swaps_in if moves else no_pairs(),
         scored_ids=no_ids(),
-        scored_tops=no_ids(),
-        rows=step.rows[feed.seqs],
-        room=step.room[feed.seqs],
+        scored_top_counts=no_ids(),
+        slots=step.slots[feed.seqs],
+        draft_budget=step.draft_budget[feed.seqs],
     )

@@ -6,15 +6,12 @@ Knows rows and token ids; knows nothing of steps, or of how draft tokens are mad
 from __future__ import annotations
 
 from array import array
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.speculation.step_cost import StepCost
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.sequence import Sequence
+from pipelines.wire.sampling_params import SamplingParams
 
 NO_TOKENS: array[int] = array("q")
 
@@ -37,12 +34,11 @@ class SpeculationSlots:
         self.cost = StepCost()
         self._stays = 0
 
-    def set(self, row: int, sequence: Sequence) -> None:
+    def set(self, row: int, token_ids: array[int], params: SamplingParams) -> None:
         """Give the row to a sequence; after a preemption again."""
-        params = sequence.params
         self._stays += 1
         self.owner[row] = self._stays
-        self.token_ids[row] = sequence.token_ids
+        self.token_ids[row] = token_ids
         self.threshold[row] = params.draft_threshold
         self.max_ngram[row] = params.max_ngram or 0
         self.tell_logprobs[row] = params.draft_logprobs

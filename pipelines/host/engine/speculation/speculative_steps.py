@@ -21,7 +21,7 @@ def with_draft_tokens(
     ids: NDArray[np.int64],
     logprobs: list[TokenLogprobs | None] | None = None,
 ) -> Step:
-    """The step with `counts[i] <= step.room[i]` tokens more for its sequence i, taken from `ids` in turn.
+    """The step with `counts[i] <= step.draft_budget[i]` tokens more for its sequence i, taken from `ids` in turn.
 
     counts: int64[num_seqs], 0 where `room` is; ids: int64[sum(counts)]; logprobs: one for each of ids.  Only
     sequences of one own token, sampled once, have room, and they stand first.
@@ -40,20 +40,20 @@ def with_draft_tokens(
     token_ids[moved] = step.token_ids
     token_ids[is_draft_token] = ids
     positions = np.arange(starts[-1]) + np.repeat(step.num_past - starts[:-1], own + counts)
-    runs, draft_tokens, ahead = _runs(step, counts, ids)
-    sampled_at = moved[step.logits_at[: step.num_sampled]]
+    runs, draft_tokens, draft_offset = _runs(step, counts, ids)
+    sampled_at = moved[step.logit_indices[: step.num_sampled]]
     return replace(
         step,
         token_ids=token_ids,
         positions=positions,
         starts=starts,
         max_context=int((step.num_past + own + counts).max()),
-        logits_at=np.concatenate(
-            [np.repeat(sampled_at, runs) + ahead, moved[step.logits_at[step.num_sampled :]]]
+        logit_indices=np.concatenate(
+            [np.repeat(sampled_at, runs) + draft_offset, moved[step.logit_indices[step.num_sampled :]]]
         ),
-        logits_rows=np.repeat(step.logits_rows, runs),
+        logit_slots=np.repeat(step.logit_slots, runs),
         draft_tokens=draft_tokens,
-        ahead=ahead,
+        draft_offset=draft_offset,
         draft_logprobs=_spread(logprobs, draft_tokens),
     )
 
@@ -69,10 +69,10 @@ def _runs(
     with_room = min(step.num_seqs, step.num_sampled)
     runs[:with_room] += counts[:with_room]
     ends = np.cumsum(runs)
-    ahead = np.arange(ends[-1]) - np.repeat(ends - runs, runs)
+    draft_offset = np.arange(ends[-1]) - np.repeat(ends - runs, runs)
     draft_tokens = np.full(ends[-1], NO_DRAFT_TOKEN, np.int64)
-    draft_tokens[ahead < np.repeat(runs - 1, runs)] = ids
-    return runs, draft_tokens, ahead
+    draft_tokens[draft_offset < np.repeat(runs - 1, runs)] = ids
+    return runs, draft_tokens, draft_offset
 
 
 def _spread(

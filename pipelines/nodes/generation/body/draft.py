@@ -16,9 +16,11 @@ from pydantic import Field
 
 from pipelines.host.backends.open_model import log_facts
 from pipelines.host.engine.speculation.draft_cache import Drafted, Feed, draft_step
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 from pipelines.nodes.generation.body.model import Model, on_device, open_session
@@ -61,24 +63,29 @@ class Draft(Speculator):
         self._policy = DraftPolicy(self.num_draft_tokens, self.config.adaptive, self._cost)
         self._largest = 0
 
-    def run(self, step: Step) -> Step:
+    def run(self, step: StepContext) -> StepContext:
+        return self._speculate(step)
+
+    def _speculate(self, context: StepContext) -> StepContext:
         began = perf_counter()
+        step, speculation = context.step, context.speculation
         self._drafted.begin(step)
         self._largest = max(self._largest, step.num_tokens)
-        speculation = step.speculation
         if speculation is None or step.draft_tokens is not None:
             self._drafted.leave_out(step)
-            return step
+            return context
         computed = self._drafted.computed(step)
-        counts = self._policy.counts(step, computed, self._longest(step))
-        feed = self._feed(step, computed, counts)
+        counts = self._policy.counts(step, speculation, computed, self._longest(step))
+        feed = self._feed(step, speculation, computed, counts)
         if not len(feed.seqs):
             self._drafted.leave_out(step)
-            return step
-        draft_tokens = self._draft_token(step, feed, counts)
-        self._policy.remember(step, draft_tokens)
+            return context
+        draft_tokens = self._draft_token(context, feed, counts)
+        self._policy.remember(step, speculation, draft_tokens)
         speculation.cost.put_aside(perf_counter() - began)
-        return with_draft_tokens(step, draft_tokens.counts, draft_tokens.ids, draft_tokens.logprobs)
+        return context.with_step(
+            with_draft_tokens(step, draft_tokens.counts, draft_tokens.ids, draft_tokens.logprobs)
+        )
 
     def seed_cost(self) -> None:
         """What the draft's own steps take is known once it is warm."""
@@ -93,19 +100,24 @@ class Draft(Speculator):
             np.clip(self.session.max_context - step.num_past, 0, self.num_draft_tokens), np.int32
         )
 
-    def _feed(self, step: Step, computed: NDArray[np.int32], counts: NDArray[np.int64]) -> Feed:
+    def _feed(
+        self,
+        step: Step,
+        speculation: SpeculationSlots,
+        computed: NDArray[np.int32],
+        counts: NDArray[np.int64],
+    ) -> Feed:
         """What the draft lacks of those that draft token, and of prompts if more draft tokens are to come.
 
         Never more tokens than a step had, which is what the session was prepared for.  Who has to wait does
         not draft token: its entry of `counts` becomes 0.
         """
-        assert step.speculation is not None
-        token_ids, rows = step.speculation.token_ids, step.rows.tolist()
+        token_ids, rows = speculation.token_ids, step.slots.tolist()
         ends = step.num_past + np.diff(step.starts)
         speculators = np.flatnonzero(counts)
         wanted = speculators[np.argsort(ends[speculators] - computed[speculators], kind="stable")]
         prompts = np.flatnonzero((np.diff(step.starts) > 1) & (ends <= self.session.max_context))
-        if len(prompts) and self._policy.wants_prompts(step):
+        if len(prompts) and self._policy.wants_prompts(step, speculation):
             known = [seq for seq in prompts.tolist() if len(token_ids[rows[seq]]) >= ends[seq]]
             wanted = np.concatenate([wanted, np.array(known, np.int64)])
         lacking = ends[wanted] - computed[wanted]
@@ -122,11 +134,11 @@ class Draft(Speculator):
         ids = np.array([one for some in tokens for one in some], np.int64)
         return Feed(wanted, computed[wanted], taken.astype(np.int32), ids, counts[wanted] > 0)
 
-    def _draft_token(self, step: Step, feed: Feed, counts: NDArray[np.int64]) -> DraftTokens:
+    def _draft_token(self, context: StepContext, feed: Feed, counts: NDArray[np.int64]) -> DraftTokens:
         """Run the draft once for each draft token ahead, over the sequences that want one more."""
-        draft_tokens = DraftTokens(
-            step, min(self.session.vocab_size, step.sampling.vocab_size), self.session.ops
-        )
+        step = context.step
+        vocab_size = min(self.session.vocab_size, context.sampling.vocab_size)
+        draft_tokens = DraftTokens(context, vocab_size, self.session.ops)
         values, seconds = self._run(step, feed, moves=True)
         seqs = feed.seqs[feed.asks]
         for ahead in range(int(counts.max(initial=0))):

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.contract import SamplingOps
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.logprob_reports import gather
 from pipelines.wire.logprobs import TokenLogprobs
 
@@ -23,12 +23,13 @@ class DraftTokens:
     so two models that agree on the distribution agree on the token, too.
     """
 
-    def __init__(self, step: Step, vocab_size: int, ops: SamplingOps) -> None:
-        assert step.speculation is not None
-        self._step, self._speculation, self._ops = step, step.speculation, ops
+    def __init__(self, context: StepContext, vocab_size: int, ops: SamplingOps) -> None:
+        assert context.speculation is not None
+        self._step, self._sampling, self._ops = context.step, context.sampling, ops
+        self._speculation = context.speculation
         self._vocab_size = vocab_size
-        self._found: list[list[int]] = [[] for _ in range(step.num_seqs)]
-        self._told: list[list[TokenLogprobs | None]] = [[] for _ in range(step.num_seqs)]
+        self._found: list[list[int]] = [[] for _ in range(context.step.num_seqs)]
+        self._told: list[list[TokenLogprobs | None]] = [[] for _ in range(context.step.num_seqs)]
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -42,7 +43,7 @@ class DraftTokens:
     @property
     def logprobs(self) -> list[TokenLogprobs | None] | None:
         """One for each of `ids`; None where no row asks."""
-        if not self._speculation.tell_logprobs[self._step.rows].any():
+        if not self._speculation.tell_logprobs[self._step.slots].any():
             return None
         return [one for told in self._told for one in told]
 
@@ -57,7 +58,7 @@ class DraftTokens:
         values: the draft's logits, float32[len(seqs), vocab].  A row ends with a draft token that the target does
         not know, or that the draft itself thinks less likely than the row's threshold.
         """
-        rows, at = self._step.sampling, self._step.rows[seqs]
+        rows, at = self._sampling, self._step.slots[seqs]
         values = self._ops.writable(values)
         ids = self._ops.choose(
             values,
@@ -90,5 +91,5 @@ class DraftTokens:
         asking = np.flatnonzero(self._speculation.tell_logprobs[at])
         if not len(asking):
             return {}
-        tops = np.clip(self._step.sampling.num_logprobs[at[asking]], 0, self._vocab_size)
+        tops = np.clip(self._sampling.num_logprobs[at[asking]], 0, self._vocab_size)
         return dict(zip(asking.tolist(), gather(self._ops, values, asking, ids[asking], tops), strict=True))

@@ -16,6 +16,7 @@ from pipelines.host.engine.speculation.draft_lengths import (
     draft_lengths,
     worth_speculating,
 )
+from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
@@ -47,22 +48,25 @@ class DraftPolicy:
         self._tries = False
 
     def counts(
-        self, step: Step, computed: NDArray[np.int32], longest: NDArray[np.int32]
+        self,
+        step: Step,
+        speculation: SpeculationSlots,
+        computed: NDArray[np.int32],
+        longest: NDArray[np.int32],
     ) -> NDArray[np.int64]:
         """How many draft tokens each sequence wants now: int64[num_seqs], at most `longest[i]` and its room.
 
         computed: int32[num_seqs], tokens that the draft has in its cache.
         """
-        assert step.speculation is not None
-        self._learn(step)
-        limits = np.minimum(step.room, longest).astype(np.int64)
+        self._learn(step, speculation)
+        limits = np.minimum(step.draft_budget, longest).astype(np.int64)
         seqs = np.flatnonzero(limits)
         counts = np.zeros(step.num_seqs, np.int64)
         if not self._adaptive or not len(seqs):
             return limits
-        cost = step.speculation.cost
-        rows = step.rows[seqs]
-        self._acceptance.begin(rows, step.speculation.owner[rows])
+        cost = speculation.cost
+        rows = step.slots[seqs]
+        self._acceptance.begin(rows, speculation.owner[rows])
         self._purse.earn(cost.seconds(step.num_tokens) or 0.0)
         self._tries = False
         if step.num_tokens == step.num_sampled and cost.is_stale(step.num_tokens):
@@ -72,32 +76,28 @@ class DraftPolicy:
         if not counts.any() and worth_speculating(
             len(seqs), step.num_tokens, step.num_sampled, cost, self._cost
         ):
-            self._try_one(step, computed, seqs, counts)
+            self._try_one(step, cost, computed, seqs, counts)
         return counts
 
-    def wants_prompts(self, step: Step) -> bool:
+    def wants_prompts(self, step: Step, speculation: SpeculationSlots) -> bool:
         """Whether a new sequence would draft token at this load: then the draft computes its prompt at once."""
-        assert step.speculation is not None
-        cost, num_rows = step.speculation.cost, max(1, int(np.count_nonzero(step.room)))
+        cost, num_rows = speculation.cost, max(1, int(np.count_nonzero(step.draft_budget)))
         if not self._adaptive or cost.seconds(num_rows) is None:
             return True
         usual = np.repeat(self._acceptance.usual[KIND], num_rows)
         chances = self._chances(usual, np.full(num_rows, self._num_draft_tokens))
         return bool(draft_lengths(chances, num_rows, num_rows, cost, self._cost).any())
 
-    def remember(self, step: Step, draft_tokens: DraftTokens) -> None:
+    def remember(self, step: Step, speculation: SpeculationSlots, draft_tokens: DraftTokens) -> None:
         """What was drafted for the step, to be compared with what came when the next one begins."""
-        assert step.speculation is not None
-        owner, tokens = step.speculation.owner, step.speculation.token_ids
+        owner, tokens = speculation.owner, speculation.token_ids
         for seq in np.flatnonzero(draft_tokens.counts).tolist():
-            row = int(step.rows[seq])
+            row = int(step.slots[seq])
             begin = len(tokens[row])
             self._drafted[row] = Drafted(int(owner[row]), begin, draft_tokens.of(seq), self._tries)
 
-    def _learn(self, step: Step) -> None:
+    def _learn(self, step: Step, speculation: SpeculationSlots) -> None:
         """Which of the last draft tokens were accepted."""
-        speculation = step.speculation
-        assert speculation is not None
         if len(speculation.owner) != self._acceptance.num_rows:
             self._acceptance = AcceptanceRate(len(speculation.owner), PRIOR)
         rows: list[int] = []
@@ -112,15 +112,14 @@ class DraftPolicy:
                 if not hits[-1]:
                     break
             if tried and came[:1] == ids[:1]:
-                self._purse.earn(0.0, self._worth_s(step))
+                self._purse.earn(0.0, self._worth_s(step, speculation.cost))
         self._drafted.clear()
         self._acceptance.learn(np.array(rows, np.int64), np.full(len(rows), KIND), np.array(hits, np.bool_))
 
-    def _worth_s(self, step: Step) -> float:
+    def _worth_s(self, step: Step, cost: StepCost) -> float:
         """What one more output token saves."""
-        assert step.speculation is not None
         num_decoding = max(1, step.num_sampled)
-        return (step.speculation.cost.seconds(num_decoding) or 0.0) / num_decoding
+        return (cost.seconds(num_decoding) or 0.0) / num_decoding
 
     def _chances(self, rates: NDArray[np.float64], limits: NDArray[np.int64]) -> NDArray[np.float64]:
         """float64[len(rates), num_draft_tokens]: of each draft token and all before it."""
@@ -129,13 +128,17 @@ class DraftPolicy:
         return powers * (depths < limits[:, None])
 
     def _try_one(
-        self, step: Step, computed: NDArray[np.int32], seqs: NDArray[np.int64], counts: NDArray[np.int64]
+        self,
+        step: Step,
+        cost: StepCost,
+        computed: NDArray[np.int32],
+        seqs: NDArray[np.int64],
+        counts: NDArray[np.int64],
     ) -> None:
         """One draft token for the sequence of which the draft lacks least, once the purse has what it takes."""
-        assert step.speculation is not None
         lacking = step.num_past[seqs] + 1 - computed[seqs]
         cheapest = int(lacking.argmin())
-        after_s = step.speculation.cost.curve(step.num_tokens + np.arange(2))
+        after_s = cost.curve(step.num_tokens + np.arange(2))
         if after_s is None:
             return
         price_s = float(after_s[1] - after_s[0]) + (self._cost.seconds(int(lacking[cheapest])) or 0.0)

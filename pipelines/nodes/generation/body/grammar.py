@@ -18,7 +18,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.errors import RequestError
-from pipelines.host.engine.step import Logits, Masks, Step
+from pipelines.host.engine.step_context import Logits, Masks, StepContext
 from pipelines.host.guides.draft_masks import Run, fill_runs
 from pipelines.host.sampling.guide import GuideMaker
 
@@ -69,15 +69,15 @@ class Grammar(Node):
             raise RequestError(f"this model's output cannot be kept to a grammar: {self._fault}")
         return self._makers.maker(spec, params)
 
-    def begin(self, step: Step) -> None:
-        """Start to fill the masks of the rows that are restricted; `step` is the one that the model gets."""
+    def begin(self, context: StepContext) -> None:
+        """Start to fill the masks of the rows that are restricted; `context` is the one that the model gets."""
         wait(self._filling)  # a step that failed may have left some
         self._filling, self._masks = [], None
-        runs = _runs(step)
+        runs = _runs(context)
         if not runs:
             return
         rows = [row for run in runs for row in run.rows]
-        bits = np.empty((len(rows), -(-step.sampling.vocab_size // 32)), np.int32)
+        bits = np.empty((len(rows), -(-context.sampling.vocab_size // 32)), np.int32)
         self._masks = Masks(np.array(rows, np.int64), bits.view(np.uint32))
         share, first = -(-len(runs) // self._num_threads), 0
         for asked in (runs[at : at + share] for at in range(0, len(runs), share)):
@@ -99,13 +99,14 @@ class Grammar(Node):
             self._threads.shutdown()
 
 
-def _runs(step: Step) -> list[Run]:
+def _runs(context: StepContext) -> list[Run]:
     """Those with guides, ascending; without draft tokens only where something is restricted."""
-    guides, at = step.sampling.guides, step.logits_rows
-    rows = np.flatnonzero(step.sampling.guided[at])
+    step, sampling = context.step, context.sampling
+    guides, at = sampling.guides, step.logit_slots
+    rows = np.flatnonzero(sampling.guided[at])
     draft_tokens: list[list[int]] = [[]] * len(rows)
-    if step.draft_tokens is not None and step.ahead is not None:
-        rows = rows[step.ahead[rows] == 0]
+    if step.draft_tokens is not None and step.draft_offset is not None:
+        rows = rows[step.draft_offset[rows] == 0]
         ends = np.flatnonzero(step.draft_tokens == NO_DRAFT_TOKEN)
         lasts = ends[np.searchsorted(ends, rows)].tolist()
         draft_tokens = [

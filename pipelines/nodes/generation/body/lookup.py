@@ -20,6 +20,7 @@ from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.lookup_cost import Upkeep
 from pipelines.nodes.generation.body.speculator import ADAPTIVE, Speculator
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
@@ -50,28 +51,31 @@ class Lookup(Speculator):
         super().__init__(config, folder)
         self._upkeep = Upkeep()
 
-    def run(self, step: Step) -> Step:
-        speculation = step.speculation
-        if speculation is None or step.draft_tokens is not None or not step.room.any():
-            return step
-        seqs = np.flatnonzero(step.room)
+    def run(self, step: StepContext) -> StepContext:
+        return self._speculate(step)
+
+    def _speculate(self, context: StepContext) -> StepContext:
+        step, speculation = context.step, context.speculation
+        if speculation is None or step.draft_tokens is not None or not step.draft_budget.any():
+            return context
+        seqs = np.flatnonzero(step.draft_budget)
         if self.config.adaptive and not (
             self._upkeep.is_paid(step, speculation.cost) and _may_pay(step, len(seqs), speculation.cost)
         ):
-            return step
+            return context
         began_s = perf_counter()
         drafted = self._draft_token(step, seqs, speculation)
         self._upkeep.took(perf_counter() - began_s)
-        return drafted
+        return context.with_step(drafted)
 
     def _draft_token(self, step: Step, seqs: NDArray[np.int64], speculation: SpeculationSlots) -> Step:
-        rows = step.rows[seqs]
+        rows = step.slots[seqs]
         self._follow(rows, speculation)
-        chances = self._chances(rows, np.minimum(step.room[seqs], self.num_draft_tokens))
+        chances = self._chances(rows, np.minimum(step.draft_budget[seqs], self.num_draft_tokens))
         counts = np.zeros(step.num_seqs, np.int64)
-        counts[seqs] = self._counts(step, chances)
+        counts[seqs] = self._counts(step, chances, speculation.cost)
         self._upkeep.draft_token(rows, counts[seqs])
-        return with_draft_tokens(step, counts, self._ids(seqs, counts, step))
+        return with_draft_tokens(step, counts, self._ids(step, seqs, counts, speculation))
 
     def _follow(self, rows: NDArray[np.int32], speculation: SpeculationSlots) -> None:
         """Each row's trail up to its last token, and what that says about trails."""
@@ -101,18 +105,18 @@ class Lookup(Speculator):
         chances = np.asarray(np.cumprod(rates, axis=1), np.float64)
         return chances * ((depths < limits[:, None]) & (matched > 0)[:, None])
 
-    def _counts(self, step: Step, chances: NDArray[np.float64]) -> NDArray[np.int64]:
+    def _counts(self, step: Step, chances: NDArray[np.float64], cost: StepCost) -> NDArray[np.int64]:
         if not self.config.adaptive:
             return np.asarray(np.count_nonzero(chances, axis=1), np.int64)
-        assert step.speculation is not None
-        return draft_lengths(chances, step.num_tokens, step.num_sampled, step.speculation.cost)
+        return draft_lengths(chances, step.num_tokens, step.num_sampled, cost)
 
-    def _ids(self, seqs: NDArray[np.int64], counts: NDArray[np.int64], step: Step) -> NDArray[np.int64]:
-        assert step.speculation is not None
+    def _ids(
+        self, step: Step, seqs: NDArray[np.int64], counts: NDArray[np.int64], speculation: SpeculationSlots
+    ) -> NDArray[np.int64]:
         ids: list[int] = []
         for seq in seqs[counts[seqs] > 0].tolist():
-            row = int(step.rows[seq])
-            ids += self._trail(row).next_ids(step.speculation.token_ids[row], int(counts[seq]))
+            row = int(step.slots[seq])
+            ids += self._trail(row).next_ids(speculation.token_ids[row], int(counts[seq]))
         return np.array(ids, np.int64)
 
     def _trail(self, row: int) -> Trail:

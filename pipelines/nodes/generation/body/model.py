@@ -15,7 +15,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.open_model import Opener, log_facts, open_file
-from pipelines.host.engine.step import Logits, Step
+from pipelines.host.engine.step_context import Logits, StepContext
 
 if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
@@ -52,8 +52,8 @@ class Model(Node):
         self.session = resources.shared(open_session, path, config)
         log_facts(path, self.session.describe())
 
-    def run(self, step: Step) -> Logits:
-        return Logits(self.session.run(step), step, self.session.ops)
+    def run(self, step: StepContext) -> Logits:
+        return Logits(self.session.run(step.step), step, self.session.ops)
 
     def close(self) -> None:
         self.session.close()

@@ -10,7 +10,8 @@ from typing import ClassVar
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
-from pipelines.host.engine.step import Logits, Sampled
+from pipelines.host.engine.step import Sampled
+from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.stages import sample
 
 

@@ -102,7 +102,7 @@ def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32])
         PAST: step.num_past,
         TABLE: table,
         SLOTS: slots,
-        LOGITS_INDICES: step.logits_at if step.num_logits else NOWHERE,
+        LOGITS_INDICES: step.logit_indices if step.num_logits else NOWHERE,
     }
     return Call(feed, np.arange(step.num_logits))
 
@@ -113,7 +113,7 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
     tokens = np.arange(starts[-1]) + np.repeat(step.starts[rows] - starts[:-1], counts)
     place_of = np.full(step.num_tokens, -1)
     place_of[tokens] = np.arange(len(tokens))
-    places = place_of[step.logits_at]
+    places = place_of[step.logit_indices]
     logits = np.flatnonzero(places >= 0)
     feed: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids[tokens],

@@ -28,7 +28,7 @@ class Part:
         """Whether every sequence has one new token and every one gives one row of logits, in order."""
         count = self.step.num_seqs
         return self.step.num_tokens == count == self.step.num_logits and bool(
-            (self.step.logits_at == np.arange(count)).all()
+            (self.step.logit_indices == np.arange(count)).all()
         )
 
 
@@ -48,12 +48,12 @@ class Limits:
 def split(step: Step, limits: Limits) -> list[Part]:
     """The parts of a step, in order; its copies and swaps are in none.
 
-    `step.logits_at` ascends when there is more than one part (ValueError).
+    `step.logit_indices` ascends when there is more than one part (ValueError).
     """
     bounds = _bounds(step, limits)
     if len(bounds) == 2:
         return [Part(step, 0)]
-    if (np.diff(step.logits_at) < 0).any():
+    if (np.diff(step.logit_indices) < 0).any():
         raise ValueError("logits_at of a step in several parts does not ascend")
     return [_part(step, first, last) for first, last in pairwise(bounds)]
 
@@ -85,7 +85,7 @@ def _fitting(contexts: list[int], gathered_tokens: int) -> int:
 
 def _part(step: Step, first: int, last: int) -> Part:
     begin, end = int(step.starts[first]), int(step.starts[last])
-    first_logit, last_logit = np.searchsorted(step.logits_at, [begin, end]).tolist()
+    first_logit, last_logit = np.searchsorted(step.logit_indices, [begin, end]).tolist()
     scored = slice(*(max(0, at - step.num_sampled) for at in (first_logit, last_logit)))
     starts, num_past = step.starts[first : last + 1] - begin, step.num_past[first:last]
     return Part(
@@ -98,10 +98,10 @@ def _part(step: Step, first: int, last: int) -> Part:
             block_table=step.block_table[first:last],
             num_blocks=step.num_blocks[first:last],
             max_context=int((num_past + np.diff(starts)).max()),
-            logits_at=step.logits_at[first_logit:last_logit] - begin,
-            logits_rows=step.logits_rows[first_logit:last_logit],
+            logit_indices=step.logit_indices[first_logit:last_logit] - begin,
+            logit_slots=step.logit_slots[first_logit:last_logit],
             scored_ids=step.scored_ids[scored],
-            scored_tops=step.scored_tops[scored],
+            scored_top_counts=step.scored_top_counts[scored],
             copies=no_pairs(),
             swaps_out=no_pairs(),
             swaps_in=no_pairs(),

@@ -5,7 +5,7 @@ Knows arrays; knows nothing of models or sessions.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +41,9 @@ def largest_steps(
     ]
 
 
-def _at_the_end(num_new: Any, logits_at: Any, max_context: int, columns: int) -> Step:
+def _at_the_end(num_new: Any, logit_indices: Any, max_context: int, columns: int) -> Step:
     """Each sequence's last `num_new` tokens of a context of `max_context`, all in block 0."""
-    return _step(num_new, max_context - num_new, np.zeros((len(num_new), columns)), logits_at)
+    return _step(num_new, max_context - num_new, np.zeros((len(num_new), columns)), logit_indices)
 
 
 def idle_step(shape: Shape, scratch: int) -> Step:
@@ -52,7 +52,7 @@ def idle_step(shape: Shape, scratch: int) -> Step:
     return _step(ones, ones - 1, np.full((shape.batch, 1), scratch), np.arange(shape.batch))
 
 
-def _step(num_new: Any, num_past: Any, table: Any, logits_at: Any) -> Step:
+def _step(num_new: Any, num_past: Any, table: Any, logit_indices: Any) -> Step:
     """Token 0 everywhere; nothing is moved, and nothing sampled: the step has no sampling rows."""
     starts = np.concatenate([[0], np.cumsum(num_new)])
     positions = np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], num_new)
@@ -64,8 +64,7 @@ def _step(num_new: Any, num_past: Any, table: Any, logits_at: Any) -> Step:
         block_table=table.astype(np.int32),
         num_blocks=np.full(len(num_new), table.shape[1], np.int32),
         max_context=int((num_past + num_new).max()),
-        logits_at=logits_at.astype(np.int64),
-        logits_rows=np.zeros(len(logits_at), np.int32),
+        logit_indices=logit_indices.astype(np.int64),
+        logit_slots=np.zeros(len(logit_indices), np.int32),
         copies=no_pairs(),
-        sampling=cast(Any, None),
     )
