@@ -51,6 +51,7 @@ MAY_IMPORT = {
     "pipelines.host.engine": {"ops", "pipelines.errors", "pipelines.host.engine", "pipelines.host.sampling"}
     | {"pipelines.telemetry", "pipelines.wire"},
     "pipelines.host.sampling": {"ops", "pipelines.errors", "pipelines.host.engine.step"}
+    | {"pipelines.host.engine.step_context"}
     | {"pipelines.host.sampling", "pipelines.wire"},
     "pipelines.host.guides": {"pipelines.errors", "pipelines.grammars", "pipelines.host.guides"}
     | {"pipelines.host.sampling", "pipelines.wire"},

@@ -8,6 +8,7 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step_context import StepContext
 from pipelines.wire.sampling_params import SamplingParams
 
 NUM_TOKENS = 20
@@ -19,9 +20,9 @@ def greedy_engine(
 ) -> Engine:
     """An engine over `session`, whose cache is allocated here; `watch` sees every step before it runs."""
 
-    def body(step: Step) -> Sampled:
-        watch(step)
-        return Sampled(session.run(step).argmax(axis=1), [])
+    def body(context: StepContext) -> Sampled:
+        watch(context.step)
+        return Sampled(session.run(context.step).argmax(axis=1), [])
 
     session.allocate(num_blocks)
     settings = EngineSettings(max_sequences=8, max_step_tokens=CHUNK_TOKENS, reuse_prefixes=True)

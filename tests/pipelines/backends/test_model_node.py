@@ -11,6 +11,7 @@ import pytest
 from ops import numpy_ops
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.fake_decoder import FakeSession
+from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.model import ENGINES, Model, open_session
 
 
@@ -54,10 +55,10 @@ def test_logits_come_with_their_step(fake):
         def run(self, step):
             return np.ones((2, 3), np.float32)
 
-    node, step = Model(Model.Config(path="fake.json", device="fake"), fake), object()
+    node, context = Model(Model.Config(path="fake.json", device="fake"), fake), StepContext(object(), None)
     node.session = Session()
-    logits = node.run(step)
-    assert logits.step is step
+    logits = node.run(context)
+    assert logits.context is context
     assert logits.ops is numpy_ops
     assert logits.values.shape == (2, 3)
 

@@ -61,8 +61,8 @@ def test_choices_fail_together_after_the_fork_and_their_copies_are_undone():
     rig.submit("a", PROMPT, n=3, max_tokens=5)
     rig.step()
 
-    def lose(step):
-        assert len(step.copies) == 2
+    def lose(context):
+        assert len(context.step.copies) == 2
         raise RuntimeError("device lost")
 
     rig.before = lose

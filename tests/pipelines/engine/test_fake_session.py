@@ -57,9 +57,9 @@ def test_a_forgotten_copy_changes_the_text():
     _, rig = session_after_a_prompt()
     step_of = rig.engine._body
 
-    def forget(step):
-        object.__setattr__(step, "copies", step.copies[:0])
-        return step_of(step)
+    def forget(context):
+        object.__setattr__(context.step, "copies", context.step.copies[:0])
+        return step_of(context)
 
     rig.engine._body = forget
     given = {tuple(output.token_ids) for output in rig.step()}

@@ -91,7 +91,7 @@ def test_guesses_of_a_draft_come_true(tmp_path):
     while engine.has_work:
         engine.step()
     counts = engine.counts()
-    assert (counts.accepted_tokens, counts.speculation, counts.steps) == (32, 32, 9)
+    assert (counts.accepted_tokens, counts.draft_tokens, counts.steps) == (32, 32, 9)
     assert (
         host_model.cache_bytes
         == 2 * counts.blocks_total * host_model.bodies["generated"].sessions[0].block_bytes

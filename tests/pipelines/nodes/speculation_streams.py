@@ -45,7 +45,7 @@ def step_of(
         logit_indices=np.arange(len(rows)),
         logit_slots=np.array(rows, np.int32),
         copies=no_pairs(),
-        rows=np.array(of, np.int32),
+        slots=np.array(of, np.int32),
         draft_budget=np.array([room] * len(rows) + [0] * bool(extra), np.int32),
     )
     return StepContext(step, sampling, speculation)

@@ -14,14 +14,14 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 
-Body = Callable[[Step], Sampled]
+Body = Callable[[StepContext], Sampled]
 
 
 class Request(NamedTuple):
