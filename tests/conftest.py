@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from fake_models import byte_tokenizer
-from shared_folders import SharedFolders
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
 from tokenizers import Tokenizer
@@ -26,14 +25,6 @@ def tokenizer_file(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.json"
     byte_tokenizer().save(str(path))
     return path
-
-
-@pytest.fixture(scope="session")
-def shared_folders(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> SharedFolders:
-    """Folders that all processes of the run have in common."""
-    base = tmp_path_factory.getbasetemp()
-    in_parallel = hasattr(request.config, "workerinput")  # the base is then this process's own
-    return SharedFolders((base.parent if in_parallel else base) / "shared")
 
 
 def pytest_configure() -> None:

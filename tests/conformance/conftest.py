@@ -1,23 +1,31 @@
-"""Servers for the recordings, and what the replays said in the end."""
+"""Replays the recordings on servers, once in a run, and sums the outcomes up at its end."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from comparing import Diff, diffs
-from exchanges import Exchange, read_exchanges
+from exchanges import read_exchanges
 from replaying import Replay
 from serving import export, serving, write_repository
 from settings import GROUPS, SETTINGS
 
 Found = dict[str, list[Diff]]
-"""Case → where its answer differed."""
+"""Case → where the reply to it differed."""
 
-OUTCOMES = pytest.StashKey[Counter[tuple[str, str, str]]]()
-REASONS = pytest.StashKey[dict[str, set[str]]]()
+
+class Outcome(NamedTuple):
+    """The properties that a test of an exchange records; `reasons` are those of its deliberate differences."""
+
+    engine: str
+    group: str
+    case: str
+    result: str
+    reasons: list[str]
 
 
 @pytest.fixture(scope="session")
@@ -55,35 +63,34 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--differences", action="store_true", help="list the deliberate differences")
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[OUTCOMES] = Counter()
-    config.stash[REASONS] = {}
-
-
-@pytest.fixture
-def remember(request) -> Callable[[str, Exchange, str, set[str]], None]:
-    """Remember how a case ended on an engine, and the reasons that were written down for what differed."""
-
-    def keep(engine: str, exchange: Exchange, outcome: str, reasons: set[str]) -> None:
-        request.config.stash[OUTCOMES][engine, exchange.group, outcome] += 1
-        for reason in reasons:
-            request.config.stash[REASONS].setdefault(reason, set()).add(exchange.case)
-
-    return keep
-
-
-def pytest_terminal_summary(terminalreporter, config: pytest.Config) -> None:
-    counts = config.stash[OUTCOMES]
-    if not counts:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    outcomes = recorded(terminalreporter)
+    if not outcomes:
         return
+    counts = Counter((each.engine, each.group, each.result) for each in outcomes)
     terminalreporter.section("conformance: recorded vLLM exchanges")
     terminalreporter.line(f"{'engine':12} {'group':9} {'passed':>7} {'deliberate':>11} {'failed':>7}")
-    for engine, group in sorted({(engine, group) for engine, group, _ in counts}):
+    for engine, group in sorted({(each.engine, each.group) for each in outcomes}):
         passed, deliberate, failed = (
-            counts[engine, group, outcome] for outcome in ("passed", "deliberate", "failed")
+            counts[engine, group, result] for result in ("passed", "deliberate", "failed")
         )
         terminalreporter.line(f"{engine:12} {group:9} {passed:7} {deliberate:11} {failed:7}")
     if config.getoption("--differences", default=False):
-        terminalreporter.section("deliberate differences: cases, reason")
-        for reason, cases in sorted(config.stash[REASONS].items(), key=lambda each: (-len(each[1]), each[0])):
-            terminalreporter.line(f"{len(cases):4} {reason}")
+        write_differences(terminalreporter, outcomes)
+
+
+def recorded(terminalreporter: pytest.TerminalReporter) -> list[Outcome]:
+    """The outcomes of all tests of exchanges, whichever process ran them."""
+    reports = [each for group in terminalreporter.stats.values() for each in group]
+    properties = [dict(each.user_properties) for each in reports if getattr(each, "when", None) == "call"]
+    return [Outcome(**each) for each in properties if "group" in each]
+
+
+def write_differences(terminalreporter: pytest.TerminalReporter, outcomes: list[Outcome]) -> None:
+    cases: dict[str, set[str]] = {}
+    for outcome in outcomes:
+        for reason in outcome.reasons:
+            cases.setdefault(reason, set()).add(outcome.case)
+    terminalreporter.section("deliberate differences: cases, reason")
+    for reason, its_cases in sorted(cases.items(), key=lambda each: (-len(each[1]), each[0])):
+        terminalreporter.line(f"{len(its_cases):4} {reason}")

@@ -1,4 +1,4 @@
-"""What vLLM answered, Braid answers, on exports of the same checkpoints, but for a table of differences."""
+"""Braid replies to recorded requests as vLLM did, with the same checkpoints, but for a table of differences."""
 
 from __future__ import annotations
 
@@ -19,13 +19,16 @@ EXCHANGES = [exchange for group in GROUPS for exchange in read_exchanges(group)]
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("exchange", EXCHANGES, ids=lambda exchange: exchange.case)
-def test_an_exchange_is_answered_alike(engine, exchange, replayed, remember):
+def test_an_exchange_has_the_same_reply(engine, exchange, replayed, record_property):
     found = replayed(engine, GROUPS[exchange.group])[exchange.case]
-    told = [(diff, reason_for(exchange.case, diff)) for diff in found]
-    unexpected = [str(diff) for diff, reason in told if reason is None]
-    differs = any(diff.what != "extra" for diff in found)  # what is told beyond vLLM's harms no client
-    outcome = "failed" if unexpected else "deliberate" if differs else "passed"
-    remember(engine, exchange, outcome, {reason for _, reason in told if reason is not None})
+    explained = [(diff, reason_for(exchange.case, diff)) for diff in found]
+    unexpected = [str(diff) for diff, reason in explained if reason is None]
+    differs = any(diff.what != "extra" for diff in found)  # fields beyond vLLM's harm no client
+    record_property("engine", engine)
+    record_property("group", exchange.group)
+    record_property("case", exchange.case)
+    record_property("result", "failed" if unexpected else "deliberate" if differs else "passed")
+    record_property("reasons", sorted({reason for _, reason in explained if reason is not None}))
     if unexpected:
         request = f"{exchange.method} {exchange.path} {exchange.raw_body or exchange.body or ''}"
         pytest.fail("\n".join([exchange.case, request[:600], *unexpected]), pytrace=False)
