@@ -1,7 +1,4 @@
-"""Models looked at without loading them: their graphs checked and drawn, for people at a terminal.
-
-Knows folders and graphs; opens no model and no device.
-"""
+"""Checks and draws the graphs of models without loading the models, for the command line."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from pipelines.tasks import TASKS
 
 @dataclass(frozen=True)
 class Finding:
-    """One model: its graph, or its problems in the order of lines; exactly one of the two is there."""
+    """One model with either its graph, or the problems of its graph in the order of lines."""
 
     name: str
     folder: Path
@@ -32,16 +29,16 @@ class Finding:
     problems: tuple[str, ...] = ()
 
     @property
-    def written(self) -> bool:
-        """False when the folder has no graph.yaml and is served by the graph made for it."""
+    def has_graph_file(self) -> bool:
+        """False when the folder has no graph.yaml and is served with a generated graph."""
         return (self.folder / GRAPH_FILE).is_file()
 
     def text(self) -> str:
-        """The graph drawn for a terminal; raises ValueError for a model with problems."""
+        """The graph drawn for a terminal.  Raises ValueError for a model with problems."""
         return draw.text(self._drawable())
 
     def mermaid(self) -> str:
-        """The graph as a mermaid flowchart; raises ValueError for a model with problems."""
+        """The graph as a mermaid flowchart.  Raises ValueError for a model with problems."""
         return draw.mermaid(self._drawable())
 
     def _drawable(self) -> Graph:
@@ -51,29 +48,29 @@ class Finding:
 
 
 def inspect(folder: Path) -> list[Finding]:
-    """Every model of a repository, or the one model that `folder` is.
+    """Every model of a repository, or the single model when `folder` is a model's folder.
 
-    Raises FileNotFoundError when `folder` is no folder; a repository without models gives [].
+    Raises FileNotFoundError when `folder` is not a folder; [] for a repository without models.
     """
     models = model_folders.scan(folder)
-    alone = model_folders.is_model(folder)
-    sources = _Neighbours(folder) if alone else Sources(models)
+    is_single = model_folders.is_model(folder)
+    sources = _SiblingSources(folder) if is_single else Sources(models)
     graphs = Graphs(sources, VOCABULARY, TASKS)
     return [_finding(model, graphs) for model in models]
 
 
 def find(name: str, models: Path) -> Finding:
-    """The model called `name` in the repository `models`, or the one in a folder of that name.
+    """The model called `name` in the repository `models`, or the one in the folder `name`.
 
-    Raises LookupError, naming what there is, when there is neither.
+    Raises LookupError, naming the models of the repository, when there is neither.
     """
     folder = Path(name)
     if folder.is_dir() and model_folders.is_model(folder):
         return inspect(folder)[0]
     findings = {finding.name: finding for finding in inspect(models)} if models.is_dir() else {}
     if name not in findings:
-        there = ", ".join(findings) or "none"
-        raise LookupError(f"{name} is neither a model's folder nor a model of {models}; which holds: {there}")
+        names = ", ".join(findings) or "none"
+        raise LookupError(f"{name} is neither a model's folder nor a model of {models}, which holds: {names}")
     return findings[name]
 
 
@@ -91,21 +88,21 @@ def _finding(model: ModelFolder, graphs: Graphs) -> Finding:
         return Finding(model.name, model.path, None, (f"{model.name}/{GRAPH_FILE}:1: not readable: {error}",))
 
 
-class _Neighbours(Mapping[str, GraphSource]):
-    """One model's graph and, when it names others, those of the folders beside it."""
+class _SiblingSources(Mapping[str, GraphSource]):
+    """The graphs of one model and of its sibling folders, for graphs that name other models."""
 
     def __init__(self, folder: Path) -> None:
-        self._beside = folder.resolve().parent
+        self._parent = folder.resolve().parent
 
     def __getitem__(self, name: str) -> GraphSource:
-        folder = self._beside / name
+        folder = self._parent / name
         if name not in set(self):
             raise KeyError(name)
         model = model_folders.open_folder(folder, name)
         return GraphSource(model.graph_text(), model.path)
 
     def __iter__(self) -> Iterator[str]:
-        for child in sorted(self._beside.iterdir()):
+        for child in sorted(self._parent.iterdir()):
             if child.is_dir() and model_folders.is_model(child):
                 yield child.name
 

@@ -1,7 +1,4 @@
-"""The command `braid`: reads the command line and calls what does the work, imported by each command alone.
-
-Knows options and texts for people; knows nothing of graphs, engines or HTTP.
-"""
+"""The command line `braid`.  Each command imports the code that it needs when it runs."""
 
 from __future__ import annotations
 
@@ -21,8 +18,8 @@ if TYPE_CHECKING:
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not ctx.resilient_parsing:
+def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
+    if is_set and not ctx.resilient_parsing:
         from server.version import VERSION
 
         click.echo(f"braid {VERSION}")
@@ -39,17 +36,21 @@ def _version(ctx: click.Context, _: click.Parameter, wanted: bool) -> None:
     help="Show the version and exit.",
 )
 def main() -> None:
-    """Serve language models as declarative graphs."""
+    """Serve generative, embedding and pooling models as declarative graphs."""
 
 
 @main.command()
 @click.option("--host", show_default="127.0.0.1", help="Address to listen at.")
 @click.option("--port", show_default="8000", type=click.IntRange(0, 65535), help="Port to listen at.")
 @click.option("--models", show_default="model_repo", type=FOLDER, help="Folder of models.")
-@click.option("--device", metavar="cpu|cuda:0", help="Run every model here, whatever its graph says.")
-@click.option("--workers", show_default="2", type=click.IntRange(1, 256), help="Processes that speak HTTP.")
+@click.option(
+    "--device", metavar="cpu|cuda:0", help="Device for every model, instead of those in the graphs."
+)
+@click.option(
+    "--workers", show_default="2", type=click.IntRange(1, 256), help="Worker processes, which handle HTTP."
+)
 @click.option("--api-key", "api_keys", multiple=True, help="Key that clients must send; may be repeated.")
-@click.option("--in-process", is_flag=True, help="The engine is a thread of the only worker.")
+@click.option("--in-process", is_flag=True, help="Run the engine as a thread of a single worker.")
 @click.argument("gunicorn", nargs=-1, type=click.UNPROCESSED, metavar="[-- GUNICORN_OPTIONS]")
 def serve(
     host: str | None,
@@ -81,7 +82,7 @@ def serve(
 
 
 def _become_gunicorn(environment: Mapping[str, str], options: tuple[str, ...]) -> None:
-    """Replace this process, so that signals reach gunicorn itself."""
+    """Replace this process by gunicorn, so that signals reach it directly."""
     config = Path(__file__).with_name("gunicorn_conf.py")
     command = [sys.executable, "-m", "gunicorn", "-c", str(config), *options]
     sys.stdout.flush()
@@ -89,7 +90,7 @@ def _become_gunicorn(environment: Mapping[str, str], options: tuple[str, ...]) -
 
 
 def _default_models() -> Path:
-    """The folder that `serve` would serve."""
+    """The folder of models that `serve` uses by default."""
     from server.settings import SettingsError, read_settings
 
     try:
@@ -101,29 +102,29 @@ def _default_models() -> Path:
 @main.command()
 @click.argument("folder", metavar="[DIR]", required=False, type=FOLDER)
 def check(folder: Path | None) -> None:
-    """Check and draw the graphs of a folder, or one model.
+    """Check and draw the graphs of a folder of models, or of one model.
 
-    Exits with 1 when any has problems, and prints every one of them.
+    Prints every problem; exits with 1 when there is any.
     """
     from pipelines.inspection import inspect
 
     folder = folder or _default_models()
     if not folder.is_dir():
-        raise click.ClickException(f"there is no folder {folder}")
+        raise click.ClickException(f"the folder {folder} does not exist")
     findings = inspect(folder)
     if not findings:
         raise click.ClickException(f"{folder} holds no folder with a graph.yaml or an exported model")
     for finding in findings:
-        click.echo(_told(finding))
+        click.echo(_report(finding))
     bad = sum(finding.graph is None for finding in findings)
     click.echo(f"{len(findings)} checked, {bad} with problems")
     sys.exit(1 if bad else 0)
 
 
-def _told(finding: Finding) -> str:
-    """The drawing of a good model, the problems of a bad one, below a line with its name."""
-    made = "" if finding.written else "  (no graph.yaml: this is what `braid new-graph` writes for it)"
-    rule = f"── {finding.name}{made} ".ljust(100, "─")
+def _report(finding: Finding) -> str:
+    """A line with the model's name, followed by the drawing of its graph or by its problems."""
+    note = "" if finding.has_graph_file else "  (no graph.yaml: `braid new-graph` would write this graph)"
+    rule = f"── {finding.name}{note} ".ljust(100, "─")
     if finding.graph is not None:
         return f"{rule}\n{finding.text()}"
     return "\n".join([rule, *finding.problems, ""])
@@ -147,16 +148,16 @@ def draw(model: str, models: Path | None) -> None:
 
 @main.command("new-graph")
 @click.argument("folder", metavar="DIR", type=FOLDER)
-@click.option("--force", is_flag=True, help="Replace a graph.yaml that is there.")
+@click.option("--force", is_flag=True, help="Replace an existing graph.yaml.")
 def new_graph(folder: Path, force: bool) -> None:
     """Write the graph.yaml of a folder with an exported model."""
-    from pipelines.repository.new_graph import new_graph as graph_for
+    from pipelines.repository.new_graph import new_graph as graph_text
 
     file = folder / "graph.yaml"
     if file.exists() and not force:
-        raise click.ClickException(f"{file} is there already; --force replaces it")
+        raise click.ClickException(f"{file} already exists; --force replaces it")
     try:
-        text = graph_for(folder)
+        text = graph_text(folder)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
     file.write_text(text, encoding="utf-8")
@@ -178,7 +179,7 @@ def export(arguments: tuple[str, ...]) -> None:
 
     Needs the extra `export`.
     """
-    # a process of its own: torch is imported there and never here
+    # a separate process, so that torch is not imported here
     sys.exit(subprocess.call([sys.executable, "-m", "tools.export", *arguments]))
 
 

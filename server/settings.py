@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 class SettingsError(Exception):
-    """Variables are wrong; the message names each of them and what it may be."""
+    """Environment variables are invalid; the message names each of them and its allowed values."""
 
 
 def _default_models() -> Path:
@@ -32,13 +32,13 @@ def _split(value: object) -> object:
     return re.findall(r"[^,\s]+", value) if isinstance(value, str) else value
 
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_split)]
-"""Several words, separated by commas, spaces or line ends."""
+ValueList = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""Several values, separated by commas, spaces or line ends."""
 Folder = Annotated[Path, BeforeValidator(lambda value: Path(value).expanduser().resolve())]
 
 
 class Settings(BaseModel):
-    """All settings of a server.  Immutable; every process of a server reads the same."""
+    """All settings of a server, the same in each of its processes.  Immutable."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
@@ -58,7 +58,9 @@ class Settings(BaseModel):
     workers: int = Field(
         default=2, ge=1, le=256, description="worker processes, which speak HTTP; all share one engine host"
     )
-    api_keys: Words = Field(default=(), description="keys that clients may send; empty: no key is required")
+    api_keys: ValueList = Field(
+        default=(), description="keys that clients may send; empty: no key is required"
+    )
     in_process: bool = Field(
         default=False, description="1: one worker with the engine as one of its threads; for development"
     )
@@ -81,7 +83,7 @@ class Settings(BaseModel):
     max_concurrency: int = Field(
         default=256, ge=1, description="requests in flight in each worker; more are a 429"
     )
-    cors_origins: Words = Field(
+    cors_origins: ValueList = Field(
         default=(), description="web origins whose pages may call the server; * for all"
     )
     trust_request_chat_template: bool = Field(
@@ -106,18 +108,18 @@ class Settings(BaseModel):
 
     @property
     def url(self) -> str:
-        """Where a client on this machine reaches the server."""
+        """The URL of the server for a client on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
         return f"http://{bracketed(host)}:{self.port}"
 
 
 def bracketed(host: str) -> str:
-    """An address as it stands before a port: IPv6 in brackets."""
+    """A host as part of a URL: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 def read_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings that the environment asks for.  Raises SettingsError with every problem at once."""
+    """The settings in the environment.  Raises SettingsError with all problems."""
     given = {name: value for name, value in environment.items() if name.startswith(PREFIX)}
     values = {name.removeprefix(PREFIX).lower(): value for name, value in given.items() if value != ""}
     try:
@@ -131,5 +133,5 @@ def _problem(name: str, error: Mapping[str, object]) -> str:
     if error["type"] == "extra_forbidden":
         allowed = [PREFIX + field.upper() for field in Settings.model_fields]
         nearest = get_close_matches(name, allowed, 1, 0.0)[0]
-        return f"{name}: there is no such setting; did you mean {nearest}?"
+        return f"{name}: unknown setting; did you mean {nearest}?"
     return f"{name}={error['input']}: {error['msg']}"

@@ -1,1 +1,1 @@
-"""Folders of exported models: which there are, what they hold, and the graph that serves one without graph.yaml."""
+"""The model repository: finds model folders, recognizes exports, and writes a graph for those without one."""

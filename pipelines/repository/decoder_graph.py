@@ -1,7 +1,4 @@
-"""The graph of an exported decoder: chat with a chat template, else completion.
-
-Knows the lines of such a graph; opens no model.
-"""
+"""Writes the graph of an exported decoder: chat with a chat template, else completion."""
 
 from __future__ import annotations
 
@@ -11,11 +8,11 @@ from pipelines.repository.exports import Export, find_chat_template
 from pipelines.repository.template_markers import parsers
 
 DRAFT_FILES = ("draft/openvino_model.xml", "draft/model.onnx")
-"""A smaller export of the same tokenizer beside the model, in the order of preference."""
+"""Files of a smaller draft model with the same tokenizer, in order of preference."""
 
 
 def generation_lines(export: Export, folder: Path) -> list[str]:
-    """Of graph.yaml, from the task on; `folder` is that of the graph."""
+    """The lines of graph.yaml from the task on; `folder` is that of the graph."""
     template_file, template = find_chat_template(export)
     lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:"]
     if template_file:
@@ -32,9 +29,7 @@ def generation_lines(export: Export, folder: Path) -> list[str]:
 def _generation(export: Export, draft: str | None) -> list[str]:
     defaults = export.names("generation_config.json")
     source, model = "drafted" if draft else "step", export.model_path
-    draft_tokens = (
-        [f"      drafted: {{type: draft, from: step, path: {draft}, device: cpu}}"] if draft else []
-    )
+    draft_line = [f"      drafted: {{type: draft, from: step, path: {draft}, device: cpu}}"] if draft else []
     return [
         "  generated:",
         "    type: scheduler",
@@ -43,7 +38,7 @@ def _generation(export: Export, draft: str | None) -> list[str]:
         "    max_step_tokens: 512  # prompt chunks and decode tokens share one step",
         "    cache: {reuse_prefixes: true}  # add memory_gb to bound it; else part of the free memory",
         "    body:",
-        *draft_tokens,
+        *draft_line,
         f"      logits: {{type: model, from: {source}, path: {model}, device: cpu}}",
         f"      allowed: {{type: grammar, from: logits, tokenizer: {export.tokenizer}}}",
         f"      next: {{type: sampler, from: allowed{f', defaults: {defaults}' if defaults else ''}}}",

@@ -1,6 +1,6 @@
-"""An exported model in a folder: its kind, its files as a graph names them, what its config.json says.
+"""Recognizes an exported model in a folder: its format, its files as a graph names them, and its config.json.
 
-Looks at file names and JSON; opens no model, and knows no graph.
+Reads file names and JSON only; opens no model.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ MODEL_FILES = {
     "model.onnx": "onnx",
     "onnx/model.onnx": "onnx",
 }
-"""Model file → kind of export, in the order of preference.  Folders with several exports keep them apart."""
+"""Model file → format of the export, in order of preference when a folder holds several."""
 TENSOR_FILES = {"openvino_model.xml": "openvino", "model.xml": "openvino", "model.onnx": "onnx"}
-"""Model file → kind of export, for models of tensors, which have no tokenizer."""
+"""Model file → format of the export, for tensor models, which have no tokenizer."""
 TOKENIZER, CONFIG = "tokenizer.json", "config.json"
 CONFIGS = (CONFIG, "genai_config.json")
-"""What describes the model: transformers' file, or onnxruntime-genai's where that is missing."""
+"""Files that describe the model: that of transformers, else that of onnxruntime-genai."""
 TEMPLATES = ("chat_template.jinja", "tokenizer_config.json")
-"""Where a chat template may be."""
+"""Files that may hold the chat template."""
 PLACES = (".", "model")
-"""Where an export may lie in a model's folder."""
+"""Folders of a model's folder that may hold the export."""
 
 
 @dataclass(frozen=True)
 class Export:
-    """An exported model: `place` is its folder, `prefix` is what its files' names begin with in a graph."""
+    """An exported model in the folder `place`; a graph names its files with `prefix`."""
 
     kind: str
     model: str
@@ -38,11 +38,11 @@ class Export:
     prefix: str
 
     def names(self, name: str) -> str | None:
-        """The file as a graph names it, None when it is not there."""
+        """The file as a graph names it, None when it does not exist."""
         return self.prefix + name if (self.place / name).is_file() else None
 
     def read(self, name: str) -> dict[str, Any]:
-        """The object in a file; {} when there is none that can be read."""
+        """The JSON object in a file; {} when it is missing or invalid."""
         return read_object(self.place / name)
 
     @property
@@ -55,7 +55,7 @@ class Export:
 
 
 def find_export(folder: Path) -> Export | None:
-    """A model of text in `folder` or in its subfolder `model`, whatever it is for."""
+    """The text model of any task in `folder` or in its subfolder `model`; None when there is none."""
     for place in PLACES:
         where = folder / place
         if not (where / TOKENIZER).is_file() or not any((where / name).is_file() for name in CONFIGS):
@@ -67,7 +67,7 @@ def find_export(folder: Path) -> Export | None:
 
 
 def find_chat_template(export: Export) -> tuple[str | None, str]:
-    """The file that holds the chat template, as a graph names it, and the template's text."""
+    """(file of the chat template as a graph names it, text of the template); (None, "") without one."""
     file, settings = TEMPLATES
     if name := export.names(file):
         return name, (export.place / file).read_text(encoding="utf-8", errors="replace")
@@ -79,13 +79,13 @@ def find_chat_template(export: Export) -> tuple[str | None, str]:
 
 
 def architectures(config: dict[str, Any]) -> list[str]:
-    """What config.json says the model is; [] where it says nothing."""
+    """The `architectures` of a config.json; [] when it names none."""
     named = config.get("architectures")
     return [str(each) for each in named] if isinstance(named, list) else []
 
 
 def read_json(file: Path) -> Any:
-    """What a file holds; None when there is none that can be read."""
+    """The JSON value in a file; None when it is missing or invalid."""
     try:
         return json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -93,6 +93,6 @@ def read_json(file: Path) -> Any:
 
 
 def read_object(file: Path) -> dict[str, Any]:
-    """The object in a file; {} when there is none that can be read."""
+    """The JSON object in a file; {} when it is missing or invalid."""
     content = read_json(file)
     return content if isinstance(content, dict) else {}

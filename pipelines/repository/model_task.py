@@ -1,7 +1,6 @@
-"""What a model of text is for, as far as its files tell: text, vectors, classes or scores.
+"""Infers the task of an exported model from its files: text, embeddings, classes or scores.
 
-Knows config.json's architectures and whether sentence-transformers or OpenVINO Model Server had the folder;
-knows no graph of ours.
+Uses the architectures of config.json, and the files of sentence-transformers and OpenVINO Model Server.
 """
 
 from __future__ import annotations
@@ -15,58 +14,58 @@ from pipelines.repository.sentence_modules import POOLING, module_types
 
 TEXT = "text"
 TASKS = ("embed", "token_embed", "classify", "rerank")
-"""What a model may be for, beside text: the tasks of graphs."""
+"""Tasks of embedding and pooling models, as in graphs."""
 
-GENERATES = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
-CLASSIFIES = ("ForSequenceClassification",)
-ENCODES = ("Model", "ForMaskedLM", "ForPreTraining")
-"""How the names of architectures end."""
-NUM_LABELS = 2  # of a classifier that does not say
+GENERATIVE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+CLASSIFIERS = ("ForSequenceClassification",)
+ENCODERS = ("Model", "ForMaskedLM", "ForPreTraining")
+"""Endings of the names of architectures."""
+NUM_LABELS = 2  # default of transformers
 
 
-def find_purpose(place: Path) -> str | None:
-    """Of the model whose files lie in `place`; None where they do not tell, or tell of something else."""
+def find_task(place: Path) -> str | None:
+    """The task of the text model in `place`; None when its files do not determine a supported one."""
     described = next((name for name in CONFIGS if (place / name).is_file()), None)
     if described is None:
         return None
     config = read_object(place / described)
     if described != CONFIG:
         return TEXT if _is_decoder_of_genai(config) else None
-    return tell_purpose(config, module_types(place), find_calculator(place))
+    return infer_task(config, module_types(place), find_calculator(place))
 
 
 def find_tensor_model(folder: Path) -> str | None:
-    """The model file in `folder` that takes and gives plain tensors, as far as the files beside it tell.
+    """The file of the tensor model in `folder`; None when there is none.
 
-    A model of text without its tokenizer is none: something is missing there.
+    A text model without its tokenizer is not a tensor model: a file is missing.
     """
-    if (folder / TOKENIZER).is_file() or find_purpose(folder) is not None:
+    if (folder / TOKENIZER).is_file() or find_task(folder) is not None:
         return None
     return next((name for name in TENSOR_FILES if (folder / name).is_file()), None)
 
 
-def tell_purpose(config: dict[str, Any], modules: list[str], calculator: str | None = None) -> str | None:
-    """`config`: config.json; `modules`: types of sentence-transformers' modules; `calculator`: OVMS's."""
-    named = architectures(config)
-    if _end(named, CLASSIFIES):
+def infer_task(config: dict[str, Any], modules: list[str], calculator: str | None = None) -> str | None:
+    """The task for a config.json, sentence-transformers' module types and OVMS's calculator; or None."""
+    names = architectures(config)
+    if _end(names, CLASSIFIERS):
         return "rerank" if count_labels(config) == 1 else "classify"
     if POOLING in modules or calculator == "EmbeddingsCalculatorOV":
         return "embed"
     if modules:
         return "token_embed"
-    if _end(named, GENERATES) or not named:
+    if _end(names, GENERATIVE) or not names:
         return TEXT
-    return "embed" if _end(named, ENCODES) and _reads_text_alone(config) else None
+    return "embed" if _end(names, ENCODERS) and _is_text_encoder(config) else None
 
 
 def count_labels(config: dict[str, Any]) -> int:
-    """How many classes the classifier that config.json describes tells apart."""
+    """The number of classes of a classifier."""
     labels = config.get("id2label")
     return len(labels) if isinstance(labels, dict) else int(config.get("num_labels") or NUM_LABELS)
 
 
-def reads_forward(config: dict[str, Any]) -> bool:
-    """Whether a token sees those before it alone, as in models that generate: only the last sees them all."""
+def is_causal(config: dict[str, Any]) -> bool:
+    """Whether attention is causal, as in generative models: only the last token attends to all others."""
     family = str(config.get("model_type", ""))
     return "bert" not in family and ("num_key_value_heads" in config or family.startswith("gpt"))
 
@@ -76,11 +75,11 @@ def _is_decoder_of_genai(config: dict[str, Any]) -> bool:
     return isinstance(model, dict) and "decoder" in model and "encoder" not in model
 
 
-def _reads_text_alone(config: dict[str, Any]) -> bool:
-    """Whether it has words, and no second half that writes, sees or hears."""
+def _is_text_encoder(config: dict[str, Any]) -> bool:
+    """Whether the model has a vocabulary and no decoder, vision or audio part."""
     others = (config.get("is_encoder_decoder"), config.get("vision_config"), config.get("audio_config"))
     return "vocab_size" in config and not any(others)
 
 
-def _end(named: list[str], endings: tuple[str, ...]) -> bool:
-    return any(name.endswith(endings) for name in named)
+def _end(names: list[str], endings: tuple[str, ...]) -> bool:
+    return any(name.endswith(endings) for name in names)

@@ -1,7 +1,4 @@
-"""What OpenVINO Model Server's graph beside a model says of it: its calculator, pooling, normalising.
-
-Reads graph.pbtxt as far as that; knows no graph of ours.
-"""
+"""Reads the calculator, pooling and normalization of a model from OpenVINO Model Server's graph.pbtxt."""
 
 from __future__ import annotations
 
@@ -13,20 +10,21 @@ POOLINGS = {"CLS": "cls", "LAST": "last", "MEAN": "mean"}
 
 
 def find_calculator(place: Path) -> str | None:
-    """The first calculator; None where there is no such graph."""
-    return _said(place, r"calculator")
+    """The name of the first calculator; None without a graph.pbtxt."""
+    return _value(place, r"calculator")
 
 
 def find_pooling(place: Path) -> str | None:
-    """How it pools, in our words; None where it does not say."""
-    return POOLINGS.get(_said(place, "pooling") or "")
+    """The `how` of a `pool` node; None when the file names no pooling."""
+    return POOLINGS.get(_value(place, "pooling") or "")
 
 
 def normalizes(place: Path) -> bool:
-    return _said(place, "normalize_embeddings") != "false"
+    """Whether embeddings get length 1, which is the default of OpenVINO Model Server."""
+    return _value(place, "normalize_embeddings") != "false"
 
 
-def _said(place: Path, name: str) -> str | None:
+def _value(place: Path, name: str) -> str | None:
     try:
         text = (place / FILE).read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -1,67 +1,69 @@
-"""The graph of an exported model that reads whole texts: vectors of them or of their tokens, classes, scores.
-
-Knows the lines of such a graph and the files that they are made from; opens no model.
-"""
+"""Writes the graph of an exported embedding or pooling model."""
 
 from __future__ import annotations
 
 from pipelines.repository import ovms_graph
 from pipelines.repository.exports import CONFIG, Export, find_chat_template
-from pipelines.repository.model_task import count_labels, reads_forward
+from pipelines.repository.model_task import count_labels, is_causal
 from pipelines.repository.sentence_modules import FIRST_POOLING, module_lines, read_pooling
 
 PROMPTS, LENGTHS = "config_sentence_transformers.json", "sentence_bert_config.json"
 SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
-"""How a query and a document are asked about; the head of a decoder, for one row of each text."""
-ASKED_WHOLE = ("prompt", "pairs")
-"""Lines that read all of a request, not its prompts alone."""
-RAW = "Identity"
-DRAFT_TOKEN = "  # a draft token: no modules.json here says how; see the model's card"
+"""The template of a pair of query and document; the folder of a decoder's classification head."""
+TAKES_REQUEST = ("prompt", "pairs")
+"""Lines whose input is the whole request, not its prompts."""
+IDENTITY = "Identity"
+ASSUMED = "  # assumed: no file here names the pooling; see the model card"
+
+RESULTS = {"embed": "embeddings", "token_embed": "embeddings", "classify": "outputs", "rerank": "scores"}
+"""Task → name of the batcher's line."""
 
 Lines = list[tuple[str, str]]
-"""Pairs of a line's name and its settings; each reads the line above it."""
+"""(name, settings) of each line; its input is the line above it."""
 
 
 def pooling_lines(export: Export, task: str) -> list[str]:
-    """Of graph.yaml, from the task on; `task`: embed, token_embed, classify or rerank.
+    """The lines of graph.yaml from the task on; `task` is embed, token_embed, classify or rerank.
 
-    Raises ValueError where the folder asks for something that no graph can say.
+    Raises ValueError when a file of the folder requires something that no graph can express.
     """
-    vectors = task in ("embed", "token_embed")
-    name, before = ("scores", _pairs(export)) if task == "rerank" else ("rows", _texts(export))
-    body = _vectors(export) if vectors else _logits(export) + _activation(export, task)
+    embeds = task in ("embed", "token_embed")
+    name = RESULTS[task]
+    before = _pairs(export) if task == "rerank" else _texts(export)
+    body = _vectors(export) if embeds else _logits(export) + _activation(export, task)
     after = {"rerank": _ranking(), "classify": _labels(export)}.get(task, _matryoshka(export))
     return [
         f"task: {task}",
         "nodes:",
-        *_chain(before, "request" if before[0][0] in ASKED_WHOLE else "request.prompts", "  "),
+        *_chain(before, "request" if before[0][0] in TAKES_REQUEST else "request.prompts", "  "),
         f"  {name}:",
         "    type: batcher",
         f"    from: {before[-1][0]}",
-        *_longest(export),
+        *_max_tokens(export),
         "    body:",
-        *_chain([(_encoded(export, vectors), _encoder(export)), *body], "batch", "      "),
+        *_chain([(_encoded(export, embeds), _encoder(export)), *body], "batch", "      "),
         *_chain(after, name, "  "),
     ]
 
 
 def _chain(lines: Lines, source: str, indent: str) -> list[str]:
-    """The text of lines, the first of which reads `source`; a line that says what it reads keeps that.
+    """The text of lines, the first with the input `source`; a line with its own `from` keeps it.
 
-    What follows a # is a note to whoever reads the file.
+    Settings may end in a comment, which follows the line.
     """
-    written = []
-    for name, told in lines:
-        settings, mark, note = told.partition("  #")
+    texts = []
+    for name, line in lines:
+        settings, hash_sign, comment = line.partition("  #")
         kind, _, others = settings.partition(", ")
-        reads = "" if "from: " in settings else f", from: {source}"
-        written.append(f"{indent}{name}: {{{kind}{reads}{', ' + others if others else ''}}}{mark}{note}")
+        source_setting = "" if "from: " in settings else f", from: {source}"
+        more = f", {others}" if others else ""
+        texts.append(f"{indent}{name}: {{{kind}{source_setting}{more}}}{hash_sign}{comment}")
         source = name
-    return written
+    return texts
 
 
 def _texts(export: Export) -> Lines:
-    """Conversations and prompts → tokens."""
+    """Lines from conversations and prompts to tokens."""
     template, _ = find_chat_template(export)
     lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []
     if export.read(PROMPTS).get("prompts"):
@@ -71,46 +73,46 @@ def _texts(export: Export) -> Lines:
 
 def _pairs(export: Export) -> Lines:
     template = export.names(SCORE_TEMPLATE)
-    asked = f", template: {template}" if template else ""
-    return [("pairs", f"type: tokenize_pairs, tokenizer: {export.tokenizer}{asked}")]
+    setting = f", template: {template}" if template else ""
+    return [("pairs", f"type: tokenize_pairs, tokenizer: {export.tokenizer}{setting}")]
 
 
 def _encoder(export: Export) -> str:
     return f"type: encoder, path: {export.model_path}, device: cpu"
 
 
-def _encoded(export: Export, vectors: bool) -> str:
-    """What the model itself gives."""
-    return "hidden" if vectors or _has_head(export) else "logits"
+def _encoded(export: Export, embeds: bool) -> str:
+    """The name of the model's own output."""
+    return "hidden" if embeds or _has_head(export) else "logits"
 
 
-def _longest(export: Export) -> list[str]:
-    """The bound of texts that sentence-transformers keeps, where that says one."""
-    longest = export.read(LENGTHS).get("max_seq_length")
-    return [f"    max_tokens: {longest}  # of one text"] if isinstance(longest, int) else []
+def _max_tokens(export: Export) -> list[str]:
+    """The maximum length of a text, if sentence-transformers' settings have one."""
+    limit = export.read(LENGTHS).get("max_seq_length")
+    return [f"    max_tokens: {limit}  # of one text"] if isinstance(limit, int) else []
 
 
 def _vectors(export: Export) -> Lines:
-    """What the modules of the folder do; without modules the model server's words, or the model's family."""
+    """The lines of the folder's modules; else pooling by OVMS's graph, or by the model's family."""
     lines = module_lines(export.place, export.prefix)
     if lines:
         return lines
-    said = _said_pooling(export)
-    pooled = ("pooled", f"type: pool, how: {said or _usual_pooling(export)}{'' if said else DRAFT_TOKEN}")
+    how = _declared_pooling(export)
+    pooled = ("pooled", f"type: pool, how: {how or _default_pooling(export)}{'' if how else ASSUMED}")
     return [pooled, ("unit", "type: normalize")] if ovms_graph.normalizes(export.place) else [pooled]
 
 
-def _said_pooling(export: Export) -> str | None:
-    if said := ovms_graph.find_pooling(export.place):
-        return said
+def _declared_pooling(export: Export) -> str | None:
+    if how := ovms_graph.find_pooling(export.place):
+        return how
     if export.names(f"{FIRST_POOLING}/{CONFIG}"):
         return read_pooling(export.place / FIRST_POOLING)
     return None
 
 
-def _usual_pooling(export: Export) -> str:
-    """What vLLM and OpenVINO Model Server take of a family where a folder says nothing."""
-    return "last" if reads_forward(export.read(CONFIG)) else "cls"
+def _default_pooling(export: Export) -> str:
+    """The pooling that vLLM and OpenVINO Model Server assume for a model family."""
+    return "last" if is_causal(export.read(CONFIG)) else "cls"
 
 
 def _has_head(export: Export) -> bool:
@@ -118,14 +120,14 @@ def _has_head(export: Export) -> bool:
 
 
 def _logits(export: Export) -> Lines:
-    """Lines between the encoder and the logits of labels, where its own head is not among it."""
+    """The lines from the encoder to the logits, when the head is a separate file."""
     if not _has_head(export):
         return []
     return [("pooled", "type: pool, how: last"), ("logits", f"type: dense, path: {export.prefix}{SCORE}")]
 
 
 def _activation(export: Export, task: str) -> Lines:
-    """What makes probabilities of logits: what the model was trained with, unless that is nothing."""
+    """The activation that the model was trained with: sigmoid, softmax or none."""
     config = export.read(CONFIG)
     name = "score" if task == "rerank" else "probabilities"
     trained = config.get("sentence_transformers")
@@ -133,10 +135,10 @@ def _activation(export: Export, task: str) -> Lines:
         config.get("sbert_ce_default_activation_function"),
         trained.get("activation_fn") if isinstance(trained, dict) else None,
     )
-    if config.get("problem_type") == "regression" or any(str(each).endswith(RAW) for each in functions):
+    if config.get("problem_type") == "regression" or any(str(each).endswith(IDENTITY) for each in functions):
         return []
-    alone = config.get("problem_type") == "multi_label_classification" or count_labels(config) == 1
-    return [(name, f"type: {'sigmoid' if alone else 'softmax'}")]
+    independent = config.get("problem_type") == "multi_label_classification" or count_labels(config) == 1
+    return [(name, f"type: {'sigmoid' if independent else 'softmax'}")]
 
 
 def _ranking() -> Lines:
@@ -148,7 +150,7 @@ def _labels(export: Export) -> Lines:
 
 
 def _matryoshka(export: Export) -> Lines:
-    """A line where config.json says that vectors may be cut."""
+    """The matryoshka line, if config.json allows shorter embeddings."""
     config = export.read(CONFIG)
     dimensions = config.get("matryoshka_dimensions")
     if not dimensions and not config.get("is_matryoshka"):

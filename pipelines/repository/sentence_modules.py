@@ -1,7 +1,4 @@
-"""The modules of a sentence-transformers folder → lines of a batcher's body.
-
-Knows modules.json and the settings of its modules; opens no weights.
-"""
+"""Converts the modules of a sentence-transformers folder to the lines of a batcher's body."""
 
 from __future__ import annotations
 
@@ -12,10 +9,10 @@ from pipelines.repository.exports import read_json, read_object
 
 FILE = "modules.json"
 TRANSFORMER, POOLING, DENSE, NORMALIZE = "Transformer", "Pooling", "Dense", "Normalize"
-READ = (TRANSFORMER, POOLING, DENSE, NORMALIZE, "Dropout")
-"""Types of modules whose meaning a graph can say."""
+SUPPORTED = (TRANSFORMER, POOLING, DENSE, NORMALIZE, "Dropout")
+"""Types of modules that a graph can express."""
 FIRST_POOLING = "1_Pooling"
-"""Where its settings lie."""
+"""The usual folder of the Pooling module's settings."""
 POOLINGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_mean_tokens": "mean",
@@ -32,25 +29,25 @@ MODES = {
     "weightedmean": "weighted_mean",
     "lasttoken": "last",
 }
-"""What a module's settings call a pooling, in their older words and in newer ones → ours."""
+"""Name of a pooling mode in a module's settings, in the older format and the newer one → our name."""
 
 
 def module_types(place: Path) -> list[str]:
-    """The types of the modules of a model, without their Python packages; [] where there are none."""
+    """The types of a model's modules, without their Python packages; [] without modules."""
     return [kind for kind, _ in _modules(place)]
 
 
 def module_lines(place: Path, prefix: str) -> list[tuple[str, str]]:
-    """Pairs of a line's name and its settings, in order; `prefix` is what file names begin with.
+    """(name, settings) of each line, in order; file names begin with `prefix`.
 
-    [] where there are no modules; a model whose modules do not pool gives vectors of tokens.
-    Raises ValueError for a module that no graph can say.
+    [] without modules; a model without a Pooling module gives token embeddings.  Raises ValueError for a
+    module that no graph can express.
     """
     lines: list[tuple[str, str]] = []
     for kind, path in _modules(place):
-        if kind not in READ:
+        if kind not in SUPPORTED:
             raise ValueError(
-                f"{FILE} has the module {kind}, which Braid cannot run; it runs {', '.join(READ)}"
+                f"{FILE} has the module {kind}, which Braid cannot run; it runs {', '.join(SUPPORTED)}"
             )
         if kind == POOLING:
             lines.append(("pooled", f"type: pool, how: {read_pooling(place / path)}"))
@@ -63,23 +60,23 @@ def module_lines(place: Path, prefix: str) -> list[tuple[str, str]]:
 
 
 def read_pooling(module: Path) -> str:
-    """How a Pooling module pools, in our words; raises ValueError where that has none."""
+    """The `how` of a `pool` node for a Pooling module.  Raises ValueError when there is none."""
     settings = read_object(module / "config.json")
     if settings.get("include_prompt") is False:
-        raise ValueError(f"{module.name} leaves prompts out of its pooling, which Braid cannot do")
+        raise ValueError(f"{module.name} leaves prompts out of its pooling, which Braid does not support")
     mode = settings.get("pooling_mode")
     if isinstance(mode, str) and mode in MODES:
         return MODES[mode]
     named = [how for name, how in POOLINGS.items() if settings.get(name)]
     if len(named) != 1:
-        raise ValueError(f"{module.name} does not pool in one way: {', '.join(named) or 'it names none'}")
+        raise ValueError(f"{module.name} does not pool in one way: {', '.join(named) or 'it names no mode'}")
     return named[0]
 
 
 def _modules(place: Path) -> list[tuple[str, str]]:
-    """Type and path of each."""
-    listed = read_json(place / FILE)
-    modules: list[Any] = listed if isinstance(listed, list) else []
+    """(type, path) of each module."""
+    content = read_json(place / FILE)
+    modules: list[Any] = content if isinstance(content, list) else []
     return [
         (str(module.get("type", "")).rpartition(".")[2], str(module.get("path", "")))
         for module in modules

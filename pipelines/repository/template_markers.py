@@ -1,11 +1,8 @@
-"""What a chat template says of the format of tool calls and of reasoning → the names of their parsers.
-
-Knows words of templates; knows no file and no graph.
-"""
+"""Selects the tool call parser and the reasoning parser of a chat template by the markers in its text."""
 
 from __future__ import annotations
 
-TOOL_MARKS: dict[str, tuple[str, ...]] = {
+TOOL_MARKERS: dict[str, tuple[str, ...]] = {
     "seed_oss": ("<seed:tool_call>",),
     "minimax_m2": ("<minimax:tool_call>",),
     "glm45": ("<arg_key>",),
@@ -29,7 +26,7 @@ TOOL_MARKS: dict[str, tuple[str, ...]] = {
     "llama3_json": ('"parameters": dictionary of argument name',),
     "hermes": ("<tool_call>",),
 }
-REASONING_MARKS: dict[str, tuple[str, ...]] = {
+REASONING_MARKERS: dict[str, tuple[str, ...]] = {
     "seed_oss": ("<seed:think>",),
     "mistral": ("[THINK]",),
     "gemma4": ("<|channel>thought",),
@@ -43,15 +40,15 @@ REASONING_MARKS: dict[str, tuple[str, ...]] = {
     "qwen3": ("<think>",),
     "deepseek_r1": ("</think>",),
 }
-"""Name of a parser → all that a chat template says when the model was taught its format; the first fits."""
+"""Name of a parser → markers that all occur in templates of its format; the first match is used."""
 
 
 def parsers(template: str) -> str:
-    """The settings of `parse_reply` that the template's own words ask for."""
+    """The settings of `parse_reply` for the markers in a template, as text of a graph line."""
     found = ""
-    for setting, marks in (("reasoning", REASONING_MARKS), ("tools", TOOL_MARKS)):
+    for setting, markers in (("reasoning", REASONING_MARKERS), ("tools", TOOL_MARKERS)):
         name = next(
-            (name for name, all_of in marks.items() if all(mark in template for mark in all_of)), None
+            (name for name, needed in markers.items() if all(marker in template for marker in needed)), None
         )
         found += f", {setting}: {name}" if name else ""
     return found

@@ -11,7 +11,7 @@ from graphs.check import check
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.text.parsers import REASONING, TOOLS
 from pipelines.repository.new_graph import new_graph, recognise
-from pipelines.repository.template_markers import REASONING_MARKS, TOOL_MARKS
+from pipelines.repository.template_markers import REASONING_MARKERS, TOOL_MARKERS
 from pipelines.tasks import TASKS
 
 BASE = ("openvino_model.xml", "openvino_model.bin", "tokenizer.json")
@@ -104,7 +104,7 @@ def test_a_missing_folder(tmp_path):
 
 def test_no_graph_without_an_export(tmp_path):
     with pytest.raises(
-        ValueError, match=r"openvino_model.xml or model.onnx or onnx/model.onnx beside tokenizer.json"
+        ValueError, match=r"openvino_model.xml or model.onnx or onnx/model.onnx with tokenizer.json"
     ):
         new_graph(tmp_path)
 
@@ -179,8 +179,8 @@ def test_parsers_are_chosen_by_the_template(template, settings, tmp_path):
 
 
 def test_every_mark_names_a_parser():
-    assert set(TOOL_MARKS) <= set(TOOLS)
-    assert set(REASONING_MARKS) <= set(REASONING)
+    assert set(TOOL_MARKERS) <= set(TOOLS)
+    assert set(REASONING_MARKERS) <= set(REASONING)
 
 
 def test_sampling_defaults_are_named_when_they_are_there(tmp_path):

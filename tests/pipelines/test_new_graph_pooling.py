@@ -19,12 +19,12 @@ LABELS = {"id2label": {"0": "bad", "1": "good"}}
 SENTENCES = "sentence_transformers.models."
 
 MINILM = """\
-# Made by `braid new-graph` from the files of this folder; change what you like.
+# Made by `braid new-graph` from the files of this folder; edit it as needed.
 version: 1
 task: embed
 nodes:
   tokens: {type: tokenize, from: request.prompts, tokenizer: tokenizer.json}
-  rows:
+  embeddings:
     type: batcher
     from: tokens
     max_tokens: 256  # of one text
@@ -34,14 +34,14 @@ nodes:
       unit: {type: normalize, from: pooled}
 """
 EVERYTHING = """\
-# Made by `braid new-graph` from the files of this folder; change what you like.
+# Made by `braid new-graph` from the files of this folder; edit it as needed.
 version: 1
 task: embed
 nodes:
   prompt: {type: chat_template, from: request, template: model/chat_template.jinja}
   prefixed: {type: add_prompt, from: prompt, prompts: model/config_sentence_transformers.json}
   tokens: {type: tokenize, from: prefixed, tokenizer: model/tokenizer.json}
-  rows:
+  embeddings:
     type: batcher
     from: tokens
     body:
@@ -49,24 +49,24 @@ nodes:
       pooled: {type: pool, from: hidden, how: last}
       wide: {type: dense, from: pooled, path: model/2_Dense}
       unit: {type: normalize, from: wide}
-  vectors: {type: matryoshka, from: rows, dimensions: [16, 32]}
+  vectors: {type: matryoshka, from: embeddings, dimensions: [16, 32]}
 """
 CLASSIFIER = """\
-# Made by `braid new-graph` from the files of this folder; change what you like.
+# Made by `braid new-graph` from the files of this folder; edit it as needed.
 version: 1
 task: classify
 nodes:
   tokens: {type: tokenize, from: request.prompts, tokenizer: tokenizer.json}
-  rows:
+  outputs:
     type: batcher
     from: tokens
     body:
       logits: {type: encoder, from: batch, path: openvino_model.xml, device: cpu}
       probabilities: {type: softmax, from: logits}
-  classes: {type: label, from: rows, labels: config.json}
+  classes: {type: label, from: outputs, labels: config.json}
 """
 RERANKER = """\
-# Made by `braid new-graph` from the files of this folder; change what you like.
+# Made by `braid new-graph` from the files of this folder; edit it as needed.
 version: 1
 task: rerank
 nodes:
@@ -180,7 +180,7 @@ def test_probabilities_are_what_the_model_was_trained_with(config, last, tmp_pat
 def test_without_modules_the_family_says_how_it_pools(config, how, tmp_path):
     exported(tmp_path, config)
     pooled, unit = body(tmp_path)[1:]
-    assert pooled.startswith(f"pooled: {{type: pool, from: hidden, how: {how}}}  # a draft token")
+    assert pooled.startswith(f"pooled: {{type: pool, from: hidden, how: {how}}}  # assumed")
     assert unit == "unit: {type: normalize, from: pooled}"
 
 
@@ -215,7 +215,7 @@ def test_a_module_that_cannot_be_run_is_named(tmp_path):
     ("settings", "why"),
     [
         ({"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": True}, "in one way: cls, mean"),
-        ({}, "it names none"),
+        ({}, "it names no mode"),
         ({"pooling_mode": "mean", "include_prompt": False}, "leaves prompts out"),
     ],
 )
@@ -237,12 +237,12 @@ def test_a_pooling_that_cannot_be_said(settings, why, tmp_path):
 def test_what_does_not_tell_what_it_is_for_is_refused(config, tmp_path):
     exported(tmp_path, config)
     assert recognise(tmp_path) is None
-    with pytest.raises(ValueError, match="tells what the model is for"):
+    with pytest.raises(ValueError, match="determines the model.s task"):
         new_graph(tmp_path)
 
 
 def test_an_encoder_without_its_tokenizer_is_no_model_of_tensors(tmp_path):
     (exported(tmp_path, BERT) / "tokenizer.json").unlink()
     assert recognise(tmp_path) is None
-    with pytest.raises(ValueError, match="beside tokenizer.json"):
+    with pytest.raises(ValueError, match="with tokenizer.json"):
         new_graph(tmp_path)

@@ -13,7 +13,7 @@ from typing import Any
 
 import click
 
-from pipelines.repository.model_task import CLASSIFIES, GENERATES, TASKS, TEXT, tell_purpose
+from pipelines.repository.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
 from tools.export.folder import ExportError, Stage, read_config
 
 AUTO = "auto"
@@ -76,7 +76,7 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
         raise
     except Exception:  # whatever a hub says
         return {}, TEXT if task == AUTO else task
-    told = tell_purpose(config, types) if task == AUTO else task
+    told = infer_task(config, types) if task == AUTO else task
     if told is None:
         raise ExportError(
             f"{source} is {', '.join(config['architectures'])}, which does not tell what it is for; "
@@ -119,9 +119,9 @@ def _scoring(
 ) -> tuple[tuple[str, str] | None, Path | None]:
     """The two answers of a decoder that is to score, and how it is asked; raises for what has no score."""
     named = tuple(config.get("architectures") or ())
-    if task in SCORING and any(name.endswith(CLASSIFIES) for name in named):
+    if task in SCORING and any(name.endswith(CLASSIFIERS) for name in named):
         return None, options.template
-    if task == "rerank" and any(name.endswith(GENERATES) for name in named):
+    if task == "rerank" and any(name.endswith(GENERATIVE) for name in named):
         asks = RERANKER_TEMPLATE if config.get("model_type") == "qwen3" else None
         return options.answers or ANSWERS, options.template or asks
     if task in SCORING:

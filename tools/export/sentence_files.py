@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.sentence_modules import READ, TRANSFORMER
+from pipelines.repository.sentence_modules import SUPPORTED, TRANSFORMER
 from tools.export.folder import ExportError, first_line
 
 MODULES = "modules.json"
@@ -55,10 +55,10 @@ def check_place(source: str) -> None:
 
 def check_types(source: str) -> None:
     """Raise `ExportError` for a module that no graph can say."""
-    if unknown := [kind for kind in read_types(source) if kind not in READ]:
+    if unknown := [kind for kind in read_types(source) if kind not in SUPPORTED]:
         raise ExportError(
             f"{source}: {MODULES} has the module {unknown[0]}, which Braid cannot run; it runs "
-            f"{', '.join(READ)}"
+            f"{', '.join(SUPPORTED)}"
         )
 
 

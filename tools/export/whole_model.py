@@ -20,7 +20,7 @@ UNUSED = "pooler"
 """What an encoder may lack: nothing reads it."""
 SCALED = ("final_logit_softcapping", "logits_scaling", "logit_scale")
 """Settings of decoders whose logits are not just hidden states times the head."""
-GENERATES, CLASSIFIES = "ForCausalLM", "ForSequenceClassification"
+GENERATIVE, CLASSIFIERS = "ForCausalLM", "ForSequenceClassification"
 """How the name of a decoder ends, with its own head and with one that scores."""
 
 
@@ -108,7 +108,7 @@ def _scoring_decoder(model: Any, answers: tuple[int, int]) -> WholeModel:
     no, yes = answers
     bias = None if head.bias is None else head.bias[yes : yes + 1] - head.bias[no : no + 1]
     row = ReplyContext(head.weight[yes : yes + 1] - head.weight[no : no + 1], bias)
-    architecture = type(model).__name__.replace(GENERATES, CLASSIFIES)
+    architecture = type(model).__name__.replace(GENERATIVE, CLASSIFIERS)
     return WholeModel(model.base_model, HIDDEN, row, architecture)
 
 

@@ -25,10 +25,10 @@ RATE = 0.05
 DECAY = 1e-3  # of the squares of the weights, in the loss
 OPSET, IR_VERSION = 17, 10
 GRAPH = """\
-# The embedded topics demo: a head over another model's vectors, trained by tools/train_demo/pooling.
+# The embedded topics demo: a head on the embeddings of another model, trained by tools/train_demo/pooling.
 version: 1
 task: classify
-description: Topics of short texts, told from the vectors of braid-embed
+description: Topics of short texts, classified from the embeddings of braid-embed
 nodes:
   vectors: {type: graph, graph: braid-embed, from: request}
   logits:
