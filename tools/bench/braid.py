@@ -30,7 +30,7 @@ IR = "openvino_model.xml"
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to serve the model: what its weights are, and the line that draft tokens.
+    """One way to serve the model: what its weights are, and the line that drafts tokens.
 
     `reads_draft`: that line is a draft model's.
     """

@@ -36,7 +36,7 @@ SMALL = {
     "intermediate_size": 768,
 }
 DRAFTS = {"qwen3-0.6b": QWEN3_06B | SMALL, "tiny": TINY | {"num_hidden_layers": 1}}
-"""The models that draft token for them."""
+"""Their draft models."""
 AGREEMENT = 0.8
 """For this share of the tokens the draft has the same successor."""
 RECIPE = 2

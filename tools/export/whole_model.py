@@ -25,7 +25,7 @@ GENERATIVE, CLASSIFIERS = "ForCausalLM", "ForSequenceClassification"
 
 
 @dataclass(frozen=True)
-class ReplyContext:
+class LinearHead:
     """Rows of a linear layer on the vector of a text: weight float32[labels, size], bias or None."""
 
     weight: torch.Tensor
@@ -36,7 +36,7 @@ class WholeModel(torch.nn.Module):
     """A model with the inputs and the one output of an encoder; `head` is not a part of it."""
 
     def __init__(
-        self, model: Any, output: str = HIDDEN, head: ReplyContext | None = None, architecture: str = ""
+        self, model: Any, output: str = HIDDEN, head: LinearHead | None = None, architecture: str = ""
     ) -> None:
         super().__init__()
         self.model = model.eval()
@@ -107,14 +107,14 @@ def _scoring_decoder(model: Any, answers: tuple[int, int]) -> WholeModel:
     head = _head(model.get_output_embeddings())
     no, yes = answers
     bias = None if head.bias is None else head.bias[yes : yes + 1] - head.bias[no : no + 1]
-    row = ReplyContext(head.weight[yes : yes + 1] - head.weight[no : no + 1], bias)
+    row = LinearHead(head.weight[yes : yes + 1] - head.weight[no : no + 1], bias)
     architecture = type(model).__name__.replace(GENERATIVE, CLASSIFIERS)
     return WholeModel(model.base_model, HIDDEN, row, architecture)
 
 
-def _head(layer: Any) -> ReplyContext:
+def _head(layer: Any) -> LinearHead:
     bias = getattr(layer, "bias", None)
-    return ReplyContext(layer.weight.detach().float(), None if bias is None else bias.detach().float())
+    return LinearHead(layer.weight.detach().float(), None if bias is None else bias.detach().float())
 
 
 def _reads_types(model: Any) -> bool:

@@ -69,9 +69,9 @@ def _ask(server: Server, model: str | None, seconds: float, num_streams: int, wo
     """The profiles at both ends of the time."""
     name = model or _only(server)
     with streams(server, name, num_streams, words) if num_streams else nullcontext():
-        before, begin_s = server.profile_reply(name), time.monotonic()
+        before, begin_s = server.profile(name), time.monotonic()
         time.sleep(seconds)
-        return [before, server.profile_reply(name, time.monotonic() - begin_s)]
+        return [before, server.profile(name, time.monotonic() - begin_s)]
 
 
 def _only(server: Server) -> str:

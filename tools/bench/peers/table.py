@@ -18,7 +18,7 @@ class Peer:
     file that shows that the form is there, `convert` the module with its arguments that makes it, and
     `weights` what it holds.  `can` is what it does of `Workload.needs`.  `embedding_bytes` is what a value of
     the embedding takes: a token reads one row of it.  `unties`: the embedding stands beside the head even
-    where the model has one table for both.  `reads_draft`: it draft tokens with the draft model.
+    where the model has one table for both.  `reads_draft`: it speculates with the draft model.
     """
 
     environment: str
@@ -115,4 +115,4 @@ SPECULATION = {
         reads_draft=True,
     ),
 }
-"""Peers that draft token tokens ahead; this version of openvino-genai ends when it samples with a draft."""
+"""Peers that speculate; this version of openvino-genai crashes when it samples with a draft model."""

@@ -89,7 +89,7 @@ WORDS: dict[str, Split[str]] = {
         "painful, tragic, unacceptable, shameful, insulting",
     ),
     "neutral": words(
-        """okay, average, ordinary, acceptable, standard, fine I draft token, nothing special, so so, all right,
+        """okay, average, ordinary, acceptable, standard, fine I guess, nothing special, so so, all right,
         neither good nor bad, as expected, unremarkable, fair, medium, normal, decent enough, passable,
         run of the mill, middling, tolerable, usual, typical, regular, nothing new, common,
         moderate, basic, plain, simple, general, neutral, everyday, mainstream, generic, habitual, formal""",
