@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fake_models import byte_tokenizer
+from fake_decoder import byte_tokenizer
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
 from tokenizers import Tokenizer

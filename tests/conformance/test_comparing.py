@@ -75,7 +75,7 @@ def test_what_no_two_servers_have_alike_is_no_difference(path, to):
     assert compared(WHOLE, json=edited(whole(WHOLE), *path, to=to)) == []
 
 
-def test_another_status_is_all_that_is_told():
+def test_another_status_is_the_only_difference():
     assert compared(WHOLE, status=500, content_type="text/html") == [("status", "value")]
 
 
@@ -100,7 +100,7 @@ def test_a_stream_may_be_cut_elsewhere():
         ((5,), (None, {"choices": []}), "stream.done"),
     ],
 )
-def test_a_stream_that_says_otherwise_is_seen(path, to, found):
+def test_a_stream_with_other_content_is_seen(path, to, found):
     changed = [tuple(event) for event in edited(events(STREAM), *path, to=to)]
     assert found in [path for path, _ in compared(STREAM, events=changed)]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from fake_model import write_model
+from paced_model import write_model
 from server_process import ServerProcess
 
 MODEL_REPO = Path(__file__).parent.parent.parent / "model_repo"

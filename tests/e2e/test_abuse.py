@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
-from fake_model import GRAPH, write_model
+from paced_model import GRAPH, write_model
 from random_bodies import FIELDS, MESSAGES, random_body
 from server_process import NO_LIMITS, ServerProcess, chat
 
@@ -60,7 +60,7 @@ def client_of(server, timeout: float = SOON_S) -> httpx.AsyncClient:
 # Broken and strange bodies
 
 
-def test_random_bodies_are_answered_soon_and_leave_nothing(server):
+def test_random_bodies_get_replies_soon_and_leave_nothing_behind(server):
     rng = random.Random(11)
     paths = sorted(FIELDS)
     asked = [
@@ -95,7 +95,7 @@ def test_random_bodies_are_answered_soon_and_leave_nothing(server):
 
 # Clients that leave
 
-LEAVERS: dict[str, tuple[str, dict[str, Any]]] = {
+CANCELLED: dict[str, tuple[str, dict[str, Any]]] = {
     "compiling": ("/v1/completions", {"prompt": "hi", "structured_outputs": {"json": BIG}, "stream": True}),
     "beams": ("/v1/completions", {"prompt": "hi", "use_beam_search": True, "n": 8, "temperature": 0}),
     "calls": (
@@ -109,9 +109,9 @@ LEAVERS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("delay_s", [0.005, 0.06, 0.4])
-@pytest.mark.parametrize("name", LEAVERS)
-def test_who_leaves_frees_everything(name, delay_s, server):
-    path, body = LEAVERS[name]
+@pytest.mark.parametrize("name", CANCELLED)
+def test_disconnected_clients_free_all_resources(name, delay_s, server):
+    path, body = CANCELLED[name]
 
     async def one(client):
         body_now = {"model": "fake", "max_tokens": 1000, **body}
@@ -130,7 +130,7 @@ def test_who_leaves_frees_everything(name, delay_s, server):
     rest(server)
 
 
-def test_a_background_response_goes_on_alone_until_it_is_cancelled(server):
+def test_a_background_response_runs_until_it_is_cancelled(server):
     body = {"model": "fake", "input": "hi", "background": True, "stream": True, "ignore_eos": True}
     with httpx.stream("POST", f"{server.url}/v1/responses", json=body) as answer:
         first = next(line for line in answer.iter_lines() if line.startswith("data: "))
@@ -317,14 +317,14 @@ async def beside_a_stream(
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_work_for_one_does_not_stall_the_others(name, server):
+def test_an_expensive_request_does_not_stall_other_streams(name, server):
     (answer,), gap_s = asyncio.run(beside_a_stream(server, [HARD[name]]))
     assert answer.status_code < 500, answer.text
     assert gap_s < STALL_S
     rest(server)
 
 
-def test_work_for_many_does_not_stall_the_others(server):
+def test_expensive_grammars_together_do_not_stall_other_streams(server):
     """Every hard grammar at once; those that compile are followed for a while."""
     guided = [
         (path, {**body, "max_tokens": 100, "seed": 3})

@@ -111,7 +111,7 @@ def test_a_model_class_is_filled(client):
     assert message.parsed_output == Place(city="Paris", country="France")
 
 
-def test_a_schema_that_is_none_is_named(client):
+def test_an_invalid_schema_is_named(client):
     format = {"type": "json_schema", "schema": {"type": "nonsense"}}
     with pytest.raises(anthropic.BadRequestError, match="output_config.format"):
         client.messages.create(**arguments(user("hi"), output_config={"format": format}))
@@ -124,19 +124,19 @@ def test_thinking_keeps_its_budget(ask):
     assert message.usage.output_tokens_details.thinking_tokens <= 4 + MARKS
 
 
-def test_the_model_thinks_when_it_is_asked_to(ask):
+def test_thinking_can_be_switched_on(ask):
     message = ask(user("What is 17 plus 25?"), thinking={"type": "adaptive"})
     assert [block.type for block in message.content] == ["thinking", "text"]
     assert message.content[0].thinking
     assert "42" in message.content[1].text
 
 
-def test_a_limit_is_told(ask):
+def test_max_tokens_is_the_stop_reason(ask):
     message = ask(user("Tell me a story."), max_tokens=4)
     assert (message.stop_reason, message.usage.output_tokens) == ("max_tokens", 4)
 
 
-def test_a_stop_sequence_is_told(ask):
+def test_a_stop_sequence_is_reported(ask):
     message = ask(user("What is the capital of France?"), stop_sequences=["Paris"])
     assert (message.stop_reason, message.stop_sequence) == ("stop_sequence", "Paris")
 
@@ -160,7 +160,7 @@ def test_a_wrong_key_is_refused(demo):
         stranger.messages.create(**arguments(user("hi")))
 
 
-def test_tokens_are_text_again(demo):
+def test_detokenize_restores_the_text(demo):
     with httpx.Client(base_url=demo.url, headers={"x-api-key": "secret"}, verify=False) as http:
         body = {"model": "braid-demo", "messages": [WEATHER_QUESTION]}
         tokens = http.post("/tokenize", json=body).json()["tokens"]

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import onnx
 import pytest
-from fake_model import byte_tokenizer, write_model
+from paced_model import byte_tokenizer, write_model
 from server_process import ServerProcess
 
 ENCODER = """<ir_version: 10, opset_import: ["": 20]>
@@ -81,7 +81,7 @@ def computed(server):
     return server.metric("vllm:prompt_tokens_total", "vectors")
 
 
-def test_texts_are_answered_in_their_order_however_they_are_batched(server):
+def test_embeddings_are_in_input_order_however_they_are_batched(server):
     async def scene():
         async with client_of(server) as client:
             alone = [(await embed(client, [text]))[0] for text in ("one", "two and more", "3")]
@@ -94,7 +94,7 @@ def test_texts_are_answered_in_their_order_however_they_are_batched(server):
             assert vector == pytest.approx(expected, abs=1e-5)
 
 
-def test_who_leaves_takes_his_texts_along(server):
+def test_a_disconnected_client_removes_its_waiting_texts(server):
     async def scene():
         async with client_of(server) as client:
             leaving = [asyncio.create_task(embed(client, MANY)) for _ in range(3)]
@@ -110,7 +110,7 @@ def test_who_leaves_takes_his_texts_along(server):
     assert computed(server) - before < 3 * sum(map(len, MANY)) / 2  # most of them never ran
 
 
-def test_one_text_is_answered_while_many_wait(server):
+def test_one_text_is_served_while_many_wait(server):
     async def scene():
         async with client_of(server) as client:
             many = asyncio.create_task(embed(client, MANY))

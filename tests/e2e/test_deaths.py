@@ -10,13 +10,13 @@ import time
 
 import httpx
 import psutil
-from fake_model import write_model
-from server_process import ServerProcess, ask, start_asking
+from paced_model import write_model
+from server_process import ServerProcess, ask, start_requests
 
 
 async def flying(server, count=8, max_tokens=3000, stream=True):
     """Requests whose streams have begun."""
-    tasks = start_asking(server.url, max_tokens, count, stream)
+    tasks = start_requests(server.url, max_tokens, count, stream)
     await asyncio.to_thread(server.wait_for, lambda: server.metric("vllm:num_requests_running") >= count)
     return tasks
 
@@ -24,7 +24,7 @@ async def flying(server, count=8, max_tokens=3000, stream=True):
 def test_killed_engine_fails_its_requests_at_once_and_comes_back(server):
     async def scene():
         streams = await flying(server)
-        plain = start_asking(server.url, 3000, 2, stream=False)
+        plain = start_requests(server.url, 3000, 2, stream=False)
         await asyncio.sleep(0.3)
         host = server.host()
         killed_at_s = time.monotonic()
@@ -55,15 +55,15 @@ def test_crashed_engine_is_restarted(server):
 def test_killed_worker_breaks_only_its_own_streams(server):
     async def scene():
         streams = await flying(server, count=12, max_tokens=300)
-        host, workers = server.kids()
+        host, workers = server.children()
         workers[0].kill()
         return host.pid, workers[0].pid, await asyncio.gather(*streams)
 
     pid, dead, replies = asyncio.run(scene())
     assert all(reply.done != bool(reply.broken) for reply in replies), replies
     server.wait_for(lambda: server.metric("vllm:num_requests_running") == 0)
-    server.wait_for(lambda: len(server.kids()[1]) == 2)
-    assert dead not in [worker.pid for worker in server.kids()[1]]
+    server.wait_for(lambda: len(server.children()[1]) == 2)
+    assert dead not in [worker.pid for worker in server.children()[1]]
     assert server.host().pid == pid
 
 
@@ -168,7 +168,7 @@ def test_engine_that_dies_while_the_server_drains_leaves_clean_errors(models_dir
 def test_killed_master_takes_everything_along(models_dir):
     with ServerProcess(models_dir) as server:
         server.ready()
-        host, workers = server.kids()
+        host, workers = server.children()
         server.process.kill()
         server.process.wait()
         _, alive = psutil.wait_procs([host, *workers], timeout=6)
@@ -183,7 +183,7 @@ def test_in_process_server_serves_and_drains(models_dir):
 
     with ServerProcess(models_dir, IN_PROCESS="1", WORKERS="1") as server:
         server.ready()
-        assert server.kids()[0] is None
+        assert server.children()[0] is None
         assert "Braid is ready at" in server.log()
         replies = asyncio.run(scene(server))
         assert all(reply.done and not reply.error for reply in replies), replies

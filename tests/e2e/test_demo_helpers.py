@@ -36,7 +36,7 @@ def chat(demo):
         yield client.chat.completions
 
 
-def test_parse_gives_the_type_that_was_asked(chat):
+def test_parse_returns_the_requested_type(chat):
     reply = chat.parse(model=MODEL, messages=ADA, response_format=Person, max_tokens=100)
     assert reply.choices[0].message.parsed == Person(name="Ada", age=36)
 
@@ -47,7 +47,7 @@ def test_parse_gives_the_arguments_of_a_strict_tool(chat):
     assert call.function.parsed_arguments == GetWeather(city="Oslo")
 
 
-def test_the_streaming_helper_tells_what_the_whole_reply_says(chat):
+def test_the_streaming_helper_equals_the_whole_reply(chat):
     with chat.stream(model=MODEL, messages=FRANCE, stream_options={"include_usage": True}) as stream:
         told = "".join(event.delta for event in stream if event.type == "content.delta")
         final = stream.get_final_completion()
@@ -82,14 +82,14 @@ def test_a_call_that_must_be_made_is_made(chat, choice):
     )
 
 
-def test_a_call_is_answered_from_its_result(chat):
+def test_the_reply_uses_the_result_of_a_call(chat):
     call = chat.create(model=MODEL, messages=OSLO, tools=[TOOL]).choices[0].message
     result = {"role": "tool", "tool_call_id": call.tool_calls[0].id, "content": '{"temperature": 7}'}
     reply = chat.create(model=MODEL, messages=[*OSLO, call, result], tools=[TOOL])
     assert "7" in reply.choices[0].message.content
 
 
-def test_a_thought_may_be_cut_short(chat):
+def test_the_thinking_budget_ends_the_reasoning(chat):
     messages = [{"role": "user", "content": "What is 12 + 7?"}]
     extra = {"chat_template_kwargs": {"enable_thinking": True}, "thinking_token_budget": 3}
     reply = chat.create(model=MODEL, messages=messages, max_tokens=60, extra_body=extra)
@@ -97,7 +97,7 @@ def test_a_thought_may_be_cut_short(chat):
     assert reply.choices[0].message.content
 
 
-def test_an_answer_after_a_thought_is_one_of_the_choices(chat):
+def test_the_content_after_reasoning_is_one_of_the_choices(chat):
     extra = {
         "chat_template_kwargs": {"enable_thinking": True},
         "structured_outputs": {"choice": ["Paris", "Rome"]},

@@ -51,7 +51,7 @@ def test_a_streamed_call_is_the_same_call(ask):
     assert chunks[-1].choices[0].finish_reason == "tool_calls"
 
 
-def test_the_tool_s_result_is_answered_from(ask):
+def test_the_reply_uses_the_tool_result(ask):
     call = {
         "id": "1",
         "type": "function",
@@ -73,7 +73,7 @@ def test_text_becomes_json(ask):
     assert json.loads(reply.choices[0].message.content) == {"name": "Anna", "age": 31}
 
 
-def test_thinking_is_told_apart_from_the_answer(ask):
+def test_reasoning_is_separate_from_content(ask):
     reply = ask("What is 12 + 7?", extra_body={"chat_template_kwargs": {"enable_thinking": True}})
     message = reply.choices[0].message
     assert "19" in message.content

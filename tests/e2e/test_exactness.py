@@ -310,7 +310,7 @@ GUIDES = {
 
 
 @pytest.mark.parametrize("model", ENGINES)
-def test_guided_outputs_are_what_was_asked(model, server):
+def test_guided_outputs_match_their_guides(model, server):
     """Four choices of each of sixteen requests at once, on weights that know nothing."""
     asked = {"model": model, "prompt": TEXTS[0], "temperature": 1, "n": 4, "max_tokens": 300}
     jobs = [(name, seed) for name in GUIDES for seed in range(4)]

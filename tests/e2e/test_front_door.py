@@ -54,7 +54,7 @@ def test_bytes_that_are_no_http_are_400(server):
     assert talk(server, b"\x00\x01\x02\r\n\r\n").startswith(b"HTTP/1.1 400")
 
 
-def test_head_that_does_not_come_is_408(models_dir):
+def test_a_head_that_never_arrives_is_408(models_dir):
     with ServerProcess(models_dir, HEADER_TIMEOUT_S="0.5") as server:
         server.ready()
         assert talk(server, b"GET /health HT").startswith(b"HTTP/1.1 408")
@@ -77,7 +77,7 @@ def test_wrong_setting_stops_the_start_and_is_named(tmp_path, name):
 
 
 @pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="needs Linux")
-def test_workers_give_way_to_the_engine(server):
-    host, workers = server.kids()
+def test_workers_have_a_lower_priority_than_the_engine(server):
+    host, workers = server.children()
     assert {os.sched_getscheduler(worker.pid) for worker in workers} == {os.SCHED_BATCH}
     assert os.sched_getscheduler(host.pid) == os.SCHED_OTHER

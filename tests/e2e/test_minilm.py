@@ -149,7 +149,7 @@ def test_padding_of_a_thousand_texts_is_less_than_a_tenth(server):
     assert 0 < padding < 0.1 * (num_tokens + padding)
 
 
-def test_who_hangs_up_takes_a_thousand_texts_along(server):
+def test_a_disconnected_client_removes_a_thousand_waiting_texts(server):
     texts = [" ".join(make_texts(6, seed=seed)) for seed in range(1000)]
     before = computed(server, "exact")
 

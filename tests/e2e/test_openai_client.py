@@ -8,7 +8,7 @@ import time
 import httpx
 import openai
 import pytest
-from fake_model import byte_tokenizer
+from paced_model import byte_tokenizer
 
 MESSAGES = [{"role": "user", "content": "Say something."}]
 RUNNING = "vllm:num_requests_running"
@@ -40,7 +40,7 @@ def test_a_plain_chat(client):
     assert reply.usage.prompt_tokens == 33  # a token for each byte and for each mark of ChatML
 
 
-def test_a_streamed_chat_says_what_a_plain_one_says(client):
+def test_a_streamed_chat_equals_a_plain_one(client):
     fields = {"model": "fake", "messages": MESSAGES, "temperature": 0, "max_tokens": 30}
     plain = client.chat.completions.create(**fields)
     stream = client.chat.completions.create(**fields, stream=True, stream_options={"include_usage": True})
@@ -103,7 +103,7 @@ def test_a_stop_string_is_found_across_chunks(v1, stream):
     assert (text, last.finish_reason, last.stop_reason) == (expected, "stop", stop)
 
 
-def test_the_stop_string_may_stay(v1):
+def test_the_stop_string_can_be_included(v1):
     whole = greedy(v1, max_tokens=60).choices[0].text
     stop = whole[5:9]
     kept = greedy(v1, max_tokens=60, stop=stop, extra_body={"include_stop_str_in_output": True})
@@ -172,12 +172,12 @@ def test_a_token_outside_the_vocabulary_is_refused(v1, stream):
         greedy(v1, prompt=[1, 99999], stream=stream)
 
 
-def test_no_grammar_no_json(v1):
+def test_json_without_a_grammar_node_is_refused(v1):
     with pytest.raises(openai.BadRequestError, match="no grammar node"):
         v1.chat.completions.create(model="fake", messages=MESSAGES, response_format={"type": "json_object"})
 
 
-def test_64_streams_at_once(server):
+def test_64_concurrent_streams(server):
     async def one(client, i):
         stream = await client.completions.create(
             model="fake", prompt=f"number {i}", max_tokens=20, stream=True, extra_body={"ignore_eos": True}
@@ -191,7 +191,7 @@ def test_64_streams_at_once(server):
     assert asyncio.run(all_of_them()) == ["length"] * 64
 
 
-def test_a_hang_up_frees_its_sequence(server, v1):
+def test_a_disconnect_frees_its_sequence(server, v1):
     stream = v1.completions.create(
         model="fake", prompt="long", max_tokens=4000, stream=True, extra_body={"ignore_eos": True}
     )
@@ -201,7 +201,7 @@ def test_a_hang_up_frees_its_sequence(server, v1):
     assert server.wait_for(lambda: server.metric(RUNNING) == 0) < 2.0
 
 
-def test_a_hang_up_on_a_plain_request_frees_its_sequence(server):
+def test_a_disconnect_without_a_stream_frees_its_sequence(server):
     body = {"model": "fake", "prompt": "long", "max_tokens": 4000, "ignore_eos": True}
     with pytest.raises(httpx.ReadTimeout):
         httpx.post(server.url + "/v1/completions", json=body, timeout=0.3)

@@ -20,7 +20,7 @@ def complete(server, max_tokens):
         reply.read()
 
 
-def test_steps_that_ran_are_told_and_take_no_more_than_the_time_there_was(server):
+def test_a_profile_has_the_steps_of_its_time(server):
     asked = Server(server.url)
     before = asked.profile("fake")
     complete(server, 30)

@@ -58,7 +58,7 @@ def long_one(responses, **more):
     )
 
 
-def test_a_question_is_answered(demo):
+def test_a_question_gets_a_reply(demo):
     reply = demo.create(model="braid-demo", input="What is the capital of France?")
     assert "Paris" in reply.output_text
     assert reply.status == "completed"
@@ -72,7 +72,7 @@ def test_the_streaming_helper_ends_with_the_response(demo):
     assert "Paris" in final.output_text
 
 
-def test_a_tool_is_called_and_its_result_answered_from(demo):
+def test_a_tool_is_called_and_the_reply_uses_its_result(demo):
     first = demo.create(model="braid-demo", input=OSLO, tools=[WEATHER])
     (call,) = first.output
     assert (call.type, call.name, json.loads(call.arguments)) == (
@@ -124,7 +124,7 @@ def test_text_is_parsed_into_a_model(demo):
     assert reply.output_parsed == streamed.output_parsed == Person(name="Anna", age=31)
 
 
-def test_a_named_tool_is_called_whatever_was_said(demo):
+def test_a_named_tool_is_always_called(demo):
     choice = {"type": "function", "name": "get_weather"}
     reply = demo.create(model="braid-demo", input="Hello!", tools=[WEATHER], tool_choice=choice)
     (call,) = reply.output
@@ -132,7 +132,7 @@ def test_a_named_tool_is_called_whatever_was_said(demo):
     assert isinstance(json.loads(call.arguments)["city"], str)
 
 
-def test_every_worker_knows_every_response(slow):
+def test_every_worker_serves_every_response(slow):
     made = slow.create(model="fake", input="hi", max_output_tokens=4)
     assert {slow.retrieve(made.id).output_text for _ in range(8)} == {made.output_text}
     items = slow.input_items.list(made.id)
@@ -174,7 +174,7 @@ def test_a_worker_that_dies_leaves_failed_responses(models_dir):
         server.ready()
         with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
             names = [long_one(client.responses).id for _ in range(6)]
-            for worker in server.kids()[1]:
+            for worker in server.children()[1]:
                 worker.kill()
             server.ready()
             found = [ended(client.responses, name, timeout_s=12) for name in names]

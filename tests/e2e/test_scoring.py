@@ -51,7 +51,7 @@ def test_an_echo_and_its_stream_agree(client):
     assert offsets == whole.logprobs.text_offset
 
 
-def test_the_ids_of_a_conversation_stand_for_it(client):
+def test_token_ids_score_like_their_conversation(client):
     more = {"return_token_ids": True, "return_prompt_text": True, "ignore_eos": True}
     asked = {"model": "fake", "temperature": 0, "max_tokens": 8}
     said = client.chat.completions.create(**asked, messages=MESSAGES, extra_body=more)
@@ -65,7 +65,7 @@ def test_the_ids_of_a_conversation_stand_for_it(client):
     assert rest.prompt_token_ids == said.prompt_token_ids + said.choices[0].token_ids[:3]
 
 
-def test_a_batch_says_what_single_requests_say(client):
+def test_a_batch_equals_single_requests(client):
     other = [{"role": "user", "content": "Something else."}]
     asked = {"model": "fake", "temperature": 0, "max_tokens": 8}
     alone = [client.chat.completions.create(**asked, messages=each) for each in (MESSAGES, other)]

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
-from fake_models import byte_tokenizer
+from fake_decoder import byte_tokenizer
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.nodes.text.parse_reply import ParseReply

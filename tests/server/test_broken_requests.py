@@ -12,7 +12,7 @@ import httpx
 import pytest
 import schemathesis
 from broken_bodies import BROKEN, GUIDES, MESSAGES, PARAMETERS, WRONG, body_of, places, replaced
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 from hypothesis import HealthCheck, given, settings
 from schemathesis.generation import GenerationMode
 from server_process import ServerProcess

@@ -4,7 +4,7 @@ import asyncio
 import json
 
 import pytest
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask, read, serving
 
 from pipelines.errors import RequestError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 
 import numpy as np
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 from tensor_models import write_one
 
 from pipelines.host.model import load_for_host

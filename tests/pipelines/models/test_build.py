@@ -1,5 +1,5 @@
 import pytest
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 
 from pipelines.host.model import load_for_host
 from pipelines.loading import BuildError, graphs_of

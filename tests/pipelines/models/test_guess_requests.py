@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask, content
 
 from pipelines.errors import RequestError
@@ -99,7 +99,7 @@ FIELDS = {
         ("draft", "max_ngram", "lookup"),
     ],
 )
-def test_what_no_node_can_do_is_refused(models, graph, name, node):
+def test_a_field_without_its_node_is_refused(models, graph, name, node):
     field, value = FIELDS[name]
     with pytest.raises(RequestError, match=f"`{field}` needs a {node} node") as refused:
         ask(models, request(**{name: value}), graph)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import HELLO, ask
 
 from pipelines.host.model import HostModel, load_for_host

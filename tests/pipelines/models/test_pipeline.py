@@ -4,7 +4,7 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 
 from pipelines.errors import NotFound, RequestError, Unavailable
 from pipelines.host.in_process import InProcessClient

@@ -1,7 +1,7 @@
 import os
 
 import pytest
-from fake_models import write_fake_model
+from fake_decoder import write_fake_model
 
 from pipelines.repository.model_folders import fingerprint, scan
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from fake_models import FAKE_GRAPH, write_fake_model
+from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import ask
 
 from pipelines.errors import RequestError

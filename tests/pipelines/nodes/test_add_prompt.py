@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from reading_nodes import call_of, loaded
+from prompt_nodes import call_of, loaded
 
 from pipelines.errors import RequestError
 from pipelines.nodes.text.add_prompt import AddPrompt

@@ -1,8 +1,8 @@
 """A request's own template and kwargs, and conversations of requests for vectors."""
 
 import pytest
-from fake_models import CHAT_TEMPLATE
-from reading_nodes import call_of
+from fake_decoder import CHAT_TEMPLATE
+from prompt_nodes import call_of
 
 from pipelines.errors import RequestError
 from pipelines.loading import Resources

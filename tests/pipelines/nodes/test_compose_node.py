@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from reading_nodes import framed_tokenizer
+from prompt_nodes import framed_tokenizer
 from tensor_models import write_onnx
 
 from pipelines.errors import RequestError

@@ -3,7 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_nodes import framed_tokenizer
+from prompt_nodes import framed_tokenizer
 
 from pipelines.nodes.text.truncation import cut, cut_text, pair_lengths, parts, text_parts
 

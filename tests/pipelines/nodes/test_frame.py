@@ -1,10 +1,10 @@
 """A frame learned from one example is what the tokenizer puts around every text."""
 
 import pytest
-from fake_models import byte_tokenizer
+from fake_decoder import byte_tokenizer
 from hypothesis import given
 from hypothesis import strategies as st
-from reading_nodes import framed_tokenizer
+from prompt_nodes import framed_tokenizer
 from tokenizers.processors import BertProcessing, RobertaProcessing, TemplateProcessing
 
 from pipelines.nodes.text.tokenizer_frame import Frame

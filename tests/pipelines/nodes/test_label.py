@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from reading_nodes import call_of, loaded
+from prompt_nodes import call_of, loaded
 
 from pipelines.errors import EngineError
 from pipelines.nodes.pooling.label import Label

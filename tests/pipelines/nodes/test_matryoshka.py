@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from reading_nodes import call_of
+from prompt_nodes import call_of
 
 from pipelines.errors import RequestError
 from pipelines.nodes.pooling.matryoshka import Matryoshka

@@ -1,5 +1,5 @@
 import pytest
-from fake_models import CHAT_TEMPLATE
+from fake_decoder import CHAT_TEMPLATE
 
 from pipelines.nodes.text.chat_template import read_template, special_tokens
 from pipelines.nodes.text.jinja_template import ChatTemplateError, Template

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 
 import pytest
-from reading_nodes import call_of, framed_tokenizer
+from prompt_nodes import call_of, framed_tokenizer
 
 from pipelines.errors import RequestError
 from pipelines.loading import Resources

@@ -5,7 +5,7 @@ from functools import cache
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reading_nodes import call_of, framed_tokenizer, loaded
+from prompt_nodes import call_of, framed_tokenizer, loaded
 
 from pipelines.errors import RequestError
 from pipelines.nodes.text.tokenize_pairs import TokenizePairs

@@ -7,8 +7,8 @@ import threading
 
 import numpy as np
 import pytest
+from fake_decoder import write_fake_model
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
-from fake_models import write_fake_model
 from live_models import in_one_process, over_a_socket
 from tensor_models import write_onnx
 from wire_scene import read, submit, until

@@ -48,7 +48,7 @@ Note that the answer can only be "yes" or "no".<|im_end|>
 @pytest.fixture(scope="module")
 def references(tmp_path_factory):
     """Name → the model in transformers."""
-    from tiny_scorers import KINDS, Reference, write_source
+    from tiny_pooling_models import KINDS, Reference, write_source
 
     folder = tmp_path_factory.mktemp("sources")
     return {name: Reference(name, write_source(name, folder / name)) for name in KINDS}
@@ -57,7 +57,7 @@ def references(tmp_path_factory):
 @pytest.fixture(scope="module")
 def answers(references, tmp_path_factory):
     """(name, form) → what the served model gives for `PAIRS` where it reads these, else for `TEXTS`."""
-    from tiny_scorers import export
+    from tiny_pooling_models import export
 
     models = tmp_path_factory.mktemp("scorers")
     with warnings.catch_warnings():

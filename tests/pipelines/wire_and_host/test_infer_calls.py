@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from fake_models import write_fake_model
+from fake_decoder import write_fake_model
 from live_models import in_one_process, over_a_socket
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
 from wire_scene import read, submit, until

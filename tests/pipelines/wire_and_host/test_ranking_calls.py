@@ -6,8 +6,8 @@ import asyncio
 
 import numpy as np
 import pytest
+from fake_decoder import byte_tokenizer
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
-from fake_models import byte_tokenizer
 from live_models import in_one_process
 
 from pipelines.errors import RequestError

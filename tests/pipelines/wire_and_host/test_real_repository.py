@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from fake_models import write_fake_model
+from fake_decoder import write_fake_model
 from wire_scene import in_process, read, submit
 
 from pipelines.host.announce import chat_model

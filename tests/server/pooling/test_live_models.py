@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from asgi_client import AsgiClient
 from broken_bodies import BROKEN
+from fake_decoder import byte_tokenizer
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
-from fake_models import byte_tokenizer
 from openai import AsyncOpenAI, NotFoundError
 from random_bodies import random_body
 

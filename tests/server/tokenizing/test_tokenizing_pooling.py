@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from pooled_calls import PooledPipeline
-from reading_nodes import framed_tokenizer, loaded
+from prompt_nodes import framed_tokenizer, loaded
 
 from pipelines.nodes.text.tokenize import Tokenize
 from pipelines.nodes.text.tokenize_pairs import TokenizePairs

@@ -7,7 +7,7 @@ import json
 import httpx
 import openai
 import pytest
-from fake_model import GRAPH, write_model
+from paced_model import GRAPH, write_model
 from server_process import ServerProcess
 
 LOGITS = "      logits: {type: model, from: step,"
@@ -54,7 +54,7 @@ def chat(client, model, like=None, **more):
 
 @pytest.mark.parametrize("temperature", [0, 0.8])
 @pytest.mark.parametrize("name", DRAFT_TOKENS)
-def test_a_reply_is_that_of_the_plain_model_and_tells_what_came_true(client, name, temperature):
+def test_a_reply_equals_the_plain_model_s_and_counts_accepted_tokens(client, name, temperature):
     plain, drafted = (chat(client, model, name, temperature=temperature) for model in ("plain", name))
     assert drafted.choices[0].message.content == plain.choices[0].message.content
     assert plain.usage.completion_tokens_details.accepted_prediction_tokens is None
@@ -65,7 +65,7 @@ def test_a_reply_is_that_of_the_plain_model_and_tells_what_came_true(client, nam
 
 
 @pytest.mark.parametrize("name", DRAFT_TOKENS)
-def test_a_stream_says_the_same(client, name):
+def test_a_stream_equals_the_whole_reply(client, name):
     whole = chat(client, name, temperature=0)
     chunks = list(chat(client, name, temperature=0, stream=True, stream_options={"include_usage": True}))
     said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
@@ -73,7 +73,7 @@ def test_a_stream_says_the_same(client, name):
     assert chunks[-1].usage.completion_tokens_details.accepted_prediction_tokens > 0
 
 
-def test_several_choices_are_guessed_each(client):
+def test_each_choice_has_its_own_draft_tokens(client):
     reply = chat(client, "lookup", n=3, temperature=0.8)
     plain = chat(client, "plain", "lookup", n=3, temperature=0.8)
     assert [choice.message.content for choice in reply.choices] == [
@@ -81,7 +81,7 @@ def test_several_choices_are_guessed_each(client):
     ]
 
 
-def test_what_a_draft_thought_is_told(client):
+def test_log_probabilities_of_draft_tokens_are_returned(client):
     asked = {"include_draft_logprobs": True}
     reply = chat(client, "draft", temperature=0, logprobs=True, top_logprobs=1, extra_body=asked)
     drafted = reply.choices[0].draft_logprobs["content"]
@@ -96,25 +96,25 @@ def test_what_a_draft_thought_is_told(client):
     ("model", "field", "nodes"),
     [("plain", "num_assistant_tokens", "lookup or draft"), ("draft", "max_ngram_size", "lookup")],
 )
-def test_what_no_node_can_do_is_refused(server, prefix, model, field, nodes):
+def test_a_field_without_its_node_is_refused(server, prefix, model, field, nodes):
     with openai.OpenAI(base_url=server.url + prefix, api_key="none", max_retries=0) as client:
         with pytest.raises(openai.BadRequestError) as refused:
             chat(client, model, extra_body={field: 3})
         assert f"`{field}` needs a {nodes} node" in refused.value.response.text
 
 
-def test_none_may_be_asked_for(client):
+def test_a_request_can_switch_speculation_off(client):
     reply = chat(client, "lookup", temperature=0, extra_body={"num_assistant_tokens": 0})
     assert reply.usage.completion_tokens_details.rejected_prediction_tokens is None
 
 
-def test_a_response_may_ask_too(client):
+def test_the_responses_api_accepts_the_field(client):
     asked = {"ignore_eos": True, "num_assistant_tokens": 2}
     reply = client.responses.create(model="lookup", input="hi", max_output_tokens=24, extra_body=asked)
     assert reply.usage.output_tokens == 24
 
 
-def test_metrics_tell_all_of_it(client, server):
+def test_metrics_count_draft_and_accepted_tokens(client, server):
     chat(client, "lookup", temperature=0)
     name, draft_tokens = "vllm:spec_decode_num_accepted_tokens", "vllm:spec_decode_num_draft_tokens_total"
     server.wait_for(lambda: server.metric(f"{name}_total", "lookup"))
@@ -127,13 +127,13 @@ def test_metrics_tell_all_of_it(client, server):
 
 
 @pytest.mark.parametrize("phase", ["queue", "prefill", "decode", "inference"])
-def test_metrics_tell_the_phases_of_every_choice(client, server, phase):
+def test_metrics_time_the_phases_of_every_choice(client, server, phase):
     before = server.metric(f"vllm:request_{phase}_time_seconds_count", "plain")
     chat(client, "plain", n=2)
     server.wait_for(lambda: server.metric(f"vllm:request_{phase}_time_seconds_count", "plain") == before + 2)
 
 
-def test_metrics_tell_the_tokens_of_steps_and_the_cache(client, server):
+def test_metrics_report_tokens_per_step_and_the_cache(client, server):
     chat(client, "plain")
     assert server.metric("vllm:iteration_tokens_total_count", "plain") > 40
     text = httpx.get(f"{server.url}/metrics").text
