@@ -1,0 +1,139 @@
+"""What README.md, CONTRIBUTING.md and docs/ name exists: commands, options, targets, modules, paths, links."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+
+import pytest
+from documents import PAGES, ROOT, Block, all_blocks
+
+from server.cli import main
+from server.settings import PREFIX, Settings
+from tools.export.__main__ import main as export
+
+TEXTS = {page: page.read_text() for page in PAGES}
+BLOCKS = all_blocks()
+SHELL = [block for block in BLOCKS if block.language in ("", "bash", "dockerfile")]
+PYTHON = [block for block in BLOCKS if block.language == "python"]
+OPTIONS = {name for each in [*main.commands.values(), export] for param in each.params for name in param.opts}
+MAKEFILE = (ROOT / "Makefile").read_text()
+TARGETS = set(re.findall(r"^([a-z-]+):", MAKEFILE, re.MULTILINE))
+VARIABLES = set(re.findall(r"^([A-Z]+) \??:?=", MAKEFILE, re.MULTILINE)) | {"QUICK"}
+NOT_OURS = {"BRAID_SCHEMAS", "BRAID_API_KEY"}
+"""Variables of tests and tools, not of the server."""
+FILES = re.compile(r"`((?:graphs|ops|pipelines|server|tools|tests|docs|model_repo)/[\w./-]*)`")
+
+
+def named(pattern: str) -> list[tuple[str, str]]:
+    """(page, name) of each match, once."""
+    return sorted({(page.name, name) for page, text in TEXTS.items() for name in re.findall(pattern, text)})
+
+
+def commands(word: str) -> list[tuple[str, list[str]]]:
+    """(where, words) of each command in a block or in backticks that starts with `word`."""
+    found = []
+    for page, text in TEXTS.items():
+        spans = re.findall(rf"`({word} [^`\n]+)`", text)
+        found += [(page.name, span) for span in spans]
+    for block in SHELL:
+        for line in block.text.splitlines():
+            line = line.removeprefix("$ ").removeprefix(".venv/bin/").split("#")[0].strip()
+            if line.startswith(f"{word} "):
+                found.append((str(block), line))
+    return [(where, shlex.split(line.replace("…", ""))) for where, line in dict.fromkeys(found)]
+
+
+def test_the_readme_can_be_finished() -> None:
+    assert len(TEXTS[ROOT / "README.md"].splitlines()) <= 200
+
+
+def test_the_index_names_every_page() -> None:
+    index = TEXTS[ROOT / "docs" / "index.md"]
+    assert [
+        p.name
+        for p in PAGES
+        if p.parent.name == "docs" and p.name != "index.md" and f"({p.name})" not in index
+    ] == []
+
+
+@pytest.mark.parametrize(("where", "words"), commands("braid"))
+def test_a_braid_command_exists_with_its_options(where: str, words: list[str]) -> None:
+    name, *rest = words[1:]
+    assert name.startswith("-") or name in main.commands, words
+    ours = rest[: rest.index("--")] if "--" in rest else rest
+    if name == "export":
+        known = {option for param in export.params for option in param.opts}
+    elif not name.startswith("-"):
+        known = {option for param in main.commands[name].params for option in param.opts} | {"--help"}
+    else:
+        known = {"--help", "--version"}
+    assert {word for word in ours if word.startswith("--")} <= known
+
+
+@pytest.mark.parametrize(("where", "words"), commands("make"))
+def test_a_make_target_exists_with_its_variables(where: str, words: list[str]) -> None:
+    for word in words[1:]:
+        assert word.partition("=")[0] in (VARIABLES if "=" in word else TARGETS), words
+
+
+def test_every_target_of_make_is_shown_by_its_help() -> None:
+    assert set(re.findall(r"^([a-z-]+):.*## ", MAKEFILE, re.MULTILINE)) == TARGETS
+
+
+@pytest.mark.parametrize(("page", "module"), named(r"python3? -m ([\w.]+)"))
+def test_a_module_exists(page: str, module: str) -> None:
+    assert importlib.util.find_spec(module)
+
+
+@pytest.mark.parametrize(("page", "variable"), named(rf"\b({PREFIX}[A-Z_]+)\b"))
+def test_a_variable_is_a_setting(page: str, variable: str) -> None:
+    assert variable in NOT_OURS or variable.removeprefix(PREFIX).lower() in Settings.model_fields
+
+
+@pytest.mark.parametrize(("page", "option"), named(r"`(--[a-z-]+)[^`\n]*`"))
+def test_an_option_in_the_text_exists(page: str, option: str) -> None:
+    others = "".join(path.read_text() for path in (ROOT / "tools").rglob("__main__.py"))
+    assert option in OPTIONS or f'"{option}"' in others
+
+
+@pytest.mark.parametrize(("page", "link"), named(r"\]\(([^)\s]+)\)"))
+def test_a_link_leads_somewhere(page: str, link: str) -> None:
+    if link.startswith("https://"):
+        return
+    at = next(path for path in PAGES if path.name == page)
+    name, _, anchor = link.partition("#")
+    target = (at.parent / name).resolve() if name else at
+    assert target.exists(), link
+    if anchor:
+        heads = re.findall(r"^#+ (.+)$", target.read_text(), re.MULTILINE)
+        assert anchor in {re.sub(r"[^\w\- ]", "", head.lower()).replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize(("page", "path"), named(FILES.pattern))
+def test_a_path_in_the_text_exists(page: str, path: str) -> None:
+    made_by_a_command = path.startswith(("model_repo/qwen3", "model_repo/minilm"))
+    assert made_by_a_command or (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("block", PYTHON, ids=str)
+def test_a_python_block_compiles(block: Block) -> None:
+    compile(block.text, str(block), "exec")
+
+
+@pytest.mark.parametrize("block", [each for each in BLOCKS if each.language == ""], ids=str)
+def test_a_drawing_is_the_one_that_check_prints(block: Block, capsys: pytest.CaptureFixture[str]) -> None:
+    command, _, shown = block.text.partition("\n")
+    if not command.startswith("$ braid check"):
+        pytest.skip("no drawing")
+    folder = command.split()[-1]
+    with pytest.raises(SystemExit) as ended:
+        main(["check", str(ROOT / folder)])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_commands_are_found() -> None:
+    assert ["make", "help"] in [words for _, words in commands("make")]
+    assert ["braid", "check"] in [words[:2] for _, words in commands("braid")]

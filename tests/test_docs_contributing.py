@@ -1,0 +1,89 @@
+"""The worked examples of docs/contributing.md are right: applied to a copy of the repository, their tests pass."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from documents import ROOT, Block, blocks
+
+PAGE = ROOT / "docs" / "contributing.md"
+COPIED = ("graphs", "ops", "pipelines", "server", "tools", "tests", "docs", "pyproject.toml", "README.md")
+FIRST_LINE = re.compile(r"# ([\w/.]+\.py)(?:, (?:in (\w+)|at the end))?$")
+IMPORT = re.compile(r"^(?:from|import) .*\n", re.MULTILINE)
+EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
+TESTS = (
+    "tests/pipelines/nodes/test_trim.py",
+    "tests/server/test_tasks.py",
+    "tests/pipelines/parsers/test_acme.py",
+)
+ALSO = ("tests/server/test_openapi.py", "tests/pipelines/parsers/test_forms.py")
+"""Tests of the tables that the examples add lines to."""
+
+
+def apply(block: Block, root: Path) -> None:
+    """A new file, lines at the end of one, or lines at the start of the table that the first line names."""
+    head, _, body = block.text.partition("\n")
+    found = FIRST_LINE.match(head)
+    assert found, f"{block}: the first line names the file"
+    file, table = root / found[1], found[2]
+    if table is not None:
+        file.write_text(with_lines(file.read_text(), table, body))
+    elif head.endswith("at the end"):
+        file.write_text(f"{file.read_text()}\n\n{body}")
+    else:
+        assert not file.exists(), f"{file}: an example does not replace a file"
+        file.write_text(body)
+
+
+def with_lines(text: str, table: str, lines: str) -> str:
+    """The text with lines below the one that opens the table; imports come after the first ones."""
+    imports, entries = "".join(IMPORT.findall(lines)), IMPORT.sub("", lines)
+    opening = re.search(rf"^{table}\b.*= [{{(]\n", text, re.MULTILINE)
+    assert opening, f"there is no table {table}"
+    text = text[: opening.end()] + entries + text[opening.end() :]
+    start = "from __future__ import annotations\n"
+    return text.replace(start, f"{start}\n{imports}", 1) if imports else text
+
+
+@pytest.fixture(scope="module")
+def changed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the repository with every example applied, and the generated pages written again."""
+    root = tmp_path_factory.mktemp("examples")
+    for name in COPIED:
+        source = ROOT / name
+        copy = shutil.copytree if source.is_dir() else shutil.copy
+        copy(
+            source,
+            root / name,
+            **({"ignore": shutil.ignore_patterns("__pycache__")} if source.is_dir() else {}),
+        )
+    (root / "model_repo").symlink_to(ROOT / "model_repo")
+    for example in EXAMPLES:
+        apply(example, root)
+    return root
+
+
+def run(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-P", "-m", *arguments]
+    environment = {"PYTHONPATH": str(root), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def test_the_tests_of_the_examples_pass(changed: Path) -> None:
+    done = run(changed, "pytest", "-q", "-p", "no:cacheprovider", *TESTS, *ALSO)
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+
+
+def test_the_examples_are_in_the_style_of_the_code(changed: Path) -> None:
+    files = [FIRST_LINE.match(each.text.partition("\n")[0])[1] for each in EXAMPLES]
+    done = run(changed, "ruff", "check", "--no-cache", "--ignore", "I001", *files)
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_new_node_is_in_the_reference(changed: Path) -> None:
+    assert "#### trim" in run(changed, "tools.reference.graphs").stdout
