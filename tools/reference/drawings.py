@@ -1,4 +1,4 @@
-"""Drawings of graphs in pages, as `braid check` prints them now: `python -m tools.reference.drawings FILE …`."""
+"""Draws the graphs of pages as `braid check` prints them now: `python -m tools.reference.drawings FILE`."""
 
 from __future__ import annotations
 
