@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Hashable
 
-from pipelines.host.engine.beam import beam_search
+from pipelines.host.engine.beam.beam_search import choices_of, sequences_to_cancel, whole_searches
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.scheduler import Scheduler
 from pipelines.host.engine.sequence import Sequence
@@ -46,7 +46,7 @@ class Live:
 
     def give_up(self, key: Hashable, choice: int | None) -> None:
         """Forget one choice of a request, or all; what is unknown is no error."""
-        given_up = beam_search.given_up(self._requests.get(key, {}), choice)
+        given_up = sequences_to_cancel(self._requests.get(key, {}), choice)
         for sequence in reversed(given_up):  # followers before their leader, so that none inherits in vain
             self.forget(sequence)
 
@@ -54,11 +54,11 @@ class Live:
         """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
         log.error("%d sequences failed with their step", len(sequences), exc_info=error)
         message = f"the step that computed this request failed: {type(error).__name__}"
-        failed = beam_search.whole(sequences)
+        failed = whole_searches(sequences)
         for sequence in reversed(failed):
             self.forget(sequence)
         return [
             Output(sequence.key, choice, [], [], "error", None, message)
             for sequence in failed
-            for choice in beam_search.answered(sequence)
+            for choice in choices_of(sequence)
         ]

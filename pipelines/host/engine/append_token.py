@@ -5,12 +5,11 @@ Knows sequences; knows nothing of where tokens come from, or of who is told.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from pipelines.host.engine.repetition import RepetitionWatch
-    from pipelines.host.engine.sequence import Sequence
-    from pipelines.host.sampling.sampling_slots import SamplingSlots
+from pipelines.host.engine.repetition import RepetitionWatch
+from pipelines.host.engine.sequence import Sequence
+from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 Ending = tuple[str | None, int | None]
 """How a sequence ends, None while it goes on, and by which of the stop tokens that its request named."""

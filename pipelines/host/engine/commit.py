@@ -12,11 +12,10 @@ import numpy as np
 
 from pipelines.host.engine.active_requests import Live
 from pipelines.host.engine.append_token import grow
-from pipelines.host.engine.beam.beam_search import BeamSearch
+from pipelines.host.engine.beam.beam_search import grow_beams
 from pipelines.host.engine.outputs import Output, joined, output_of
-from pipelines.host.engine.prompt_scoring import keep_scores
 from pipelines.host.engine.scheduler import Plan, Scheduler
-from pipelines.host.engine.sequence import NO_ROW, Sequence, Slice
+from pipelines.host.engine.sequence import NO_ROW, Search, Sequence, Slice
 from pipelines.host.engine.speculation.accepted_runs import Chosen, Run, first_ids, runs_of
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.sampling.guide import GuideError
@@ -39,7 +38,7 @@ class Commit:
         self._totals.swapped_in_blocks += len(step.swaps_in)
         self._rows.num_past[plan.rows()] = step.num_past + np.diff(step.starts)
         self._rows.last_token[step.logit_slots] = first_ids(sampled)
-        keep_scores(plan.scoring, sampled.scores)
+        _add_scores(plan.scoring, sampled.scores)
         chosen = runs_of(sampled)
         outputs: list[Output] = []
         for slice in plan.slices:
@@ -72,10 +71,14 @@ class Commit:
             self._close_run(sequence)
         return outputs
 
-    def _search(self, search: BeamSearch, beam: Sequence, top: TokenLogprobs | None) -> list[Output]:
-        """One beam has reported; if that ended the search, all its choices get what it found."""
+    def _search(self, search: Search, beam: Sequence, top: TokenLogprobs | None) -> list[Output]:
+        """Record one beam's candidates; the last report lets all beams grow, or ends the search."""
         assert top is not None
-        if not search.report(beam, top, self._scheduler):
+        grown = search.report(beam, top)
+        self._rows.last_token[beam.row] = beam.token_ids[-1]
+        if grown:
+            grow_beams(search, grown, self._scheduler)
+        if grown is None or grown:
             return []
         for member in reversed(search.beams):
             self._live.forget(member)
@@ -150,3 +153,12 @@ class Commit:
         self._rows.last_token[sequence.row] = sequence.token_ids[-1]
         self._cache.remember(sequence)
         self._cache.trim(sequence)
+
+
+def _add_scores(slices: list[Slice], scores: list[TokenLogprobs]) -> None:
+    """Add the scores of a step to their prompts: in the order of the slices that are scored."""
+    found = iter(scores)
+    for slice in slices:
+        prompt = slice.sequence.scores
+        assert prompt is not None
+        prompt.found += islice(found, len(slice.scored))

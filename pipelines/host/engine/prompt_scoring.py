@@ -1,18 +1,10 @@
-"""Log-probabilities of prompts: which positions a step scores, and what is known so far.
-
-Knows sequences and positions; knows nothing of logits or models.
-"""
+"""Log-probabilities of prompts: which positions a step scores, and what is known so far."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING
 
 from pipelines.wire.logprobs import TokenLogprobs
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.sequence import Sequence, Slice
 
 
 @dataclass(slots=True)
@@ -39,21 +31,3 @@ class PromptScores:
     def computable(self, num_cached: int, num_rows: int) -> int:
         """How many tokens from `num_cached` on a step may compute with `num_rows` rows of logits for it."""
         return min(self.num_positions, len(self.found) + num_rows) - num_cached
-
-
-def share_scores(leader: Sequence, vocab_size: int) -> None:
-    """One collection of scores for all choices of a prompt, when they are asked for."""
-    wanted = leader.params.prompt_logprobs
-    if wanted is not None:
-        scores = PromptScores(leader.num_prompt - 1, min(wanted, vocab_size))
-        for member in leader.group:
-            member.scores = scores
-
-
-def keep_scores(slices: list[Slice], scores: list[TokenLogprobs]) -> None:
-    """What a step has found, in the order of its slices that are scored."""
-    found = iter(scores)
-    for slice in slices:
-        kept = slice.sequence.scores
-        assert kept is not None
-        kept.found += islice(found, len(slice.scored))

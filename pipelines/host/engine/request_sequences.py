@@ -9,9 +9,9 @@ from array import array
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
-from pipelines.host.engine.beam import beam_search
+from pipelines.host.engine.beam.beam_search import start_search
 from pipelines.host.engine.kv_cache.prefix_digests import root
-from pipelines.host.engine.prompt_scoring import share_scores
+from pipelines.host.engine.prompt_scoring import PromptScores
 from pipelines.host.engine.repetition import watch_repetition
 from pipelines.host.engine.sequence import Sequence
 from pipelines.host.engine.submission_checks import Limits
@@ -42,9 +42,9 @@ class Arrival:
         groups = [sequences[first : first + width] for first in range(0, len(sequences), width)]
         for place, group in enumerate(groups):
             if beams is not None:
-                beam_search.begin(group, beams, self._choices(place))
+                start_search(group, beams, self._choices(place))
             _join(group)
-            share_scores(group[0], limits.vocab_size)
+            _share_scores(group, limits.vocab_size)
         return groups
 
     def _choices(self, place: int) -> Iterable[int]:
@@ -73,3 +73,12 @@ def _join(group: list[Sequence]) -> None:
     leader.followers = followers
     for follower in followers:
         follower.leader = leader
+
+
+def _share_scores(group: list[Sequence], vocab_size: int) -> None:
+    """One collection of scores for all choices of a prompt, when the request wants them."""
+    wanted = group[0].params.prompt_logprobs
+    if wanted is not None:
+        scores = PromptScores(group[0].num_prompt - 1, min(wanted, vocab_size))
+        for member in group:
+            member.scores = scores

@@ -8,18 +8,39 @@ from __future__ import annotations
 from array import array
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
+from pipelines.host.engine.beam.beam_group import Beam, Ending
+from pipelines.host.engine.prompt_scoring import PromptScores
+from pipelines.host.engine.repetition import RepetitionWatch
+from pipelines.host.sampling.guide import Guide
+from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.beam.beam_search import BeamSearch
-    from pipelines.host.engine.prompt_scoring import PromptScores
-    from pipelines.host.engine.repetition import RepetitionWatch
-    from pipelines.host.sampling.guide import Guide
 
 NO_ROW = -1
 """The row of a sequence that waits."""
+
+
+class Search(Protocol):
+    """The beam search that a sequence takes part in; its sequences run and end together."""
+
+    beams: list[Sequence]
+
+    @property
+    def choices(self) -> dict[int, int]:
+        """The choices that are not cancelled → their places among the hypotheses."""
+        ...
+
+    @property
+    def waits(self) -> bool:
+        """Whether the report of a beam is missing."""
+        ...
+
+    def report(self, beam: Sequence, top: TokenLogprobs) -> list[Beam] | None:
+        """Record the candidates that may follow a beam; the next open beams once all have reported."""
+        ...
+
+    def endings(self) -> list[Ending]: ...
 
 
 @dataclass(slots=True, eq=False)
@@ -64,7 +85,7 @@ class Sequence:
     leader: Sequence | None = None
     scores: PromptScores | None = None
     repetition: RepetitionWatch | None = None
-    search: BeamSearch | None = None
+    search: Search | None = None
     guide: Guide | None = None
     num_drafted: int = 0  # tokens that were drafted ahead, and of those the ones that were accepted
     num_accepted: int = 0

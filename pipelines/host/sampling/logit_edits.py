@@ -8,13 +8,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.sampling_params import SamplingParams
 
 
 class RowEdits:

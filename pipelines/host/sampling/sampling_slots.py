@@ -6,16 +6,13 @@ Knows rows, ids and counts; knows nothing of logits, text or the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.sampling.guide import Guide
 from pipelines.host.sampling.logit_edits import RowEdits, has_edits
-
-if TYPE_CHECKING:
-    from pipelines.host.sampling.guide import Guide
-    from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.sampling_params import SamplingParams
 
 NO_LIMIT = 2**31 - 1
 """A top_k that is off."""

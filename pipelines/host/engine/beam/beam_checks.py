@@ -6,15 +6,12 @@ Knows parameters and limits; knows nothing of the search itself.
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING
 
 from pipelines.errors import RequestError
 from pipelines.host.engine.beam.beam_group import num_candidates
 from pipelines.host.engine.policy import blocks_for
+from pipelines.host.engine.submission_checks import Limits
 from pipelines.wire.sampling_params import Beams, SamplingParams
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.submission_checks import Limits
 
 MAX_LENGTH_PENALTY = 30.0
 """10 million tokens to this power are still a number."""

@@ -23,6 +23,16 @@ class Beam(NamedTuple):
     score: float  # sum of the log-probabilities of its tokens
 
 
+class Ending(NamedTuple):
+    """The whole result of a choice, sent once: an Output's fields in their order."""
+
+    choice: int
+    token_ids: list[int]
+    logprobs: list[TokenLogprobs]
+    finish: str
+    stop_token_id: int | None
+
+
 class Trail(NamedTuple):
     """The log-probabilities of a beam's tokens; beams of one parent share what lies before."""
 
