@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import posixpath
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -80,6 +80,7 @@ class Node:
 
     place: ClassVar[Place] = "request"
     body: ClassVar[BodyContract | None] = None
+    run: Callable[..., Any]
 
     class Config(NodeConfig):
         """No settings."""
@@ -105,7 +106,7 @@ class Port:
 
 def inputs(node_type: type[Node]) -> Mapping[str, Port]:
     """The inputs of a node type in the order of `run`'s parameters."""
-    run = node_type.run  # type: ignore[attr-defined]
+    run = node_type.run
     hints = _hints(node_type)
     return {
         name: Port(hints[name], parameter.default is not inspect.Parameter.empty)
@@ -121,6 +122,6 @@ def output(node_type: type[Node]) -> Any:
 
 def _hints(node_type: type[Node]) -> Mapping[str, Any]:
     """Resolved annotations of `run`'s ports and result; that of `call` may name what is not imported."""
-    run = node_type.run  # type: ignore[attr-defined]
+    run = node_type.run
     ports = {name: hint for name, hint in run.__annotations__.items() if name not in NOT_PORTS}
     return typing.get_type_hints(SimpleNamespace(__annotations__=ports), globalns=run.__globals__)

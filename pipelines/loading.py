@@ -1,31 +1,28 @@
-"""A checked graph becomes live nodes: what the worker and the engine host share when they load a model.
-
-Runs in both processes.  Knows node classes by what `graphs.node` declares of them, and no node type by name.
-"""
+"""A checked graph becomes live nodes: what the worker and the engine host share when they load a model."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeVar
 
 from graphs.compose import Graphs, GraphSource
 from graphs.errors import GraphError
 from graphs.graph import Binding, Graph
 from graphs.node import Node
 from pipelines.nodes import VOCABULARY
+from pipelines.nodes.interface import NamedGraph
 from pipelines.nodes.line import Line
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.tasks import TASKS
 from pipelines.wire.address import EngineAddress
 
-if TYPE_CHECKING:
-    from pipelines.worker.pipeline import Pipeline
+T = TypeVar("T")
 
 
 class BuildError(Exception):
-    """A model cannot be served.  `problems` says everything that is wrong with it, a line each."""
+    """A model cannot be served.  `problems` holds everything that is wrong with it, one line each."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("\n".join(problems))
@@ -34,26 +31,23 @@ class BuildError(Exception):
 
 @dataclass
 class Resources:
-    """What a node may reach while it loads.
-
-    `binding` is the node's own line, `above` the live nodes of the lines before it; `device`, when given,
-    stands for whatever device the graph names.  `shared(open, path, …)` gives the same object for the same
-    file and settings, so that a tokenizer or a model named twice is loaded once.
-    """
+    """What nodes use while they load, one after another: `pipelines.nodes.interface.Loading`."""
 
     address: EngineAddress
     max_context: int = 0
-    pipeline: Callable[[str], Pipeline] | None = None
+    pipeline: Callable[[str], NamedGraph] | None = None
     binding: Binding | None = None
     above: Mapping[str, Node] = field(default_factory=dict)
     device: str | None = None
     _opened: dict[Any, Any] = field(default_factory=dict)
 
-    def shared(self, open_file: Callable[..., Any], path: Path, *settings: Any) -> Any:
+    def shared(self, open_file: Callable[..., T], path: Path, *settings: Any) -> T:
+        """What `open_file(path, *settings)` returns: a tokenizer or a model named twice is opened once."""
         key = (open_file, path.resolve(), settings)
         if key not in self._opened:
             self._opened[key] = open_file(path, *settings)
-        return self._opened[key]
+        opened: T = self._opened[key]
+        return opened
 
 
 def graphs_of(models: Collection[ModelFolder]) -> Graphs:
@@ -62,7 +56,7 @@ def graphs_of(models: Collection[ModelFolder]) -> Graphs:
 
 
 class Sources(Mapping[str, GraphSource]):
-    """The graphs of scanned folders, each read when it is requested: an unreadable one affects no other.
+    """The graphs of scanned folders, each read on first use: an unreadable one does not affect the others.
 
     `loaded` holds texts of models that are loaded already; they replace what is on disk.  `texts` holds the
     texts that were requested.

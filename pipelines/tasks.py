@@ -33,7 +33,7 @@ class Constraint:
     options: dict[str, Any] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PromptInput:
     """What every request brings to be read: a conversation or raw prompts, and how they become tokens."""
 
@@ -48,7 +48,7 @@ class PromptInput:
     truncate_left: bool = True  # which end of a longer prompt is cut off
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class GenerationInput(PromptInput):
     """One request for text: a conversation, raw prompts, or a conversation's prompt in token ids.
 
@@ -79,7 +79,7 @@ PURPOSES = ("search_document", "search_query", "classification", "clustering", "
 """What Cohere's clients may say that vectors are for; a model without prompts makes no difference."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class PoolingInput(PromptInput):
     """One request for vectors, classes or scores: texts, conversations, or pairs of a query and a document.
 
@@ -99,7 +99,7 @@ class PoolingInput(PromptInput):
     chunk: bool = False  # a document that is too long is scored by its parts, and has the best one's score
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TensorInput:
     """One request to tensor models.  `outputs` names those that the reply holds, None all."""
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Speculation, TokenUpdate
+from pipelines.wire.sampling_params import SamplingParams
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -37,14 +38,18 @@ class Prompt:
 class Tokens:
     """One text, or a pair of texts, in token ids, and the request's bad words in ids of the same tokenizer.
 
-    `types` says of each token which text of a pair it belongs to, None where all are 0.  `of` is the text or
-    pair of the request that this is, or, where a long one was cut, that this is a part of.
+    `types` holds for each token which text of a pair it belongs to, None where all are 0.  `of` is the index
+    of the request's text or pair that this is, or is a part of.  `prompt_text` is the text of a generative
+    model's prompt, of ids that the client made at least its end, and `reply_text` the beginning of the reply
+    where the request brings it, as the last of `ids`.
     """
 
     ids: list[int]
     bad_words: list[list[int]] = field(default_factory=list)
     types: list[int] | None = None
     of: int = 0
+    prompt_text: str = ""
+    reply_text: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,49 +180,60 @@ class ReplyUpdate:
 
 
 class StreamStage(Protocol[In, Out]):
-    """Turns the pieces of one choice into other pieces, one for one.
+    """Turns the updates of one choice into other updates, one for one.
 
-    The last update has `finish` set, and what was held back must leave with it.  A machine may finish
-    earlier than its input (a stop string was found); nothing is pushed after that.
+    The last update has `finish` set and carries what was held back.  A stage may finish earlier than its
+    input (a stop string was found); nothing is pushed after that.
     """
 
     def push(self, update: In) -> Out: ...
 
 
-StageMaker = Callable[[int], StreamStage[Any, Any]]
-"""Makes the machine of one choice; the argument is the choice's index in the request."""
+@dataclass(frozen=True, slots=True)
+class StreamChoice:
+    """One choice of a stream: `index` in the request, and the prompt it continues with its parameters."""
+
+    index: int
+    prompt: Tokens
+    prompt_index: int
+    params: SamplingParams
+
+
+StageMaker = Callable[[StreamChoice], StreamStage[Any, Any]]
+"""Makes the stage of one choice; called once the prompts were submitted."""
 
 
 class Stream(Generic[T]):
-    """A value that arrives in pieces: what an engine node gives, and the machines it runs through.
+    """A value that arrives in pieces: the submission to a generative engine, and the stages after it.
 
-    Immutable: `pipe` gives a longer stream.  Nothing runs until a call reads it.
+    `source` is a submission, or a `Deferred` of the stream that this one continues (`Deferred.stream`).
+    Immutable: `pipe` returns a longer stream.  Nothing runs until a call reads it.
     """
 
     def __init__(self, source: Any, makers: tuple[StageMaker, ...] = ()) -> None:
         self.source = source
         self.makers = makers
 
-    def pipe(self, maker: Callable[[int], StreamStage[T, U]]) -> Stream[U]:
-        """The same pieces after one more machine, made anew for each choice."""
+    def pipe(self, maker: Callable[[StreamChoice], StreamStage[T, U]]) -> Stream[U]:
+        """The same updates after one more stage, made anew for each choice."""
         return Stream(self.source, (*self.makers, maker))
 
-    def chain(self, choice: int) -> Callable[[Any], Any]:
-        """The machines of one choice as one function: engine update in, last machine's update out."""
-        machines = [make(choice) for make in self.makers]
+    def chain(self, choice: StreamChoice) -> Callable[[Any], Any]:
+        """The stages of one choice as one function: engine update in, last stage's update out."""
+        stages = [make(choice) for make in self.makers]
 
         def push(update: Any) -> Any:
-            for machine in machines:
-                update = machine.push(update)
+            for stage in stages:
+                update = stage.push(update)
             return update
 
         return push
 
 
 class Deferred(Generic[T]):
-    """A value that arrives whole: what an engine node gives that answers a request at once.
+    """A value that arrives whole: a submission to an engine that replies once, and what is made of its reply.
 
-    Immutable, as a `Stream` is: `map` gives what is made of it.  Nothing runs until a call reads it.
+    Immutable, as a `Stream` is: `map` returns what is made of it.  Nothing runs until a call reads it.
     """
 
     def __init__(self, source: Any, makers: tuple[Callable[[Any], Any], ...] = ()) -> None:
@@ -225,11 +241,15 @@ class Deferred(Generic[T]):
         self.makers = makers
 
     def map(self, make: Callable[[T], U | Deferred[U]]) -> Deferred[U]:
-        """What `make` makes of the value when it is there; where that comes later, too, what comes then.
+        """What `make` returns for the value once it has arrived; a `Deferred` that it returns is resolved.
 
-        `make` may raise RequestError; of a large value it runs in a thread, else on the event loop.
+        `make` may raise RequestError; for a large value it runs in a thread, else on the event loop.
         """
         return Deferred(self.source, (*self.makers, make))
+
+    def stream(self, make: Callable[[T], Stream[U]]) -> Stream[U]:
+        """A stream that starts once the value has arrived: `make` submits its prompts.  Else as `map`."""
+        return Stream(self.map(make))
 
 
 __all__ = [
@@ -242,6 +262,7 @@ __all__ = [
     "Scores",
     "Speculation",
     "Stream",
+    "StreamChoice",
     "StreamStage",
     "Tensors",
     "TextLogprob",

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
+from graphs.graph import GraphLookup
 from graphs.node import Node, NodeConfig, Port
-
-if TYPE_CHECKING:
-    from graphs.graph import GraphLookup
-    from pipelines.loading import Resources
-    from pipelines.worker.call import Call
+from pipelines.nodes.interface import Checking, Loading, NamedGraph, NamesGraph, Planning, Running
+from pipelines.nodes.request_plan import RequestPlan
 
 
-class GraphNode(Node):
+class GraphNode(Node, Planning, Checking, NamesGraph):
     """Runs another model's graph in the same call: its request goes in, its reply comes out."""
 
     class Config(NodeConfig):
@@ -29,13 +27,20 @@ class GraphNode(Node):
         task = TASKS[graphs(config.graph).task]  # type: ignore[union-attr]  # the checker found it already
         return {"request": Port(task.request, optional=False)}, task.reply
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.find = resources.pipeline
 
-    @property
-    def named_context(self) -> int:
-        """Tokens that a prompt and its answer may have in the named graph."""
-        return self.find(self.config.graph).max_context
+    def named_graph(self) -> NamedGraph:
+        """The live graph.  Raises NotFound, and Unavailable while it is loading."""
+        if self.find is None:
+            raise TypeError("the engine host runs no graph nodes")
+        return self.find(self.config.graph)
 
-    def run(self, call: Call, request: Any) -> Any:
-        return self.find(self.config.graph).walk(call, request)
+    def plan(self, request: Any) -> RequestPlan:
+        return self.named_graph().plan(request)
+
+    def check(self, request: Any, plan: RequestPlan) -> None:
+        self.named_graph().check(request, plan)
+
+    def run(self, call: Running, request: Any) -> Any:
+        return self.named_graph().run(call, request)

@@ -1,165 +1,127 @@
-"""One request in flight: what it submits, what comes back, its end.  Knows nothing of HTTP or of graphs."""
+"""One request in flight: what it submits, what comes back, its end.  Does not depend on HTTP or graphs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-from pipelines.errors import BraidError, RequestError
-from pipelines.tasks import PURPOSES, PoolingInput
+from pipelines.errors import BraidError
+from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry import metrics
-from pipelines.values import Deferred, Stream, Tensors, TokenUpdate
+from pipelines.values import Deferred, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
-from pipelines.wire.sampling_params import GuideSpec, SamplingParams
-from pipelines.wire.update_queue import PendingReply, UpdateQueue
-from pipelines.worker.submissions import GrammarWriter, Submission, TensorWork
+from pipelines.wire.sampling_params import SamplingParams
+from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
 
-LARGE_ANSWER_BYTES = 1 << 20
-"""What is made of a larger answer is made off the event loop."""
+LARGE_REPLY_BYTES = 1 << 20
+"""What is made of a larger reply is made off the event loop."""
 
 
 class Call:
-    """One request in flight.  It owns what it started: `close` aborts whatever has not ended.
+    """One request in flight.  It owns what it submitted: `close` aborts whatever has not ended.
 
-    A choice is in `_open` until its last update was read; `close` may be called at any time, twice too.
+    Submissions whose inputs are known when the nodes have run are sent by `start`; a submission made from
+    another one's reply is sent once that reply has arrived.  `_open` holds the choices of the reply that have
+    not ended.  `close` may be called at any time, and more than once.
     """
 
-    def __init__(self, model: str, request: Any, client: EngineClient) -> None:
-        self.request = request
-        self.prompt_text = ""  # what the template rendered, for parsers that must know how it ended
-        self.reply_text = ""  # the reply's beginning, where the request brings it
-        self.prompt_ids: list[list[int]] = []  # each prompt as the tokenizer gave it
-        self.prompt_lengths: list[int] = []  # tokens of each prompt
-        self.result: Any = None
-        self.taken: set[str] = set()  # fields of the request that a node of the graph took up
+    def __init__(self, model: str, request: Any, plan: RequestPlan, client: EngineClient) -> None:
         self.model = model
+        self.request = request
+        self.plan = plan
+        self.result: Any = None
         self._client = client
-        self._work: Submission | TensorWork | None = None
+        self._submissions: list[Submission] = []
         self._open: set[int] = set()
         self._closed = False
         self._timing = metrics.RequestTiming(model)
 
+    # --- for nodes
+
     def submit(
-        self,
-        address: EngineAddress,
-        prompts: list[list[int]],
-        params: SamplingParams,
-        write: GrammarWriter | None = None,
+        self, address: EngineAddress, prompts: list[Tokens], params: SamplingParams
     ) -> Stream[TokenUpdate]:
-        """Have prompts ready for an engine; `request.n` choices come back for each once the call started."""
-        num_choices = len(prompts) * self.request.n
-        work = self._work = Submission(address, prompts, params, UpdateQueue(), num_choices, write)
-        self.prompt_lengths = [len(ids) for ids in prompts]
-        return Stream(work)
-
-    @property
-    def guided(self) -> GuideSpec | None:
-        """What the submitted output must be, None for anything."""
-        return self._work.params.guide if isinstance(self._work, Submission) else None
-
-    @property
-    def can_guide(self) -> bool:
-        """Whether the engine can hold the output to anything."""
-        work = self._work
-        return isinstance(work, Submission) and work.write is not None and work.params.beams is None
-
-    def guide(self, field: str) -> GuideSpec:
-        """The same, to be filled in.  Raises RequestError, naming `field`, where nothing would keep to it."""
-        work = self._writing(field)[0]
-        if work.params.beams is not None:
-            raise RequestError("beam search cannot keep to this", field)
-        if work.params.guide is None:
-            work.params.guide = GuideSpec()
-        return work.params.guide
-
-    def grammar(self, format: dict[str, Any], field: str) -> str:
-        """A format as the grammar of a GuideSpec.  Raises RequestError, naming `field`, if it is none."""
-        return self._writing(field)[1](format, field)
-
-    def _writing(self, field: str) -> tuple[Submission, GrammarWriter]:
-        work = self._work
-        if not isinstance(work, Submission) or work.write is None:
-            raise RequestError("this model's graph has no grammar node, which this needs", field)
-        return work, work.write
-
-    def check(self) -> None:
-        """The graph was walked.  Raises RequestError for what no node of it took up."""
-        wanted, guide = self.request, self.guided
-        if getattr(wanted, "tool_choice", None) is not None and (guide is None or guide.grammar is None):
-            raise RequestError("this model's graph looks for no tool calls", "tool_choice")
-        if getattr(wanted, "thinking_budget", None) is not None and (guide is None or guide.thinking is None):
-            raise RequestError(
-                "this model's graph looks for no reasoning here, so that none can be bounded",
-                "thinking_token_budget",
-            )
-        if isinstance(wanted, PoolingInput):
-            self._check_pooling(wanted)
-
-    def _check_pooling(self, wanted: PoolingInput) -> None:
-        if wanted.dimensions is not None and "dimensions" not in self.taken:
-            raise RequestError(
-                f"Model '{self.model}' does not support Matryoshka embeddings; dimensions must be unset "
-                f"(received dimensions={wanted.dimensions}).",
-                "dimensions",
-            )
-        if wanted.purpose not in (None, *PURPOSES) and "purpose" not in self.taken:
-            raise RequestError(
-                f"Unsupported input_type '{wanted.purpose}'. This model does not define any input_type task "
-                "instructions.",
-                "input_type",
-            )
+        """Prepare prompts for a generative engine: `request.n` choices for each of them."""
+        request = self.request
+        submission = TokenSubmission(address, prompts, params, request.n, request.cache_salt)
+        self._submissions.append(submission)
+        return Stream(submission)
 
     def infer(
-        self, address: EngineAddress, inputs: Tensors, outputs: list[str] | None, num_texts: int = 1
+        self,
+        address: EngineAddress,
+        inputs: Tensors,
+        outputs: list[str] | None = None,
+        text_lengths: Sequence[int] | None = None,
     ) -> Deferred[Tensors]:
-        """Have tensors ready for an engine; `answer` gives what comes back once the call started.
+        """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text."""
+        submission = TensorSubmission(address, inputs, outputs, text_lengths or ())
+        self._submissions.append(submission)
+        return Deferred(submission)
 
-        They stand for `num_texts` texts, each counted as a choice.  Of several that a graph asks for the
-        first goes out at the start, and its texts are the call's; each other when it is answered for.
-        """
-        work = TensorWork(address, inputs, outputs, PendingReply(), num_texts)
-        if self._work is None:
-            self._work = work
-        return Deferred(work)
+    # --- for endpoints
+
+    @property
+    def prompt_lengths(self) -> list[int]:
+        """Tokens of each prompt or text, as they were first submitted."""
+        return next((list(each.text_lengths) for each in self._submissions if each.text_lengths), [])
+
+    @property
+    def prompt_ids(self) -> list[list[int]]:
+        """Token ids of each prompt of a generative engine."""
+        return [prompt.ids for prompt in self._prompts]
+
+    @property
+    def prompt_text(self) -> str:
+        """The text of the first prompt of a generative engine, as far as it is known."""
+        return next((prompt.prompt_text for prompt in self._prompts), "")
+
+    @property
+    def _prompts(self) -> list[Tokens]:
+        submissions = (each for each in self._submissions if isinstance(each, TokenSubmission))
+        return next((each.prompts for each in submissions), [])
 
     def start(self) -> None:
-        """Send what was submitted to its engine.  Raises Unavailable without one; then nothing runs."""
-        work = self._work
-        if work is None:
+        """Send what is ready to its engines.  Raises Unavailable without one; then nothing runs."""
+        if self._closed or not self._submissions:
             raise ValueError("this call was closed, or its graph has no engine node")
-        self._send(work)
-        self._open = set(range(work.num_choices))
-        if isinstance(work, Submission):
-            self._timing.started(self.prompt_lengths, self.request.n, work.params.max_tokens)
-        elif self.prompt_lengths:
+        try:
+            for submission in list(self._submissions):
+                self._send(submission)
+        except BraidError:
+            self._abort()
+            raise
+        source = self.result.source
+        first = source if isinstance(source, TokenSubmission) else self._submissions[0]
+        self._open = set(range(first.num_choices))
+        if not isinstance(self.result, Stream) and self.prompt_lengths:
             self._timing.read(self.prompt_lengths)
 
-    def _send(self, work: Submission | TensorWork) -> None:
-        work.request_id = work.send(self._client, self.request)
-        self._work = work
-
     async def updates(self) -> AsyncIterator[list[tuple[int, Any]]]:
-        """What arrived since the last look: (choice, update) pairs in order, until every choice ended.
+        """What arrived since the last iteration: (choice, update) pairs in order, until every choice ended.
 
         Raises the request's BraidError when a step failed or the engine went away.
         """
-        submission = self.result.source
-        chains = [self.result.chain(choice) for choice in range(submission.num_choices)]
-        while self._open:
-            try:
-                batch = await submission.update_queue.get()
-            except BraidError:
-                self._forget_open("error")
-                raise
-            if not batch:
+        try:
+            stream = await self._started(self.result)
+            if stream is None:
                 return  # closed from outside
-            yield [
-                (update.choice, self._push(chains[update.choice], update))
-                for update in batch
-                if update.choice in self._open
-            ]
+            submission: TokenSubmission = stream.source
+            chains = [stream.chain(submission.choice(i)) for i in range(submission.num_choices)]
+            while self._open:
+                batch = await submission.update_queue.get()
+                if not batch:
+                    return  # closed from outside
+                yield [
+                    (update.choice, self._push(chains[update.choice], update, submission))
+                    for update in batch
+                    if update.choice in self._open
+                ]
+        except BraidError:
+            self._fail()
+            raise
 
     async def answer(self) -> Any:
         """The reply of a graph whose reply comes whole; None when the call was closed from outside.
@@ -167,25 +129,52 @@ class Call:
         Raises the request's BraidError when the models refused it, failed or went away.
         """
         try:
-            answer = await self._resolved(self.result)
+            reply = await self._resolved(self.result)
         except BraidError:
-            self._forget_open("error")
+            self._fail()
             raise
-        if answer is not None and self._open:
+        if reply is not None and self._open:
             self._timing.answered_late(len(self._open), "stop")
             self._open.clear()
-        return answer
+        return reply
 
-    async def _resolved(self, later: Deferred[Any]) -> Any:
+    def close(self) -> None:
+        """Abort what has not ended; its blocks are free within a step."""
+        self._closed = True
+        self._end_open("abort")
+        self._abort()
+
+    # --- submissions
+
+    def _send(self, submission: Submission) -> None:
+        submission.send(self._client)
+        if isinstance(submission, TokenSubmission):
+            lengths, params = submission.text_lengths, submission.params
+            self._timing.started(lengths, submission.n, params.max_tokens)
+
+    async def _started(self, stream: Stream[Any]) -> Stream[Any] | None:
+        """The stream of a submission that was sent; None when the call was closed from outside."""
+        while isinstance(stream.source, Deferred):
+            first = await self._resolved(stream.source)
+            if first is None:
+                return None
+            stream = Stream(first.source, (*first.makers, *stream.makers))
+            if isinstance(stream.source, TokenSubmission):
+                self._send(stream.source)
+                self._open = set(range(stream.source.num_choices))
+        return stream
+
+    async def _resolved(self, deferred: Deferred[Any]) -> Any:
         """The value, after all that is made of it; None when the call was closed from outside."""
-        if later.source.request_id is None:
-            self._send(later.source)
-        answer = await later.source.slot.get()
-        if answer is None:
+        submission: TensorSubmission = deferred.source
+        if submission.request_id is None:
+            self._send(submission)
+        reply = await submission.reply.get()
+        if reply is None:
             return None
-        value: Any = Tensors(answer)
-        is_large = sum(array.nbytes for array in value.values()) > LARGE_ANSWER_BYTES
-        for make in later.makers:
+        value: Any = Tensors(reply)
+        is_large = sum(array.nbytes for array in value.values()) > LARGE_REPLY_BYTES
+        for make in deferred.makers:
             value = await asyncio.to_thread(make, value) if is_large else make(value)
             if self._closed:
                 return None
@@ -195,37 +184,41 @@ class Call:
                 return None
         return value
 
-    def _push(self, chain: Callable[[Any], Any], update: TokenUpdate) -> Any:
+    def _abort(self) -> None:
+        """End every submission that was sent; one that has ended already is left alone."""
+        for submission in self._submissions:
+            if submission.request_id is not None:
+                self._client.abort(submission.request_id)
+
+    # --- choices
+
+    def _push(self, chain: Callable[[Any], Any], update: TokenUpdate, submission: TokenSubmission) -> Any:
         if update.prefill_s is not None:
             self._timing.prefilled(update.choice, update.prefill_s)
         out = chain(update)
         self._timing.tokens(update.choice, out.num_tokens)
         if out.finish is not None:
-            self._end(update, out.finish)
+            self._end(update, out.finish, submission)
         return out
 
-    def _end(self, update: TokenUpdate, finish: str) -> None:
-        """A choice ended.  When a machine ended it before the engine did, the engine is told to stop."""
+    def _end(self, update: TokenUpdate, finish: str, submission: TokenSubmission) -> None:
+        """A choice ended.  Where a stage ended it before the engine did, the engine is stopped too."""
         self._open.discard(update.choice)
         self._timing.ended(update.choice, finish)
-        work = self._work
-        if update.finish is None and work is not None and work.request_id is not None:
-            self._client.abort(work.request_id, update.choice)
+        if update.finish is None and submission.request_id is not None:
+            self._client.abort(submission.request_id, update.choice)
 
-    def close(self) -> None:
-        """Abort what has not ended; its blocks are free within a step."""
-        self._closed = True
-        work = self._work
-        if work is not None and work.request_id is not None and self._open:
-            self._forget_open("abort")
-            self._client.abort(work.request_id)
-        self._work = None
+    def _fail(self) -> None:
+        self._end_open("error")
+        self._abort()
 
-    def _forget_open(self, finish: str) -> None:
+    def _end_open(self, finish: str) -> None:
         """Nothing more comes for the choices that have not ended."""
-        if isinstance(self._work, TensorWork) and self._open:
-            self._timing.answered(len(self._open), finish)
-        else:
+        if not self._open:
+            return
+        if isinstance(self.result, Stream):
             for choice in sorted(self._open):
                 self._timing.ended(choice, finish)
+        else:
+            self._timing.answered(len(self._open), finish)
         self._open.clear()

@@ -1,28 +1,35 @@
-"""A model's graph in a worker: live nodes, and the walk of a request straight down the list of bindings.
-
-Knows nothing of HTTP, YAML or what a node computes.
-"""
+"""A model's graph in a worker: live nodes, run once per request from the first line to the last."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+from pipelines.nodes.interface import Checking, NamesGraph, Planning, Running
 from pipelines.nodes.line import Line
+from pipelines.nodes.request_plan import RequestPlan, merged
 from pipelines.wire.client import EngineClient
 from pipelines.worker.call import Call
+from pipelines.worker.request_checks import check_handled
 
 
 class Pipeline:
-    """The worker's side of one load of a model: its request nodes, live."""
+    """The worker's side of one loaded model: its request nodes, live.
+
+    A request is planned first, against the direction of the values: each node adds what it needs of the nodes
+    before it.  Then the values flow forward, and neither the request nor the plan changes any more.
+    """
 
     def __init__(self, name: str, version: int, task: str, max_context: int, lines: list[Line]) -> None:
         self.name = name
         self.version = version
         self.task = task
         self.lines = lines
-        self._max_context = max_context
         self.created = int(time.time())
+        self._max_context = max_context
+        self._planning = [line.node for line in reversed(lines) if isinstance(line.node, Planning)]
+        self._checking = [line.node for line in lines if isinstance(line.node, Checking)]
+        self._naming = [line.node for line in lines if isinstance(line.node, NamesGraph)]
 
     @property
     def max_context(self) -> int:
@@ -32,7 +39,7 @@ class Pipeline:
         """
         if self._max_context:
             return self._max_context
-        named = (getattr(line.node, "named_context", 0) for line in self.lines)
+        named = (node.named_graph().max_context for node in self._naming)
         return min((bound for bound in named if bound), default=0)
 
     def open(self, request: Any, client: EngineClient) -> Call:
@@ -42,20 +49,31 @@ class Pipeline:
         return call
 
     def prepare(self, request: Any, client: EngineClient) -> Call:
-        """Walk one request without starting it: in any thread, for prompts that take long to tokenize.
+        """Run the nodes for one request without sending anything; may be called in any thread.
 
-        Raises RequestError.  What comes back is started, or dropped, on the client's event loop.
+        Raises RequestError.  The call is started, or dropped, on the client's event loop.
         """
-        call = Call(self.name, request, client)
-        call.result = self.walk(call, request)
-        call.check()
+        plan = self.plan(request)
+        self.check(request, plan)
+        check_handled(self.name, request, plan)
+        call = Call(self.name, request, plan, client)
+        call.result = self.run(call, request)
         return call
 
-    def walk(self, call: Call, request: Any) -> Any:
+    def plan(self, request: Any) -> RequestPlan:
+        """What the nodes need of each other for this request."""
+        return merged([node.plan(request) for node in self._planning])
+
+    def check(self, request: Any, plan: RequestPlan) -> None:
+        """Raise RequestError where a node cannot do what the plan holds."""
+        for node in self._checking:
+            node.check(request, plan)
+
+    def run(self, call: Running, request: Any) -> Any:
         """Run the lines in order; the last one's value is the result."""
         values = {"request": request}
         for line in self.lines:
-            values[line.name] = line.node.run(call, **line.inputs(values))  # type: ignore[attr-defined]
+            values[line.name] = line.node.run(call, **line.inputs(values))
         return values[self.lines[-1].name]
 
     def close(self) -> None:

@@ -1,63 +1,83 @@
-"""What a call gives to an engine, and how that is sent.  Knows nothing of what comes back."""
+"""What a call sends to an engine.  Does not depend on what comes back."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from pipelines.values import Tensors
+from pipelines.values import StreamChoice, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
-GrammarWriter = Callable[[dict[str, Any], str], str]
-"""A format (`pipelines.grammars.formats`) and the field it came from → a checked grammar, or RequestError."""
 
-
-@dataclass(slots=True)
-class Submission:
-    """Prompts that a call gives to an engine.  `request_id` is None until they were sent.
-
-    `write` makes grammars for it; None where its engine keeps to none.
-    """
+@dataclass(slots=True, eq=False)
+class TokenSubmission:
+    """Prompts for a generative engine: `n` choices of each.  `request_id` is None until they were sent."""
 
     address: EngineAddress
-    prompts: list[list[int]]
+    prompts: list[Tokens]
     params: SamplingParams
-    update_queue: UpdateQueue
-    num_choices: int
-    write: GrammarWriter | None = None
+    n: int
+    cache_salt: str
+    update_queue: UpdateQueue = field(default_factory=UpdateQueue)
     request_id: int | None = None
 
-    def send(self, client: EngineClient, request: Any) -> int:
+    @property
+    def num_choices(self) -> int:
+        return len(self.prompts) * self.n
+
+    @property
+    def text_lengths(self) -> list[int]:
+        """Tokens of each prompt."""
+        return [len(prompt.ids) for prompt in self.prompts]
+
+    def choice(self, index: int) -> StreamChoice:
+        """Choice `i * n + k` is the k-th of prompt i."""
+        prompt = index // self.n
+        return StreamChoice(index, self.prompts[prompt], prompt, self.params)
+
+    def send(self, client: EngineClient) -> None:
+        """Raises Unavailable without an engine, RequestError for prompts that are too long to send."""
         address = self.address
-        return client.submit(
+        self.request_id = client.submit(
             address.model,
             address.instance_id,
             address.node,
-            self.prompts,
+            [prompt.ids for prompt in self.prompts],
             self.params,
             update_queue=self.update_queue,
-            n=request.n,
-            cache_salt=request.cache_salt,
+            n=self.n,
+            cache_salt=self.cache_salt,
         )
 
 
-@dataclass(slots=True)
-class TensorWork:
-    """Tensors that a call gives to an engine, answered whole.  `request_id` is None until they were sent."""
+@dataclass(slots=True, eq=False)
+class TensorSubmission:
+    """Tensors for an engine that replies once.  `request_id` is None until they were sent.
+
+    `text_lengths`: the tokens of each text that they hold; [] where they hold none.
+    """
 
     address: EngineAddress
     inputs: Tensors
     outputs: list[str] | None
-    slot: PendingReply
-    num_choices: int = 1
+    text_lengths: Sequence[int] = ()
+    reply: PendingReply = field(default_factory=PendingReply)
     request_id: int | None = None
 
-    def send(self, client: EngineClient, request: Any) -> int:
+    @property
+    def num_choices(self) -> int:
+        """Each text counts as a choice."""
+        return len(self.text_lengths) or 1
+
+    def send(self, client: EngineClient) -> None:
+        """Raises Unavailable without an engine, RequestError for tensors that cannot be sent."""
         address = self.address
-        return client.infer(
-            address.model, address.instance_id, address.node, self.inputs, self.outputs, slot=self.slot
+        self.request_id = client.infer(
+            address.model, address.instance_id, address.node, self.inputs, self.outputs, slot=self.reply
         )
+
+
+Submission = TokenSubmission | TensorSubmission

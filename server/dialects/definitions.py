@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pipelines.errors import BraidError
 from pipelines.tasks import GenerationInput
 from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses
@@ -27,10 +29,8 @@ def _transform_generation_body(body: Body) -> Body:
 
 def _transform_generation(generation: GenerationInput) -> GenerationInput:
     """Sampling is on unless the temperature is 0; the default length limit is the model's context."""
-    generation.default_max_tokens = None
-    generation.samples_always = True
-    generation.fallbacks = {"top_k": ovms.DEFAULT_TOP_K}
-    return generation
+    fallbacks = {"top_k": ovms.DEFAULT_TOP_K}
+    return replace(generation, default_max_tokens=None, samples_always=True, fallbacks=fallbacks)
 
 
 OPENAI = Dialect("openai", envelope)

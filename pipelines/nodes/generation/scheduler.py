@@ -5,6 +5,7 @@ Knows nothing of text or HTTP; scheduling itself lives in `pipelines/host/engine
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,29 +13,32 @@ from pydantic import Field
 
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.errors import RequestError
-from pipelines.grammars.formats import format_of
+from pipelines.grammars.formats import Format, format_of
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.cache_size import CacheConfig, blocks_for_device, blocks_for_host
 from pipelines.nodes.generation.end_tokens import end_token_ids
 from pipelines.nodes.generation.generation_defaults import read_defaults
 from pipelines.nodes.generation.speculation_fields import check_speculation
+from pipelines.nodes.interface import Checking, Loading, Running
+from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizer import open_tokenizer, special_tokens
 from pipelines.values import Stream, Tokens, TokenUpdate
-from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 
 if TYPE_CHECKING:
     from graphs.graph import Binding
     from pipelines.host.backends.decoder_contract import DecoderSession
     from pipelines.host.body import Body
     from pipelines.host.engine.loop import Engine
-    from pipelines.loading import Resources
     from pipelines.tasks import GenerationInput
-    from pipelines.worker.call import Call
-    from pipelines.worker.submissions import GrammarWriter
 
 
-class Scheduler(Node):
+GrammarWriter = Callable[[Format, str], str]
+"""A format and the request's field that it came from → a checked grammar.  Raises RequestError."""
+
+
+class Scheduler(Node, Checking):
     """Continuous batching over a paged key-value cache."""
 
     place = "engine"
@@ -52,7 +56,7 @@ class Scheduler(Node):
         best_of_limit: int = Field(default=20, ge=2, description="beams of a beam search are fewer")
         cache: CacheConfig = CacheConfig()
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         """On the worker: what requests need.  The engine itself is started in the engine host."""
         self.address = resources.address
         self.max_context = resources.max_context
@@ -66,7 +70,7 @@ class Scheduler(Node):
         files = [path for line in body if (path := getattr(line.config, "defaults", None))]
         return {name: value for path in files for name, value in read_defaults(self.folder / path).items()}
 
-    def _grammar_writer(self, body: tuple[Binding, ...], resources: Resources) -> GrammarWriter | None:
+    def _grammar_writer(self, body: tuple[Binding, ...], resources: Loading) -> GrammarWriter | None:
         """For bodies with a grammar node, whose tokenizer says which words are single tokens."""
         found = next((line for line in body if line.type_name == "grammar"), None)
         if found is None:
@@ -76,7 +80,7 @@ class Scheduler(Node):
         tokenizer = resources.shared(open_tokenizer, self.folder / found.config.tokenizer)
         return partial(grammar_of_format, specials=special_tokens(tokenizer))
 
-    def run(self, call: Call, tokens: list[Tokens]) -> Stream[TokenUpdate]:
+    def run(self, call: Running, tokens: list[Tokens]) -> Stream[TokenUpdate]:
         lengths = [len(prompt.ids) for prompt in tokens]
         if max(lengths) >= self.max_context:
             raise RequestError(
@@ -85,26 +89,42 @@ class Scheduler(Node):
                 "Please reduce the length of the input prompt.",
                 field="messages" if call.request.messages is not None else "prompt",
             )
-        params = self.params(call, self.max_context - min(lengths), tokens[0].bad_words)
-        updates = call.submit(self.address, [prompt.ids for prompt in tokens], params, self.write)
-        self._constrain(call)
-        return updates
+        params = self.params(call.request, self.max_context - min(lengths), tokens[0].bad_words)
+        params.guide = self.guide(call.request, call.plan, tokens[0])
+        return call.submit(self.address, tokens, params)
 
-    def _constrain(self, call: Call) -> None:
-        """What was asked of the text; the marks of tools and reasoning are known to later lines."""
-        request = call.request
-        if request.tool_choice is not None:
-            call.guide("tool_choice")
-        if request.thinking_budget is not None:
-            call.guide("thinking_token_budget")
+    def check(self, request: GenerationInput, plan: RequestPlan) -> None:
+        """Raise RequestError where the output must be restricted and this graph cannot do that."""
+        restricting = {"tool_choice": request.tool_choice, "thinking_token_budget": request.thinking_budget}
+        fields = [field for field, wanted in restricting.items() if wanted is not None]
         if request.constraint is not None:
-            where = request.constraint.where
-            guide = call.guide(where)
-            guide.grammar = call.grammar(format_of(request.constraint), where)
+            fields.append(request.constraint.where)
+        for field in fields:
+            if self.write is None:
+                raise RequestError("this model's graph has no grammar node, which this needs", field)
+            if request.sampling.get("beams") is not None:
+                raise RequestError("beam search cannot keep to this", field)
 
-    def params(self, call: Call, room: int, bad_words: list[list[int]]) -> SamplingParams:
+    def guide(self, request: GenerationInput, plan: RequestPlan, prompt: Tokens) -> GuideSpec | None:
+        """What the output must be, None for anything.  Raises RequestError for what is no valid format.
+
+        What the request does not demand (`strict` tools) is left out where the graph cannot restrict output.
+        """
+        if self.write is None or request.sampling.get("beams") is not None:
+            return None
+        grammar = None
+        if request.constraint is not None:
+            grammar = self.write(format_of(request.constraint), request.constraint.where)
+        if plan.tool_calls is not None:
+            reply_format = plan.tool_calls.reply_format(request)
+            grammar = grammar if reply_format is None else self.write(reply_format, "tools")
+        if grammar is None and request.thinking_budget is None:
+            return None
+        thinking = None if plan.reasoning is None else plan.reasoning.thinking(prompt)
+        return None if grammar is None and thinking is None else GuideSpec(grammar, thinking)
+
+    def params(self, request: GenerationInput, room: int, bad_words: list[list[int]]) -> SamplingParams:
         """What the client set, over the model's defaults, over the neutral values."""
-        request = call.request
         asked = request.sampling.get("max_tokens", 1)
         if asked > self.max_context:
             raise RequestError(

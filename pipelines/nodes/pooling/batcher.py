@@ -15,13 +15,12 @@ from graphs.node import BodyContract, Node, NodeConfig, Place
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.nodes.interface import Loading, Running
 from pipelines.values import Deferred, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
     from pipelines.host.body import Body
     from pipelines.host.engine.batching.batch_engine import BatchEngine
-    from pipelines.loading import Resources
-    from pipelines.worker.call import Call
 
 
 class Batcher(Node):
@@ -46,13 +45,13 @@ class Batcher(Node):
             default=4_000_000, ge=1, description="tokens of the texts that may wait; more get a 429"
         )
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.address = resources.address
 
-    def run(self, call: Call, tokens: list[Tokens]) -> Deferred[PooledOutputs]:
+    def run(self, call: Running, tokens: list[Tokens]) -> Deferred[PooledOutputs]:
         """Raises RequestError for ids that no model has; the engine, for what this model does not read."""
-        call.prompt_lengths = [len(text.ids) for text in tokens]
-        return call.infer(self.address, written(tokens, call.request), None, len(tokens)).map(rows)
+        lengths = [len(text.ids) for text in tokens]
+        return call.infer(self.address, written(tokens, call.request), text_lengths=lengths).map(rows)
 
     def start(self, body: Body) -> BatchEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +14,8 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import EngineError
+from pipelines.nodes.interface import Loading, Running
 from pipelines.values import Classes, Deferred, PooledOutputs, Tensors
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
-    from pipelines.worker.call import Call
 
 NUM_UNNAMED = 2
 """Classes of a config.json that says nothing of them (transformers writes what is not its default)."""
@@ -48,10 +44,10 @@ class Label(Node):
         probabilities: str = Field(default="probabilities", description="which tensor of a head has these")
         logits: str = Field(default="logits", description="and which what they are made of")
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.labels: list[str] = resources.shared(read_labels, self.folder / self.config.labels)
 
-    def run(self, call: Call, rows: Deferred[PooledOutputs] | Deferred[Tensors]) -> Deferred[Classes]:
+    def run(self, call: Running, rows: Deferred[PooledOutputs] | Deferred[Tensors]) -> Deferred[Classes]:
         name = self.config.probabilities if call.request.activate else self.config.logits
         return rows.map(lambda found: Classes(self.fitting(numbers(found, name)), self.labels))
 

@@ -5,7 +5,7 @@ Knows rows and the length that a request wants; knows nothing of models or HTTP.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +14,12 @@ from pydantic import Field
 from graphs.node import Node, NodeConfig
 from ops.activations import unit_length
 from pipelines.errors import RequestError
+from pipelines.nodes.interface import Planning, Running
+from pipelines.nodes.request_plan import RequestPlan
 from pipelines.values import Deferred, PooledOutputs
 
-if TYPE_CHECKING:
-    from pipelines.worker.call import Call
 
-
-class Matryoshka(Node):
+class Matryoshka(Node, Planning):
     """Keeps of each vector as many numbers as the request wants."""
 
     class Config(NodeConfig):
@@ -28,8 +27,10 @@ class Matryoshka(Node):
             default=None, min_length=1, description="lengths that the model was taught; default: any"
         )
 
-    def run(self, call: Call, rows: Deferred[PooledOutputs]) -> Deferred[PooledOutputs]:
-        call.taken.add("dimensions")
+    def plan(self, request: Any) -> RequestPlan:
+        return RequestPlan(handled=frozenset({"dimensions"}))
+
+    def run(self, call: Running, rows: Deferred[PooledOutputs]) -> Deferred[PooledOutputs]:
         wanted, activate = call.request.dimensions, call.request.activate
         if wanted is None:
             return rows

@@ -5,22 +5,18 @@ Knows rows and which pair each belongs to; knows nothing of tokens, models or HT
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from graphs.node import Node
 from pipelines.errors import EngineError
+from pipelines.nodes.interface import Running
 from pipelines.values import Deferred, PooledOutputs, Scores, Tokens
-
-if TYPE_CHECKING:
-    from pipelines.worker.call import Call
 
 
 class Rank(Node):
     """Rows of one number each → the scores of the request's pairs, in its order."""
 
-    def run(self, call: Call, scores: Deferred[PooledOutputs], pairs: list[Tokens]) -> Deferred[Scores]:
+    def run(self, call: Running, scores: Deferred[PooledOutputs], pairs: list[Tokens]) -> Deferred[Scores]:
         of = np.array([tokens.of for tokens in pairs])
         return scores.map(lambda rows: Scores(best(rows, of)))
 

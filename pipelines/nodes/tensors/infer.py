@@ -13,15 +13,14 @@ from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.errors import EngineError
 from pipelines.host.backends.tensor_contract import TensorPort
 from pipelines.host.engine.tensor_engine import TensorEngine
+from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.body.tensor_model import misfit
 from pipelines.tasks import TensorInput
 from pipelines.values import Deferred, PooledOutputs, Tensors
 
 if TYPE_CHECKING:
     from pipelines.host.body import Body
-    from pipelines.loading import Resources
     from pipelines.nodes.line import Line
-    from pipelines.worker.call import Call
 
 
 class Infer(Node):
@@ -33,12 +32,12 @@ class Infer(Node):
     class Config(NodeConfig):
         max_waiting: int = Field(default=256, ge=1, description="requests that may wait; more get a 429")
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.address = resources.address
 
-    def run(self, call: Call, request: TensorInput | Deferred[PooledOutputs]) -> Deferred[Tensors]:
+    def run(self, call: Running, request: TensorInput | Deferred[PooledOutputs]) -> Deferred[Tensors]:
         if isinstance(request, Deferred):
-            return request.map(lambda rows: call.infer(self.address, rows_tensor(rows), None))
+            return request.map(lambda rows: call.infer(self.address, rows_tensor(rows)))
         return call.infer(self.address, request.inputs, request.outputs)
 
     def start(self, body: Body) -> TensorEngine:

@@ -8,19 +8,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
+from pipelines.nodes.interface import Loading, Planning, Running
+from pipelines.nodes.request_plan import RequestPlan
 from pipelines.tasks import PURPOSES
 from pipelines.values import Prompt
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
-    from pipelines.worker.call import Call
-
 
 ALSO_CALLED = {"search_query": ("query",), "search_document": ("document", "passage")}
 """Cohere's purpose → what models call the same."""
@@ -63,7 +60,7 @@ def read_prompts(path: Path) -> PurposePrompts:
     return PurposePrompts(prompts, default)
 
 
-class AddPrompt(Node):
+class AddPrompt(Node, Planning):
     """Puts the prompt of the request's purpose before each text; token ids stay as they are."""
 
     class Config(NodeConfig):
@@ -71,13 +68,15 @@ class AddPrompt(Node):
             description="a config_sentence_transformers.json, or a config.json with task_instructions"
         )
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.known: PurposePrompts = resources.shared(read_prompts, self.folder / self.config.prompts)
 
-    def run(self, call: Call, prompts: list[Prompt]) -> list[Prompt]:
+    def plan(self, request: Any) -> RequestPlan:
+        return RequestPlan(handled=frozenset({"purpose"} if self.known.prompts else ()))
+
+    def run(self, call: Running, prompts: list[Prompt]) -> list[Prompt]:
         if not self.known.prompts:
             return prompts
-        call.taken.add("purpose")
         before = self.known.text_for(call.request.purpose)
         if not before:
             return prompts

@@ -8,19 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
+from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.jinja_template import ChatTemplateError, Template, compiled
 from pipelines.tasks import PoolingInput, PromptInput
 from pipelines.values import Prompt
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
-    from pipelines.worker.call import Call
 
 
 def read_template(path: Path, content_format: str = "auto") -> Template:
@@ -73,17 +70,16 @@ class ChatTemplate(Node):
             default={}, description="variables of the template; those of a request win"
         )
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         path = self.folder / self.config.template
         self.template = resources.shared(read_template, path, self.config.content_format)
 
-    def run(self, call: Call, request: PromptInput) -> list[Prompt]:
+    def run(self, call: Running, request: PromptInput) -> list[Prompt]:
         if isinstance(request, PoolingInput):
             return request.prompts + self.conversations(request)
         if request.messages is None:
             return request.prompts
-        call.prompt_text = self.text(request)
-        return [Prompt(text=call.prompt_text)]
+        return [Prompt(text=self.text(request))]
 
     def conversations(self, request: PoolingInput) -> list[Prompt]:
         """Each conversation as one prompt.  Raises RequestError."""

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
+from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.incremental_decoder import Decoder
 from pipelines.nodes.text.prompt_logprobs import PromptTexts, TellPrompt
 from pipelines.nodes.text.tokenizer import open_tokenizer
@@ -19,16 +19,13 @@ from pipelines.values import (
     Alternative,
     Speculation,
     Stream,
+    StreamChoice,
     TextLogprob,
     TextSpeculation,
     TextUpdate,
     TokenLogprobs,
     TokenUpdate,
 )
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
-    from pipelines.worker.call import Call
 
 REPETITION = "repetition_detected"
 """The stop reason of an output that repeats itself, in vLLM's word."""
@@ -40,17 +37,17 @@ class Detokenize(Node):
     class Config(NodeConfig):
         tokenizer: FilePath = Field(description="a tokenizer.json")
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.tokenizer = resources.shared(open_tokenizer, self.folder / self.config.tokenizer)
 
-    def run(self, call: Call, generated: Stream[TokenUpdate]) -> Stream[TextUpdate]:
-        request, submitted = call.request, generated.source
-        scored = submitted.params.prompt_logprobs is not None
-        prompts = PromptTexts(submitted.prompts, request.n)
+    def run(self, call: Running, generated: Stream[TokenUpdate]) -> Stream[TextUpdate]:
+        request, prompts = call.request, PromptTexts()
+        skips = request.skip_special_tokens and not call.plan.keep_special_tokens
 
-        def make(choice: int) -> Detokenizer:
-            decoder = Decoder(self.tokenizer, request.skip_special_tokens)
+        def make(choice: StreamChoice) -> Detokenizer:
+            decoder = Decoder(self.tokenizer, skips)
             stops = StopStrings(request.stop, request.include_stop_str_in_output)
+            scored = choice.params.prompt_logprobs is not None
             tell_prompt = partial(prompts.tell, choice) if scored else None
             return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0), tell_prompt)
 

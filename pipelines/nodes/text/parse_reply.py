@@ -5,33 +5,25 @@ Knows nothing of tokens but how many of them are reasoning; nothing of HTTP.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from graphs.node import Node, NodeConfig
 from pipelines.errors import RequestError
-from pipelines.nodes.text.parsers import (
-    IN_SPECIAL_TOKENS,
-    REASONING,
-    SPANS,
-    TOOLS,
-    ReasoningParser,
-    ToolParser,
-)
-from pipelines.nodes.text.tool_call_rules import looks_for_calls, must_call, names_tool, parser, reply_format
+from pipelines.nodes.interface import Checking, Planning, Running
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.nodes.text.parsers import REASONING, TOOLS, ReasoningParser, ToolParser
+from pipelines.nodes.text.reasoning_rule import ReasoningRule
+from pipelines.nodes.text.tool_call_rule import ToolCallRule, names_tool
 from pipelines.tasks import GenerationInput
-from pipelines.values import ReplyUpdate, Stream, TextUpdate
-from pipelines.wire.sampling_params import Thinking
-
-if TYPE_CHECKING:
-    from pipelines.worker.call import Call
+from pipelines.values import ReplyUpdate, Stream, StreamChoice, TextUpdate
 
 ReasoningName = Literal[tuple(REASONING)]  # type: ignore[valid-type]
 ToolsName = Literal[tuple(TOOLS)]  # type: ignore[valid-type]
 
 
-class ParseReply(Node):
+class ParseReply(Node, Planning, Checking):
     """Splits a chat model's text into what the model thought, said and called."""
 
     class Config(NodeConfig):
@@ -42,73 +34,43 @@ class ParseReply(Node):
             default=None, description="how the model writes tool calls; default: it calls no tools"
         )
 
-    def run(self, call: Call, text: Stream[TextUpdate]) -> Stream[ReplyUpdate]:
+    def plan(self, request: GenerationInput) -> RequestPlan:
+        reasoning, calls = self._reasoning(request), self._tool_calls(request)
+        in_special_tokens = calls is not None or (reasoning is not None and reasoning.in_special_tokens)
+        return RequestPlan(in_special_tokens, calls, reasoning)
+
+    def check(self, request: GenerationInput, plan: RequestPlan) -> None:
+        if request.thinking_budget is not None and plan.reasoning is None:
+            raise RequestError(
+                "`thinking_token_budget` needs to know what is reasoning: this model's graph has no "
+                "parse_reply node with a `reasoning` setting, or the request switched it off",
+                "thinking_token_budget",
+            )
+
+    def run(self, call: Running, text: Stream[TextUpdate]) -> Stream[ReplyUpdate]:
         request = call.request
-        if self._reads_special_tokens(call):
-            request.skip_special_tokens = False
-        self._guide_calls(call)
-        self._guide_thinking(call)
-        return text.pipe(
-            lambda choice: ReplyParser(self.reasoning_parser(call), self.tool_parser(call), request)
-        )
+        reasoning, calls = self._reasoning(request), self._tool_calls(request)
 
-    def reasoning_parser(self, call: Call) -> ReasoningParser | None:
-        """As it stands where the model goes on; None where reasoning is not looked for."""
-        if not self._reasons(call):
+        def make(choice: StreamChoice) -> ReplyParser:
+            return ReplyParser(
+                None if reasoning is None else reasoning.parser(choice.prompt),
+                None if calls is None else calls.parser(request),
+                request,
+            )
+
+        return text.pipe(make)
+
+    def _reasoning(self, request: GenerationInput) -> ReasoningRule | None:
+        """None where the graph or the request looks for no reasoning."""
+        family: str | None = self.config.reasoning
+        if family is None or not request.parse_reasoning:
             return None
-        parser: ReasoningParser = REASONING[self.config.reasoning](call.prompt_text)
-        parser.push(call.reply_text)
-        return parser
+        return ReasoningRule(family, request.thinking_budget)
 
-    def tool_parser(self, call: Call) -> ToolParser | None:
-        """None where calls are not looked for."""
-        return parser(self.config.tools, call.request)
-
-    def _reasons(self, call: Call) -> bool:
-        return bool(self.config.reasoning and call.request.parse_reasoning)
-
-    def _reads_special_tokens(self, call: Call) -> bool:
-        """Whether the marks looked for may be special tokens; text is made when the first token comes."""
-        in_reasoning = self._reasons(call) and self.config.reasoning in IN_SPECIAL_TOKENS
-        return in_reasoning or looks_for_calls(self.config.tools, call.request)
-
-    def _guide_calls(self, call: Call) -> None:
-        """Hold the reply to the calls that the request demands, or allows only in one form.
-
-        `strict` asks for what only a grammar node can give: without one the model is trusted.
-        """
-        request = call.request
-        form = reply_format(self.config.tools, request)
-        if form is None or not (must_call(request) or call.can_guide):
-            return
-        call.guide("tool_choice").grammar = call.grammar(form, "tools")
-
-    def _guide_thinking(self, call: Call) -> None:
-        """Tell a guide where reasoning ends: a grammar holds after it, and a budget bounds it."""
-        budget = call.request.thinking_budget
-        if not self._reasons(call):
-            if budget is not None:
-                raise RequestError(
-                    "`thinking_token_budget` needs to know what is reasoning: this model's graph has no "
-                    "parse_reply node with a `reasoning` setting, or the request switched it off",
-                    "thinking_token_budget",
-                )
-            return
-        if budget is None and call.guided is None:
-            return
-        thinking = self._thinking(call, budget)
-        if thinking is not None:
-            call.guide("thinking_token_budget").thinking = thinking
-        else:
-            call.request.thinking_budget = None  # the prompt says that there is none
-
-    def _thinking(self, call: Call, budget: int | None) -> Thinking | None:
-        """The reasoning that may follow; None where the prompt or the reply's beginning ended it."""
-        span = SPANS[self.config.reasoning](call.prompt_text)
-        parser = self.reasoning_parser(call)
-        if span is None or parser is None or (call.reply_text.strip() and not parser.inside):
-            return None
-        return Thinking(span.start, span.end, parser.inside, budget)
+    def _tool_calls(self, request: GenerationInput) -> ToolCallRule | None:
+        """None where the graph or the request looks for no tool calls."""
+        rule = ToolCallRule(self.config.tools)
+        return rule if rule.applies(request) else None
 
 
 class ReplyParser:

@@ -5,42 +5,48 @@ Knows requests and a tokenizer; knows nothing of HTTP or of how tokens are compu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pipelines.errors import RequestError
+from pipelines.nodes.interface import Running
 from pipelines.nodes.text.text_reader import kept_tokens
 from pipelines.nodes.text.tokenizing import Tokenizing, check_given
 from pipelines.nodes.text.truncation import cut
 from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt, Tokens
 
-if TYPE_CHECKING:
-    from pipelines.worker.call import Call
-
-
 PROMPT_TAIL_TOKENS = 64
-"""Of a chat prompt in token ids so many are read as text: parsers ask only how a prompt ends."""
+"""The last tokens of a prompt in token ids are decoded for parsers, which read only how a prompt ends."""
 
 
 class Tokenize(Tokenizing):
     """Turns prompts into token ids; ids that the client made pass through."""
 
-    def run(self, call: Call, prompts: list[Prompt]) -> list[Tokens]:
+    def run(self, call: Running, prompts: list[Prompt]) -> list[Tokens]:
         if isinstance(call.request, PoolingInput):
             return self.whole(call.request, prompts)
-        return self.begun(call, call.request, prompts)
+        return self.begun(call.request, prompts)
 
-    def begun(self, call: Call, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
-        """The tokens of prompts that the model goes on with.  Raises RequestError."""
+    def begun(self, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
+        """The tokens of prompts that a generative model continues.  Raises RequestError."""
         check_given(prompts)
         if request.truncate_prompt_tokens is None:
             self.check_length(prompts, "prompt" if request.messages is None else "messages")
-        call.prompt_ids = [self.cut(self.ids(each) + request.completion_ids, request) for each in prompts]
-        if request.parse_reasoning:
-            call.prompt_text += self.read((prompts[0].ids or [])[-PROMPT_TAIL_TOKENS:])
-            call.reply_text = self.read(request.completion_ids)
         bad_words = self.spellings(request.bad_words)
-        return [Tokens(ids, bad_words) for ids in call.prompt_ids]
+        reply_text = self.read(request.completion_ids) if request.parse_reasoning else ""
+        return [
+            Tokens(
+                self.cut(self.ids(each) + request.completion_ids, request),
+                bad_words,
+                prompt_text=self.prompt_text(each, request),
+                reply_text=reply_text,
+            )
+            for each in prompts
+        ]
+
+    def prompt_text(self, prompt: Prompt, request: GenerationInput) -> str:
+        """The prompt's text; of ids its end, where parsers of reasoning read it."""
+        if prompt.ids is None:
+            return prompt.text or ""
+        return self.read(prompt.ids[-PROMPT_TAIL_TOKENS:]) if request.parse_reasoning else ""
 
     def check_length(self, prompts: list[Prompt], field: str) -> None:
         """Raise RequestError for text that cannot fit, before it is read for seconds."""

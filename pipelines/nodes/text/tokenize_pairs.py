@@ -5,12 +5,11 @@ Knows requests and a tokenizer; knows nothing of HTTP or of what a score is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from graphs.node import FilePath
 from pipelines.errors import RequestError
+from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.chat_template import asked_template, read_template, special_tokens, tokenizer_config
 from pipelines.nodes.text.framed_pairs import FramedPairs, Pair
 from pipelines.nodes.text.jinja_template import Template
@@ -19,10 +18,6 @@ from pipelines.nodes.text.tokenizing import Tokenizing
 from pipelines.nodes.text.truncation import cut_text
 from pipelines.tasks import PoolingInput
 from pipelines.values import Tokens
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
-    from pipelines.worker.call import Call
 
 
 class TokenizePairs(Tokenizing):
@@ -40,14 +35,14 @@ class TokenizePairs(Tokenizing):
             default=10000, ge=1, description="parts of all documents together, where long ones are cut"
         )
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         super().load(resources)
         path = self.config.template
         self.template: Template | None = resources.shared(read_template, self.folder / path) if path else None
         beside = self.path.with_name("tokenizer_config.json")
         self.special_tokens = special_tokens(tokenizer_config(beside))
 
-    def run(self, call: Call, request: PoolingInput) -> list[Tokens]:
+    def run(self, call: Running, request: PoolingInput) -> list[Tokens]:
         if not request.pairs:
             return self.whole(request, request.prompts)
         pairs = self.texts(request)

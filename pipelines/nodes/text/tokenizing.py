@@ -5,19 +5,15 @@ Knows a tokenizer and bounds; knows nothing of what comes before it in a graph, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
+from pipelines.nodes.interface import Loading
 from pipelines.nodes.text.text_reader import TextReader, kept_tokens
 from pipelines.nodes.text.tokenizer import longest_token, open_tokenizer
 from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt, Tokens
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
 
 SLACK = 4
 """How many times the longest token a token may stand for: normalizers drop some characters."""
@@ -29,7 +25,7 @@ class Tokenizing(Node):
     class Config(NodeConfig):
         tokenizer: FilePath = Field(description="a tokenizer.json")
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.path = self.folder / self.config.tokenizer
         self.tokenizer = resources.shared(open_tokenizer, self.path)
         self.max_context = resources.max_context

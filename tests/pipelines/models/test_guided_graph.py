@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
@@ -123,7 +124,7 @@ def test_reasoning_is_bounded_and_the_answer_keeps_to_its_schema(models):
     """The marks are text to this tokenizer: a budget closes them byte by byte."""
     wanted = request("json_schema", ANSWER, parse_reasoning=True, thinking_budget=4)
     wanted.constraint.options["disable_any_whitespace"] = True
-    wanted.prompts = [Prompt(text="<|im_start|>assistant\n<think>\n")]
+    wanted = replace(wanted, prompts=[Prompt(text="<|im_start|>assistant\n<think>\n")])
     (pieces,) = ask(models, wanted).values()
     assert json.loads("".join(piece.content for piece in pieces)).keys() == {"ok", "colour"}
     assert pieces[-1].finish == "stop"

@@ -16,10 +16,9 @@ E5 = {"prompts": {"query": "query: ", "passage": "passage: ", "clustering": "gro
 def prefixed(tmp_path, config, purpose, prompts=None):
     (tmp_path / "prompts.json").write_text(json.dumps(config))
     call = call_of(PoolingInput(purpose=purpose))
-    found = loaded(AddPrompt, tmp_path, prompts="prompts.json").run(
-        call, prompts or [Prompt(text="hi", add_special_tokens=True)]
-    )
-    return found, call.taken
+    node = loaded(AddPrompt, tmp_path, prompts="prompts.json")
+    found = node.run(call, prompts or [Prompt(text="hi", add_special_tokens=True)])
+    return found, node.plan(call.request).handled
 
 
 @pytest.mark.parametrize(
@@ -34,9 +33,9 @@ def prefixed(tmp_path, config, purpose, prompts=None):
     ],
 )
 def test_the_prompt_is_that_of_the_purpose(tmp_path, purpose, text):
-    found, taken = prefixed(tmp_path, E5, purpose)
+    found, handled = prefixed(tmp_path, E5, purpose)
     assert found == [Prompt(text=text, add_special_tokens=True)]
-    assert taken == {"purpose"}
+    assert handled == {"purpose"}
 
 
 def test_a_model_may_have_a_default(tmp_path):
@@ -68,8 +67,8 @@ def test_token_ids_get_no_prompt(tmp_path):
 
 
 def test_a_file_without_prompts_takes_up_no_purpose(tmp_path):
-    found, taken = prefixed(tmp_path, {"prompts": {}, "default_prompt_name": None}, "sorting")
-    assert (found[0].text, taken) == ("hi", set())
+    found, handled = prefixed(tmp_path, {"prompts": {}, "default_prompt_name": None}, "sorting")
+    assert (found[0].text, handled) == ("hi", set())
 
 
 @pytest.mark.parametrize("config", [{"prompts": ["a"]}, {**E5, "default_prompt_name": "none"}])

@@ -19,8 +19,8 @@ from pipelines.values import Deferred, Tensors, Tokens
 
 
 class Call(SimpleNamespace):
-    def infer(self, address, inputs, outputs, num_texts):
-        self.sent = SimpleNamespace(address=address, inputs=inputs, outputs=outputs, num_texts=num_texts)
+    def infer(self, address, inputs, outputs=None, text_lengths=None):
+        self.sent = SimpleNamespace(address=address, inputs=inputs, outputs=outputs, lengths=text_lengths)
         return Deferred(None)
 
 
@@ -32,7 +32,7 @@ def node(tmp_path):
 
 
 def call(**wanted):
-    return Call(request=PoolingInput(**wanted), prompt_lengths=[])
+    return Call(request=PoolingInput(**wanted))
 
 
 def built(folder, **host):
@@ -56,7 +56,7 @@ def test_texts_go_over_one_behind_another(node):
     assert (sent["lengths"].tolist(), sent["lengths"].dtype) == ([2, 1], np.int32)
     assert (sent["activate"].tolist(), sent["priority"].tolist()) == ([0], [-3])
     assert "types" not in sent
-    assert (made.prompt_lengths, made.sent.num_texts, made.sent.address) == ([2, 1], 2, "here")
+    assert (made.sent.lengths, made.sent.address) == ([2, 1], "here")
 
 
 def test_what_goes_without_saying_is_not_sent(node):

@@ -5,8 +5,9 @@ import pytest
 from pipelines.nodes.text.detokenize import Detokenizer, StopStrings
 from pipelines.nodes.text.incremental_decoder import Decoder
 from pipelines.nodes.text.prompt_logprobs import PromptTexts
-from pipelines.values import TokenLogprobs
+from pipelines.values import StreamChoice, TokenLogprobs, Tokens
 from pipelines.wire.messages import TokenUpdate
+from pipelines.wire.sampling_params import SamplingParams
 
 
 def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):
@@ -142,12 +143,14 @@ def test_a_repetition_has_a_reason_and_no_end_token(tokenizer):
 
 def test_scores_of_a_prompt_become_text_once_for_all_its_choices(tokenizer):
     first, second = ([*tokenizer.encode(text, add_special_tokens=False).ids] for text in ("abc", "de"))
-    prompts = PromptTexts([first, second], n=2)
+    params = SamplingParams(prompt_logprobs=1)
+    choices = [StreamChoice(i, Tokens([first, second][i // 2]), i // 2, params) for i in range(4)]
+    prompts = PromptTexts()
     scores = [TokenLogprobs(-1.0, 3, [first[0]], [-0.5]), TokenLogprobs(-2.0, 1, [], [])]
     told = []
     for choice, known in ((0, scores), (1, scores), (2, scores[:1])):
         decoder = Decoder(tokenizer, True)
-        detokenizer = Detokenizer(decoder, StopStrings([], False), 0, partial(prompts.tell, choice))
+        detokenizer = Detokenizer(decoder, StopStrings([], False), 0, partial(prompts.tell, choices[choice]))
         out = detokenizer.push(TokenUpdate(1, choice, first[:1], prompt_logprobs=known))
         told.append(out.prompt_logprobs)
         assert detokenizer.push(TokenUpdate(1, choice, [], finish="length")).prompt_logprobs is None

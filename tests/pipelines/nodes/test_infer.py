@@ -22,7 +22,7 @@ def node():
 
 @pytest.fixture
 def call():
-    return SimpleNamespace(infer=lambda address, inputs, outputs: Deferred((address, inputs, outputs)))
+    return SimpleNamespace(infer=lambda address, inputs, outputs=None: Deferred((address, inputs, outputs)))
 
 
 def test_a_request_s_tensors_are_asked_for_at_once(node, call):

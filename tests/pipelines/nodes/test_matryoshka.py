@@ -18,7 +18,7 @@ def cut(values, wanted, known=None, activate=True):
     found = PooledOutputs(values)
     for make in node.run(call, Deferred("engine")).makers:
         found = make(found)
-    assert call.taken == {"dimensions"}
+    assert node.plan(call.request).handled == {"dimensions"}
     return found.values
 
 

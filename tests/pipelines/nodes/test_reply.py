@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.errors import RequestError
+from pipelines.nodes.generation.scheduler import Scheduler
 from pipelines.nodes.text.parse_reply import ParseReply
 from pipelines.tasks import Constraint, GenerationInput
-from pipelines.values import Stream, TextUpdate
-from pipelines.wire.sampling_params import GuideSpec, Thinking
+from pipelines.values import Stream, StreamChoice, TextUpdate, Tokens
+from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 
 WEATHER = {
     "type": "function",
@@ -32,44 +33,13 @@ JSON_CALL = '<tool_call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>
 USER = [{"role": "user", "content": "?"}]
 
 
-class Text(Stream):
-    """A stream that keeps its last machine's maker."""
-
-    def __init__(self):
-        self.made = []
-
-    def pipe(self, maker):
-        self.made.append(maker)
-        return self
-
-
-class Guided:
-    """A call of a graph with a grammar node; a grammar is its format and the field it is refused by."""
-
-    can_guide = True
-
-    def __init__(self, request, prompt_text="", reply_text=""):
-        self.request = request
-        self.prompt_text = prompt_text
-        self.reply_text = reply_text
-        self.guided = None
-        if request.constraint is not None:
-            self.guided = GuideSpec(grammar="constraint")
-
-    def guide(self, field):
-        self.guided = self.guided or GuideSpec()
-        return self.guided
-
-    def grammar(self, form, field):
-        return form, field
-
-
-def machine(settings, request, prompt_text="", call=None):
-    """The node's machine, after it ran on a call."""
-    call = call or Guided(request, prompt_text)
-    text = Text()
-    ParseReply(ParseReply.Config(**settings), Path()).run(call, text)
-    return text.made[0](0)
+def machine(settings, request, prompt_text="", reply_text=""):
+    """The stage that the node makes for a prompt that ends so."""
+    call = SimpleNamespace(request=request)
+    stream = ParseReply(ParseReply.Config(**settings), Path()).run(call, Stream("engine"))
+    prompt = Tokens([1], prompt_text=prompt_text, reply_text=reply_text)
+    (make,) = stream.makers
+    return make(StreamChoice(0, prompt, 0, SamplingParams()))
 
 
 def parsed(settings, request, text="", prompt_text="", finish="stop"):
@@ -77,11 +47,27 @@ def parsed(settings, request, text="", prompt_text="", finish="stop"):
     return machine(settings, request, prompt_text).push(TextUpdate(text, 1, [], finish=finish))
 
 
+def planned(settings, request):
+    return ParseReply(ParseReply.Config(**settings), Path()).plan(request)
+
+
+def written(form, field):
+    """A grammar is its format and the field it is refused by; that of the request is "constraint"."""
+    return "constraint" if field == CONSTRAINT.where else (form, field)
+
+
+def guide(settings, request, prompt_text="", reply_text="", write=written):
+    """What the scheduler node sends to the engine of the plan and the prompt."""
+    node, plan = ParseReply(ParseReply.Config(**settings), Path()), planned(settings, request)
+    scheduler = Scheduler(Scheduler.Config(), Path())
+    scheduler.write = write
+    for each in (scheduler, node):
+        each.check(request, plan)
+    return scheduler.guide(request, plan, Tokens([1], prompt_text=prompt_text, reply_text=reply_text))
+
+
 def spec(settings, prompt_text="", **fields):
-    """What a guide is told."""
-    call = Guided(GenerationInput(messages=USER, **fields), prompt_text)
-    machine(settings, call.request, call=call)
-    return call.guided
+    return guide(settings, GenerationInput(messages=USER, **fields), prompt_text)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +84,7 @@ def spec(settings, prompt_text="", **fields):
 )
 def test_text_keeps_special_tokens_where_marks_may_be_some(settings, fields, skips):
     request = GenerationInput(messages=USER, **fields)
-    parsed(settings, request)
-    assert request.skip_special_tokens is skips
+    assert planned(settings, request).keep_special_tokens is not skips
 
 
 def test_parameters_have_the_types_that_the_declared_tools_say():
@@ -189,10 +174,10 @@ def test_reasoning_is_found_in_replies_to_chats_in_token_ids():
 )
 def test_a_reply_goes_on_where_the_request_began_it(prompt, begun, reasoning, opened):
     request = GenerationInput(messages=USER, constraint=CONSTRAINT)
-    call = Guided(request, prompt, begun)
-    update = machine({"reasoning": "qwen3"}, request, call=call).push(TextUpdate("a", 1, []))
+    update = machine({"reasoning": "qwen3"}, request, prompt, begun).push(TextUpdate("a", 1, []))
     assert update.reasoning == reasoning
-    assert (call.guided.thinking and call.guided.thinking.opened) == opened
+    thinking = guide({"reasoning": "qwen3"}, request, prompt, begun).thinking
+    assert (thinking and thinking.opened) == opened
 
 
 CONSTRAINT = Constraint("regex", "a+", "structured_outputs.regex")
@@ -289,5 +274,5 @@ def test_families_without_a_form_call_in_plain_json(family, choice, text, calls)
 def test_a_graph_without_a_grammar_trusts_its_model_to_be_strict():
     strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
     request = GenerationInput(messages=USER, tools=[strict])
-    call = SimpleNamespace(request=request, prompt_text="", reply_text="", can_guide=False, guided=None)
-    assert machine({"tools": "hermes"}, request, call=call).push(TextUpdate("a", 1, [])).content == "a"
+    assert guide({"tools": "hermes"}, request, write=None) is None
+    assert parsed({"tools": "hermes"}, request, "a").content == "a"

@@ -21,9 +21,8 @@ def tokenize_node(tokenizer, tmp_path, max_context=16):
 
 
 def run(node, prompts, **fields):
-    """The call after the node ran, and the ids it gave."""
-    call = SimpleNamespace(request=GenerationInput(**fields), prompt_text="", reply_text="", prompt_ids=[])
-    return call, [tokens.ids for tokens in node.run(call, prompts)]
+    """What the node returns for a request."""
+    return node.run(SimpleNamespace(request=GenerationInput(**fields)), prompts)
 
 
 def test_text_that_cannot_fit_is_refused_before_it_is_read(tokenizer, tmp_path):
@@ -31,8 +30,8 @@ def test_text_that_cannot_fit_is_refused_before_it_is_read(tokenizer, tmp_path):
     with pytest.raises(RequestError, match="input characters") as error:
         run(node, [Prompt(text="a" * (node.max_chars + 1))])
     assert error.value.field == "prompt"
-    _, (kept,) = run(node, [Prompt(text="a" * (node.max_chars + 1))], truncate_prompt_tokens=2)
-    assert len(kept) == 2
+    (kept,) = run(node, [Prompt(text="a" * (node.max_chars + 1))], truncate_prompt_tokens=2)
+    assert len(kept.ids) == 2
 
 
 @pytest.mark.parametrize(
@@ -48,15 +47,15 @@ def test_text_that_cannot_fit_is_refused_before_it_is_read(tokenizer, tmp_path):
 def test_prompts_are_cut_as_asked(tokenizer, tmp_path, fields, kept):
     ids = [tokenizer.encode(char).ids[0] for char in "abcdefgh"]
     wanted = [tokenizer.encode(char).ids[0] for char in kept]
-    call, found = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)], **fields)
-    assert found == call.prompt_ids == [wanted]
+    (found,) = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)], **fields)
+    assert found.ids == wanted
 
 
 def test_minus_one_leaves_room_for_one_token(tokenizer, tmp_path):
-    call, (ids,) = run(
+    (tokens,) = run(
         tokenize_node(tokenizer, tmp_path, 8), [Prompt(ids=list(range(20)))], truncate_prompt_tokens=-1
     )
-    assert ids == list(range(13, 20))
+    assert tokens.ids == list(range(13, 20))
 
 
 @pytest.mark.parametrize("kept", [0, -2, 17])
@@ -68,17 +67,22 @@ def test_a_size_that_no_prompt_can_have_is_refused(tokenizer, tmp_path, kept):
 
 def test_the_beginning_of_the_reply_follows_the_prompt(tokenizer, tmp_path):
     begun = tokenizer.encode("ab").ids
-    call, found = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=[5, 6])], completion_ids=begun)
-    assert found == [[5, 6, *begun]]
-    assert call.reply_text == "ab"
+    (found,) = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=[5, 6])], completion_ids=begun)
+    assert found.ids == [5, 6, *begun]
+    assert found.reply_text == "ab"
 
 
 def test_parsers_read_how_a_prompt_in_ids_ends(tokenizer, tmp_path):
     ids = tokenizer.encode("<|im_start|>assistant\n<think>\n").ids
-    call, _ = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)])
-    assert call.prompt_text.endswith("<think>\n")
-    call, _ = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)], parse_reasoning=False)
-    assert call.prompt_text == ""
+    (found,) = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)])
+    assert found.prompt_text.endswith("<think>\n")
+    (found,) = run(tokenize_node(tokenizer, tmp_path), [Prompt(ids=ids)], parse_reasoning=False)
+    assert found.prompt_text == ""
+
+
+def test_a_prompt_s_text_goes_with_its_tokens(tokenizer, tmp_path):
+    first, second = run(tokenize_node(tokenizer, tmp_path), [Prompt(text="ab"), Prompt(text="c")])
+    assert (first.prompt_text, second.prompt_text) == ("ab", "c")
 
 
 def texts(node, prompts, **fields):

@@ -1,0 +1,122 @@
+"""What nodes may use of their process, and what the processes may use of a node.
+
+`Loading` and `Running` are all that a node sees of what loads and runs it.  The other Protocols are
+capabilities: a node class that has one names it as a base class, and is found by its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from graphs.graph import Binding
+from graphs.node import Node
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.values import Deferred, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.wire.address import EngineAddress
+from pipelines.wire.sampling_params import SamplingParams
+
+T = TypeVar("T")
+
+
+class NamedGraph(Protocol):
+    """The live graph of another model, run as a part of a call."""
+
+    @property
+    def max_context(self) -> int:
+        """Tokens of prompt and output together."""
+
+    def plan(self, request: Any) -> RequestPlan:
+        """What its nodes need of each other for this request."""
+
+    def check(self, request: Any, plan: RequestPlan) -> None:
+        """Raise RequestError where one of its nodes cannot do what the plan holds."""
+
+    def run(self, call: Running, request: Any) -> Any:
+        """The value of its last line."""
+
+
+class Loading(Protocol):
+    """What a node may use while it loads."""
+
+    @property
+    def address(self) -> EngineAddress:
+        """The node's own address in the engine host."""
+
+    @property
+    def max_context(self) -> int:
+        """Tokens of prompt and output together; 0 where no bound is known."""
+
+    @property
+    def binding(self) -> Binding | None:
+        """The node's own line of the graph."""
+
+    @property
+    def above(self) -> Mapping[str, Node]:
+        """The live nodes of the lines before it."""
+
+    @property
+    def device(self) -> str | None:
+        """Replaces the device that the graph names; None: the graph decides."""
+
+    @property
+    def pipeline(self) -> Callable[[str], NamedGraph] | None:
+        """Finds the live graph of another model; None in the engine host."""
+
+    def shared(self, open_file: Callable[..., T], path: Path, *settings: Any) -> T:
+        """What `open_file(path, *settings)` returns, opened once for all nodes with the same arguments."""
+
+
+class Running(Protocol):
+    """What a node may use of the call it runs for."""
+
+    @property
+    def request(self) -> Any:
+        """The request of the graph's task; frozen."""
+
+    @property
+    def model(self) -> str:
+        """The name that the client requested."""
+
+    @property
+    def plan(self) -> RequestPlan:
+        """What the later nodes need."""
+
+    def submit(
+        self, address: EngineAddress, prompts: list[Tokens], params: SamplingParams
+    ) -> Stream[TokenUpdate]:
+        """Prepare prompts for a generative engine: `request.n` choices for each of them."""
+
+    def infer(
+        self,
+        address: EngineAddress,
+        inputs: Tensors,
+        outputs: list[str] | None = None,
+        text_lengths: Sequence[int] | None = None,
+    ) -> Deferred[Tensors]:
+        """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text."""
+
+
+@runtime_checkable
+class Planning(Protocol):
+    """A node that needs something of the nodes before it, or that handles an optional field of the request."""
+
+    def plan(self, request: Any) -> RequestPlan:
+        """This node's part of the plan for one request; called before any node runs."""
+
+
+@runtime_checkable
+class Checking(Protocol):
+    """A node that can refuse a request by its plan."""
+
+    def check(self, request: Any, plan: RequestPlan) -> None:
+        """Raise RequestError where this node cannot do what the plan holds; called before any node runs."""
+
+
+@runtime_checkable
+class NamesGraph(Protocol):
+    """A node that runs the graph of another model."""
+
+    def named_graph(self) -> NamedGraph:
+        """The live graph.  Raises NotFound, and Unavailable while it is loading."""

@@ -1,0 +1,42 @@
+"""Requests that a graph cannot serve as a whole, because none of its nodes handles one of their fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pipelines.errors import RequestError
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.tasks import PURPOSES, GenerationInput, PoolingInput
+
+
+def check_handled(model: str, request: Any, plan: RequestPlan) -> None:
+    """Raise RequestError for a field that no node of the model's graph handles."""
+    if isinstance(request, GenerationInput):
+        _check_generation(request, plan)
+    elif isinstance(request, PoolingInput):
+        _check_pooling(model, request, plan)
+
+
+def _check_generation(request: GenerationInput, plan: RequestPlan) -> None:
+    if request.tool_choice is not None and plan.tool_calls is None and request.constraint is None:
+        raise RequestError("this model's graph looks for no tool calls", "tool_choice")
+    if request.thinking_budget is not None and plan.reasoning is None:
+        raise RequestError(
+            "this model's graph looks for no reasoning here, so that none can be bounded",
+            "thinking_token_budget",
+        )
+
+
+def _check_pooling(model: str, request: PoolingInput, plan: RequestPlan) -> None:
+    if request.dimensions is not None and "dimensions" not in plan.handled:
+        raise RequestError(
+            f"Model '{model}' does not support Matryoshka embeddings; dimensions must be unset "
+            f"(received dimensions={request.dimensions}).",
+            "dimensions",
+        )
+    if request.purpose not in (None, *PURPOSES) and "purpose" not in plan.handled:
+        raise RequestError(
+            f"Unsupported input_type '{request.purpose}'. This model does not define any input_type task "
+            "instructions.",
+            "input_type",
+        )
