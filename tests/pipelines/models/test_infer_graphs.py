@@ -38,7 +38,7 @@ def problem(tmp_path, graph):
 def test_check_finds_no_problem_and_draw_shows_the_chain(tmp_path):
     (finding,) = inspect(write_two(tmp_path / "two"))
     assert finding.problems == ()
-    assert finding.text().startswith("infer: Inference → Later[Tensors]")
+    assert finding.text().startswith("infer: TensorInput → Deferred[Tensors]")
     assert "tensors: found, beside: batch" in finding.text()
     assert '|"tensors"| result__named' in finding.mermaid()
 

@@ -138,7 +138,7 @@ def test_what_a_request_wants_reaches_the_encoder(models):
 
 
 def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
-    monkeypatch.setattr("pipelines.worker.call.LARGE_ANSWER_BYTES", 79)  # of 5 rows of 4 numbers
+    monkeypatch.setattr("pipelines.worker.call.LARGE_REPLY_BYTES", 79)  # of 5 rows of 4 numbers
     threads = []
 
     async def scene(client, catalogue):
@@ -152,7 +152,7 @@ def test_large_rows_are_cut_off_the_event_loop(models, monkeypatch):
 
 
 def test_a_call_that_is_closed_while_rows_are_cut_has_no_answer(models, monkeypatch):
-    monkeypatch.setattr("pipelines.worker.call.LARGE_ANSWER_BYTES", 0)
+    monkeypatch.setattr("pipelines.worker.call.LARGE_REPLY_BYTES", 0)
 
     async def scene(client, catalogue):
         call, loop, closed = opened(client, catalogue, TEXTS), asyncio.get_running_loop(), threading.Event()
