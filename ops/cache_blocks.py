@@ -25,13 +25,6 @@ def slot_mapping(
     return blocks * block_tokens + positions % block_tokens
 
 
-def context_slots(blocks: NDArray[np.int32], num_tokens: int, block_tokens: int) -> NDArray[np.int64]:
-    """The cache slots of one sequence's first `num_tokens` tokens, in order: int64[num_tokens]."""
-    num_blocks = -(-num_tokens // block_tokens)
-    first = blocks[:num_blocks].astype(np.int64) * block_tokens
-    return (first[:, None] + np.arange(block_tokens)).reshape(-1)[:num_tokens]
-
-
 def copy_blocks(cache: NDArray[np.generic], copies: NDArray[np.int32]) -> None:
     """Copy whole blocks in place: cache[target] = cache[source] for rows (source, target) of `copies`.
 

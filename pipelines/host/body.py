@@ -48,7 +48,9 @@ class Body:
 
     @property
     def num_draft_tokens(self) -> int:
-        """Tokens that a speculation node, one in each step, may put behind each sequence; 0 where there is none."""
+        """Tokens that a speculation node, one in each step, may put behind each sequence; 0 where there is
+        none.
+        """
         return max((node.num_draft_tokens for node in self._speculators), default=0)
 
     @property

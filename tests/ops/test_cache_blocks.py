@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from cache_slots import context_slots
 
-from ops.cache_blocks import context_slots, copy_blocks, slot_mapping
+from ops.cache_blocks import copy_blocks, slot_mapping
 
 
 def test_slots_follow_the_block_table():

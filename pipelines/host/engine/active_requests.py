@@ -50,6 +50,10 @@ class Live:
         for sequence in reversed(given_up):  # followers before their leader, so that none inherits in vain
             self.forget(sequence)
 
+    def among(self, sequences: list[Sequence]) -> list[Sequence]:
+        """Those of `sequences` that have not ended."""
+        return [one for one in sequences if self._requests.get(one.key, {}).get(one.choice) is one]
+
     def fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:
         """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
         log.error("%d sequences failed with their step", len(sequences), exc_info=error)

@@ -30,7 +30,7 @@ class Commit:
         self._cache, self._rows = scheduler.cache, scheduler.rows
         self._sampling, self._totals = scheduler.sampling, scheduler.counts
 
-    def step(self, plan: Plan, step: Step, sampled: Sampled) -> list[Output]:
+    def step(self, plan: Plan, step: Step, sampled: Sampled) -> Iterator[Output]:
         """Record `step`, as the engine packed it, and what the body made of it."""
         self._totals.steps += 1
         self._totals.step_tokens += step.num_tokens
@@ -40,16 +40,14 @@ class Commit:
         self._rows.last_token[step.logit_slots] = first_ids(sampled)
         _add_scores(plan.scoring, sampled.scores)
         chosen = runs_of(sampled)
-        outputs: list[Output] = []
         for slice in plan.slices:
             sequence = slice.sequence
             if not slice.samples:
-                outputs += self._slice(slice, [])
+                yield from self._slice(slice, [])
             elif not sequence.followers:
-                outputs += self._slice(slice, [next(chosen)])
+                yield from self._slice(slice, [next(chosen)])
             else:
-                outputs += self._slice(slice, list(islice(chosen, len(sequence.group))))
-        return outputs
+                yield from self._slice(slice, list(islice(chosen, len(sequence.group))))
 
     def _slice(self, slice: Slice, chosen: list[Chosen]) -> list[Output]:
         """One slice is computed; `chosen` are its group's next tokens, none in the middle of a prompt."""
@@ -123,8 +121,8 @@ class Commit:
     def _follow(self, sequence: Sequence, run: Run) -> Iterator[Output]:
         """The first token of a run is appended: now those behind it, as far as they hold.
 
-        Each draft token that were accepted is in the cache.  Where the guide has forced tokens meanwhile, those count,
-        and a run that went another way ends.
+        Each draft token that were accepted is in the cache.  Where the guide has forced tokens meanwhile,
+        those count, and a run that went another way ends.
         """
         for token_id, logprobs in run.later:
             if sequence.row == NO_ROW:

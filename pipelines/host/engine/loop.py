@@ -18,6 +18,7 @@ from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.packing import pack
 from pipelines.host.engine.policy import EngineSettings, blocks_for
 from pipelines.host.engine.request_sequences import Arrival
+from pipelines.host.engine.result_checks import check_result
 from pipelines.host.engine.scheduler import Scheduler
 from pipelines.host.engine.slots import Slots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
@@ -163,7 +164,11 @@ class Engine:
         except Exception as error:
             self._totals.failed_steps += 1
             return outputs + fail(plan.sequences, error)
-        outputs += self._commit.step(plan, step, sampled)
+        try:
+            outputs.extend(self._commit.step(plan, step, sampled))
+        except Exception as error:
+            self._totals.failed_steps += 1
+            return outputs + fail(self._live.among(plan.sequences), error)
         mark("commit")
         kind = DECODING if plan.num_decoding == len(plan.slices) else PROMPTS
         self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))
@@ -172,11 +177,7 @@ class Engine:
     def _run(self, step: Step) -> Sampled:
         start_s = perf_counter()
         sampled = self._body(StepContext(step, self._sampling, self._speculation))
-        num_runs = len(sampled.token_ids if sampled.num_tokens is None else sampled.num_tokens)
-        if num_runs != step.num_sampled:
-            raise ValueError(f"{step.num_sampled} tokens were to be sampled, not {num_runs}")
-        if len(sampled.scores) != step.num_scored:
-            raise ValueError(f"{step.num_scored} tokens were to be scored, not {len(sampled.scores)}")
+        check_result(step, sampled)
         if self._speculation is not None:
             num_drafted = 0 if sampled.num_drafted is None else int(sampled.num_drafted.sum())
             self._speculation.cost.learn(step.num_tokens + num_drafted, perf_counter() - start_s)

@@ -22,7 +22,8 @@ class Output(NamedTuple):
     `stop_token_id` is the token of `params.stop_token_ids` that ended it, None for the model's own.
     `num_cached` prompt tokens were found in the prefix cache.  `prompt_logprobs`, when asked for, are in the
     first Output of a choice: one per prompt token but the first.  Of `num_drafted` tokens that were drafted
-    ahead for the choice so far, `num_accepted` were accepted; `draft_logprobs` are the draft's own of those among
+    ahead for the choice so far, `num_accepted` were accepted; `draft_logprobs` are the draft's own of those
+    among
     `token_ids`, when they were asked for.  `prefill_s`, in the first Output of a choice, is the time since
     its prompt was admitted.
     """

@@ -11,12 +11,13 @@ MAX_SCORED_TOKENS = 128
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """Limits of one engine: 1 <= max_sequences < max_step_tokens, 1 <= max_scored_tokens, 0 <= num_draft_tokens.
+    """Limits of one engine: 1 <= max_sequences < max_step_tokens, 1 <= max_scored_tokens, 0 <=
+    num_draft_tokens.
 
     `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
-    at most `max_scored_tokens` of prompts and of draft tokens, for each of which it has a row of logits.  Of a
-    sequence that decodes `num_draft_tokens` tokens may be drafted ahead, or fewer where its request says so; 0:
-    nobody draft tokens.  Raises ValueError for limits under which a prompt could wait for ever.
+    at most `max_scored_tokens` of prompts and of draft tokens, for each of which it has a row of logits.  Of
+    a sequence that decodes `num_draft_tokens` tokens may be drafted ahead, or fewer where its request says
+    so; 0: nobody draft tokens.  Raises ValueError for limits under which a prompt could wait for ever.
     """
 
     max_sequences: int = 64

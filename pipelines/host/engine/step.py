@@ -34,19 +34,20 @@ class Step:
     `num_past[i] + starts[i+1] - starts[i] <= num_blocks[i] * block_tokens`.
 
     Logits are computed only for the packed positions `logit_indices`, which ascend (a position occurs once
-    for each of the n > 1 choices that share a prompt).  The first `num_sampled` logit rows choose a token: row
-    `j` for the sequence in slot `logit_slots[j]`.  The other `num_scored` rows score one prompt token each: the
-    log-probability of `scored_ids[j]`, and of the `scored_top_counts[j]` most likely tokens.
+    for each of the n > 1 choices that share a prompt).  The first `num_sampled` logit rows choose a token:
+    row
+    `j` for the sequence in slot `logit_slots[j]`.  The other `num_scored` rows score one prompt token each:
+    the log-probability of `scored_ids[j]`, and of the `scored_top_counts[j]` most likely tokens.
 
     Whole blocks move before the model runs, in this order: all of `swaps_out`, all of `swaps_in`, all of
-    `copies`.  Swapping out frees the blocks that the later moves and the new tokens are written to.  Otherwise
-    the target of a pair occurs in no other pair, and host blocks that are written are not read.
+    `copies`.  Swapping out frees the blocks that the later moves and the new tokens are written to.
+    Otherwise the target of a pair occurs in no other pair, and host blocks that are written are not read.
 
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
-    sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a sequence
-    are then a run: one row for its last own token and one for each draft token.  `draft_offset[j]` is the number
-    of draft tokens before row `j` in its run; `draft_tokens[j]` is the draft token after row `j`, accepted when
-    the token chosen from row `j` equals it, or NO_DRAFT_TOKEN in the last row of a run.
+    sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
+    sequence are then a run: one row for its last own token and one for each draft token.  `draft_offset[j]`
+    is the number of draft tokens before row `j` in its run; `draft_tokens[j]` is the draft token after row
+    `j`, accepted when the token chosen from row `j` equals it, or NO_DRAFT_TOKEN in the last row of a run.
     """
 
     token_ids: NDArray[np.int64]
@@ -54,7 +55,9 @@ class Step:
     positions: NDArray[np.int64]
     """int64[num_tokens]: position of each token in its sequence, from 0."""
     starts: NDArray[np.int32]
-    """int32[num_seqs + 1]: index into `token_ids` of each sequence's first token; the last entry is num_tokens."""
+    """int32[num_seqs + 1]: index into `token_ids` of each sequence's first token; the last entry is
+    num_tokens.
+    """
     num_past: NDArray[np.int32]
     """int32[num_seqs], tokens: already in the cache."""
     block_table: NDArray[np.int32]
@@ -113,9 +116,9 @@ class Step:
 class Sampled:
     """The result of a step: the chosen tokens, and log-probabilities for the requests that want them.
 
-    Without draft tokens there is one token for each sampled logit row.  With draft tokens a run of rows counts as
-    one: it gives `num_tokens[k] >= 1` tokens, the accepted ones of its `num_drafted[k]` draft tokens and the
-    token after them.
+    Without draft tokens there is one token for each sampled logit row.  With draft tokens a run of rows
+    counts as one: it gives `num_tokens[k] >= 1` tokens, the accepted ones of its `num_drafted[k]` draft
+    tokens and the token after them.
     """
 
     token_ids: NDArray[np.int64]

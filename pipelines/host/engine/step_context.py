@@ -45,8 +45,8 @@ class Masks(NamedTuple):
 class Logits:
     """The logits that a model computed: `values[j]` belongs to `context.step.logit_indices[j]`.
 
-    `values`: float32[num_logits, vocab_size], writable, since stages change the sampled rows in place.  It is a
-    numpy array, or one on a device; `ops` is the arithmetic for it.
+    `values`: float32[num_logits, vocab_size], writable, since stages change the sampled rows in place.  It is
+    a numpy array, or one on a device; `ops` is the arithmetic for it.
     """
 
     values: Any

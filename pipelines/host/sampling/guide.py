@@ -1,6 +1,7 @@
 """What restrains the tokens of one sequence: a grammar, or a bound on its reasoning.
 
-Knows the protocol only; `pipelines/host/guides` makes guides, the engine asks them, the grammar node applies them.
+Knows the protocol only; `pipelines/host/guides` makes guides, the engine asks them, the grammar node applies
+them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Rows that stand behind draft tokens: what they are before a token is chosen, and what of them counts afterwards.
+"""Rows that stand behind draft tokens: what they are before a token is chosen, and what of them counts
+afterwards.
 
 Knows runs of rows (`Step.draft_tokens`); knows nothing of who drafted, or of how tokens are chosen.
 """

@@ -84,7 +84,8 @@ def sample(logits: Logits) -> Sampled:
 
     Log-probabilities are those of the model's own logits, before any stage and, unless the request wants it
     so, without temperature (vLLM's `raw_logprobs`).  Changes the sampled rows of `logits.values` in place.
-    Rows behind draft tokens choose as if these had been appended; where they do not are accepted, rows do not count.
+    Rows behind draft tokens choose as if these had been appended; where they do not are accepted, rows do not
+    count.
     """
     step, rows, ops = logits.context.step, logits.context.sampling, logits.ops
     at = step.logit_slots

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from engine_invariants import snapshot, violations
+
 from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import StepContext

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from engine_invariants import snapshot, violations
 from numpy.typing import NDArray
 
 from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits as StepLogits

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from engine_invariants import snapshot, violations
 from tiny_decoders import VOCABULARY, prompts
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext

@@ -7,12 +7,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from engine_invariants import snapshot, violations
 from lone_steps import step as lone_step
 from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine, EngineSettings
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext

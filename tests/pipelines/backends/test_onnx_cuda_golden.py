@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from engine_invariants import snapshot, violations
 from host_runtime import BLOCK_TOKENS, open_on_host
 from small_onnx_decoders import VOCABULARY, write_small
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.step import Sampled, Step

@@ -7,10 +7,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
+from engine_invariants import snapshot, violations
 
 from ops import numpy_ops
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
-from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.host.engine.loop import Engine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings

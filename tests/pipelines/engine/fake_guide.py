@@ -16,7 +16,8 @@ MAX_FORCED = 5
 class FakeGuide:
     """Two guides of one seed that are given the same tokens say the same; a token too many changes all.
 
-    Forced tokens may be any, end tokens and stop tokens too.  AssertionError for a token that was not allowed.
+    Forced tokens may be any, end tokens and stop tokens too.  AssertionError for a token that was not
+    allowed.
     """
 
     def __init__(self, seed: int, vocab_size: int) -> None:

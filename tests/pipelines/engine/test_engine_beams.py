@@ -1,4 +1,6 @@
-"""Beam search in the engine: in any schedule it finds what the search alone finds, and gives everything back."""
+"""Beam search in the engine: in any schedule it finds what the search alone finds, and gives everything
+back.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,12 @@ import numpy as np
 import pytest
 from beam_reference import log_softmax, search
 from breadth import after
+from engine_invariants import snapshot, violations
 from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, Text, alone
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.fake_decoder import fake_logits
-from pipelines.host.engine.invariants import snapshot, violations
 from pipelines.wire.sampling_params import (
     Beams,
     GuideSpec,

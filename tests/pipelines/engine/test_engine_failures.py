@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
+import numpy as np
 import pytest
+from engine_invariants import snapshot, violations
 from engine_rig import Rig, alone
 
-from pipelines.host.engine.invariants import snapshot, violations
+from pipelines.host.engine import commit
 from pipelines.host.engine.step import Sampled
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -110,6 +113,45 @@ def test_a_body_that_gives_too_few_tokens_is_a_failed_step():
     rig.engine._body = lambda step: Sampled(rig._body(step).token_ids[:1], [])
     assert {output.finish for output in rig.step()} == {"error"}
     assert rig.engine.counts().failed_steps == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"num_tokens": np.array([2, 1])},  # more than there are
+        {"num_tokens": np.array([0, 2])},
+        {"num_drafted": np.array([0, 1, 0])},
+        {"num_drafted": None},
+        {"logprobs": [None]},
+    ],
+    ids=["too_many", "an_empty_run", "too_long", "missing", "too_few_logprobs"],
+)
+def test_a_body_whose_result_has_a_wrong_shape_fails_its_own_step_alone(wrong):
+    rig = Rig(max_sequences=2, num_draft_tokens=3)
+    rig.submit("a", PROMPT, n=2, max_tokens=5)
+    rig.submit("waits", PROMPT, max_tokens=5)
+    body, sound = rig.engine._body, {"num_tokens": np.array([1, 1]), "num_drafted": np.array([1, 0])}
+    rig.engine._body = lambda context: replace(body(context), **{**sound, **wrong})
+    assert {(output.key, output.finish) for output in rig.step()} == {("a", "error")}
+    assert rig.engine.counts().failed_steps == 1
+    rig.engine._body = body
+    rig.run()
+    assert rig.texts["waits", 0].token_ids == alone(PROMPT, greedy(5)).token_ids
+
+
+def test_a_fault_in_the_commit_of_a_step_fails_its_own_sequences_alone(monkeypatch):
+    rig = Rig(max_sequences=2)
+    rig.submit("a", PROMPT, n=2, max_tokens=5)
+    rig.submit("waits", PROMPT, max_tokens=5)
+
+    def broken(sampled: Sampled) -> None:
+        raise IndexError("no such token")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(commit, "runs_of", broken)
+        assert {(output.key, output.finish) for output in rig.step()} == {("a", "error")}
+    rig.run()
+    assert rig.texts["waits", 0].token_ids == alone(PROMPT, greedy(5)).token_ids
 
 
 def test_a_fault_in_one_sequences_commit_ends_that_one_alone(monkeypatch):

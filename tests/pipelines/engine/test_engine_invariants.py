@@ -6,9 +6,9 @@ from collections.abc import Callable
 from copy import deepcopy
 
 import pytest
+from engine_invariants import SequenceState, Snapshot, snapshot, violations
 from engine_rig import Rig
 
-from pipelines.host.engine.invariants import SequenceState, Snapshot, snapshot, violations
 from pipelines.host.engine.step import Sampled
 
 

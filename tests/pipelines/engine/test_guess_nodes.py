@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from breadth import after
+from cache_slots import context_slots
 from engine_rig import VOCAB_SIZE, Rig, alone
 from test_engine_everything import DEMO, EOS, Schedule
 
-from ops.cache_blocks import context_slots
 from pipelines.host.backends.fake_decoder import FakeSession
 from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.draft import Draft

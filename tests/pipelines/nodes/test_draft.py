@@ -7,9 +7,9 @@ from random import Random
 
 import numpy as np
 import pytest
+from cache_slots import context_slots
 from speculation_streams import BLOCK_TOKENS, play, random_text, rows_of, step_of
 
-from ops.cache_blocks import context_slots
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens

@@ -1,4 +1,6 @@
-"""What is sampled at each place of a run follows the model's own distribution, however the draft tokens were made."""
+"""What is sampled at each place of a run follows the model's own distribution, however the draft tokens were
+made.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The beam search over the replies to one prompt: its sequences, what they have reported, what its choices get.
+"""The beam search over the replies to one prompt: its sequences, what they have reported, what its choices
+get.
 
 The arithmetic of a search is in `beam_group`.
 """
@@ -19,9 +20,9 @@ from pipelines.wire.sampling_params import Beams
 class BeamSearch:
     """`width` sequences that search together; none of them is removed before the search is over.
 
-    The first of `beams` are the group's open ones, in its order.  A beam that has reported its most likely next
-    tokens rests, with nothing pending, until all have; a preemption takes the report back.  `choices` maps
-    each choice that is not cancelled to its place among the hypotheses.
+    The first of `beams` are the group's open ones, in its order.  A beam that has reported its most likely
+    next tokens rests, with nothing pending, until all have; a preemption takes the report back.  `choices`
+    maps each choice that is not cancelled to its place among the hypotheses.
     """
 
     group: BeamGroup

@@ -88,10 +88,11 @@ def draft_lengths(
 ) -> NDArray[np.int64]:
     """How many draft tokens of each row make output tokens cheapest: int64[num_rows].
 
-    chances: float64[num_rows, depth], never rising along a row: how likely draft token i and all before it come
-    true; 0 where none is to be had.  The step has `num_tokens` without draft tokens, `num_decoding` of which
-    give a token.  The likeliest draft tokens are taken first, as many as give the fewest seconds per expected
-    token; of the step's seconds count those that decoding alone would take, and those that draft tokens add.
+    chances: float64[num_rows, depth], never rising along a row: how likely draft token i and all before it
+    come true; 0 where none is to be had.  The step has `num_tokens` without draft tokens, `num_decoding` of
+    which give a token.  The likeliest draft tokens are taken first, as many as give the fewest seconds per
+    expected token; of the step's seconds count those that decoding alone would take, and those that draft
+    tokens add.
     `draft_cost` is of the model that draft tokens, which takes a step for each depth.
     """
     num_rows, depth = chances.shape
@@ -127,7 +128,9 @@ def worth_speculating(
     cost: StepCost,
     draft_cost: StepCost | None = None,
 ) -> bool:
-    """Whether draft tokens for `num_rows` rows would pay if all were accepted: else nothing needs to be looked at."""
+    """Whether draft tokens for `num_rows` rows would pay if all were accepted: else nothing needs to be
+    looked at.
+    """
     sure = np.ones((num_rows, 1))
     return bool(draft_lengths(sure, num_tokens, num_decoding, cost, draft_cost).any())
 
@@ -151,7 +154,8 @@ def _draft_seconds(depths: NDArray[np.int64], num_depths: int, cost: StepCost) -
 
 
 class ExplorationBudget:
-    """What may be spent on draft tokens that do not pay, to see whether they would: a small share of all time.
+    """What may be spent on draft tokens that do not pay, to see whether they would: a small share of all
+    time.
 
     What were accepted gives back what it saved; no more is kept than the next `tries` tries cost.
     """

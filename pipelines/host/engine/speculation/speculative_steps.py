@@ -21,7 +21,8 @@ def with_draft_tokens(
     ids: NDArray[np.int64],
     logprobs: list[TokenLogprobs | None] | None = None,
 ) -> Step:
-    """The step with `counts[i] <= step.draft_budget[i]` tokens more for its sequence i, taken from `ids` in turn.
+    """The step with `counts[i] <= step.draft_budget[i]` tokens more for its sequence i, taken from `ids` in
+    turn.
 
     counts: int64[num_seqs], 0 where `room` is; ids: int64[sum(counts)]; logprobs: one for each of ids.  Only
     sequences of one own token, sampled once, have room, and they stand first.
@@ -61,7 +62,8 @@ def with_draft_tokens(
 def _runs(
     step: Step, counts: NDArray[np.int64], ids: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """How many rows each sampled row becomes, and of these the draft token that follows and how many come before.
+    """How many rows each sampled row becomes, and of these the draft token that follows and how many come
+    before.
 
     Those with room are the first sequences and, as each is sampled once, the first sampled rows.
     """

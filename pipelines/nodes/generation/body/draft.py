@@ -1,8 +1,8 @@
 """The draft node: a smaller model that shares its target's block table draft tokens what the target will say.
 
 Knows steps, rows and the draft's session; knows nothing of the target but its shape.  Leviathan, Kalman,
-Matias, "Fast inference from transformers via speculative decoding", 2023; here a draft token counts when it equals
-the target's own choice.
+Matias, "Fast inference from transformers via speculative decoding", 2023; here a draft token counts when it
+equals the target's own choice.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ PADDING = 1024
 class Draft(Speculator):
     """Draft tokens with a second model; switches itself off where that does not pay.
 
-    Whatever the draft says, and whatever its cache holds, changes how many draft tokens are accepted, never the text.
-    While it is off it computes nothing; what it has missed it computes when it is wanted again.
+    Whatever the draft says, and whatever its cache holds, changes how many draft tokens are accepted, never
+    the text. While it is off it computes nothing; what it has missed it computes when it is wanted again.
     """
 
     session: DecoderSession

@@ -19,8 +19,8 @@ from pipelines.wire.logprobs import TokenLogprobs
 class DraftTokens:
     """The draft tokens for one step: of sequence i the first `counts[i]` of row i.
 
-    A draft token is drawn with the random number and the parameters with which the target will draw its own token:
-    so two models that agree on the distribution agree on the token, too.
+    A draft token is drawn with the random number and the parameters with which the target will draw its own
+    token: so two models that agree on the distribution agree on the token, too.
     """
 
     def __init__(self, context: StepContext, vocab_size: int, ops: SamplingOps) -> None:
@@ -53,10 +53,11 @@ class DraftTokens:
     def choose(
         self, values: Any, seqs: NDArray[np.int64], ahead: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draft token the next token of `seqs`, `ahead` draft tokens behind their own: the ids, and whose were taken.
+        """Draft token the next token of `seqs`, `ahead` draft tokens behind their own: the ids, and whose
+        were taken.
 
-        values: the draft's logits, float32[len(seqs), vocab].  A row ends with a draft token that the target does
-        not know, or that the draft itself thinks less likely than the row's threshold.
+        values: the draft's logits, float32[len(seqs), vocab].  A row ends with a draft token that the target
+        does not know, or that the draft itself thinks less likely than the row's threshold.
         """
         rows, at = self._sampling, self._step.slots[seqs]
         values = self._ops.writable(values)

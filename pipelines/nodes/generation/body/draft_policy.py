@@ -1,4 +1,5 @@
-"""Which rows a draft draft tokens for, and how far ahead: as far as pays, and now and then a try whether it would.
+"""Which rows a draft draft tokens for, and how far ahead: as far as pays, and now and then a try whether it
+would.
 
 Knows rows, counts and seconds; knows nothing of models, caches or how draft tokens are chosen.
 """
@@ -80,7 +81,9 @@ class DraftPolicy:
         return counts
 
     def wants_prompts(self, step: Step, speculation: SpeculationSlots) -> bool:
-        """Whether a new sequence would draft token at this load: then the draft computes its prompt at once."""
+        """Whether a new sequence would draft token at this load: then the draft computes its prompt at
+        once.
+        """
         cost, num_rows = speculation.cost, max(1, int(np.count_nonzero(step.draft_budget)))
         if not self._adaptive or cost.seconds(num_rows) is None:
             return True
@@ -135,7 +138,9 @@ class DraftPolicy:
         seqs: NDArray[np.int64],
         counts: NDArray[np.int64],
     ) -> None:
-        """One draft token for the sequence of which the draft lacks least, once the purse has what it takes."""
+        """One draft token for the sequence of which the draft lacks least, once the purse has what it
+        takes.
+        """
         lacking = step.num_past[seqs] + 1 - computed[seqs]
         cheapest = int(lacking.argmin())
         after_s = cost.curve(step.num_tokens + np.arange(2))

@@ -70,7 +70,9 @@ class Grammar(Node):
         return self._makers.maker(spec, params)
 
     def begin(self, context: StepContext) -> None:
-        """Start to fill the masks of the rows that are restricted; `context` is the one that the model gets."""
+        """Start to fill the masks of the rows that are restricted; `context` is the one that the model
+        gets.
+        """
         wait(self._filling)  # a step that failed may have left some
         self._filling, self._masks = [], None
         runs = _runs(context)

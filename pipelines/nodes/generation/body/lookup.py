@@ -35,7 +35,8 @@ FEW_ROWS = 16
 class Lookup(Speculator):
     """Draft tokens what a text repeats of prompt and output; switches itself off where that does not pay.
 
-    Whether a draft token would have are accepted is seen without computing it, so that it costs nothing to know.
+    Whether a draft token would have are accepted is seen without computing it, so that it costs nothing to
+    know.
     """
 
     class Config(NodeConfig):
@@ -98,7 +99,9 @@ class Lookup(Speculator):
             self._acceptance.learn(of, _kind(kinds), hits_of == 1)
 
     def _chances(self, rows: NDArray[np.int32], limits: NDArray[np.int32]) -> NDArray[np.float64]:
-        """How likely each of the next tokens of each trail is accepted: float64[len(rows), num_draft_tokens]."""
+        """How likely each of the next tokens of each trail is accepted: float64[len(rows),
+        num_draft_tokens].
+        """
         matched = np.array([self._trail(row).matched for row in rows.tolist()])
         depths = np.arange(self.num_draft_tokens)
         rates = np.take_along_axis(self._acceptance.rates(rows), _kind(matched[:, None] + depths), axis=1)

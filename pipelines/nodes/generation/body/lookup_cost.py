@@ -1,4 +1,5 @@
-"""Whether the time that looking up takes is paid: by a small share of all time, and by what draft tokens save.
+"""Whether the time that looking up takes is paid: by a small share of all time, and by what draft tokens
+save.
 
 Knows seconds, rows and counts; knows nothing of tokens.
 """
