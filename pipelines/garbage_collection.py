@@ -1,17 +1,17 @@
-"""When Python looks for garbage in the processes of a server.  Knows nothing of what they do."""
+"""Makes Python's garbage collection rare in the processes of a server."""
 
 from __future__ import annotations
 
 import gc
 
 YOUNG_OBJECTS = 50_000
-"""Made and not yet freed before the young are looked through: Python's own 700 are less than a step makes."""
+"""Objects made and not yet freed before a collection; Python's own 700 are fewer than one step makes."""
 
 
-def settle() -> None:
-    """What lives now lives as long as the process: collections need not visit it, and come more rarely.
+def freeze_objects() -> None:
+    """Exclude all objects that exist now from later collections, and make those rarer.
 
-    What is garbage goes first: a graph that was read would stay for ever.
+    Garbage is collected first: a graph that was read would stay indefinitely.
     """
     gc.collect()
     gc.freeze()

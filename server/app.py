@@ -15,6 +15,7 @@ from server import endpoints
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import Exchange, Receive, Send
+from server.process.worker_state import process_of
 from server.services import Services, connect
 from server.settings import Settings, read_settings
 
@@ -28,7 +29,7 @@ class Lifespan:
         self._services = services
 
     async def process_startup(self, scope: Scope, event: dict[str, Any]) -> None:
-        await self._services.start()
+        await self._services.start(process_of(scope))
         metrics.process_memory("worker")
 
     async def process_shutdown(self, scope: Scope, event: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipelines.telemetry import metrics
-from server.process import supervisor
+from server.process import startup
 from server.settings import SettingsError, bracketed, read_settings
 
 try:
@@ -40,7 +40,7 @@ control_socket_disable = True
 
 def on_starting(arbiter: Any) -> None:
     """Once per server, before the first worker."""
-    supervisor.start(arbiter, settings)
+    startup.start(arbiter, settings)
 
 
 def on_reload(arbiter: Any) -> None:
@@ -56,4 +56,4 @@ def child_exit(arbiter: Any, worker: Any) -> None:
 
 def on_exit(arbiter: Any) -> None:
     """After the workers have drained."""
-    supervisor.stop(arbiter)
+    startup.stop(arbiter)

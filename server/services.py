@@ -10,7 +10,7 @@ from pipelines.telemetry import metrics
 from pipelines.wire.client import EngineClient, over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
-from server.process import drain
+from server.process.worker_state import WorkerProcess
 from server.responses.background import BackgroundResponses
 from server.responses.store import ResponseStore
 from server.settings import Settings
@@ -38,17 +38,18 @@ class Services:
         self.response_store = ResponseStore(self.settings)
         self.background = BackgroundResponses(self.response_store)
 
-    async def start(self) -> None:
+    async def start(self, process: WorkerProcess) -> None:
         """Start to follow the engine.
 
         A worker that joins a server which serves already waits until it serves the same models, so that it
         refuses no request that another worker takes; it does not wait for models that the host still loads.
         """
         await self.response_store.open()
+        self.client.on_mismatch(process.state.set_mismatched_host)
         await self.client.start()
         await self.catalogue.start()
         await self.catalogue.caught_up(CATCH_UP_S)
-        drain.before_deadline(self.end_streams)
+        process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(_count(), name="counting")
 
     async def close(self) -> None:
@@ -88,6 +89,7 @@ def _client(settings: Settings) -> EngineClient:
         return InProcessClient(
             settings.models,
             device=settings.device,
+            snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             announce=lambda status: announce(status, settings.url, needs_key),
         )
     if settings.engine_socket is None:

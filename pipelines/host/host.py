@@ -11,7 +11,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pipelines.garbage_collection import settle
+from pipelines.garbage_collection import freeze_objects
 from pipelines.host import loader
 from pipelines.host.in_flight import Calls
 from pipelines.host.instances import ModelInstances
@@ -22,7 +22,7 @@ from pipelines.host.profile_reply import LoopTimes, profiled
 from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
 from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
-from pipelines.wire.messages import Hello, HostState, InUse, Profile, Status
+from pipelines.wire.messages import SCHEMA, Hello, HostState, InUse, Profile, Status, Welcome
 
 log = logging.getLogger("braid.host")
 
@@ -70,6 +70,7 @@ class Host:
         self._heartbeat, self._heartbeat_s = heartbeat, 0.0
         self._announce: Callable[[Status], None] | None = announce
         self._peers: set[Peer] = set()
+        self._refused: set[int] = set()  # pids of workers of another version
         self._cold: list[HostModel] = []  # what `warm` may still make faster
         self._loop_times = LoopTimes()
         self._publisher = Publisher(self._instances)
@@ -180,9 +181,22 @@ class Host:
     # Messages of workers
 
     def _hello(self, peer: Peer, message: Hello) -> None:
+        """A worker of another version learns that it is one, and nothing else."""
+        self._listener.send([(peer, Welcome(os.getpid(), SCHEMA))])
+        if message.schema != SCHEMA:
+            self._refuse(message)
+            return
         self._peers.add(peer)
         self._listener.send([(peer, self._status())])
         self._announce_ready()
+
+    def _refuse(self, message: Hello) -> None:
+        if message.worker_pid not in self._refused:
+            self._refused.add(message.worker_pid)
+            log.error(
+                "a worker (pid: %d) runs another version of Braid (message schema %s, here %s)",
+                *(message.worker_pid, message.schema, SCHEMA),
+            )
 
     def _profile(self, peer: Peer, message: Profile) -> None:
         self._listener.send([(peer, profiled(self._instances, self._loop_times, message))])
@@ -212,7 +226,7 @@ class Host:
             "loaded %s version %s in %.1f s%s",
             *(name, event.folder.version, event.seconds, ": " + ", ".join(sizes) if sizes else ""),
         )
-        settle()
+        freeze_objects()
         self._publisher.note_change()
         self._send_status()
 

@@ -36,6 +36,7 @@ class InProcessClient(EngineClient):
         scan: loader.Scan | None = None,
         build: loader.Build | None = None,
         device: str | None = None,
+        snapshots: Path | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
         listener = InProcessListener()
@@ -45,6 +46,7 @@ class InProcessClient(EngineClient):
             listener,
             scan=scan or model_folders.scan,
             build=build or partial(build_for_host, device=device),
+            snapshots=snapshots,
             announce=announce,
         )
         self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)

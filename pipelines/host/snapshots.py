@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from itertools import count
 from pathlib import Path
+
+import psutil
 
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import Snapshot, take_snapshot
@@ -34,9 +37,10 @@ class Snapshots:
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def _make_folder(self) -> Path:
-        """Removes what an earlier host that was killed has left in `parent`."""
+        """Removes what earlier hosts that were killed have left in `parent`."""
         if self._parent is not None:
             self._parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             for left in self._parent.glob(f"{PREFIX}*"):
-                shutil.rmtree(left, ignore_errors=True)
-        return Path(tempfile.mkdtemp(prefix=PREFIX, dir=self._parent))
+                if not psutil.pid_exists(int(left.name.split("-")[2])):
+                    shutil.rmtree(left, ignore_errors=True)
+        return Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=self._parent))

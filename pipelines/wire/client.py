@@ -1,8 +1,4 @@
-"""The worker's end of the wire: one `EngineClient` per worker process.
-
-Knows messages and connections; knows nothing of text, graphs, HTTP or how an engine works.
-Everything here belongs to one event loop and is called from it.
-"""
+"""The worker's end of the wire: one `EngineClient` per worker process, used from one event loop."""
 
 from __future__ import annotations
 
@@ -16,6 +12,7 @@ from typing import Protocol, cast
 
 from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
 from pipelines.wire.messages import (
+    SCHEMA,
     Abort,
     Frame,
     Framer,
@@ -32,6 +29,7 @@ from pipelines.wire.messages import (
     ToHost,
     TokenUpdate,
     ToWorker,
+    Welcome,
     encode,
 )
 from pipelines.wire.sampling_params import SamplingParams
@@ -45,7 +43,7 @@ log = logging.getLogger("braid.wire")
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 0.5
 """Between two attempts to reach the host."""
 PROFILE_S = 10.0
-"""A host answers between two steps; one that takes longer is not waited for."""
+"""How long the client waits for a profile: a host replies between two steps."""
 
 ERRORS: dict[int, type[BraidError]] = {
     error.status: error for error in (RequestError, NotFound, Overloaded, Unavailable, EngineError)
@@ -53,7 +51,7 @@ ERRORS: dict[int, type[BraidError]] = {
 
 
 class Link(Protocol):
-    """A live connection to a host.  Who made it calls `client.received` and, at its end, `client.lost`."""
+    """A live connection to a host.  Its maker calls `client.received` and, at its end, `client.lost`."""
 
     def send(self, message: ToHost) -> None: ...
 
@@ -65,25 +63,27 @@ Connect = Callable[["EngineClient"], Awaitable[Link]]
 
 
 class EngineClient:
-    """Sends requests to the engine host and sorts what comes back into mailboxes.
+    """Sends requests to the engine host and puts what comes back into each request's queue.
 
-    A request is in `_mailboxes` from `submit` until its last choice ended; `_status` is None exactly while
-    no host is known to listen.  After a lost connection nothing is sent again: the requests have failed.
+    A request is in `_queues` from `submit` until its last choice ended; `_status` is None exactly while no
+    host of this version is connected.  After a lost connection nothing is sent again: the requests failed.
     """
 
     def __init__(self, connect: Connect) -> None:
         self._connect = connect
         self._link: Link | None = None
         self._status: Status | None = None
-        self._mailboxes: dict[int, UpdateQueue | PendingReply] = {}
+        self._queues: dict[int, UpdateQueue | PendingReply] = {}
         self._profiles: dict[int, asyncio.Future[Profiled]] = {}
         self._ids = itertools.count(1)
         self._callbacks: list[Callable[[Status | None], None]] = []
+        self._mismatch_callbacks: list[Callable[[int], None]] = []
+        self._mismatched_pid: int | None = None
         self._lost = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Begin to connect, in the background; returns before a host was found."""
+        """Start to connect, in the background; returns before a host was found."""
         self._task = asyncio.create_task(self._stay_connected(), name="engine-client")
 
     async def close(self) -> None:
@@ -97,16 +97,28 @@ class EngineClient:
 
     @property
     def status(self) -> Status | None:
-        """What the host last said of itself and its models; None while it is away."""
+        """The last status of the host and its models; None while it is away."""
         return self._status
 
     @property
     def num_in_flight(self) -> int:
-        return len(self._mailboxes)
+        return len(self._queues)
 
     def on_status(self, callback: Callable[[Status | None], None]) -> None:
         """Call `callback` with every Status that comes, and with None when the host is gone."""
         self._callbacks.append(callback)
+
+    @property
+    def connected(self) -> bool:
+        """Whether a host of this version listens; its first status may still be on its way."""
+        return self._link is not None and self._mismatched_pid is None
+
+    def on_mismatch(self, callback: Callable[[int], None]) -> None:
+        """Call `callback` with the pid of each host whose messages are those of another version of Braid.
+
+        The client waits for another host meanwhile, as if none listened.
+        """
+        self._mismatch_callbacks.append(callback)
 
     def submit(
         self,
@@ -132,7 +144,7 @@ class EngineClient:
         except ValueError as error:
             raise RequestError(f"the prompts are too long: {error}") from error
         update_queue.open.update(range(len(prompts) * n))
-        self._mailboxes[request_id] = update_queue
+        self._queues[request_id] = update_queue
         return request_id
 
     def infer(
@@ -158,20 +170,21 @@ class EngineClient:
         except ValueError as error:
             raise RequestError(f"the names of the tensors are too long: {error}") from error
         slot.open.add(0)
-        self._mailboxes[request_id] = slot
+        self._queues[request_id] = slot
         return request_id
 
     async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
-        """Where the time of a model's steps goes, by the instance that new calls use.
+        """Where the time of a model's steps goes, in the instance that new calls use.
 
-        Totals since it was loaded; percentiles of the last `recent_s` seconds, as far as they are kept.
-        Raises NotFound, and Unavailable when no host listens or it does not answer within PROFILE_S.
+        Totals since it was loaded; percentiles of the last `recent_s` seconds, as far as they are recorded.
+        Raises NotFound, and Unavailable when no host listens or it does not reply within PROFILE_S.
         """
         link, request_id = self._listening_link(), next(self._ids)
-        told = self._profiles[request_id] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Profiled] = asyncio.get_running_loop().create_future()
+        self._profiles[request_id] = reply
         link.send(Profile(request_id, model, self._instance_of(model), recent_s))
         try:
-            profiled = await asyncio.wait_for(told, PROFILE_S)
+            profiled = await asyncio.wait_for(reply, PROFILE_S)
         except TimeoutError:
             raise Unavailable("the engine is in a long step; try again") from None
         finally:
@@ -188,26 +201,26 @@ class EngineClient:
         return True
 
     def abort(self, request_id: int, choice: int = -1) -> None:
-        """Nobody waits for this choice (-1: for the request): the host frees it within a step.
+        """Cancel a choice (-1: the request): the host frees it within a step.
 
         The update queue counts it as ended.  A request or choice that has ended is left alone.
         """
-        update_queue = self._mailboxes.get(request_id)
+        update_queue = self._queues.get(request_id)
         if update_queue is None or (choice >= 0 and choice not in update_queue.open):
             return
         if choice < 0:
             update_queue.end()
         else:
             update_queue.drop(choice)
-        self._forget_ended(request_id, update_queue)
+        self._remove_ended(request_id, update_queue)
         if self._link is not None:
             self._link.send(Abort(request_id, choice))
 
     def abort_all(self, error: BraidError) -> None:
         """End every request in flight with `error`, here and in the host."""
-        for request_id, update_queue in list(self._mailboxes.items()):
+        for request_id, update_queue in list(self._queues.items()):
             update_queue.fail(error)
-            self._mailboxes.pop(request_id)
+            self._queues.pop(request_id)
             if self._link is not None:
                 self._link.send(Abort(request_id))
 
@@ -220,6 +233,8 @@ class EngineClient:
             self._answer(message)
         elif isinstance(message, Profiled):
             self._answer_profile(message)
+        elif isinstance(message, Welcome):
+            self._compare(message)
         else:
             self._set_status(message)
 
@@ -227,15 +242,15 @@ class EngineClient:
         """For links: the connection ended.  Every request in flight fails now."""
         self._link = None
         self._lost.set()
-        failed, self._mailboxes = self._mailboxes, {}
+        failed, self._queues = self._queues, {}
         if failed:
             log.warning("connection to the engine lost: %d requests fail", len(failed))
         error = error or Unavailable("the engine died while it worked on this; it is being restarted")
         for update_queue in failed.values():
             update_queue.fail(error)
-        for told in self._profiles.values():
-            if not told.done():
-                told.set_exception(error)
+        for reply in self._profiles.values():
+            if not reply.done():
+                reply.set_exception(error)
         if self._status is not None:
             self._set_status(None)
 
@@ -249,11 +264,28 @@ class EngineClient:
                 await asyncio.sleep(delay_s)
                 delay_s = min(delay_s * 1.5, LONGEST_DELAY_S)
                 continue
-            link.send(Hello(os.getpid()))
+            link.send(Hello(os.getpid(), SCHEMA))
             self._link, delay_s = link, FIRST_DELAY_S
             await self._lost.wait()
             self._link = None  # again: the connection may have ended before `_connect` returned
-            await asyncio.sleep(delay_s)
+            await asyncio.sleep(delay_s if self._mismatched_pid is None else LONGEST_DELAY_S)
+
+    def _compare(self, message: Welcome) -> None:
+        """Hang up on a host of another version."""
+        if message.schema == SCHEMA:
+            self._mismatched_pid = None
+            return
+        if self._mismatched_pid != message.engine_pid:
+            log.error(
+                "the engine host (pid: %d) runs another version of Braid (message schema %s, here %s); "
+                "this worker waits for a host of its own version",
+                *(message.engine_pid, message.schema, SCHEMA),
+            )
+        self._mismatched_pid = message.engine_pid
+        for callback in self._mismatch_callbacks:
+            callback(message.engine_pid)
+        if self._link is not None:
+            self._link.close()
 
     def _listening_link(self) -> Link:
         if self._link is None or self._status is None:
@@ -263,25 +295,25 @@ class EngineClient:
         return self._link
 
     def _deliver(self, update: TokenUpdate) -> None:
-        update_queue = cast(UpdateQueue | None, self._mailboxes.get(update.request_id))
+        update_queue = cast(UpdateQueue | None, self._queues.get(update.request_id))
         if update_queue is None:
             return
         if update.finish == "error":
             self._fail(update, update_queue)
         else:
             update_queue.put(update)
-            self._forget_ended(update.request_id, update_queue)
+            self._remove_ended(update.request_id, update_queue)
 
     def _fail(self, update: TokenUpdate, update_queue: UpdateQueue) -> None:
         """One failed choice fails its request: the client gets one answer, and it is an error."""
         open_choices = update_queue.open - {update.choice}
         update_queue.fail(_error(update))
-        self._mailboxes.pop(update.request_id)
+        self._queues.pop(update.request_id)
         if open_choices and self._link is not None:
             self._link.send(Abort(update.request_id))
 
     def _answer(self, message: Inferred) -> None:
-        slot = cast(PendingReply | None, self._mailboxes.pop(message.request_id, None))
+        slot = cast(PendingReply | None, self._queues.pop(message.request_id, None))
         if slot is None:
             return
         if message.error is not None:
@@ -290,29 +322,29 @@ class EngineClient:
             slot.put(unpack(message.outputs))
 
     def _answer_profile(self, message: Profiled) -> None:
-        told = self._profiles.get(message.request_id)
-        if told is not None and not told.done():
-            told.set_result(message)
+        reply = self._profiles.get(message.request_id)
+        if reply is not None and not reply.done():
+            reply.set_result(message)
 
     def _instance_of(self, model: str) -> int:
         models = self._status.models if self._status is not None else []
         return next((one.instance_id for one in models if one.name == model), 0)
 
-    def _forget_ended(self, request_id: int, update_queue: UpdateQueue | PendingReply) -> None:
+    def _remove_ended(self, request_id: int, update_queue: UpdateQueue | PendingReply) -> None:
         if not update_queue.open:
-            self._mailboxes.pop(request_id, None)
+            self._queues.pop(request_id, None)
 
     def _set_status(self, status: Status | None) -> None:
         self._status = status
         for callback in self._callbacks:
             try:
                 callback(status)
-            except Exception:  # a listener's fault must not cut the connection
-                log.exception("a listener to the engine's status failed")
+            except Exception:  # a callback's fault must not end the connection
+                log.exception("a callback for the engine's status failed")
 
 
 def _error(message: TokenUpdate | Inferred | Profiled) -> BraidError:
-    """The error that a message from the host tells of."""
+    """The error that a message from the host carries."""
     error = ERRORS.get(message.error_status, EngineError)(message.error or "the engine failed")
     error.field = message.error_field
     return error

@@ -1,11 +1,11 @@
-"""What workers and the engine host say to each other, and how it is put into bytes.
+"""The messages between workers and the engine host, and their encoding.
 
 A frame is a 4-byte little-endian length and a msgpack array whose first item names the message.
-Knows shapes only: nothing of sockets, processes, engines or HTTP.
 """
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any, Literal
 
 import msgspec
@@ -15,16 +15,27 @@ from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 
 MAX_FRAME_BYTES = 256 << 20
-"""No message is longer.  A length beyond it is noise, and the connection it came from is closed."""
+"""No message is longer.  A longer one is noise, and the connection that it came from is closed."""
 
 HostState = Literal["starting", "ready", "draining"]
 ModelState = Literal["loading", "ready", "failed", "unloading"]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
-    """Worker to host, first on every connection."""
+    """Worker to host, first on every connection.  `schema` is the worker's SCHEMA.
+
+    The fields of Hello and Welcome never change: they are how two versions of Braid recognise each other.
+    """
 
     worker_pid: int
+    schema: str
+
+
+class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
+    """Host to worker: the reply to Hello.  Nothing follows where `schema` is not the worker's SCHEMA."""
+
+    engine_pid: int
+    schema: str
 
 
 class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
@@ -206,7 +217,17 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
 
 
 ToHost = Hello | InUse | Submit | Infer | Profile | Abort
-ToWorker = Frame | Inferred | Profiled | Status
+ToWorker = Welcome | Frame | Inferred | Profiled | Status
+
+
+def _schema() -> str:
+    """The digest of all messages: their names, fields, types and defaults, in order."""
+    described = repr(msgspec.inspect.multi_type_info([ToHost, ToWorker]))
+    return hashlib.blake2b(described.encode(), digest_size=8).hexdigest()
+
+
+SCHEMA = _schema()
+"""Equal in two processes only if each decodes what the other encodes."""
 
 _ENCODER = msgspec.msgpack.Encoder()
 

@@ -29,7 +29,7 @@ from pipelines.worker.pipeline import Pipeline
 log = logging.getLogger("braid.catalogue")
 
 FIRST_STATUS_S = 3.0
-"""How long `caught_up` waits for an engine host; without one there is nothing to catch up with."""
+"""How long `caught_up` waits for a connection; without one there is nothing to catch up with."""
 RETRY_S = 5.0
 """Between two attempts to build what could not be built."""
 FAILED_RETRY_AFTER_S = 30
@@ -88,7 +88,9 @@ class Catalogue:
         """Wait until every model that the host has ready is live here, at most `timeout_s`."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._first_status.wait(), min(FIRST_STATUS_S, timeout_s))
-            await asyncio.wait_for(self._caught_up.wait(), timeout_s)
+        if self._first_status.is_set() or self._client.connected:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._caught_up.wait(), timeout_s)
 
     async def close(self) -> None:
         if self._work is not None:

@@ -1,7 +1,4 @@
-"""What a worker must end before its graceful deadline: streams that would outlive it.
-
-Knows callbacks only; whoever owns long streams registers here, the worker calls.
-"""
+"""Ends the streams that would outlive a worker's graceful deadline."""
 
 from __future__ import annotations
 
@@ -10,18 +7,21 @@ from collections.abc import Callable
 
 log = logging.getLogger("gunicorn.error")
 
-_callbacks: list[Callable[[], None]] = []
 
+class Drain:
+    """The callbacks that end long streams of one worker.  Belongs to its event loop."""
 
-def before_deadline(callback: Callable[[], None]) -> None:
-    """Call `callback`, on the event loop, a second before requests still in flight are cancelled."""
-    _callbacks.append(callback)
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], None]] = []
 
+    def before_deadline(self, callback: Callable[[], None]) -> None:
+        """Call `callback` a second before requests still in flight are cancelled."""
+        self._callbacks.append(callback)
 
-def end_streams() -> None:
-    """The deadline is near.  One callback's fault does not spare the others."""
-    for callback in _callbacks:
-        try:
-            callback()
-        except Exception:
-            log.exception("a stream could not be ended")
+    def end_streams(self) -> None:
+        """The deadline is near: run every callback, also where one of them fails."""
+        for callback in self._callbacks:
+            try:
+                callback()
+            except Exception:
+                log.exception("a stream could not be ended")

@@ -1,22 +1,18 @@
 """Keeps the engine host alive: a child of the gunicorn master, watched from the arbiter's own loop.
 
-No thread and no model in the master, so forking workers stays safe; the host is exec'd, never forked.
-Knows processes, signals and one heartbeat file; knows nothing of what the host computes.
+The master has no thread and no model, so forking workers is safe; the host is exec'd, never forked.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from pipelines.telemetry import metrics
 from server.settings import ROOT, Settings
@@ -26,16 +22,14 @@ BOOT_S = 60.0
 ABORT_S = 2.0
 """Between SIGABRT, which makes a hung host write its stacks, and SIGKILL."""
 STEADY_S = 60.0
-"""A host that lived so long did not die of its start: the back-off begins anew."""
+"""A host that lived longer did not die of its start: the next one starts without delay."""
 LONGEST_DELAY_S = 30.0
 HUGE_PAGES = "glibc.malloc.hugetlb=1"
 """GLIBC_TUNABLES of a host, unless it is set already: weights in huge pages are read 2 to 5 % faster."""
-MAX_SOCKET_PATH_BYTES = 100
-"""A unix socket's path may have 107 bytes on Linux and 103 elsewhere."""
 
 
 class EngineSupervisor:
-    """Starts the host, restarts it when it dies, ends it when it hangs.  The arbiter calls `poll`.
+    """Starts the host, restarts it when it dies, ends it when it hangs.  The worker pool calls `poll`.
 
     Restart delays after deaths in a row: 0, 1, 2, 4 … LONGEST_DELAY_S seconds.
     """
@@ -50,7 +44,7 @@ class EngineSupervisor:
         grace_s: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`command(n)` starts the n-th host, counted from 0; it touches `heartbeat` every turn."""
+        """`command(n)` starts the n-th host, counted from 0; the host touches the file `heartbeat`."""
         self._command = command
         self._heartbeat = heartbeat
         self._log = log
@@ -61,11 +55,17 @@ class EngineSupervisor:
         self._num_spawned = 0
         self._num_deaths = 0
         self._start_at_s = 0.0
-        self._spawned_at_s = 0.0
-        self._beat_ns = 0  # the heartbeat file's time when we last looked
-        self._beat_at_s: float | None = None  # our clock when that time last changed; None before the first
+        self.spawned_at_s = 0.0
+        self._heartbeat_ns = 0  # the heartbeat file's time at the last look
+        self._heartbeat_at_s: float | None = None  # our clock when that time last changed; None before that
         self._aborted_at_s: float | None = None
+        self._kill_at_s: float | None = None  # of a host that was asked to end for another one
         self._stopping = False
+
+    @property
+    def pid(self) -> int | None:
+        """The host that serves; None between two."""
+        return self._process.pid if self._process is not None and self._kill_at_s is None else None
 
     def poll(self) -> None:
         """Look once; start, restart or signal as needed.  Never waits."""
@@ -79,8 +79,15 @@ class EngineSupervisor:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the host, if it lives and answers signals: it does from its first heartbeat."""
         self._silence_s()
-        if self._process is not None and self._beat_at_s is not None:
+        if self._process is not None and self._heartbeat_at_s is not None:
             self._process.send_signal(number)
+
+    def restart(self, reason: str) -> None:
+        """Have the host finish what runs and end, at most `grace_s` from now, and start another one."""
+        if self.pid is not None and self._process is not None:
+            self._log.warning("Engine host (pid: %s) is restarted: %s", self.pid, reason)
+            self._process.send_signal(signal.SIGTERM)
+            self._kill_at_s = self._clock() + self._grace_s
 
     def stop(self) -> None:
         """End the host: SIGTERM, then SIGKILL after the grace time.  Waits."""
@@ -104,9 +111,9 @@ class EngineSupervisor:
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), environment.get("PYTHONPATH")]))
         environment.setdefault("GLIBC_TUNABLES", HUGE_PAGES)
         self._heartbeat.touch()
-        self._beat_ns = self._heartbeat.stat().st_mtime_ns
-        self._beat_at_s = self._aborted_at_s = None
-        self._spawned_at_s = self._clock()
+        self._heartbeat_ns = self._heartbeat.stat().st_mtime_ns
+        self._heartbeat_at_s = self._aborted_at_s = None
+        self.spawned_at_s = self._clock()
         self._process = subprocess.Popen(
             self._command(self._num_spawned), env=environment, start_new_session=True
         )
@@ -115,14 +122,23 @@ class EngineSupervisor:
 
     def _look_at(self, process: subprocess.Popen[bytes]) -> None:
         code = process.poll()
-        if code is not None:
+        if code is not None and self._kill_at_s is not None:
+            self._ended(process.pid)
+        elif code is not None:
             self._died(process.pid, code)
-        elif self._silence_s() > (self._timeout_s if self._beat_at_s else self._timeout_s + BOOT_S):
+        elif self._kill_at_s is not None and self._clock() >= self._kill_at_s:
+            process.kill()
+        elif self._silence_s() > (self._timeout_s if self._heartbeat_at_s else self._timeout_s + BOOT_S):
             self._end_hung(process)
+
+    def _ended(self, pid: int) -> None:
+        """A host that was to be restarted has ended."""
+        metrics.mark_dead(pid)
+        self._process, self._kill_at_s, self._start_at_s = None, None, 0.0
 
     def _died(self, pid: int, code: int) -> None:
         now_s = self._clock()
-        lived_s = now_s - self._spawned_at_s
+        lived_s = now_s - self.spawned_at_s
         self._num_deaths = 1 if lived_s > STEADY_S else self._num_deaths + 1
         delay_s = restart_delay_s(self._num_deaths)
         self._log.error(
@@ -138,10 +154,10 @@ class EngineSupervisor:
 
     def _silence_s(self) -> float:
         """Seconds since the heartbeat's time changed, by our clock: the wall clock may jump."""
-        beat_ns = self._heartbeat.stat().st_mtime_ns
-        if beat_ns != self._beat_ns:
-            self._beat_ns, self._beat_at_s = beat_ns, self._clock()
-        return self._clock() - (self._beat_at_s or self._spawned_at_s)
+        heartbeat_ns = self._heartbeat.stat().st_mtime_ns
+        if heartbeat_ns != self._heartbeat_ns:
+            self._heartbeat_ns, self._heartbeat_at_s = heartbeat_ns, self._clock()
+        return self._clock() - (self._heartbeat_at_s or self.spawned_at_s)
 
     def _end_hung(self, process: subprocess.Popen[bytes]) -> None:
         now_s = self._clock()
@@ -169,62 +185,6 @@ def _cause(code: int) -> str:
         return f"signal {-code}"
 
 
-def start(arbiter: Any, settings: Settings) -> EngineSupervisor | None:
-    """Prepare a server's private folder and, unless in-process, start and supervise its engine host.
-
-    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE and PROMETHEUS_MULTIPROC_DIR for every process that is
-    started from here on.
-    """
-    folder = private_folder()
-    (folder / "metrics").mkdir()
-    os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder / "metrics")
-    if settings.responses_file is None:
-        os.environ["BRAID_RESPONSES_FILE"] = str(folder / "responses.sqlite")
-    arbiter.braid_folder = folder
-    if settings.in_process:
-        return None
-    socket = folder / "engine.sock"
-    os.environ["BRAID_ENGINE_SOCKET"] = str(socket)
-    supervisor = EngineSupervisor(
-        lambda number: host_command(settings, socket, folder / "heartbeat", with_banner=number == 0),
-        folder / "heartbeat",
-        arbiter.log,
-        timeout_s=settings.engine_timeout_s,
-        grace_s=settings.grace_s,
-    )
-    attach(arbiter, supervisor)
-    return supervisor
-
-
-def stop(arbiter: Any) -> None:
-    """The end of a server: its workers are gone, now its host and its folder go."""
-    if getattr(arbiter, "braid_engine", None) is not None:
-        arbiter.braid_engine.stop()
-    shutil.rmtree(arbiter.braid_folder, ignore_errors=True)
-
-
-def attach(arbiter: Any, supervisor: EngineSupervisor) -> None:
-    """Poll from the arbiter's loop.
-
-    `manage_workers` runs every turn, a second at most apart, and at once after SIGCHLD.  `reap_workers`
-    waits for any child, so we look first, to learn the host's exit status; and it is what the arbiter calls
-    while it reloads or waits for workers to drain.
-    """
-    manage_workers, reap_workers = arbiter.manage_workers, arbiter.reap_workers
-
-    def manage_and_poll() -> None:
-        manage_workers()
-        supervisor.poll()
-
-    def poll_and_reap() -> None:
-        supervisor.poll()
-        reap_workers()
-
-    arbiter.manage_workers, arbiter.reap_workers = manage_and_poll, poll_and_reap
-    arbiter.braid_engine = supervisor
-    supervisor.poll()
-
-
 def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner: bool) -> list[str]:
     """The command line of an engine host.  `-P`: the current folder must not shadow our packages."""
     command = [sys.executable, "-P", "-m", "pipelines.host", "--models", str(settings.models)]
@@ -237,12 +197,3 @@ def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner:
     if settings.api_keys:
         command += ["--needs-key"]
     return command
-
-
-def private_folder() -> Path:
-    """A new folder for this user alone, its path short enough for a socket in it."""
-    folder = tempfile.mkdtemp(prefix="braid-")
-    if len(os.fsencode(f"{folder}/engine.sock")) > MAX_SOCKET_PATH_BYTES:
-        os.rmdir(folder)
-        folder = tempfile.mkdtemp(prefix="braid-", dir="/tmp")
-    return Path(folder)

@@ -12,16 +12,19 @@ import os
 import signal
 import socket
 import sys
+import time
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from gunicorn.arbiter import Arbiter
+from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import Server
 from uvicorn_worker import UvicornWorker
 
-from pipelines.garbage_collection import settle
-from server.process import drain
+from pipelines.garbage_collection import freeze_objects
+from server.process.worker_state import STATE_KEY, WorkerProcess, WorkerState
 from server.settings import read_settings
 
 MAX_HEADER_BYTES = 64 << 10
@@ -49,8 +52,9 @@ class BoundedProtocol(HttpToolsProtocol):
     that leaves still answers the first request of a connection, which uvicorn would reset.
     """
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, header_timeout_s: float, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._header_timeout_s = header_timeout_s
         self._num_bytes = 0
         self._begun = False
         self._clock: asyncio.TimerHandle | None = None
@@ -109,7 +113,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def _start_clock(self) -> None:
         if self._clock is None:
-            self._clock = self.loop.call_later(Worker.header_timeout_s, self._time_is_up)
+            self._clock = self.loop.call_later(self._header_timeout_s, self._time_is_up)
 
     def _stop_clock(self) -> None:
         if self._clock is not None:
@@ -144,39 +148,44 @@ def give_way() -> None:
 
 
 class DrainingServer(Server):
-    """Uvicorn's server, which tells long streams to end before it cancels them."""
+    """Uvicorn's server, which ends long streams before it cancels them."""
+
+    def __init__(self, config: Config, process: WorkerProcess) -> None:
+        super().__init__(config)
+        self._process = process
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self.lifespan.state[STATE_KEY] = self._process
         await super().startup(sockets)
-        settle()
+        freeze_objects()
         give_way()
+        self._process.state.set_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         grace_s = self.config.timeout_graceful_shutdown or 0
         delay_s = max(0.2, grace_s - DRAIN_MARGIN_S)
-        timer = asyncio.get_running_loop().call_later(delay_s, drain.end_streams)
+        timer = asyncio.get_running_loop().call_later(delay_s, self._process.drain.end_streams)
         try:
             await super().shutdown(sockets)
         finally:
             timer.cancel()
 
 
-class Worker(UvicornWorker):  # type: ignore[misc]  # it tells no types
+class Worker(UvicornWorker):  # type: ignore[misc]  # uvicorn_worker has no types
     """One HTTP process.  It looks at its master once a second."""
 
-    CONFIG_KWARGS = {
-        "loop": "uvloop",
-        "http": BoundedProtocol,
-        "ws_max_size": MAX_MESSAGE_BYTES,
-        "server_header": False,
-    }
-    header_timeout_s = read_settings().header_timeout_s
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.CONFIG_KWARGS = {
+            "loop": "uvloop",
+            "http": partial(BoundedProtocol, header_timeout_s=read_settings().header_timeout_s),
+            "ws_max_size": MAX_MESSAGE_BYTES,
+            "server_header": False,
+        }
         super().__init__(*args, **kwargs)
         self.config.timeout_graceful_shutdown = max(1, self.cfg.graceful_timeout - KILL_MARGIN_S)
         self.config.timeout_notify = 1
         self.config.access_log = bool(self.cfg.accesslog)
+        self.state, self.made_at_s = WorkerState(), time.monotonic()  # the master's pool reads both
         self._leaving = False
         self._log_everything()
 
@@ -195,7 +204,7 @@ class Worker(UvicornWorker):  # type: ignore[misc]  # it tells no types
 
     async def _serve(self) -> None:
         self.config.app = self.wsgi
-        server = DrainingServer(config=self.config)
+        server = DrainingServer(self.config, WorkerProcess(self.state))
         self._install_sigquit_handler()
         await server.serve(sockets=self.sockets)
         if not server.started:

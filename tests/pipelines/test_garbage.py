@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from pipelines.garbage_collection import YOUNG_OBJECTS, settle
+from pipelines.garbage_collection import YOUNG_OBJECTS, freeze_objects
 
 
 class Node:
@@ -27,7 +27,7 @@ def collections():
 
 def test_what_is_garbage_goes_before_the_rest_is_kept(collections):
     node = weakref.ref(Node())
-    settle()
+    freeze_objects()
     assert node() is None
     assert gc.get_threshold()[0] == YOUNG_OBJECTS
     assert gc.get_freeze_count() > 0

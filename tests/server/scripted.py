@@ -138,6 +138,8 @@ class ScriptedClient:
 
     async def close(self) -> None: ...
 
+    def on_mismatch(self, callback: Any) -> None: ...
+
     async def profile(self, model: str, recent_s: float) -> Any:
         self.recent_s = recent_s
         if isinstance(self.profiled, Exception):

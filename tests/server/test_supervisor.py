@@ -10,7 +10,9 @@ import time
 
 import pytest
 
-from server.process.supervisor import EngineSupervisor, attach, private_folder, restart_delay_s
+from server.process.private_folder import PrivateFolder, remove_left_over
+from server.process.supervisor import EngineSupervisor, restart_delay_s
+from server.process.worker_pool import WorkerPool
 
 DIE = "raise SystemExit(3)"
 BEAT = "import os, sys, time\nwhile True: os.utime(sys.argv[1]); time.sleep(0.01)"
@@ -57,7 +59,7 @@ class Stage:
 
     def wait_for_beat(self):
         deadline_s = time.monotonic() + 5
-        before = self.supervisor._beat_ns
+        before = self.supervisor._heartbeat_ns
         while self.heartbeat.stat().st_mtime_ns == before:
             assert time.monotonic() < deadline_s
             time.sleep(0.005)
@@ -210,8 +212,10 @@ def test_host_that_does_not_drain_is_killed(stage):
 
 def test_exit_status_is_read_before_the_arbiter_reaps_all_children(stage, caplog):
     class Arbiter:
-        def manage_workers(self):
+        def reload(self):
             pass
+
+        handle_hup = reload
 
         def reap_workers(self):
             try:
@@ -220,7 +224,8 @@ def test_exit_status_is_read_before_the_arbiter_reaps_all_children(stage, caplog
                 return
 
     scene, arbiter = stage(DIE, BEAT), Arbiter()
-    attach(arbiter, scene.supervisor)
+    WorkerPool(arbiter, scene.supervisor).install()
+    scene.supervisor.poll()
     pid = scene.process.pid
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     arbiter.reap_workers()
@@ -248,7 +253,19 @@ def test_private_folder_is_closed_to_others_and_short(tmp_path, monkeypatch):
     long = tmp_path / ("x" * 90)
     long.mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(long))
-    folder = private_folder()
-    assert len(str(folder / "engine.sock")) <= 100
-    assert folder.stat().st_mode & 0o777 == 0o700
-    folder.rmdir()
+    folder = PrivateFolder()
+    assert len(str(folder.path / "engine.sock")) <= 100
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    folder.remove()
+    assert not folder.path.exists()
+
+
+def test_only_folders_of_dead_servers_are_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("server.process.private_folder.FALLBACK", str(tmp_path))
+    living, dead, other = PrivateFolder(), PrivateFolder(), tmp_path / "braid-models"
+    other.mkdir()
+    os.close(dead._lock)  # as at the death of its last process
+    assert remove_left_over() == [dead.path]
+    assert sorted(tmp_path.iterdir()) == sorted([living.path, other])
+    living.remove()

@@ -12,6 +12,7 @@ from pipelines.wire.messages import (
     Hello,
     Infer,
     Inferred,
+    InUse,
     MalformedFrame,
     ModelStatus,
     Profile,
@@ -24,6 +25,7 @@ from pipelines.wire.messages import (
     ToHost,
     TokenUpdate,
     ToWorker,
+    Welcome,
     encode,
 )
 from pipelines.wire.sampling_params import SamplingParams
@@ -31,7 +33,8 @@ from pipelines.wire.sampling_params import SamplingParams
 PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
 TENSOR = Tensor("x", "float32", [1, 2], b"\0" * 8)
 TO_HOST = [
-    Hello(12),
+    Hello(12, "s"),
+    InUse([8, 9]),
     Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
     Infer(2, "demo", 9, "result", [TENSOR], ["y"]),
     Profile(3, "demo", 9, 1.5),
@@ -43,6 +46,7 @@ STEPS = Steps(
 )
 LOGPROBS = [TokenLogprobs(-0.5, 1, [4, 5], [-0.5, -1.0])]
 TO_WORKER = [
+    Welcome(5, "s"),
     Frame([TokenUpdate(1, 0, [4], LOGPROBS, None, None, None, 16), TokenUpdate(2, 1, [], [], "stop", 7)]),
     Frame([TokenUpdate(3, 0, [], finish="error", error="no", error_status=400)]),
     Frame([TokenUpdate(4, 0, [4, 5], speculation=Speculation(3, 1, [None, LOGPROBS[0]]), prefill_s=0.25)]),
@@ -80,7 +84,7 @@ def test_messages_come_in_any_pieces():
 
 
 def test_frame_begins_with_its_length_in_little_endian():
-    frame = encode(Hello(12))
+    frame = encode(Hello(12, "s"))
     assert int.from_bytes(frame[:4], "little") == len(frame) - 4
 
 

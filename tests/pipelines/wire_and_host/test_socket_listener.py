@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from pipelines.wire.listener import Disconnected
-from pipelines.wire.messages import Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
+from pipelines.wire.messages import SCHEMA, Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
 from pipelines.wire.socket_listener import SocketListener
 
 WAIT_S = 5.0
@@ -23,9 +23,9 @@ class Worker:
         self.socket.settimeout(WAIT_S)
         self.socket.connect(str(path))
         self._framer = Framer(ToWorker)
-        self.send(Hello(7))
+        self.send(Hello(7, SCHEMA))
         self.peer, message = listener.inbox.get(timeout=WAIT_S)
-        assert message == Hello(7)
+        assert message == Hello(7, SCHEMA)
 
     def send(self, message):
         self.socket.sendall(encode(message))
