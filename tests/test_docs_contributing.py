@@ -79,6 +79,13 @@ def test_the_tests_of_the_examples_pass(changed: Path) -> None:
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
 
 
+def test_the_examples_stay_within_the_borders(changed: Path) -> None:
+    done = run(
+        changed, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_borders.py", "-k", "trim or tasks"
+    )
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
 def test_the_examples_are_in_the_style_of_the_code(changed: Path) -> None:
     files = [FIRST_LINE.match(each.text.partition("\n")[0])[1] for each in EXAMPLES]
     done = run(changed, "ruff", "check", "--no-cache", "--ignore", "I001", *files)
