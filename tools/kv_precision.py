@@ -1,7 +1,7 @@
-"""What a smaller key-value cache does to logits: `python -m tools.kv_precision MODEL [--text FILE]`.
+"""Measures how KV cache types change logits: `python -m tools.kv_precision MODEL [--text FILE]`.
 
-The same tokens go through one decoder with a float32 cache and activations, and through the same decoder
-with other types; every position's logits are compared.  Knows sessions and arrays; knows nothing of requests.
+The same tokens go through one decoder with a float32 cache and activations, and through the same decoder with
+other types; every position's logits are compared.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from pipelines.host.engine.step import Step
 README = Path(__file__).parents[1] / "README.md"
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 CHUNK_TOKENS = 32
-"""Positions whose logits are held at once."""
+"""Number of positions per comparison, which bounds memory."""
 OWN_CHOICE = "the device's own"
 
 
 class Distance(NamedTuple):
-    """How far some logits are from the exact ones, over all positions.
+    """The difference of some logits from the exact ones, over all positions.
 
-    `mean_abs` and `max_abs` are of logits less their mean, which no choice of a token sees.  `kl` is the
+    `mean_abs` and `max_abs` are of logits minus their mean, which does not affect sampling.  `kl` is the
     mean and `kl_max` the largest Kullback-Leibler divergence of the exact distribution from the other,
-    in nats; `same` is the part of the positions whose likeliest token is the same.
+    in nats; `same` is the share of the positions with the same most probable token.
     """
 
     mean_abs: float
@@ -41,7 +41,7 @@ class Distance(NamedTuple):
 
 
 def distance(exact: NDArray[np.float32], other: NDArray[np.float32]) -> Distance:
-    """Of two float32[positions, vocab]."""
+    """The distance of two float32[positions, vocab]."""
     apart = np.abs(_centred(exact) - _centred(other))
     exact_log, other_log = _log_softmax(exact), _log_softmax(other)
     divergence = (np.exp(exact_log) * (exact_log - other_log)).sum(axis=1)
@@ -56,7 +56,7 @@ def distance(exact: NDArray[np.float32], other: NDArray[np.float32]) -> Distance
 
 
 def over_all(parts: Sequence[tuple[int, Distance]]) -> Distance:
-    """Of parts with so many positions each, the whole."""
+    """The distance over all positions, from parts with their numbers of positions."""
     weights = [positions for positions, _ in parts]
     mean = {
         name: float(np.average([getattr(part, name) for _, part in parts], weights=weights))
@@ -78,7 +78,7 @@ def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def compare(model: Path, ids: Sequence[int], kv_cache: str | None) -> tuple[str, Distance]:
-    """The cache type that was used and how far its logits are; None: cache and activations of the device."""
+    """(cache type in use, distance of its logits); None selects the device's default types."""
     other = OpenVINOSettings(kv_cache=kv_cache, precision=None if kv_cache is None else "f32")
     sessions = [OpenVINOSession(model, settings) for settings in (EXACT, other)]
     for session in sessions:
@@ -95,7 +95,7 @@ def compare(model: Path, ids: Sequence[int], kv_cache: str | None) -> tuple[str,
 
 
 def _scored(ids: NDArray[np.int64], past: int, block_tokens: int) -> Step:
-    """One sequence's next tokens, its blocks in order; logits of all of them."""
+    """The logits of all given tokens of one sequence, whose blocks are in order."""
     count, context = len(ids), past + len(ids)
     blocks = np.arange(-(-context // block_tokens), dtype=np.int32)
     return Step(

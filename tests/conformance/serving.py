@@ -37,7 +37,7 @@ def export(engine: str, setting: Setting, folder: Path) -> Path:
         shutil.copyfile(MODELS / READ_BY_ALL / name, source / name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch and transformers warn of themselves
-        from tools.export.choosing import Options, choose
+        from tools.export.choose_export import Options, choose
 
         form = "onnx" if engine == "onnxruntime" else "openvino"
         choose(str(source), Options(setting.task, form, "fp32"))(folder, lambda stage: None)

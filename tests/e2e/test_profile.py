@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from tools.profile_step.__main__ import main
-from tools.profile_step.asking import Refused, Server
-from tools.profile_step.difference import between
+from tools.profile_step.server_client import RequestRefused, Server
+from tools.profile_step.difference import profile_difference
 
 PHASES = ["plan", "reserve", "pack", "body.logits", "body.next", "body", "commit", "post"]
 
@@ -25,7 +25,7 @@ def test_a_profile_has_the_steps_of_its_time(server):
     before = asked.profile("fake")
     complete(server, 30)
     after = asked.profile("fake")
-    ran = between(before, after)
+    ran = profile_difference(before, after)
     kinds = {kind.kind: kind for kind in ran.kinds}
     assert (kinds["with_prompts"].steps, kinds["decoding"].steps) == (1, 29)
     for kind in ran.kinds:
@@ -52,7 +52,7 @@ def test_metrics_have_the_same_phases(server):
 def test_the_command_shows_something_on_an_idle_server(server):
     done = CliRunner().invoke(main, ["--url", server.url, "--seconds", "0.3", "--load", "3"])
     assert done.exit_code == 0, done.output
-    assert "decoding alone" in done.output
+    assert "decoding only" in done.output
     assert "of 3.0 sequences" in done.output
 
 
@@ -60,5 +60,5 @@ def test_a_load_that_is_refused_is_an_error(server):
     done = CliRunner().invoke(main, ["--url", server.url, "--model", "nope", "--load", "2"])
     assert done.exit_code == 1
     assert "404" in done.output
-    with pytest.raises(Refused, match="404"):
+    with pytest.raises(RequestRefused, match="404"):
         Server(server.url).profile("nope")

@@ -8,14 +8,14 @@ from tools.bench.bandwidth import read_gb_per_s
 from tools.bench.figures import Figures, covered, figures
 from tools.bench.load import Load, Queue, Request, Timings
 from tools.bench.making import make_load
-from tools.bench.report import COLUMNS, PAIRS, Taken, features, pairs, rows, table
+from tools.bench.report import COLUMNS, PAIRS, Measurement, features, pairs, rows, table
 from tools.bench.workloads import QUICK, WORKLOADS
 
 VOCABULARY = 151_936
 
 
 def speed(tokens_per_s, prompt_tokens_per_s=1.0):
-    return Taken(Figures(tokens_per_s, prompt_tokens_per_s, 40.0, 1.0, 2.0, 0, 0, 0), 1.0, 5_000_000)
+    return Measurement(Figures(tokens_per_s, prompt_tokens_per_s, 40.0, 1.0, 2.0, 0, 0, 0), 1.0, 5_000_000)
 
 
 def test_figures_are_rates_and_percentiles():

@@ -16,8 +16,8 @@ import psutil
 import pytest
 
 from tools.bench.contenders import ContenderFailed
-from tools.bench.pooling.asking import Load, OverHTTP, Timings, ask
 from tools.bench.pooling.contenders import ALONE, BRAID
+from tools.bench.pooling.load import Load, OverHTTP, Timings, ask
 from tools.bench.pooling.measuring import Workload, asleep, measure
 from tools.bench.pooling.texts import MOST_WORDS, make_texts
 

@@ -29,7 +29,7 @@ from pipelines.repository.new_graph import recognise
 from pipelines.repository.sentence_modules import module_lines
 from pipelines.tasks import TASKS
 from tools.export.__main__ import main
-from tools.export.choosing import RERANKER_TEMPLATE
+from tools.export.choose_export import RERANKER_TEMPLATE
 from tools.export.sentence_files import copy_sentence_files, forget_pooling
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))

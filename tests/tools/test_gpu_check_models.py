@@ -15,7 +15,7 @@ from pipelines.wire.logprobs import TokenLogprobs
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness import attention
 from tools.gpu_check.correctness.attention import compare, run_node
-from tools.gpu_check.correctness.comparing import distance
+from tools.gpu_check.correctness.distance import distance
 from tools.gpu_check.correctness.end_to_end import differences, judge, run_scenarios, scenarios
 from tools.gpu_check.correctness.nodes import (
     KINDS,
@@ -26,7 +26,7 @@ from tools.gpu_check.correctness.nodes import (
     reference,
     rounded,
 )
-from tools.gpu_check.packs.driving import Answer, Room, decode, prefill_s, start_decoding
+from tools.gpu_check.packs.driving import Answer, EngineLimits, decode, prefill_s, start_decoding
 from tools.gpu_check.packs.models import SHAPES, random_model, random_prompts
 from tools.gpu_check.packs.node_graphs import cache_scales, cuda_graph, node_decoder
 from tools.gpu_check.packs.packed import (
@@ -307,13 +307,13 @@ def test_differences_are_counted():
 
 def test_decoding_is_timed_step_by_step(session):
     prompts = random_prompts(SHAPE, [20] * 3, seed=1)
-    found = decode(session, Room(24, max_sequences=3, max_step_tokens=128), prompts, 9)
+    found = decode(session, EngineLimits(24, max_sequences=3, max_step_tokens=128), prompts, 9)
     assert len(found.step_s) == len(found.run_s) == 6
     assert all(host > 0 for host in found.host_s)
     assert found.prompt_s + sum(found.step_s) < found.whole_s
-    made = start_decoding(session, Room(24, max_sequences=3, max_step_tokens=32), prompts, 9)
+    made = start_decoding(session, EngineLimits(24, max_sequences=3, max_step_tokens=32), prompts, 9)
     assert len(made.step()) == 3
-    assert prefill_s(session, Room(24, max_sequences=1, max_step_tokens=32), [1] * 100) > 0
+    assert prefill_s(session, EngineLimits(24, max_sequences=1, max_step_tokens=32), [1] * 100) > 0
 
 
 def test_the_benchmark_measures_what_it_says(session, monkeypatch, capsys):

@@ -234,10 +234,10 @@ folder = pathlib.Path(sys.argv[1])
 packed = read_model(folder, "tiny")
 import numpy
 (folder / "weights.bin").write_bytes(numpy.full(3_000_000, 0.01, "float32").tobytes())
-session = OnnxCudaSession(sessions.lowered(sessions.Written(packed, folder)), HostDevice(), Runtime())
+session = OnnxCudaSession(sessions.lowered(sessions.ModelWithWeights(packed, folder)), HostDevice(), Runtime())
 session.reserve(64, 4)
 session.allocate(24, 4)
-engine = driving.engine(session, driving.Room(24, max_sequences=4, max_step_tokens=64))
+engine = driving.engine(session, driving.EngineLimits(24, max_sequences=4, max_step_tokens=64))
 given, counts = driving.answers(engine, [driving.Request([1, 2, 3], 5), driving.Request([7] * 40, 5, at=2)])
 print(json.dumps([len(answer.tokens) for answer in given]))
 """

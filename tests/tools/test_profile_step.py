@@ -10,8 +10,8 @@ from click.testing import CliRunner
 from rich.console import Console
 
 from tools.profile_step import __main__ as command
-from tools.profile_step.difference import between
-from tools.profile_step.operators import Operators, Row, called, rows
+from tools.profile_step.difference import profile_difference
+from tools.profile_step.operators import Operators, Row, operator_name, operator_rows
 from tools.profile_step.tables import operator_table, tables
 
 
@@ -65,7 +65,7 @@ def printed(table):
 
 
 def test_what_ran_is_what_two_profiles_differ_by():
-    ran = between(BEFORE, AFTER)
+    ran = profile_difference(BEFORE, AFTER)
     decoding, prompts = ran.kinds
     assert (ran.seconds, decoding.steps, decoding.seconds) == (10.0, 10, 4.0)
     assert [(row.phase, row.share, row.mean_ms, row.p50_ms) for row in decoding.rows] == [
@@ -80,19 +80,19 @@ def test_what_ran_is_what_two_profiles_differ_by():
 
 
 def test_nothing_ran():
-    assert between(BEFORE, {**BEFORE, "host": AFTER["host"]}).kinds == []
+    assert profile_difference(BEFORE, {**BEFORE, "host": AFTER["host"]}).kinds == []
 
 
 def test_a_model_that_was_loaded_anew_begins_at_nothing():
     anew = told(110.0, kind("decoding", 3, phase("plan", 0.6)))
-    (decoding,) = between(BEFORE, anew).kinds
+    (decoding,) = profile_difference(BEFORE, anew).kinds
     assert (decoding.steps, round(decoding.seconds, 6)) == (3, 0.6)
 
 
 def test_tables_show_each_kind_and_the_host():
-    texts = [printed(table) for table in tables(between(BEFORE, AFTER))]
+    texts = [printed(table) for table in tables(profile_difference(BEFORE, AFTER))]
     assert [text.strip().splitlines()[0].strip() for text in texts] == [
-        "generated: 10 steps decoding alone",
+        "generated: 10 steps decoding only",
         "generated: 1 steps with prompts",
         "m: the engine host's thread",
     ]
@@ -117,11 +117,11 @@ def test_tables_show_each_kind_and_the_host():
     ],
 )
 def test_operators_have_names_for_people(kind, name, expected):
-    assert called(kind, name) == expected
+    assert operator_name(kind, name) == expected
 
 
 def test_operators_of_a_sort_are_one_row_and_those_that_did_not_run_none():
-    assert rows([("a", 0.001), ("b", 0.003), ("a", 0.001), ("c", 0.0)]) == [
+    assert operator_rows([("a", 0.001), ("b", 0.003), ("a", 0.001), ("c", 0.0)]) == [
         Row("b", 1, 3.0),
         Row("a", 2, 2.0),
     ]
@@ -151,7 +151,7 @@ def test_the_command_asks_twice_and_writes_what_it_was_told(monkeypatch, tmp_pat
     monkeypatch.setattr(command, "Server", FakeServer)
     done = CliRunner().invoke(command.main, ["--seconds", "0", "--json", str(tmp_path / "told.json")])
     assert done.exit_code == 0, done.output
-    assert "10 steps decoding alone" in done.output
+    assert "10 steps decoding only" in done.output
     assert json.loads((tmp_path / "told.json").read_text()) == [BEFORE, AFTER]
 
 

@@ -1,7 +1,7 @@
-"""`python -m tools.bench`: Braid beside its peers, alternating within each heat.
+"""`python -m tools.bench`: compares Braid with its peers, which alternate within each heat.
 
-Machines drift by half within minutes, so only figures of one heat compare.  Prints tables and writes
-`build/bench.json`.
+The speed of a machine can change by half within minutes, so only figures of one heat are comparable. Prints
+tables and writes `build/bench.json`.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main(
     step_tokens: int,
     name: str,
 ) -> None:
-    """Output and prompt tokens/s, time to the first token and between tokens, processor time and memory.
+    """Measure output and prompt tokens/s, time to first token and between tokens, processor time and memory.
 
     QUICK=1 in the environment measures fewer and smaller loads, once.
     """

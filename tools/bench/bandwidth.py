@@ -1,4 +1,4 @@
-"""How fast this machine reads memory: the bound that one token's weights set.  Knows nothing of models."""
+"""Measures how fast this machine reads memory, which limits the tokens/s of one stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REPEATS = 5
 
 
 def read_gb_per_s() -> float:
-    """The best of some passes in which every core reads memory of its own, larger than any cache."""
+    """GB/s, the best of several passes in which every core reads its own memory, larger than any cache."""
     cores = len(os.sched_getaffinity(0))
     blocks = [np.ones(BYTES_PER_CORE // 4, np.float32) for _ in range(cores)]
     with ThreadPoolExecutor(cores) as threads:
@@ -27,5 +27,5 @@ def _one_pass(threads: ThreadPoolExecutor, blocks: list[np.ndarray]) -> float:
 
 
 def _read(block: np.ndarray) -> float:
-    """A dot product with itself: reads once, computes less than memory brings, holds no lock."""
+    """Read the array once: a dot product with itself, which is bound by memory and releases the GIL."""
     return float(np.dot(block, block))

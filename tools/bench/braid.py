@@ -1,7 +1,4 @@
-"""Braid as people start it, for the benchmark: gunicorn, workers and the engine host, with one model.
-
-Knows Braid's settings and graphs; nothing of its peers.
-"""
+"""Starts Braid for the benchmark as usual, with gunicorn, workers and the engine host, and one model."""
 
 from __future__ import annotations
 
@@ -30,9 +27,9 @@ IR = "openvino_model.xml"
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to serve the model: what its weights are, and the line that drafts tokens.
+    """One way to serve the model: its weights, and the line of its graph that drafts tokens.
 
-    `reads_draft`: that line is a draft model's.
+    `reads_draft`: that line uses a draft model.
     """
 
     weights: str = "int8"
@@ -49,7 +46,7 @@ VARIANTS = {
 
 
 def braid(name: str, model: Model, settings: Settings, workers: int, log: Path) -> Served:
-    """Braid as the variant `name` of `model`, whose forms are made.  Raises NotMade."""
+    """Braid as the variant `name` of `model`; makes the model's formats.  Raises NotMade."""
     variant = VARIANTS[name]
     models = model.folder / "served" / name
     repository(models / model.name, model, variant, settings)
@@ -64,7 +61,7 @@ def braid(name: str, model: Model, settings: Settings, workers: int, log: Path) 
 
 
 def repository(folder: Path, model: Model, variant: Variant, settings: Settings) -> None:
-    """A folder that serves the variant; its files are those of the model's forms, linked."""
+    """A model repository with the variant; its files are links to those of the model's formats."""
     parts = {"model": model.repository(variant.weights) / model.name / "model"}
     if variant.reads_draft:
         parts["draft"] = model.draft()
@@ -77,7 +74,7 @@ def repository(folder: Path, model: Model, variant: Variant, settings: Settings)
 
 
 def graph(variant: Variant, settings: Settings, memory_gb: float) -> str:
-    """The graph that gives Braid the same scheduling and the same cache as the others."""
+    """The graph with the same scheduling and cache settings as the other contenders."""
     drafted = f"      drafted: {variant.drafted}\n" if variant.drafted else ""
     source = "drafted" if variant.drafted else "step"
     return f"""version: 1
@@ -99,7 +96,7 @@ nodes:
 
 
 def _block_bytes(folder: Path, kv_cache: str) -> int:
-    """Asked once of a session in a process of its own, so that its memory is not counted."""
+    """Bytes of a block, from a session in a separate process, so that its memory is not counted."""
     known = folder.with_name(f"{folder.name}.block_bytes.{kv_cache}")
     if not known.exists():
         command = [sys.executable, "-c", BLOCK_BYTES, str(folder / IR), kv_cache]

@@ -1,9 +1,9 @@
-"""An engine without HTTP, in a process of its own: reads loads from stdin, writes their timings to stdout.
+"""Runs an engine without HTTP in its own process: reads loads from stdin, writes timings to stdout.
 
-`python -m tools.bench.child MODULE MODEL SETTINGS`.  Every line is JSON: the first out says that the model is
-loaded (`{"ready": …}`); then a `Load` in is answered by `{"timings": …}` or `{"error": …}`.  What the engine
-prints itself goes to stderr.  Runs in the engine's own environment, so it imports the standard library and
-`tools.bench.load` alone.  Knows nothing of HTTP, and no engine by name.
+`python -m tools.bench.child MODULE MODEL SETTINGS`. Every line is JSON: the first output reports that the
+model is loaded (`{"ready": …}`); then each `Load` gets the reply `{"timings": …}` or `{"error": …}`. What the
+engine prints itself goes to stderr. Runs in the engine's own environment, so it imports the standard library
+and `tools.bench.load` alone.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tools.bench.load import Load, Queue, Request, Settings, Timings
 
 
 class Engine(Protocol):
-    """What MODULE has as its class `Engine`, made of a model's path and `Settings`."""
+    """The interface of the class `Engine` in MODULE, which takes a model's path and `Settings`."""
 
     def submit(self, number: int, request: Request, load: Load) -> None: ...
 
     def turn(self) -> list[tuple[int, int]]:
-        """One step: (number of the request, how many tokens came for it) pairs."""
+        """Run one step: pairs of (request number, number of new tokens)."""
         ...
 
 
 def run(load: Load, engine: Engine) -> Timings:
-    """Answer every request of `load`, each sent when the load says so."""
+    """Run every request of `load`, each submitted at its time."""
     queue = Queue(load)
     left: dict[int, int] = {}
     sent_s = [0.0] * len(load.requests)
@@ -54,7 +54,7 @@ def run(load: Load, engine: Engine) -> Timings:
 
 
 def own_stdout() -> TextIO:
-    """The real stdout for the protocol; whatever else is printed goes to stderr from here on."""
+    """The real stdout for the protocol; all other output goes to stderr from here on."""
     out = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     return out
@@ -69,7 +69,7 @@ def main() -> None:
     for line in sys.stdin:
         try:
             answer: dict[str, Any] = {"timings": run(Load.read(line), engine)}
-        except Exception as error:  # an engine that cannot do one load may do the next, made anew
+        except Exception as error:  # after a failed load a new engine may do the next
             answer = {"error": f"{type(error).__name__}: {error}"}
             del engine
             engine = make()

@@ -1,7 +1,7 @@
-"""A load over HTTP: token-id prompts to /v1/completions as streams, and when each piece arrived.
+"""Runs a load over HTTP: streams of /v1/completions with token-id prompts, with the time of each event.
 
-Written on bare sockets, because client and server share the cores that are measured: a full HTTP client
-takes more time per token than the server does.  Knows nothing of engines or processes.
+Written on bare sockets, because client and server share the cores that are measured: a full HTTP client takes
+more time per token than the server does.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ LINE_BYTES = 1 << 20
 
 
 class RequestFailed(Exception):
-    """The server answered something else than the tokens that were asked for."""
+    """The server replied with something other than the requested tokens."""
 
 
 def request_over_http(port: int, model: str, load: Load, timeout_s: float = 600.0) -> Timings:
-    """Send every request when its load says so, until all were answered.
+    """Send every request at the time given by the load, until all have been answered.
 
     Raises RequestFailed, OSError or TimeoutError.
     """
@@ -53,7 +53,7 @@ async def _run(port: int, model: str, load: Load) -> Timings:
 
 
 async def _some(streams: dict[asyncio.Task[list[float]], int], next_s: float | None, now_s: float) -> set:
-    """Streams that have ended, at latest when the next request arrives."""
+    """Wait for ended streams, until the next request is due at the latest."""
     pause_s = None if next_s is None else max(0.0, next_s - now_s)
     if not streams:
         await asyncio.sleep(pause_s or 0.0)
@@ -84,7 +84,7 @@ def _request(model: str, load: Load, number: int) -> bytes:
 
 
 async def _stream(port: int, request: bytes, output_tokens: int) -> list[float]:
-    """Seconds from sending to each event; an event is one line, whole within one chunk of the reply."""
+    """Seconds from sending to each event; an event is one line within one chunk of the reply."""
     begin = time.perf_counter()
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=LINE_BYTES)
     try:

@@ -1,7 +1,4 @@
-"""How a contender is started, asked and stopped; each in processes of its own.
-
-Knows two ways of asking, pipes and HTTP; knows no contender by name, and nothing of tables or statistics.
-"""
+"""Starts contenders in separate processes, sends them loads through pipes or HTTP, and stops them."""
 
 from __future__ import annotations
 
@@ -28,7 +25,7 @@ REASON_LENGTH = 300
 
 
 class ContenderFailed(Exception):
-    """It did not start, or could not do a load; the message says why."""
+    """A contender did not start or failed a load; the message has the reason."""
 
 
 class Contender(Protocol):
@@ -46,7 +43,7 @@ class Contender(Protocol):
 
 
 class Piped:
-    """A process asked through pipes, a line of JSON each way; its first line says that it is ready."""
+    """A process with a JSON line protocol on its pipes; its first line reports that it is ready."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         self._log = log
@@ -61,7 +58,7 @@ class Piped:
         self._answer(READY_TIMEOUT_S)
 
     def ask(self, line: str) -> dict[str, Any]:
-        """Its answer to one line.  Raises ContenderFailed."""
+        """Send one line and return the reply.  Raises ContenderFailed."""
         assert self.process.stdin is not None
         try:
             self.process.stdin.write(line + "\n")
@@ -94,7 +91,7 @@ class Piped:
 
 
 class Child(Piped):
-    """An engine asked through pipes (`tools/bench/child.py`); `module` is imported by `python` alone."""
+    """An engine on pipes (`tools/bench/child.py`); only the interpreter `python` imports `module`."""
 
     def __init__(self, python: Path, module: str, model: Path, settings: Settings, log: Path) -> None:
         told = json.dumps(asdict(settings))
@@ -105,7 +102,7 @@ class Child(Piped):
 
 
 class Served:
-    """A server with one model, asked over HTTP; ready when GET /health says 200."""
+    """A server with one model over HTTP; it is ready when GET /health returns 200."""
 
     def __init__(
         self, command: Sequence[str], environment: Mapping[str, str], port: int, model: str, log: Path
@@ -157,12 +154,12 @@ def free_port() -> int:
 
 
 def without_settings() -> dict[str, str]:
-    """The environment of this process but for Braid's own settings, without a hub."""
+    """This process's environment variables without Braid's settings, with the hub disabled."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
     return kept | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 def _last_words(log: Path) -> str:
-    """The last line that says something, and where the others are."""
+    """The last line of the log that is not empty, and the path of the log."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()] or ["no word"]
     return f"{lines[-1].strip()} (see {log})"

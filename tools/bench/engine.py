@@ -1,7 +1,4 @@
-"""Braid's engine without the wire and the server, for `tools/bench/child.py`: scheduler, session, sampler.
-
-Knows nothing of text, so it answers no constrained load.
-"""
+"""Braid's engine without server and wire, for `tools/bench/child.py`; does not support grammars."""
 
 from __future__ import annotations
 

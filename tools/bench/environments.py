@@ -1,7 +1,7 @@
-"""A virtual environment for each peer, made once: nothing of a peer is imported into Braid's environment.
+"""Makes a virtual environment for each peer once, so that no peer is installed into Braid's environment.
 
-What could not be installed is remembered with its reason, and tried again when its folder is removed or its
-recipe changes.  Knows pip; nothing of what the packages do.
+A failed installation is stored with its reason, and tried again when its folder is removed or its
+recipe changes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 class NotInstalled(Exception):
-    """The environment cannot be made here; the message says why."""
+    """The environment cannot be made here; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Recipe:
     """Requirements for pip.
 
     `bare` is installed without its dependencies, which are then installed by name but for those in `without`.
-    `alias` is a name and version under which `bare` is found too, for a program that asks for itself so.
+    `alias` is a second name and version of `bare`, for a program that looks itself up under that name.
     """
 
     packages: tuple[str, ...]
@@ -44,7 +44,7 @@ for line in requires(sys.argv[1]) or ():
     if "extra ==" not in line and re.match(r"[\\w.-]+", line).group() not in sys.argv[2:]:
         print(line)
 """
-"""Prints what a distribution depends on, but for some names."""
+"""Prints the dependencies of a distribution except some names."""
 
 ALIASED = """
 import sys
@@ -59,7 +59,7 @@ folder.mkdir(exist_ok=True)
 
 
 def environment(folder: Path, recipe: Recipe, stage: Callable[[str], None]) -> Path:
-    """The Python of the environment in `folder`, made when it is not there yet.  Raises NotInstalled."""
+    """The Python of the environment in `folder`, made when it does not exist.  Raises NotInstalled."""
     made, failed = folder / ".made", folder / ".failed"
     if made.exists() and made.read_text() == recipe.fingerprint:
         return folder / "bin" / "python"

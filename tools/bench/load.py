@@ -1,7 +1,6 @@
-"""What every contender is asked, and what came when: the same work for all, so that ratios mean something.
+"""The load that every contender runs, and its timings: the same work for all, so that ratios are meaningful.
 
-Pure, and of the standard library alone, since peers read it in environments of their own.  Knows nothing of
-engines, servers or processes.
+Pure, and of the standard library alone, since peers read it in environments of their own.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class Settings:
-    """Scheduling that all contenders share, where they can be told."""
+    """Scheduling settings for all contenders that support them."""
 
     num_blocks: int = 640
     max_sequences: int = 64
@@ -25,7 +24,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Request:
-    """`at_s`: sent no sooner after the beginning; `after`: sent when that request was answered."""
+    """`at_s`: earliest time of sending after the start; `after`: sent when that request has ended."""
 
     prompt: list[int]
     output_tokens: int
@@ -37,8 +36,8 @@ class Request:
 class Load:
     """Requests in their order, at most `streams` of them in flight.
 
-    `sampling` has vLLM's names and is empty for greedy; `schema` is the JSON Schema that every answer obeys;
-    `scored`: the log-probability of each token of the prompts is asked.
+    `sampling` has vLLM's names and is empty for greedy; `schema` is the JSON Schema of every answer;
+    `scored`: the log-probabilities of the prompt tokens are requested.
     """
 
     streams: int
@@ -61,7 +60,7 @@ class Load:
 
 
 class Timings(NamedTuple):
-    """Seconds: `sent_s[r]` from the beginning, `token_s[r]` from then to each arrival of tokens for `r`."""
+    """Seconds: `sent_s[r]` from the start, `token_s[r]` from sending to each arrival of tokens for `r`."""
 
     wall_s: float
     sent_s: list[float]
@@ -69,7 +68,7 @@ class Timings(NamedTuple):
 
 
 class Queue:
-    """Which requests of a load are sent next.  0 ≤ requests in flight ≤ `load.streams`."""
+    """Selects the next requests of a load to send.  0 ≤ requests in flight ≤ `load.streams`."""
 
     def __init__(self, load: Load) -> None:
         self._load = load
@@ -78,7 +77,7 @@ class Queue:
         self._in_flight = 0
 
     def take(self, now_s: float) -> list[int]:
-        """The requests to be sent now; they count as in flight from here on."""
+        """The requests to send now; they count as in flight from then on."""
         taken = [number for number in self._waiting if self._may_go(number, now_s)]
         taken = taken[: self._load.streams - self._in_flight]
         self._waiting = [number for number in self._waiting if number not in taken]
@@ -94,7 +93,7 @@ class Queue:
         return not self._waiting and not self._in_flight
 
     def next_s(self) -> float | None:
-        """When the next request arrives that waits for its time alone."""
+        """The time of the next request that waits only for its time."""
         times = [
             self._load.requests[number].at_s
             for number in self._waiting

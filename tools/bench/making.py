@@ -1,8 +1,8 @@
-"""Loads made of workloads.  Knows nothing of who answers them.
+"""Makes the loads of workloads.
 
 Prompts are random token ids, different for every seed; answers are walks (`walk.py`) from the prompt's last
-token on, so that a prompt may hold its answer.  A conversation's later turn is its earlier prompt, a fixed
-reply and a new question, so that every contender computes the same tokens whatever it answered.
+token on, so that a prompt may hold its answer. A conversation's later turn is its earlier prompt, a fixed
+reply and a new question, so that every contender computes the same tokens.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from tools.bench.walk import ordinary, walk
 from tools.bench.workloads import REPLY_TOKENS, Workload
 
 COPIED = 0.75
-"""Share of a prompt that is the walk of its answer and beyond, where it is copied."""
+"""Share of a copying prompt that is the walk of its answer and its continuation."""
 MISLED_TOKENS = 3
-"""So many tokens of its answer stand together in a misleading prompt, before one that does not follow."""
+"""Length of the pieces of the answer in a misleading prompt, each followed by a wrong token."""
 
 
 def make_load(workload: Workload, seed: int, vocab_size: int) -> Load:
@@ -54,7 +54,7 @@ def make_load(workload: Workload, seed: int, vocab_size: int) -> Load:
 
 
 def _question(workload: Workload, number: int, vocab_size: int, ids: Callable[[int], list[int]]) -> list[int]:
-    """`prompt_tokens` ids; those that hold their answer are spread evenly over the requests."""
+    """`prompt_tokens` ids; prompts with their answer are spread evenly over the requests."""
     begun = ids(workload.prompt_tokens)
     start = begun[-1]
     if workload.misleading:
@@ -67,7 +67,7 @@ def _question(workload: Workload, number: int, vocab_size: int, ids: Callable[[i
 
 
 def _misled(answer: list[int], others: list[int]) -> list[int]:
-    """Every token of `answer` after the ones before it, as far as there is room, and then another."""
+    """Pieces of `answer` that end in a wrong next token, as many as fit."""
     room = (len(others) - 1) // (MISLED_TOKENS + 1)
     ends = range(1, min(len(answer), room) + 1)
     pieces = (

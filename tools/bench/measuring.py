@@ -1,4 +1,4 @@
-"""Every workload, round by round, each contender in its turn.  Knows nothing of how they are asked."""
+"""Measures every workload in rounds, in which the contenders take turns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tools.bench.lineup import BRAID, Lineup
 from tools.bench.load import Load, Timings
 from tools.bench.making import make_load
 from tools.bench.meter import Meter
-from tools.bench.report import Row, Taken, pairs, rows
+from tools.bench.report import Measurement, Row, pairs, rows
 from tools.bench.workloads import PEOPLE, SAMPLED, Workload
 
 WARM_UP = (
@@ -45,7 +45,7 @@ class Measuring:
         self.compared: list[Row] = []
 
     def run(self, workloads: Mapping[str, Workload], rounds: int) -> list[Row]:
-        """A row for each workload and contender that can do it."""
+        """A row for each workload and contender that supports it."""
         for workload in WARM_UP:
             for name in self._able(workload):
                 self._try(name, make_load(workload, WARM_UP_SEED, self._vocab_size), "warming up")
@@ -60,7 +60,7 @@ class Measuring:
 
     def _workload(self, title: str, workload: Workload, seed: int, rounds: int) -> list[Row]:
         self.gb_per_s.append(read_gb_per_s())
-        taken: dict[str, list[Taken]] = {name: [] for name in self._able(workload)}
+        taken: dict[str, list[Measurement]] = {name: [] for name in self._able(workload)}
         for number in range(rounds):
             load = make_load(workload, seed + number, self._vocab_size)
             for name in list(taken):
@@ -81,7 +81,7 @@ class Measuring:
     def _able(self, workload: Workload) -> list[str]:
         return [name for name, one in self._lineup.entrants.items() if workload.needs <= one.can]
 
-    def _take(self, name: str, load: Load, title: str) -> Taken | None:
+    def _take(self, name: str, load: Load, title: str) -> Measurement | None:
         meter = self._meters[name]
         meter.peak_bytes()
         before_s = meter.cpu_s()
@@ -89,10 +89,10 @@ class Measuring:
         if timings is None:
             return None
         cpu_ms = (meter.cpu_s() - before_s) * 1000 / load.output_tokens
-        return Taken(figures(load, timings), cpu_ms, meter.peak_bytes())
+        return Measurement(figures(load, timings), cpu_ms, meter.peak_bytes())
 
     def _try(self, name: str, load: Load, title: str) -> Timings | None:
-        """What a contender made of a load; one that fails is left out, of this workload or, dead, of all."""
+        """A contender's result; after a failure it is left out of this workload, or of all if it died."""
         if name not in self._lineup.entrants:
             return None
         contender = self._lineup.entrants[name].contender

@@ -1,4 +1,4 @@
-"""What the processes of a contender take.  Knows nothing of what they do."""
+"""Measures processor time and memory of a contender's processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAMPLE_S = 0.25
 
 
 class Meter:
-    """What the processes of a contender take, its children included."""
+    """Processor time and memory of a process and its children."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._root = psutil.Process(process.pid)
@@ -41,7 +41,7 @@ class Meter:
         return int(self._sum(lambda one: one.memory_info().rss))
 
     def _sum(self, figure: Callable[[psutil.Process], float]) -> float:
-        """Over the processes that live; any of them may end between being listed and being read."""
+        """Sum over the live processes; one may end between listing and reading."""
         total = 0.0
         with contextlib.suppress(psutil.NoSuchProcess):
             for one in (self._root, *self._root.children(recursive=True)):

@@ -1,6 +1,6 @@
 """The benchmark's model, a Qwen3 that writes walks or the demo, in every form that a contender reads.
 
-Each form is made once.  Knows files; knows nothing of servers or of what is measured.
+Each form is made once.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Measurements → rows, tables for people, a file for programs.  Knows nothing of what was measured how."""
+"""Converts measurements to rows, tables for the terminal and a JSON file."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = {
     "cpu_ms_per_token": ("cpu ms\n/token", "{:.1f}"),
     "peak_mb": ("peak MB", "{:.0f}"),
 }
-"""Field of a row → what stands above it, and how it is written."""
+"""Field of a row → (column title, number format)."""
 PAIRS = {
     "workload": ("workload", "{}"),
     "contender": ("", "{}"),
@@ -49,8 +49,8 @@ FEATURES = {
 TEXT = ("workload", "contender", "beside", "against")
 
 
-class Taken(NamedTuple):
-    """One load on one contender, and processor milliseconds per output token and memory of its processes."""
+class Measurement(NamedTuple):
+    """One load on one contender, with processor milliseconds per output token and memory."""
 
     figures: Figures
     cpu_ms_per_token: float
@@ -58,12 +58,12 @@ class Taken(NamedTuple):
 
 
 def rows(
-    workload: str, taken: Mapping[str, Sequence[Taken]], bound: Mapping[str, float], own: str
+    workload: str, taken: Mapping[str, Sequence[Measurement]], bound: Mapping[str, float], own: str
 ) -> list[Row]:
     """A row per contender: medians over its rounds.
 
     `tokens_ratio` and `prompt_ratio` are the medians of the rounds' ratios of `own` to it; `bound_ratio` is
-    how much of `bound[contender]`, the tokens/s that memory allows one stream, a stream reached.
+    the share of `bound[contender]`, the tokens/s that memory allows one stream, that a stream reached.
     """
     made: list[Row] = []
     for name, rounds in taken.items():
@@ -82,9 +82,9 @@ def rows(
 
 
 def pairs(
-    workload: str, taken: Mapping[str, Sequence[Taken]], compared: Sequence[tuple[str, str]]
+    workload: str, taken: Mapping[str, Sequence[Measurement]], compared: Sequence[tuple[str, str]]
 ) -> list[Row]:
-    """A row per pair that ran: the first's figures through the second's, medians of the rounds' ratios."""
+    """A row per pair that ran: the first's figures divided by the second's, medians of the rounds' ratios."""
     made: list[Row] = []
     for name, other in compared:
         if name in taken and other in taken:
@@ -103,7 +103,7 @@ def _ratio(field: str, pairs: Sequence[tuple[Figures, Figures]]) -> float:
 
 
 def features(rows: Sequence[Row], beside: Mapping[str, str]) -> list[Row]:
-    """What a workload's feature costs or brings: its figures through those of the workload beside it."""
+    """The effect of a workload's feature: its figures divided by those of the workload without it."""
     known = {(row["workload"], row["contender"]): row for row in rows}
     made: list[Row] = []
     for (workload, contender), row in known.items():

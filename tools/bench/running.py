@@ -1,7 +1,4 @@
-"""One heat: its contenders started, measured on its workloads, stopped.
-
-Knows nothing of how it is told.
-"""
+"""Runs one heat: starts its contenders, measures them on its workloads, and stops them."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ from tools.bench.workloads import Workload
 
 @dataclass(frozen=True)
 class Plan:
-    """What the heats of one run share; `venvs` holds the peers' environments, `workers` are Braid's."""
+    """Settings that all heats share; `venvs` holds the peers' environments, `workers` are Braid's."""
 
     model: Model
     venvs: Path

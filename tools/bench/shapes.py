@@ -1,4 +1,4 @@
-"""The shapes of the benchmark's models, as transformers' config says them.  Knows nothing of files."""
+"""The shapes of the benchmark's models, as in transformers' config."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TINY = QWEN3_06B | {
     "eos_token_id": 2047,
 }
 SHAPES = {"qwen3-0.6b": QWEN3_06B, "tiny": TINY}
-"""Models that write walks; `tiny` tries the benchmark itself, and its figures mean nothing."""
+"""Models that generate walks; `tiny` tests the benchmark itself, its figures are meaningless."""
 SMALL = {
     "hidden_size": 256,
     "num_hidden_layers": 2,
@@ -38,6 +38,6 @@ SMALL = {
 DRAFTS = {"qwen3-0.6b": QWEN3_06B | SMALL, "tiny": TINY | {"num_hidden_layers": 1}}
 """Their draft models."""
 AGREEMENT = 0.8
-"""For this share of the tokens the draft has the same successor."""
+"""Share of the tokens for which the draft model has the same successor."""
 RECIPE = 2
-"""Raised when the models are made otherwise, so that old ones are not taken for new ones."""
+"""Increase when models are made differently, so that old ones are not reused."""

@@ -1,7 +1,6 @@
-"""What the benchmark's model writes: walks, on which every token has one successor.
+"""The output of the benchmark's model: walks, on which every token has one successor.
 
-So its text can be copied and drafted, as that of a trained model can.  Pure; knows nothing of models or
-workloads.
+So its text can be copied and drafted, as that of a trained model can.
 """
 
 from __future__ import annotations
@@ -12,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 LOWEST_ID = 300
-"""Ids below are bytes of the model's tokenizer."""
+"""Ids below this are bytes of the model's tokenizer."""
 NUM_SPECIAL = 8
-"""So many at the end are special tokens, or may be."""
+"""Number of ids at the end that may be special tokens."""
 SEED = 7
 
 
 def ordinary(vocab_size: int) -> range:
-    """The ids that loads are made of."""
+    """The token ids that loads use."""
     return range(min(LOWEST_ID, vocab_size // 2), vocab_size - NUM_SPECIAL)
 
 
@@ -39,7 +38,7 @@ def successors(vocab_size: int) -> NDArray[np.int64]:
 def nearly(vocab_size: int, agreement: float) -> NDArray[np.int64]:
     """int64[vocab_size]: successors that are the same for a share of `agreement` of the ordinary ids.
 
-    The others are anywhere on a walk.
+    The other successors are arbitrary.
     """
     rng = np.random.default_rng(SEED + 1)
     after = successors(vocab_size).copy()
@@ -50,7 +49,7 @@ def nearly(vocab_size: int, agreement: float) -> NDArray[np.int64]:
 
 
 def walk(vocab_size: int, start: int, num_tokens: int) -> list[int]:
-    """`start` and the tokens after it."""
+    """`length` tokens from `start` on."""
     after, token, made = successors(vocab_size), start, []
     for _ in range(num_tokens):
         made.append(token)

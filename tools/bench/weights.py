@@ -1,7 +1,4 @@
-"""Hugging Face folders in bfloat16 for the benchmark: weights that walk, and those of the demo's ONNX file.
-
-Knows torch and transformers' file names; nothing of what reads the folders.
-"""
+"""Writes Hugging Face folders in bfloat16 for the benchmark: models that walk, and the demo model."""
 
 from __future__ import annotations
 
@@ -16,20 +13,20 @@ from numpy.typing import NDArray
 
 END = "<|end|>"
 BESIDE = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "generation_config.json")
-"""What a folder has beside its weights and its config."""
+"""Files of a folder besides weights and config."""
 ZERO = 128
-"""What 0 is written as in the demo's 8 bits."""
+"""The code of 0 in the demo's 8-bit weights."""
 LIKELIHOOD = 0.9
-"""Of the successor; the rest is spread over the whole vocabulary."""
+"""Probability of the successor; the rest is spread over the whole vocabulary."""
 EMBEDDING_RMS = 32.0
-"""So much more than layers of random weights add that the last state is nearly the token's embedding."""
+"""Scale of embeddings: so large that random layers hardly change the final hidden state."""
 
 
 def write_walking(config: dict[str, Any], after: NDArray[Any], folder: Path) -> None:
-    """A Qwen3 of `config` after whose token t the likeliest is always `after[t]`, and a tokenizer of its
-    vocabulary.
+    """Write a Qwen3 of `config` whose most probable token after t is always `after[t]`, and a tokenizer of
+    its vocabulary.
 
-    after: int64[vocab_size], a permutation.  The layers' weights are random.
+    after: int64[vocab_size], a permutation. The layers' weights are random.
     """
     import torch
     from transformers import AutoModelForCausalLM, Qwen3Config
@@ -92,10 +89,10 @@ def _weights(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _write_tokenizer(vocab_size: int, folder: Path) -> None:
-    """A byte-level tokenizer in which every id of the vocabulary has a text, as a trained one's has.
+    """Write a byte-level tokenizer in which every id of the vocabulary has a text.
 
-    The 256 bytes stand first, the one merge and the one special token are what openvino_tokenizers wants at
-    least; so text becomes nearly its bytes, and any id becomes text.
+    The 256 bytes come first; the one merge and the one special token are the minimum that openvino_tokenizers
+    requires.
     """
     from tokenizers import Tokenizer, decoders, pre_tokenizers
     from tokenizers.models import BPE

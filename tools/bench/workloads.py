@@ -1,4 +1,4 @@
-"""The workloads, as data.  Knows nothing of how loads are made of them, or of who answers."""
+"""The workloads as data."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PEOPLE = {
         "additionalProperties": False,
     },
 }
-"""Longer than any answer, so that every answer has its full length."""
+"""A length greater than any answer's, so that every answer has its full length."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Workload:
 
     `shared_tokens` come before every prompt, the same for all; `turns` requests make a conversation;
     `arrivals_per_s` sends the later half at random times while the earlier half decodes.  The prompts of a
-    share of `copying` hold their answer; `misleading` ones hold every piece of it with something else behind.
-    `scored` asks how likely each token of the prompt was.  `beside` names the workload without this one's
+    share of `copying` hold their answer; `misleading` ones hold pieces of it, each followed by a wrong token.
+    `scored` requests the log-probabilities of the prompt.  `beside` names the workload without this one's
     feature.
     """
 
@@ -62,12 +62,12 @@ class Workload:
 
     @property
     def is_draftable(self) -> bool:
-        """Whether its prompts are made of what the model will write."""
+        """Whether its prompts are parts of the model's output."""
         return bool(self.copying) or self.misleading
 
     @property
     def needs(self) -> set[str]:
-        """What a contender must be able to do for this."""
+        """The features that a contender needs for this workload."""
         asked = {
             "sampled": self.sampling,
             "constrained": self.schema,
@@ -112,7 +112,7 @@ DRAFTABLE = {
         PLAIN, streams=32, requests=32, copying=1.0, beside="no copying, 32 streams"
     ),
 }
-"""Those that only a model can show that writes walks."""
+"""Workloads that need a model that generates walks."""
 WORKLOADS = SERVING | DRAFTABLE
 SMALL = {"streams": 8, "requests": 8, "prompt_tokens": 64, "output_tokens": 12}
 QUICK = {
@@ -127,4 +127,4 @@ QUICK = {
     "constrained": replace(WORKLOADS["constrained"], **SMALL, beside="8 streams"),
     "copying": Workload(1, 1, output_tokens=24, copying=1.0, beside="1 stream"),
 }
-"""The same questions, small enough for three minutes."""
+"""The same workloads, small enough for three minutes."""

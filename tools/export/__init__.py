@@ -1,1 +1,1 @@
-"""`python -m tools.export`: a Hugging Face model → a folder of the model repository that Braid serves."""
+"""`python -m tools.export`: converts a Hugging Face model to a folder of the model repository."""

@@ -1,7 +1,4 @@
-"""`python -m tools.export HF_FOLDER --name NAME`: the export's command line, and what the terminal shows.
-
-Knows the terminal and the layout of a model's folder; which export does the work is said in `choosing.py`.
-"""
+"""`python -m tools.export HF_FOLDER --name NAME`: the export's command line, and what the terminal shows."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.repository.new_graph import new_graph
-from tools.export.choosing import ALL_TASKS, AUTO, WEIGHTS, Export, Options, choose
+from tools.export.choose_export import ALL_TASKS, AUTO, WEIGHTS, Export, Options, choose
 from tools.export.folder import ExportError
 
 EXTRA = {
@@ -110,7 +107,7 @@ def main(
 
 
 def _two(answers: str | None) -> tuple[str, str] | None:
-    """The two texts of `NO,YES`; raises click's error where there are not two."""
+    """The two texts of `NO,YES`.  Raises click's error when there are not two."""
     if answers is None:
         return None
     no, comma, yes = answers.partition(",")
@@ -127,7 +124,8 @@ def _check_extra(form: str, console: Console) -> None:
 
 
 def export_model(export: Export, folder: Path, console: Console) -> Path:
-    """Make `folder/model/` and `folder/graph.yaml`; returns the latter.  An own graph.yaml is kept.
+    """Write `folder/model/` and `folder/graph.yaml`, and return the latter; an edited graph.yaml is
+    preserved.
 
     Raises `ExportError`.
     """
@@ -143,7 +141,7 @@ def export_model(export: Export, folder: Path, console: Console) -> Path:
 
 
 class Stages:
-    """Lines of a rich Progress: the stages that are over with their seconds, and the one that runs."""
+    """Lines of a rich Progress: the finished stages with their seconds, and the running one."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -159,7 +157,7 @@ class Stages:
 
 @contextlib.contextmanager
 def _stages(console: Console) -> Iterator[Stages]:
-    """A spinner on `console`; what the libraries print meanwhile is not shown."""
+    """A spinner on `console`; output of the libraries is hidden meanwhile."""
     columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), TimeElapsedColumn())
     silence = io.StringIO()
     target = Console(file=console.file, force_terminal=console.is_terminal)

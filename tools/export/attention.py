@@ -1,8 +1,4 @@
-"""The attention that transformers' models call while they are exported: watched, then one abstract node.
-
-Knows transformers' attention and mask interfaces and the meaning of the node; knows no family of models and
-writes no file.
-"""
+"""Replaces the attention of transformers' models during export: observes it, then writes an abstract node."""
 
 from __future__ import annotations
 
@@ -18,7 +14,7 @@ from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, VERSI
 from tools.export.folder import ExportError
 
 NAME = "braid_paged"
-"""What the attention is called in transformers' tables, while an export holds it there."""
+"""Name of the attention in transformers' tables during an export."""
 
 EVERYTHING = -1  # of a window
 UNSPEAKABLE = {
@@ -27,7 +23,7 @@ UNSPEAKABLE = {
     "head_mask": "a mask per head",
     "position_bias": "a bias of positions on its scores",
 }
-"""What a family may give its attention and the node cannot say."""
+"""Arguments that some families pass to attention and that the node does not support."""
 
 
 MaskFunction = Callable[..., torch.Tensor]
@@ -36,7 +32,7 @@ MaskFunction = Callable[..., torch.Tensor]
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer's attention: what the node's attributes say, and the largest key and value that were seen."""
+    """One layer's attention: the attributes of its node, and the largest key and value observed."""
 
     num_heads: int
     num_kv_heads: int
@@ -48,33 +44,33 @@ class Layer:
     value_absmax: float = 0.0
 
     def attributes(self, layer: int) -> dict[str, int | float]:
-        """Of the node of layer `layer`."""
+        """The attributes of the node of layer `layer`."""
         return {"layer": layer, **{name: getattr(self, name) for name in self.__dataclass_fields__}}
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Stands where a mask would: every query sees its last `window` tokens, itself included."""
+    """A placeholder for a mask in which every query attends to its last `window` tokens, including itself."""
 
     window: int
 
 
 class Mode(enum.Enum):
-    """What the attention does when it is called."""
+    """What the attention does in a call."""
 
     WATCH = enum.auto()
-    """Note what the layer is, and attend."""
+    """Record the layer's attributes, and compute attention."""
     ALONE = enum.auto()
-    """Let every token see itself alone."""
+    """Let every token attend to itself only."""
     TRACE = enum.auto()
-    """Leave the abstract node in the graph."""
+    """Write the abstract node to the graph."""
 
 
 @dataclass
 class Attention:
-    """Watches a model's layers as it runs eagerly, in order; then writes them as nodes while it is traced.
+    """Observes a model's layers in an eager run, in order; then writes them as nodes while it is traced.
 
-    Every layer is called once per run, and all runs agree on what a layer is.
+    Every layer is called once per run, with the same attributes in all runs.
     """
 
     layers: list[Layer] = field(default_factory=list)
@@ -83,7 +79,7 @@ class Attention:
 
     @contextlib.contextmanager
     def run(self) -> Iterator[None]:
-        """Around one run of the model."""
+        """A context for one run of the model."""
         self._calls = 0
         yield
         if self._calls != len(self.layers):
@@ -123,7 +119,7 @@ class Attention:
 
 @contextlib.contextmanager
 def installed(attention: Attention) -> Iterator[None]:
-    """Put `attention` into transformers' tables as `NAME`, and take it out."""
+    """Register `attention` in transformers' tables as `NAME` while the block runs."""
     from transformers import AttentionInterface, AttentionMaskInterface
 
     AttentionInterface.register(NAME, attention)
@@ -136,7 +132,7 @@ def installed(attention: Attention) -> Iterator[None]:
 
 
 def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: Layer) -> torch.Tensor:
-    """What the node means for one sequence without a past: causal softmax attention, in float32."""
+    """The meaning of the node for one sequence without a past: causal softmax attention in float32."""
     group = layer.num_heads // layer.num_kv_heads
     key, value = (each.float().repeat_interleave(group, 1) for each in (key, value))
     scores = query.float() @ key.transpose(2, 3) * layer.scale
@@ -148,7 +144,7 @@ def attend(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, layer: L
 
 
 def visible(queries: torch.Tensor, num_tokens: int, window: int) -> torch.Tensor:
-    """bool[len(queries), num_tokens]: which keys the queries at these positions see."""
+    """bool[len(queries), num_tokens]: the keys to which the queries at these positions attend."""
     distance = queries[:, None] - torch.arange(num_tokens)
     return (distance >= 0) & ((distance < window) if window > 0 else True)
 
@@ -181,7 +177,7 @@ def _refuse(
     attention_mask: Any,
     others: dict[str, Any],
 ) -> None:
-    """Raise `ExportError` for an attention that the node cannot say."""
+    """Raise `ExportError` for an attention that the node does not support."""
     who = f"{type(module).__name__} has"
     for name, what in UNSPEAKABLE.items():
         if others.get(name) is not None:
@@ -206,7 +202,7 @@ def _mask(
     local_size: int | None = None,
     **others: Any,
 ) -> Seen | None:
-    """transformers' mask: the window that `mask_function` draws.  None while the model is traced."""
+    """transformers' mask: the window of `mask_function`.  None while the model is traced."""
     if torch.compiler.is_exporting() or mask_function is None:
         return None
     window = local_size or EVERYTHING
@@ -216,7 +212,7 @@ def _mask(
 
 
 def _draws(mask_function: MaskFunction, window: int, num_tokens: int) -> bool:
-    """Whether `mask_function` says of the queries at its edges what `visible` says."""
+    """Whether `mask_function` agrees with `visible` for the queries at its edges."""
     reach = 2 * window + 3 if window > 0 else num_tokens
     edges = [0, 1, window - 1, window, window + 1, 2 * window, reach - 1] if window > 0 else range(reach)
     queries, first = torch.tensor([*edges]), torch.zeros((), dtype=torch.int64)

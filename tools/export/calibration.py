@@ -1,7 +1,4 @@
-"""English texts of every length that are always at hand: what Python's own library says of itself.
-
-Knows modules and their documentation; knows no model.
-"""
+"""English texts of every length for calibration: the docstrings of Python's standard library."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ NUM_TEXTS = 300
 
 
 def calibration_texts() -> list[str]:
-    """`NUM_TEXTS` paragraphs in an order of chance, the same every time."""
+    """`NUM_TEXTS` paragraphs in a fixed random order."""
     found: set[str] = set()
     for name in MODULES:
         for _, documented in sorted(vars(import_module(name)).items(), key=lambda pair: pair[0]):
@@ -31,7 +28,7 @@ def calibration_texts() -> list[str]:
 
 
 def _paragraphs(text: object) -> list[str]:
-    """Those of a docstring that are prose."""
+    """The prose paragraphs of a docstring."""
     if not isinstance(text, str):
         return []
     joined = [" ".join(part.split()) for part in text.split("\n\n")]

@@ -1,7 +1,4 @@
-"""A Hugging Face decoder → OpenVINO IR with its weights compressed, beside its tokenizer and settings.
-
-Knows optimum-intel and its words; knows nothing of graphs, repositories or the terminal.
-"""
+"""Converts a Hugging Face decoder to OpenVINO IR with compressed weights, with its tokenizer and settings."""
 
 from __future__ import annotations
 
@@ -27,14 +24,14 @@ COMPRESSION: dict[str, dict[str, Any]] = {
     "int8": {"bits": 8},
     "int4": {"bits": 4, "group_size": 128, "group_size_fallback": "adjust", "ratio": 1.0},
 }
-"""How nncf compresses weights; a layer too narrow for groups of 128 takes the largest that fits."""
+"""nncf's settings by type of weights; a layer too narrow for groups of 128 uses the largest that fits."""
 
 GENERATION = "generation_config.json"
 TASK = "text-generation-with-past"  # stateful, the form whose attention can be paged
 
 
 def export_decoder(source: str, folder: Path, weights: Weights, stage: Stage) -> None:
-    """Write `source` (a local folder or a hub id) to `folder`; `stage` hears what is being done.
+    """Write `source` (a local folder or a hub id) to `folder`; `stage` is called with each stage of the work.
 
     `folder` receives openvino_model.xml and .bin, tokenizer.json, config.json and, where the model has
     them, generation_config.json and chat_template.jinja.  It is complete or untouched.
@@ -74,7 +71,7 @@ def _trace(source: str, folder: Path, dtype: str) -> None:
 
 
 def _keep_defaults(source: str, folder: Path) -> None:
-    """Copy the sampling defaults that transformers would not write again: it judges them first."""
+    """Copy the sampling defaults unchanged; transformers would validate them and refuse some."""
     given, made = Path(source) / GENERATION, folder / GENERATION
     if given.is_file() and not made.exists():
         shutil.copyfile(given, made)

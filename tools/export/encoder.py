@@ -1,7 +1,4 @@
-"""A Hugging Face encoder, or a decoder that reads whole texts → a folder that a batcher's graph serves.
-
-Knows the order of the work and what is written; knows no family of models, no engine, no repository.
-"""
+"""Converts a Hugging Face encoder, or a decoder that embeds or scores, to a folder for a batcher's graph."""
 
 from __future__ import annotations
 
@@ -23,22 +20,22 @@ from tools.export.folder import (
 )
 
 SCORE, SCORE_TEMPLATE = "score", "score_template.jinja"
-"""The folder of a decoder's head; how a query and a document are asked about."""
+"""The folder of a decoder's head; the file that renders a pair of query and document."""
 DTYPES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 COMPUTED = {"fp16": "f16", "bf16": "bf16", "fp32": "f32"}
-"""What an ONNX model computes in whose weights are stored so; the others f32 or what is asked."""
+"""Type of weights → type of activations of an ONNX model; f32 or as requested for the others."""
 LONGEST = 256  # tokens of a text that activations are measured with
 SPARE = 8  # positions that no text has, as some families count from behind their padding
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """What the export's options say of a model that reads whole texts.
+class EncoderOptions:
+    """The export options of an embedding or pooling model.
 
     `task`: embed, token_embed, classify or rerank; `form`: openvino or onnx; `weights` as both forms name
-    them; `activations`: f32, f16 or bf16 (ONNX alone), int8 (OpenVINO alone) or None, the weights' own.
-    `answers`: no and yes of a decoder that generates and is to score; `template`: a file that renders what
-    it is asked.
+    them; `activations`: f32, f16 or bf16 (only ONNX), int8 (only OpenVINO) or None for the default.
+    `answers`: no and yes of a generative decoder that is to score; `template`: a file that renders the
+    pair.
     """
 
     task: str
@@ -49,8 +46,8 @@ class Wanted:
     template: Path | None = None
 
 
-def export_encoder(source: str, folder: Path, wanted: Wanted, stage: Stage = lambda _: None) -> None:
-    """Write `source` (a local folder or a hub id) to `folder`; `stage` hears what is being done.
+def export_encoder(source: str, folder: Path, wanted: EncoderOptions, stage: Stage = lambda _: None) -> None:
+    """Write `source` (a local folder or a hub id) to `folder`; `stage` is called with each stage of the work.
 
     `folder` receives openvino_model.xml and .bin, or model.onnx and model.onnx.data; tokenizer.json and
     config.json; chat_template.jinja and the files of sentence-transformers where the model has them; and
@@ -68,8 +65,10 @@ def export_encoder(source: str, folder: Path, wanted: Wanted, stage: Stage = lam
         put(made, folder)
 
 
-def _write_model(source: str, folder: Path, wanted: Wanted, dtype: str, tokenizer: Any, stage: Stage) -> None:
-    """The model and all that its graph is made from but the tokenizer, in `folder`."""
+def _write_model(
+    source: str, folder: Path, wanted: EncoderOptions, dtype: str, tokenizer: Any, stage: Stage
+) -> None:
+    """Write the model and all files for its graph except the tokenizer to `folder`."""
     from tools.export.sentence_files import copy_sentence_files, forget_pooling, write_dense
     from tools.export.whole_model import read_model
     from tools.export.whole_tracing import trace
@@ -89,7 +88,9 @@ def _write_model(source: str, folder: Path, wanted: Wanted, dtype: str, tokenize
     _write_program(program, model, folder, wanted, _texts(tokenizer, model.config, wanted), stage)
 
 
-def _write_program(program: Any, model: Any, folder: Path, wanted: Wanted, texts: Any, stage: Stage) -> None:
+def _write_program(
+    program: Any, model: Any, folder: Path, wanted: EncoderOptions, texts: Any, stage: Stage
+) -> None:
     if wanted.form == "onnx":
         from tools.export.whole_onnx import write_onnx
 
@@ -102,8 +103,8 @@ def _write_program(program: Any, model: Any, folder: Path, wanted: Wanted, texts
     write_openvino(program, model.output, folder, wanted.weights, texts)
 
 
-def _texts(tokenizer: Any, config: Any, wanted: Wanted) -> list[list[int]] | None:
-    """Token ids of texts to measure activations with, where these are wanted in int8."""
+def _texts(tokenizer: Any, config: Any, wanted: EncoderOptions) -> list[list[int]] | None:
+    """Token ids of texts for calibration, if activations are int8."""
     from tools.export.calibration import calibration_texts
 
     if wanted.activations != "int8":
@@ -112,8 +113,8 @@ def _texts(tokenizer: Any, config: Any, wanted: Wanted) -> list[list[int]] | Non
     return [tokenizer.encode(text, truncation=True, max_length=longest) for text in calibration_texts()]
 
 
-def _computed_in(wanted: Wanted) -> str:
-    """Of the model that is traced; OpenVINO chooses when it runs.  Raises `ExportError`."""
+def _computed_in(wanted: EncoderOptions) -> str:
+    """The type of activations of the traced model; OpenVINO selects it at run time.  Raises `ExportError`."""
     if wanted.form == "openvino":
         if wanted.activations and wanted.weights != "int8":
             raise ExportError(f"activations in int8 go with weights in int8, not with {wanted.weights}")
@@ -127,7 +128,7 @@ def _computed_in(wanted: Wanted) -> str:
 
 
 def _answer_ids(tokenizer: Any, answers: tuple[str, str]) -> tuple[int, int]:
-    """The ids of no and yes, each one token; raises `ExportError`."""
+    """The ids of no and yes, each a single token.  Raises `ExportError`."""
     ids = [tokenizer.encode(answer, add_special_tokens=False) for answer in answers]
     for answer, tokens in zip(answers, ids, strict=True):
         if len(tokens) != 1:
@@ -138,8 +139,8 @@ def _answer_ids(tokenizer: Any, answers: tuple[str, str]) -> tuple[int, int]:
     return ids[0][0], ids[1][0]
 
 
-def _write_config(source: str, folder: Path, model: Any, wanted: Wanted) -> None:
-    """config.json as it was, but for what is exported of the model: its architecture, and one label."""
+def _write_config(source: str, folder: Path, model: Any, wanted: EncoderOptions) -> None:
+    """Write config.json with the exported architecture and, for a scoring decoder, one label."""
     changed: dict[str, Any] = {"architectures": [model.architecture]}
     if wanted.answers:
         changed |= {"id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}}
@@ -148,7 +149,7 @@ def _write_config(source: str, folder: Path, model: Any, wanted: Wanted) -> None
 
 
 def _write_template(source: str, folder: Path, given: Path | None) -> None:
-    """What asks about a query and a document: the command line's file, else the model's own."""
+    """Write the template of a pair: the file of the command line, else the model's own."""
     from tools.export.sentence_files import find
 
     if template := given or find(source, SCORE_TEMPLATE):
@@ -156,7 +157,7 @@ def _write_template(source: str, folder: Path, given: Path | None) -> None:
 
 
 def _keep_whole_texts(tokenizer: Path) -> None:
-    """Take out of tokenizer.json how long texts were in training: the graph says how long they may be."""
+    """Remove the maximum length from tokenizer.json: the graph limits the length."""
     content = json.loads(tokenizer.read_text(encoding="utf-8"))
     content |= {"truncation": None, "padding": None}
     tokenizer.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,8 +1,7 @@
-"""Mixtures of experts, which choose by data, → wide layers that a graph can hold: every expert, weighted.
+"""Replaces mixtures of experts, which route by data, by wide layers that compute every expert, weighted.
 
-A mixture's output Σ wₑ·downₑ(act(gateₑ x)·upₑ x) is one wide network whose middle is scaled by the weights
-of its experts, zero where an expert was not chosen.  It is exact, and computes every expert for every token.
-Knows the ways in which transformers writes a mixture; what it cannot read it leaves as it is.
+A mixture's output Σ wₑ·downₑ(act(gateₑ x)·upₑ x) is one wide network whose middle is scaled by the weights of
+its experts, zero where an expert was not chosen. It is exact, and computes every expert for every token.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any
 import torch
 
 PROJECTIONS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
-"""What families call an expert's three weights."""
+"""Names of an expert's three weights in the model families."""
 
 
 class WideExperts(torch.nn.Module):
@@ -35,7 +34,7 @@ class WideExperts(torch.nn.Module):
 
 
 def widen_experts(model: torch.nn.Module) -> None:
-    """Replace the mixtures of `model` that are understood."""
+    """Replace the mixtures of `model` in the supported formats; others stay unchanged."""
     with torch.no_grad():
         for mixture in [module for module in model.modules() if _understood(module)]:
             _widen(mixture)
@@ -63,14 +62,14 @@ def _widen(mixture: Any) -> None:
 
 
 def _gives_pair(mixture: Any) -> bool:
-    """Whether its forward gives the router's scores too."""
+    """Whether its forward returns the router's scores too."""
     names = next(names for names in PROJECTIONS if hasattr(mixture.experts[0], names[0]))
     projection = getattr(mixture.experts[0], names[0])
     return isinstance(mixture(projection.weight.new_zeros(1, 1, projection.in_features)), tuple)
 
 
 def _mix(mixture: Any, hidden_states: torch.Tensor) -> Any:
-    """The forward of Mixtral's kin: the best probabilities of a linear router weigh the experts."""
+    """The forward of Mixtral-like models: the top probabilities of a linear router weight the experts."""
     x = hidden_states.reshape(-1, hidden_states.shape[-1])
     scores = mixture.gate(x)
     weights, chosen = torch.topk(scores.softmax(-1, dtype=torch.float32), mixture.top_k, dim=-1)

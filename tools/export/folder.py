@@ -1,7 +1,4 @@
-"""What every export shares: a folder complete or untouched, its tokenizer and settings, quiet libraries.
-
-Knows transformers' files; knows nothing of tracing, graphs, repositories or the terminal.
-"""
+"""Parts that all exports share: atomic folders, tokenizer and settings files, and quiet libraries."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from typing import Any
 from unittest import mock
 
 Stage = Callable[[str], None]
-"""Hears what is being done."""
+"""Called with each stage of the work."""
 
 TOKENIZER = "tokenizer.json"
 SETTINGS = (
@@ -27,28 +24,28 @@ SETTINGS = (
     "special_tokens_map.json",
     "chat_template.jinja",
 )
-"""Files a served model may have beside its weights; written by transformers when the model has them."""
+"""Optional files of a served model, written by transformers if the model has them."""
 
 NEWER_TOKENIZER = "TokenizersBackend"
-"""What transformers 5 calls every tokenizer that is just a tokenizer.json."""
+"""The class name in transformers 5 of tokenizers that have only a tokenizer.json."""
 
 LOGGERS = ("transformers", "optimum", "nncf", "torch", "onnxscript", "onnx_ir")
 
 
 class ExportError(Exception):
-    """The model cannot be exported as asked; the message says what was tried."""
+    """The model cannot be exported as requested; the message has the reason."""
 
 
 @contextlib.contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
-    """An empty folder on `folder`'s disk, gone afterwards: what is made there is renamed, not copied."""
+    """A temporary folder on the disk of `folder`, so that results can be renamed instead of copied."""
     beside = next(parent for parent in folder.resolve().parents if parent.is_dir())
     with tempfile.TemporaryDirectory(dir=beside, prefix=".export-") as scratch:
         yield Path(scratch)
 
 
 def put(made: Path, folder: Path) -> None:
-    """Let the finished folder `made` take the place of `folder`."""
+    """Replace `folder` by the finished folder `made`."""
     if folder.exists():
         shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +55,7 @@ def put(made: Path, folder: Path) -> None:
 def write_tokenizer(source: str, folder: Path) -> Any:
     """Write tokenizer.json and the chat template, converting a slow tokenizer where transformers can.
 
-    Gives back the tokenizer.  Raises `ExportError`.
+    Returns the tokenizer.  Raises `ExportError`.
     """
     try:
         tokenizer = _read_tokenizer(source)
@@ -74,7 +71,7 @@ def write_tokenizer(source: str, folder: Path) -> Any:
 
 
 def _read_tokenizer(source: str) -> Any:
-    """The tokenizer by its class's name, or by its file where transformers 5 wrote a name of its own."""
+    """The tokenizer by its class name, or from its file when transformers 5 wrote a generic name."""
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
     try:
@@ -86,9 +83,9 @@ def _read_tokenizer(source: str) -> Any:
 
 
 def check_positions(source: str) -> None:
-    """Raise `ExportError` where the installed transformers would not read the model's rotary positions.
+    """Raise `ExportError` when the installed transformers would ignore the model's rotary settings.
 
-    Version 5 writes them as `rope_parameters`; version 4 passes over that, and takes its own defaults.
+    Version 5 writes them as `rope_parameters`; version 4 ignores that and uses its defaults.
     """
     from transformers import AutoConfig
 
@@ -105,7 +102,7 @@ def check_positions(source: str) -> None:
 
 
 def read_config(source: str) -> dict[str, Any]:
-    """config.json of a local folder or a hub id, as it is; raises what transformers raises."""
+    """The config.json of a local folder or a hub id, unchanged.  Raises the exceptions of transformers."""
     from transformers import PretrainedConfig
 
     config, _ = PretrainedConfig.get_config_dict(source)
@@ -114,25 +111,25 @@ def read_config(source: str) -> dict[str, Any]:
 
 
 def _tried(source: str, error: Exception) -> str:
-    """Why nothing could be read, and where it was looked for."""
-    said = first_line(error)
+    """The reason why nothing could be read, and the searched places."""
+    reason = first_line(error)
     if Path(source).is_dir() and not (Path(source) / SETTINGS[0]).is_file():
         return f"{source} has no {SETTINGS[0]}: it is not the folder of a Hugging Face model"
     if Path(source).is_dir():
-        return f"{source} has no tokenizer that transformers can read: {said}"
-    return f"there is no folder {Path(source).resolve()}, and {source} could not be had as a hub id: {said}"
+        return f"{source} has no tokenizer that transformers can read: {reason}"
+    return f"the folder {Path(source).resolve()} does not exist, and the hub id {source} failed: {reason}"
 
 
 def first_line(error: Exception) -> str:
-    """The first line of what a library says, or the error's name where it says nothing."""
+    """The first line of an error's text, or the error's name when the text is empty."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Keep tracing's warnings and logs off the terminal: they are about torch, not the model.
+    """Hide warnings and logs of tracing, which are about torch and not the model.
 
-    Nor is anything told to the makers of the libraries.
+    Also disables the telemetry of the libraries.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     loggers = [logging.getLogger(name) for name in LOGGERS]
@@ -150,7 +147,7 @@ def quiet() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _unreported() -> Iterator[None]:
-    """Let OpenVINO's converter send no reports of its use: each would fork this process besides."""
+    """Disable the telemetry of OpenVINO's converter, which also forks this process."""
     try:
         from openvino_telemetry.utils.sender import TelemetrySender
     except ImportError:

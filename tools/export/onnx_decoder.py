@@ -1,7 +1,4 @@
-"""A Hugging Face decoder → `model.onnx` in Braid's ONNX form, beside its tokenizer and settings.
-
-Knows the order of the work and what is written; knows no family of models, no engine, no repository.
-"""
+"""Converts a Hugging Face decoder to `model.onnx` in Braid's ONNX format, with its tokenizer and settings."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ Weights = Literal["int8", "int4", "fp16", "bf16", "fp32"]
 Activations = Literal["f32", "f16", "bf16"]
 
 ACTIVATIONS: dict[str, Activations] = {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}
-"""What a model computes in whose weights are stored so."""
+"""Type of weights → type of activations."""
 DTYPES: dict[str, str] = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 MODEL, DATA = "model.onnx", "model.onnx.data"
 
@@ -34,9 +31,9 @@ def export_onnx(
     stage: Stage = lambda _: None,
     activations: Activations | None = None,
 ) -> None:
-    """Write `source` (a local folder or a hub id) to `folder`; `stage` hears what is being done.
+    """Write `source` (a local folder or a hub id) to `folder`; `stage` is called with each stage of the work.
 
-    `activations` is what int8 and int4 weights are multiplied with: f32 unless said; the other weights have
+    `activations` is the type that int8 and int4 weights are multiplied with, f32 by default; others have
     their own.  `folder` receives model.onnx and model.onnx.data, tokenizer.json, config.json and, where the
     model has them, generation_config.json and chat_template.jinja.  It is complete or untouched.
     Raises `ExportError`.
@@ -72,7 +69,7 @@ def _write_model(
     stage("reading the model")
     model = load(source, dtype)
     model.config.save_pretrained(folder)
-    model.generation_config.to_json_file(folder / "generation_config.json")  # saving it would judge it
+    model.generation_config.to_json_file(folder / "generation_config.json")  # saving would validate it
     stage("watching its attention")
     attention = watch(model, prompts_of(tokenizer, model.config.get_text_config().vocab_size))
     stage("tracing the model")

@@ -1,7 +1,7 @@
-"""Weights of a graph → blocks of 4 or 8 bits, read by `com.microsoft::MatMulNBits`; embeddings → float16.
+"""Quantizes the weights of a graph to blocks of 4 or 8 bits for `com.microsoft::MatMulNBits`; embeddings to
+float16.
 
 Symmetric, rounded to nearest by ONNX Runtime's own quantizer, one scale for a block of a column.
-Knows onnx_ir and that operator; knows no torch, no family of models.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PRODUCTS = ("MatMul", "Gemm")
 
 
 def quantize(model: ir.Model, weights: str) -> ir.Model:
-    """Quantize every weight that is multiplied, but those that choose experts; `model` is changed.
+    """Quantize every weight of a product except routers of experts; `model` is changed.
 
     `weights`: a key of `BITS`.
     """
@@ -62,12 +62,12 @@ def quantize_blocks(weight: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarr
 
 
 def block_size(inner: int, bits: int) -> int:
-    """Of a weight whose columns have `inner` numbers."""
+    """The block size of a weight whose columns have `inner` numbers."""
     return next((size for size in BLOCKS[bits] if inner % size == 0), BLOCKS[bits][-1])
 
 
 def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
-    """Put MatMulNBits in the place of a MatMul with a weight, or of a Gemm, and Add for the latter's bias."""
+    """Replace a MatMul with a weight, or a Gemm, by MatMulNBits, with an Add for the Gemm's bias."""
     rows, weight, *bias = node.inputs
     transposed = bool(node.attributes.get_int("transB", 0))
     inner, outer = reversed(weight.shape) if transposed else weight.shape
@@ -83,7 +83,7 @@ def _quantize(graph: ir.Graph, node: ir.Node, bits: int) -> None:
 
 
 def _blocks(graph: ir.Graph, weight: ir.Value, transposed: bool, bits: int) -> list[ir.Value]:
-    """The weight's blocks and their scales, stored once for all that multiply with it."""
+    """The weight's blocks and scales, stored once for all its products."""
     names = [f"{weight.name}.int{bits}", f"{weight.name}.scales{bits}"]
     if names[0] not in graph.initializers:
         values = weight.const_value.numpy()
@@ -107,14 +107,14 @@ def _halve(graph: ir.Graph, node: ir.Node) -> None:
 
 
 def replace(graph: ir.Graph, node: ir.Node, by: ir.Node) -> None:
-    """Let the one output of `by` stand where that of `node` stood."""
+    """Replace the output of `node` by the single output of `by`."""
     old, new = node.outputs[0], by.outputs[0]
     new.name, new.type, new.shape = old.name, old.type, old.shape
     ir.convenience.replace_nodes_and_values(graph, node, [node], [by], [old], [new])
 
 
 def _multiplies_weight(node: ir.Node) -> bool:
-    """Whether the node multiplies rows with a weight, and does nothing else but add a bias."""
+    """Whether the node is a product with a weight, with at most a bias."""
     if node.op_type not in PRODUCTS or not _is_weight(node.inputs[1]):
         return False
     read = node.attributes
@@ -128,7 +128,7 @@ def _is_weight(value: ir.Value | None) -> bool:
 
 
 def _product_behind(value: ir.Value | None) -> ir.Node | None:
-    """The multiplication that `value` comes from."""
+    """The product that computes `value`."""
     node = value.producer() if value is not None else None
     while node is not None and node.op_type not in PRODUCTS:
         node = next((each.producer() for each in node.inputs if each is not None and each.producer()), None)

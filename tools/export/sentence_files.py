@@ -1,7 +1,4 @@
-"""The files of sentence-transformers beside a model: its modules, their settings and weights, prompts.
-
-Knows that library's layout; knows no model, no graph.
-"""
+"""Copies the files of sentence-transformers of a model: modules, their settings and weights, prompts."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ IDENTITY = "torch.nn.modules.linear.Identity"
 
 
 def copy_sentence_files(source: str, folder: Path) -> None:
-    """Copy what `source` (a local folder or a hub id) has of them; pickled weights become safetensors.
+    """Copy those files that `source` (a local folder or a hub id) has; pickled weights become safetensors.
 
     Raises `ExportError` for weights that cannot be read.
     """
@@ -33,18 +30,18 @@ def copy_sentence_files(source: str, folder: Path) -> None:
 
 
 def read_modules(source: str) -> list[dict[str, Any]]:
-    """What modules.json says: type and path of each; [] where there is none."""
+    """(type, path) of each module in modules.json; [] without the file."""
     found = find(source, MODULES)
     return json.loads(found.read_text(encoding="utf-8")) if found else []
 
 
 def read_types(source: str) -> list[str]:
-    """The types of its modules, without their Python packages."""
+    """The types of the modules, without their Python packages."""
     return [_type(module) for module in read_modules(source)]
 
 
 def check_place(source: str) -> None:
-    """Raise `ExportError` for a model that lies in a folder of its own."""
+    """Raise `ExportError` for a model in a subfolder."""
     for module in read_modules(source):
         if _type(module) == TRANSFORMER and (place := module.get("path")):
             raise ExportError(
@@ -54,7 +51,7 @@ def check_place(source: str) -> None:
 
 
 def check_types(source: str) -> None:
-    """Raise `ExportError` for a module that no graph can say."""
+    """Raise `ExportError` for a module that no graph can express."""
     if unknown := [kind for kind in read_types(source) if kind not in SUPPORTED]:
         raise ExportError(
             f"{source}: {MODULES} has the module {unknown[0]}, which Braid cannot run; it runs "
@@ -63,7 +60,7 @@ def check_types(source: str) -> None:
 
 
 def forget_pooling(folder: Path) -> None:
-    """Let the modules in `folder` give a vector of each token: a model that stands alone gets its own."""
+    """Remove pooling from the modules in `folder`, so that they give token embeddings."""
     modules = read_modules(str(folder)) or [{"type": "Transformer", "path": ""}, {"type": "Normalize"}]
     kept = [module for module in modules if not str(module["type"]).endswith("Pooling")]
     (folder / MODULES).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
@@ -82,7 +79,7 @@ def write_dense(folder: Path, weight: Any, bias: Any) -> None:
 
 
 def find(source: str, name: str) -> Path | None:
-    """The file of `source`, fetched where that is a hub id; None when there is none."""
+    """The file of `source`, downloaded for a hub id; None when it does not exist."""
     from transformers.utils import cached_file
 
     found = cached_file(source, name, _raise_exceptions_for_missing_entries=False)
@@ -94,7 +91,7 @@ def _type(module: dict[str, Any]) -> str:
 
 
 def _copy_module(source: str, folder: Path, place: str) -> None:
-    """Copy a module's settings and weights; a module of neither has no folder."""
+    """Copy a module's settings and weights; a module without either has no folder."""
     config, weights, pickled = (find(source, f"{place}/{name}") for name in (CONFIG, WEIGHTS, PICKLED))
     if config is None:
         return

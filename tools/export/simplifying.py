@@ -1,7 +1,4 @@
-"""A traced graph → the same graph with fewer and cheaper nodes, named after the model's own weights.
-
-Knows onnx_ir and what an exporter leaves behind; knows no torch, no family of models, no engine.
-"""
+"""Simplifies a traced graph to fewer and cheaper nodes, with the names of the model's weights."""
 
 from __future__ import annotations
 
@@ -19,13 +16,14 @@ from pipelines.host.backends.onnx.decoder_format import IR_VERSION
 
 PRODUCER = "braid"
 HALVES_ALIKE = ("Cos", "Sin", "Cast", "Identity", "Mul")
-"""Operators that leave the equal halves of a value equal; Mul by a number."""
+"""Operators that preserve the equality of the two halves of a value; Mul by a number."""
 
 
 def simplify(model: ir.Model, name: str = "decoder", is_packed: bool = True) -> ir.Model:
-    """Fold, fuse and tidy `model`, which is changed; transposed weights are made when they are written.
+    """Fold, fuse and clean up `model`, which is changed; transposed weights are computed when they are
+    written.
 
-    `is_packed`: texts lie behind one another in one row.  What only holds there is not done to others: where
+    `is_packed`: texts lie behind one another in one row. What only holds there is not done to others: where
     texts lie side by side they share rotary embeddings, of which the operator wants some for each.
     """
     fold_transposed_weights(model.graph)
@@ -45,15 +43,15 @@ def simplify(model: ir.Model, name: str = "decoder", is_packed: bool = True) -> 
         common.ClearMetadataAndDocStringPass(),
     ):
         model = tidy(model).model
-    _forget_the_exporter(model)
+    _drop_exporter_metadata(model)
     model.ir_version = IR_VERSION
     model.producer_name, model.producer_version = PRODUCER, None
     model.graph.name = name
     return model
 
 
-def _forget_the_exporter(model: ir.Model) -> None:
-    """Drop what it noted on values: where each came from in torch."""
+def _drop_exporter_metadata(model: ir.Model) -> None:
+    """Delete the exporter's metadata of values: their origin in torch."""
     graph = model.graph
     values = [*graph.inputs, *graph.initializers.values(), *(each for node in graph for each in node.outputs)]
     for noted in (model, graph, *values):
@@ -69,7 +67,7 @@ def parameter(graph: ir.Graph, name: str, tensor: ir.TensorProtocol | np.ndarray
 
 
 def fold_transposed_weights(graph: ir.Graph) -> None:
-    """Store a weight as MatMul reads it; one that is an embedding too stays, for `TiedHead`."""
+    """Store a weight as MatMul reads it; a weight that is also an embedding is left for `TiedHead`."""
     for node in list(graph):
         weight = node.inputs[0] if node.op_type == "Transpose" else None
         if weight is None or not weight.is_initializer() or len(weight.shape or ()) != 2:
@@ -83,14 +81,14 @@ def fold_transposed_weights(graph: ir.Graph) -> None:
 
 
 def _transposed(weight: ir.Value) -> ir.TensorProtocol:
-    """The weight's transpose, made each time it is read and not kept."""
+    """The weight's transpose, computed at each read and not cached."""
     tensor = weight.const_value
     make: Callable[[], ir.TensorProtocol] = lambda: ir.tensor(np.ascontiguousarray(tensor.numpy().T))  # noqa: E731
     return ir.LazyTensor(make, tensor.dtype, ir.Shape(reversed(tensor.shape)), name=f"{weight.name}.T")
 
 
 def _cast_to_scales(graph: ir.Graph) -> None:
-    """Give a norm its rows in the type of its scale, as engines want them."""
+    """Cast the input of a norm to the type of its scale, as engines require."""
     for node in list(graph):
         rows, scale = node.inputs[:2] if node.op_type == "RMSNormalization" else (None, None)
         if rows is None or scale is None or rows.dtype == scale.dtype:
@@ -141,7 +139,7 @@ class FirstOfOne(pattern.RewriteRuleClassBase):
 
 
 class TiedHead(pattern.RewriteRuleClassBase):
-    """MatMul with the embedding's transpose → Gemm, so that the weight is stored and held once."""
+    """MatMul with the embedding's transpose → Gemm, so that the weight is stored once."""
 
     def pattern(self, op: RewriterContext, rows: ir.Value, weight: ir.Value) -> ir.Value:
         return op.MatMul(rows, op.Transpose(weight, perm=[1, 0]))
@@ -200,7 +198,7 @@ class Rotary(pattern.RewriteRuleClassBase):
 
 
 def _halves_alike(value: ir.Value | None) -> bool:
-    """Whether the last dimension is one half written twice."""
+    """Whether the last dimension repeats one half."""
     node = value.producer() if value is not None else None
     while node is not None and node.op_type in HALVES_ALIKE:
         if node.op_type == "Mul" and _number(node.inputs[1]) is None:

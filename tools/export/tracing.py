@@ -1,7 +1,4 @@
-"""A transformers model → an ONNX graph in Braid's form, checked against transformers' own attention.
-
-Knows torch and transformers; knows no family of models, no file but the model's, no engine.
-"""
+"""Traces a transformers model to an ONNX graph in Braid's format, checked against transformers' attention."""
 
 from __future__ import annotations
 
@@ -31,14 +28,14 @@ SENTENCES = (
     'What is the capital of France? Answer in JSON: {"capital": "Paris", "population": 2103000}',
     "今天天气很好，我们去公园散步吧。 Größe, naïve, año, Привет, 世界! 3.14159 × 10^8",
 )
-"""What a model reads while its keys and values are measured."""
-NUM_RANDOM = 48  # ids of the one prompt that is noise
+"""Texts that a model runs on while its keys and values are measured."""
+NUM_RANDOM = 48  # ids of the prompt of random ids
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 8e-2}
-"""How far logits may lie from transformers' own: the mean difference over their standard deviation."""
+"""Allowed difference from transformers' logits: the mean difference over their standard deviation."""
 
 
 class Packed(torch.nn.Module):
-    """A decoder with the inputs and the output of Braid's form."""
+    """A decoder with the inputs and the output of Braid's format."""
 
     def __init__(self, model: Any) -> None:
         super().__init__()
@@ -69,7 +66,7 @@ def load(source: str, dtype: str) -> Any:
 
 
 def prompts_of(tokenizer: Any, vocab_size: int) -> list[torch.Tensor]:
-    """Ids int64[1, tokens] of some sentences, and of noise."""
+    """Ids int64[1, tokens] of some sentences, and random ids."""
     noise = torch.randint(0, vocab_size, (1, NUM_RANDOM), generator=torch.Generator().manual_seed(1))
     encoded = [tokenizer(each, return_tensors="pt")["input_ids"][:, :256] for each in SENTENCES]
     return [noise, *(ids for ids in encoded if ids.shape[1] > 1 and ids.max() < vocab_size)]
@@ -77,10 +74,10 @@ def prompts_of(tokenizer: Any, vocab_size: int) -> list[torch.Tensor]:
 
 @torch.no_grad()
 def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
-    """Run the model, noting each layer's attention; `model` is left with it.
+    """Run the model and record each layer's attention, which `model` keeps using.
 
-    Raises `ExportError` where Braid's form cannot say what the model does: its logits must be those of
-    transformers' own attention, and all that is not attention must treat each token by itself.
+    Raises `ExportError` when Braid's format cannot express the model: its logits must be those of
+    transformers' attention, and everything else must treat each token independently.
     """
     expected = [_logits(model, ids) for ids in prompts]
     widen_experts(model)
@@ -154,7 +151,7 @@ def _compare(model: Any, given: torch.Tensor, expected: torch.Tensor) -> None:
 
 
 def _check_token_wise(model: Any, attention: Attention, ids: torch.Tensor) -> None:
-    """Shuffled tokens that keep their positions must give shuffled logits, once attention looks at none."""
+    """Without attention, shuffled tokens with their positions must give shuffled logits."""
     positions = torch.arange(ids.shape[1])[None]
     order = torch.randperm(ids.shape[1], generator=torch.Generator().manual_seed(2))
     attention.mode = Mode.ALONE
@@ -166,10 +163,10 @@ def _check_token_wise(model: Any, attention: Attention, ids: torch.Tensor) -> No
 
 
 def _fix_rope(model: Any) -> None:
-    """Make rotary embeddings that choose by the longest position of a call choose once.
+    """Fix the variant of rotary embeddings that select one by the longest position of a call.
 
-    In a packed step the choice of one prompt would be the choice of all.  `longrope` takes its long
-    factors, as a model that serves its whole context must; `dynamic` has no such choice.
+    In a packed step the selection for one prompt would apply to all.  `longrope` uses its long
+    factors, as a model that serves its whole context must; `dynamic` has no such selection.
     """
     for module in model.modules():
         rope = getattr(module, "rope_type", "")
@@ -184,7 +181,7 @@ def _fix_rope(model: Any) -> None:
 
 
 def _checked(model: ir.Model, num_layers: int) -> ir.Model:
-    """The model, which must be in the form: one attention per layer in order, no mask and no cache."""
+    """Check that the model has one attention per layer in order, no mask and no cache."""
     layers = [
         node.attributes["layer"].as_int()
         for node in model.graph

@@ -1,7 +1,4 @@
-"""A transformers model that reads whole texts: hidden states of tokens, or logits of labels; and its head.
-
-Knows torch and transformers' classes; knows no tracing, no file that is written, no engine.
-"""
+"""Loads a transformers model for embedding or pooling: hidden states or logits of labels, and its head."""
 
 from __future__ import annotations
 
@@ -15,25 +12,25 @@ from tools.export.folder import ExportError, first_line
 
 HIDDEN, LOGITS = "last_hidden_state", "logits"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
-"""What an exported encoder reads, int64[texts, width] each; types only where the model has more than one."""
+"""Inputs of an exported encoder, int64[texts, width] each; types only if the model has more than one."""
 UNUSED = "pooler"
-"""What an encoder may lack: nothing reads it."""
+"""Weights that an encoder may lack, because they are unused."""
 SCALED = ("final_logit_softcapping", "logits_scaling", "logit_scale")
-"""Settings of decoders whose logits are not just hidden states times the head."""
+"""Settings of decoders whose logits are more than hidden states times the head."""
 GENERATIVE, CLASSIFIERS = "ForCausalLM", "ForSequenceClassification"
-"""How the name of a decoder ends, with its own head and with one that scores."""
+"""Endings of a decoder's architecture, with its language head and with a scoring head."""
 
 
 @dataclass(frozen=True)
 class LinearHead:
-    """Rows of a linear layer on the vector of a text: weight float32[labels, size], bias or None."""
+    """A linear layer on the embedding of a text: weight float32[labels, size], bias or None."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None = None
 
 
 class WholeModel(torch.nn.Module):
-    """A model with the inputs and the one output of an encoder; `head` is not a part of it."""
+    """A model with the inputs and the single output of an encoder, without `head`."""
 
     def __init__(
         self, model: Any, output: str = HIDDEN, head: LinearHead | None = None, architecture: str = ""
@@ -65,7 +62,7 @@ class WholeModel(torch.nn.Module):
 
 
 def read_model(source: str, task: str, dtype: str, answers: tuple[int, int] | None = None) -> WholeModel:
-    """The model in `source` for `task`, a task but text; `answers`: ids of no and yes, of a decoder.
+    """The model in `source` for an embedding or pooling `task`; `answers`: ids of no and yes of a decoder.
 
     Raises `ExportError`.
     """
@@ -100,7 +97,7 @@ def _read(kind: str, source: str, dtype: str) -> Any:
 
 
 def _scoring_decoder(model: Any, answers: tuple[int, int]) -> WholeModel:
-    """The decoder below its head, which becomes one row: the logit of yes less that of no."""
+    """The decoder without its head, which becomes one row: the logit of yes minus that of no."""
     scaled = [name for name in SCALED if getattr(model.config, name, None) not in (None, 1, 1.0)]
     if scaled:
         raise ExportError(f"{type(model).__name__} has {scaled[0]}, so that one row cannot score its answers")

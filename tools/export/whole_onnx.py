@@ -1,7 +1,4 @@
-"""A traced program of whole texts → `model.onnx`, its weights compressed.
-
-Knows torch's ONNX exporter; knows no family of models and no task.
-"""
+"""Writes a traced encoder as `model.onnx` with compressed weights."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""A traced program of whole texts → OpenVINO IR, its weights compressed, its products in int8 if wanted.
-
-Knows OpenVINO's converter and nncf; knows no family of models and no task.
-"""
+"""Writes a traced encoder as OpenVINO IR with compressed weights, optionally with int8 products."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ import torch
 MODEL = "openvino_model.xml"
 GROUP = 128  # of int4 weights that share a scale; a narrower layer takes the largest that fits
 SMOOTHING = 0.6
-"""How much of the outliers of activations weights take over (SmoothQuant's alpha): it moves MiniLM's vectors
-less than nncf's own 0.95."""
+"""SmoothQuant's alpha, the share of activation outliers moved to weights: it changes MiniLM's embeddings
+less than nncf's default 0.95."""
 
 
 def write_openvino(
@@ -28,7 +25,7 @@ def write_openvino(
 ) -> None:
     """Write openvino_model.xml and .bin to `folder`; `weights`: int8, int4, fp16 or fp32.
 
-    `texts`: token ids of texts like those that will be read, where the model is to multiply in int8.
+    `texts`: token ids of typical texts for calibration, if products are to run in int8.
     """
     import openvino as ov
 
@@ -42,7 +39,7 @@ def write_openvino(
 
 
 def _quantized(model: Any, feeds: list[dict[str, np.ndarray]]) -> Any:
-    """Every product with a weight in int8, but those that narrow: their activations have the outliers."""
+    """Quantize every product with a weight to int8, except narrowing ones, which have activation outliers."""
     import nncf
 
     return nncf.quantize(
@@ -59,7 +56,7 @@ def _quantized(model: Any, feeds: list[dict[str, np.ndarray]]) -> Any:
 
 
 def _narrowing(model: Any) -> list[str]:
-    """Products with a weight that make fewer numbers of more."""
+    """Products with a weight that have fewer outputs than inputs."""
     names = []
     for node in model.get_ordered_ops():
         shape = node.input_value(1).get_partial_shape() if node.get_type_name() == "MatMul" else None
@@ -72,7 +69,7 @@ def _narrowing(model: Any) -> list[str]:
 
 
 def _feed(model: Any, ids: list[int]) -> dict[str, np.ndarray]:
-    """One text as the model reads it."""
+    """The model's inputs for one text."""
     row = np.array([ids], np.int64)
     named = {"input_ids": row, "attention_mask": np.ones_like(row), "token_type_ids": np.zeros_like(row)}
     return {port.any_name: named[port.any_name] for port in model.inputs}

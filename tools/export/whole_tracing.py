@@ -1,7 +1,4 @@
-"""A model that reads whole texts → one torch program for any number of texts of any length, checked.
-
-Knows torch and transformers' masks; knows no family of models, no file and no engine.
-"""
+"""Traces an encoder to one torch program for any number of texts of any length, and checks it."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ from tools.export.whole_model import WholeModel
 MaskFunction = Callable[..., torch.Tensor]
 """transformers': (batch, head, query, key) indexes → whether the query sees the key."""
 LENGTHS = (7, 19, 4)
-"""Of the texts that a program is checked with, beside one another."""
+"""Lengths in tokens of the texts of the batch that a program is checked with."""
 TOLERANCE = {"float32": 1e-3, "float16": 2e-2, "bfloat16": 8e-2}
-"""How far its values may lie from transformers' own: the mean difference over their standard deviation."""
+"""Allowed difference from transformers' values: the mean difference over their standard deviation."""
 
 
 @torch.no_grad()
 def trace(model: WholeModel) -> torch.export.ExportedProgram:
-    """The program of `model`; its inputs are `model.inputs`, texts and width being any.
+    """The program of `model`, with the inputs `model.inputs` of any number of texts and any width.
 
-    Raises `ExportError` where torch cannot trace it, or where texts beside one another get other values from
-    the program than each alone gets from transformers.
+    Raises `ExportError` when torch cannot trace it, or when a batch of texts gets other values from
+    the program than each text separately from transformers.
     """
     alone = [model(*_inputs(model, [text]))[0] for text in _texts(model)]
     axes = {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC}
@@ -50,14 +47,14 @@ def _texts(model: WholeModel) -> list[torch.Tensor]:
 
 
 def _inputs(model: WholeModel, texts: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    """The texts as `model` reads them, beside one another and padded at their ends."""
+    """The inputs of `model` for the batch of texts, padded at their ends."""
     pad = torch.nn.utils.rnn.pad_sequence
     ids, mask = pad(texts, True), pad([torch.ones_like(text) for text in texts], True)
     return (ids, mask, torch.zeros_like(ids))[: len(model.inputs)]
 
 
 def _compare(model: WholeModel, given: torch.Tensor, expected: list[torch.Tensor]) -> None:
-    """What texts gave beside one another, with what each gave alone."""
+    """Compare the values of a batch with those of each text alone."""
     rows = [row[: len(text)] if model.per_token else row for row, text in zip(given, expected, strict=True)]
     together, alone = (torch.cat([row.flatten() for row in values]) for values in (rows, expected))
     distance = ((together - alone).abs().mean() / alone.std()).item()
@@ -70,7 +67,7 @@ def _compare(model: WholeModel, given: torch.Tensor, expected: list[torch.Tensor
 
 @contextlib.contextmanager
 def _plain_masks() -> Iterator[None]:
-    """Let transformers' decoders make their masks with operators that can be traced."""
+    """Make transformers' decoders compute their masks with traceable operators."""
     from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as masks
 
     masks["sdpa"] = _mask
@@ -89,9 +86,9 @@ def _mask(
     attention_mask: torch.Tensor | None = None,
     **others: Any,
 ) -> torch.Tensor:
-    """transformers' mask, bool[texts, 1, queries, keys], from indexes that are laid across one another.
+    """transformers' mask, bool[texts, 1, queries, keys], from broadcast indexes.
 
-    What pads a text sees itself at least: with nothing to see it would be no number, and spread.
+    Padding attends to itself at least: without any key its value would be NaN and spread.
     """
     if mask_function is None or attention_mask is None:
         raise ExportError("the model makes a mask of its own, which cannot be traced")

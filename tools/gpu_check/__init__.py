@@ -1,1 +1,1 @@
-"""Checks and benchmarks for a machine with an NVIDIA GPU; nothing of Braid imports this."""
+"""Checks and benchmarks for a machine with an NVIDIA GPU; not imported by Braid itself."""

@@ -62,7 +62,9 @@ def _chosen(one: Check, given: argparse.Namespace) -> bool:
 
 
 def _environ(onnxruntime: Path | None) -> dict[str, str]:
-    """For the checks' processes: the repository and the given onnxruntime stand first on their path."""
+    """The environment of the checks' processes: the repository and the given onnxruntime come first on the
+    path.
+    """
     paths = [str(path) for path in (onnxruntime, Path.cwd()) if path]
     paths += [path for path in [os.environ.get("PYTHONPATH")] if path]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
@@ -132,7 +134,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="fewer and smaller shapes")
     parser.add_argument("--json", type=Path, help="add the results to this file")
     parser.add_argument("--pack", type=Path, default=PACK, help="where `pack` wrote (%(default)s)")
-    parser.add_argument("--work", type=Path, default=_room(), help="for weights, up to 17 GB (%(default)s)")
+    parser.add_argument(
+        "--work", type=Path, default=_weights_folder(), help="for weights, up to 17 GB (%(default)s)"
+    )
     parser.add_argument("--onnxruntime", type=Path, help="a folder with an unpacked onnxruntime-gpu wheel")
     commands = parser.add_subparsers(metavar="COMMAND")
     packing = commands.add_parser("pack", help="write lowered graphs for a machine that cannot export")
@@ -152,8 +156,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _room() -> Path:
-    """Memory, where the system has a file system for it: weights are written and read once."""
+def _weights_folder() -> Path:
+    """A folder for weights, in a memory file system if there is one: they are written and read once."""
     memory = Path("/dev/shm")
     return (memory if os.access(memory, os.W_OK) else Path("/tmp")) / "braid-gpu-check"
 

@@ -1,7 +1,4 @@
-"""The checks, in the order they run: names, time limits, and where their code is.
-
-Knows no GPU and imports none of the checks' code, so that it can be listed anywhere.
-"""
+"""The checks, in the order they run: names, time limits, and where their code is."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ Figures = dict[str, Any]
 
 
 class Failed(Exception):
-    """What was found is not what must be; the message has the numbers, `look_at` where to begin."""
+    """A result is wrong; the message has the numbers, `look_at` the code to inspect first."""
 
     def __init__(self, why: str, look_at: str = "") -> None:
         super().__init__(why)
@@ -25,14 +22,14 @@ class Failed(Exception):
 
 
 class Absent(Exception):
-    """The check cannot run here, and that says nothing about Braid; the message says what is missing."""
+    """The check cannot run here for a reason outside Braid; the message says what is missing."""
 
 
 @dataclass(frozen=True)
 class Setting:
     """What every check gets.  `quick` leaves out large shapes and repetitions.
 
-    `figures_at` is written whenever figures are added, so that a check that is stopped leaves what it has.
+    `figures_at` is written whenever figures are added, so that a stopped check leaves its figures.
     """
 
     pack: Path = Path("build/gpu_check")  # lowered graphs, made elsewhere where this machine cannot
@@ -42,13 +39,13 @@ class Setting:
     figures: Figures = field(default_factory=dict)
 
     def note(self, name: str, value: Any) -> None:
-        """Keep a figure for the report."""
+        """Store a figure for the report."""
         self.figures[name] = value
         if self.figures_at is not None:
             self.figures_at.write_text(json.dumps(self.figures))
 
     def say(self, text: str) -> None:
-        """A line for who is watching."""
+        """Print a progress line."""
         print(f"    {text}", flush=True)
 
     def to_json(self) -> str:

@@ -1,6 +1,6 @@
-"""One check in a process of its own: `python -m tools.gpu_check.child NAME SETTING RESULT`.
+"""Runs one check in a separate process: `python -m tools.gpu_check.child NAME SETTING RESULT`.
 
-A kernel that goes astray ends the CUDA context of its process, and a check that hangs is stopped with its
+A faulty kernel destroys the CUDA context of its process, and a check that hangs is stopped with its
 process; neither must cost the next check anything.
 """
 

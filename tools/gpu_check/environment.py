@@ -1,7 +1,4 @@
-"""What this machine is: GPU, driver, libraries, and whether ONNX Runtime has the op that Braid needs.
-
-Knows how to ask; decides nothing about speed.
-"""
+"""Describes this machine: GPU, driver, libraries, and whether ONNX Runtime has the op that Braid needs."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ MODULES = {
     "cupy": "pip install 'cupy-cuda13x[ctk]'",
     "onnxruntime": "pip install onnxruntime-gpu, or --onnxruntime FOLDER with an unpacked wheel",
 }
-"""Modules the checks import, and where they come from."""
+"""Modules that the checks import, and their packages."""
 PACKAGES = ("numpy", "torch", "transformers", "tokenizers", "triton", "cupy-cuda13x", "cupy-cuda12x")
 OP, NUM_INPUTS = "PagedAttention", 17
 NVIDIA_SMI = (
@@ -33,7 +30,7 @@ NVIDIA_SMI = (
 
 
 def missing() -> list[str]:
-    """What this machine lacks for any check to run, a line each; [] when all is there."""
+    """What the checks need and this machine lacks, one line each; [] when nothing is missing."""
     lacking = [f"no {name}: {how}" for name, how in MODULES.items() if importlib.util.find_spec(name) is None]
     driver = _driver_problem()
     return ([f"no GPU: {driver}"] if driver else []) + lacking
@@ -52,7 +49,7 @@ def _driver_problem() -> str | None:
 
 
 def check_environment(setting: Setting) -> None:
-    """Versions of everything that takes part.  Fails where ONNX Runtime lacks CUDA or the op's schema."""
+    """Record the versions of all libraries.  Fails when ONNX Runtime lacks CUDA or the op's schema."""
     found = facts()
     for name, value in found.items():
         setting.note(name, value)
@@ -72,7 +69,7 @@ def check_environment(setting: Setting) -> None:
 
 
 def _starts(pack: Path) -> bool:
-    """Whether the provider computes; ONNX Runtime falls back to the CPU otherwise, and says why by itself."""
+    """Whether the CUDA provider runs; otherwise ONNX Runtime falls back to the CPU and logs the reason."""
     import onnxruntime
 
     try:
@@ -84,7 +81,7 @@ def _starts(pack: Path) -> bool:
 
 
 def facts() -> dict[str, Any]:
-    """Everything that a reader of the figures may ask, by name."""
+    """Facts about the machine for readers of the figures, by name."""
     import torch  # first: it brings the CUDA libraries that cupy and onnxruntime then find
 
     properties = torch.cuda.get_device_properties(0)
@@ -135,7 +132,7 @@ def _onnxruntime() -> dict[str, Any]:
 
 
 def op_schema() -> dict[str, list[str]] | None:
-    """Inputs and attributes of com.microsoft::PagedAttention in this build; None when it has none."""
+    """Inputs and attributes of com.microsoft::PagedAttention in this build; None without the op."""
     from onnxruntime.capi import onnxruntime_pybind11_state as state
 
     for schema in state.get_all_operator_schema():

@@ -1,4 +1,4 @@
-"""Results → a file for programs and tables for docs/gpu.md.  Knows results; measures nothing."""
+"""Converts results to a JSON file and to tables for docs/gpu.md."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ BATCHES = (1, 8, 32, 128)
 
 
 def write_json(path: Path, results: list[Result], command: str, date: str) -> None:
-    """Add these results to the file's; a check that ran again replaces what it said before."""
+    """Add these results to the file; a repeated check replaces its earlier result."""
     known: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"results": []}
     merged = {result["name"]: result for result in [*known["results"], *results]}
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -44,7 +44,7 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 
 def verdicts(results: Mapping[str, Result]) -> list[str]:
-    """What was reached of the aims, a line each; what was not measured is left out."""
+    """Which targets were reached, one line each, without those that were not measured."""
     said = []
     alone = _figure(results, "decode_8b", "decode 1", "of_floor")
     if alone is not None:

@@ -1,7 +1,4 @@
-"""Checks one after another, each in its own process with its own time limit; results as they come.
-
-Knows processes and results; knows nothing of GPUs or of what is checked.
-"""
+"""Runs checks one after another, each in its own process with its own time limit."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ MARKS = {"pass": "ok  ", "fail": "FAIL", "absent": "--  "}
 def run_checks(
     checks: Iterable[Check], setting: Setting, environ: Mapping[str, str], together_s: float
 ) -> list[Result]:
-    """A result per check; each is printed at once.  What `together_s` leaves no time for is not begun."""
+    """A result per check, printed when it ends; checks beyond the total time `together_s` are not started."""
     results, end = [], time.monotonic() + together_s
     for check in checks:
         left_s = int(end - time.monotonic())
@@ -45,7 +42,7 @@ def run_checks(
 
 
 def run_check(check: Check, setting: Setting, environ: Mapping[str, str]) -> Result:
-    """Run one check in a new process group, which is ended when the limit is over."""
+    """Run one check in a new process group, which is killed at its time limit."""
     with tempfile.TemporaryDirectory(prefix="braid-gpu-check-") as scratch:
         figures, outcome = Path(scratch) / "figures.json", Path(scratch) / "outcome.json"
         own = replace(setting, figures_at=figures)
@@ -62,7 +59,7 @@ def _result(check: Check, seconds: float, said: Result, figures: Figures) -> Res
 
 
 def line(result: Result) -> str:
-    """The result for people: one line, then why and where to look when it failed."""
+    """The result as text: one line, then the reason and the code to inspect when it failed."""
     text = f"{MARKS[result['state']]} {result['name']} {result['seconds']:.1f} s"
     for key in ("why", "look_at"):
         if result[key]:
@@ -71,7 +68,7 @@ def line(result: Result) -> str:
 
 
 def _run(command: list[str], limit_s: float, environ: Mapping[str, str]) -> int | None:
-    """The exit status; None when the time was over."""
+    """The exit status; None at the time limit."""
     process = subprocess.Popen(command, env=dict(environ), start_new_session=True)
     try:
         return process.wait(limit_s)

@@ -1,7 +1,4 @@
-"""Two profiles of a model → what ran between them, as rows for people.
-
-Pure; the profiles are what `GET models/{name}/profile` replies, as plain dicts.
-"""
+"""Two profiles of a model → what ran between them, as rows for people."""
 
 from __future__ import annotations
 
@@ -9,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-Told = dict[str, Any]
+Profile = dict[str, Any]
 
-TITLES = {
-    "decoding": "decoding alone",
+KIND_TITLES = {
+    "decoding": "decoding only",
     "with_prompts": "with prompts",
-    "tensors": "runs over tensors",
+    "tensors": "tensor model runs",
     "batches": "batches of texts",
 }
 NOTHING = {"steps": 0, "tokens": 0, "sequences": 0, "output_tokens": 0, "phases": []}
@@ -24,7 +21,7 @@ NOTHING = {"steps": 0, "tokens": 0, "sequences": 0, "output_tokens": 0, "phases"
 class Row:
     """One phase of a kind of steps: `share` of the time of these steps; milliseconds of one step.
 
-    Percentiles and maximum are of those steps among them that the engine keeps singly.
+    Percentiles and maximum cover the steps for which the engine stores single times.
     """
 
     phase: str
@@ -38,7 +35,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Kind:
-    """Steps of one kind; tokens and sequences are means of a step, `seconds` theirs together."""
+    """Steps of one kind; tokens and sequences are means per step, `seconds` is the total."""
 
     engine: str
     kind: str
@@ -51,8 +48,8 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Between:
-    """`seconds` passed; `host` is the part of them by phase of the engine host's thread."""
+class ProfileDifference:
+    """What ran in `seconds`; `host` is the share of each phase of the engine host's thread."""
 
     model: str
     seconds: float
@@ -65,22 +62,22 @@ class Between:
 
     @property
     def other_steps(self) -> float:
-        """Part of the time in which the host stepped, but not this model, or failed to."""
+        """Share of the time in which the host ran steps of other models, or failed steps."""
         return max(0.0, self.host.get("steps", 0.0) - sum(one.seconds for one in self.kinds) / self.seconds)
 
 
-def between(before: Told, after: Told) -> Between:
-    """What ran from one profile to the next; a model that was loaded anew began with the second."""
+def profile_difference(before: Profile, after: Profile) -> ProfileDifference:
+    """What ran between two profiles; for a reloaded model only the second profile counts."""
     seconds = after["host"]["seconds"] - before["host"]["seconds"]
     earlier = {one["name"]: one["seconds"] for one in before["host"]["phases"]}
     host = {
         one["name"]: (one["seconds"] - earlier.get(one["name"], 0.0)) / seconds
         for one in after["host"]["phases"]
     }
-    return Between(after["model"], seconds, list(_kinds(before, after)), host)
+    return ProfileDifference(after["model"], seconds, list(_kinds(before, after)), host)
 
 
-def _kinds(before: Told, after: Told) -> Iterator[Kind]:
+def _kinds(before: Profile, after: Profile) -> Iterator[Kind]:
     known = {(engine["node"], one["kind"]): one for engine in before["engines"] for one in engine["kinds"]}
     for engine in after["engines"]:
         for one in engine["kinds"]:
@@ -90,7 +87,7 @@ def _kinds(before: Told, after: Told) -> Iterator[Kind]:
                 yield _kind(engine["node"], earlier, one)
 
 
-def _kind(engine: str, before: Told, after: Told) -> Kind:
+def _kind(engine: str, before: Profile, after: Profile) -> Kind:
     steps = after["steps"] - before["steps"]
     known = {one["name"]: one["seconds"] for one in before["phases"]}
     spent = {one["name"]: one["seconds"] - known.get(one["name"], 0.0) for one in after["phases"]}

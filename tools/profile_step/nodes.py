@@ -1,7 +1,6 @@
 """Where a step's time goes inside a decoder on OpenVINO: its operators, by the device's own counters.
 
-Compiles the model of a graph with counters on, in this process; asks no server.  Knows sessions and steps;
-knows nothing of what an operator computes.
+Compiles the model of a graph with counters on, in this process; asks no server.
 """
 
 from __future__ import annotations
@@ -18,19 +17,19 @@ from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, Op
 from pipelines.host.engine.step import Step
 from pipelines.loading import graphs_of
 from pipelines.repository.model_folders import open_folder
-from tools.profile_step.operators import Operators, called, rows
+from tools.profile_step.operators import Operators, operator_name, operator_rows
 
 
 @dataclass(frozen=True)
-class Counted(OpenVINOSettings):
-    """The settings of a graph's line, with the device's counters on."""
+class CountingSettings(OpenVINOSettings):
+    """The settings of a graph's line, with the device's counters enabled."""
 
     def properties(self) -> dict[str, Any]:
         return super().properties() | {"PERF_COUNT": True}
 
 
-class Counting(OpenVINOSession):
-    """A session that knows how often it ran: the device tells an average over all of its runs."""
+class CountingSession(OpenVINOSession):
+    """A session that counts its runs: the device reports an average over all of them."""
 
     num_runs = 0
 
@@ -39,23 +38,23 @@ class Counting(OpenVINOSession):
         return super()._infer(feed)
 
     def counters(self) -> dict[str, tuple[str, float]]:
-        """What each operator is called here, and its seconds in all runs so far."""
+        """Node name → (operator name, its seconds in all runs so far)."""
         assert self._request is not None
-        told = self._request.get_profiling_info()
+        infos = self._request.get_profiling_info()
         return {
             one.node_name: (
-                called(one.node_type, one.node_name),
+                operator_name(one.node_type, one.node_name),
                 self.num_runs * one.real_time.total_seconds(),
             )
-            for one in told
+            for one in infos
         }
 
 
 class NoDecoder(Exception):
-    """The graph has no model that OpenVINO runs."""
+    """The graph has no model line that OpenVINO runs."""
 
 
-def open_counted(folder: Path) -> Counting:
+def open_counted(folder: Path) -> CountingSession:
     """The decoder of the graph in `folder`, compiled with counters.  Raises NoDecoder."""
     model = open_folder(folder, folder.name)
     graph = graphs_of([model])(model.name)
@@ -64,12 +63,12 @@ def open_counted(folder: Path) -> Counting:
     if not found or found[-1].config.device != "cpu":
         raise NoDecoder(f"{folder}: no model line that runs on OpenVINO")
     config = found[-1].config
-    settings = Counted(config.device, config.kv_cache, config.precision, config.threads)
-    return Counting(model.path / config.path, settings)
+    settings = CountingSettings(config.device, config.kv_cache, config.precision, config.threads)
+    return CountingSession(model.path / config.path, settings)
 
 
-def count(session: Counting, sequences: int, context: int, seconds: float) -> Operators:
-    """Decode steps of `sequences` that have `context` tokens each, over an empty cache."""
+def count(session: CountingSession, sequences: int, context: int, seconds: float) -> Operators:
+    """Measure decode steps of `sequences` with `context` tokens each, over an empty cache."""
     blocks = -(-(context + 1) // session.block_tokens)
     session.allocate(sequences * blocks)
     step = _step(session, sequences, context, blocks)
@@ -82,11 +81,11 @@ def count(session: Counting, sequences: int, context: int, seconds: float) -> Op
     spent = {
         name: (what, (total - before[name][1]) / steps) for name, (what, total) in session.counters().items()
     }
-    return Operators(sequences, context, steps, 1e3 * wall_s / steps, rows(spent.values()))
+    return Operators(sequences, context, steps, 1e3 * wall_s / steps, operator_rows(spent.values()))
 
 
 def _step(session: OpenVINOSession, sequences: int, context: int, blocks: int) -> Step:
-    """One token of each sequence behind `context` others."""
+    """A step with one token of each sequence after `context` others."""
     rows = np.arange(sequences, dtype=np.int32)
     return Step(
         token_ids=np.ones(sequences, np.int64),

@@ -1,4 +1,4 @@
-"""Operators of a model as a device tells of them → rows for people.  Pure; knows no device."""
+"""Operators of a model as a device tells of them → rows for people."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ GROUPS = {
     "Eltwise": "elementwise",
     "Subgraph": "elementwise",
 }
-"""Type of an operator, as the device runs it → what it is called here; others are the rest."""
+"""Type of an operator in the device's plan → name in the table; other types are "the rest"."""
 PRODUCTS = ("FullyConnected", "FullyConnectedCompressed", "LLMMLP", "QKVProjection")
-"""Matrix products by weights.  Those of all layers are one row, named as in the layer."""
+"""Types of matrix products with weights; equal products of all layers form one row."""
 IN_LAYER = re.compile(r"layers\.\d+\.([\w.]+)")
 OF_MODEL = re.compile(r"(\w+)/")
 
 
 @dataclass(frozen=True)
 class Row:
-    """Operators of one sort in one step."""
+    """Operators of one name in one step."""
 
     what: str
     number: int
@@ -39,7 +39,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Operators:
-    """`step_ms` is the call of the session; the rows are what the device counted, the longest first."""
+    """`step_ms` is the time of the session's call; rows are what the device counted, longest first."""
 
     sequences: int
     context: int
@@ -52,8 +52,8 @@ class Operators:
         return sum(row.ms for row in self.rows)
 
 
-def rows(operators: Iterable[tuple[str, float]]) -> list[Row]:
-    """What operators are called, and their seconds → a row for each sort, the longest first."""
+def operator_rows(operators: Iterable[tuple[str, float]]) -> list[Row]:
+    """(name, seconds) of operators → a row for each name, longest first."""
     sorts: dict[str, list[float]] = defaultdict(list)
     for what, seconds in operators:
         if seconds > 0:
@@ -62,8 +62,8 @@ def rows(operators: Iterable[tuple[str, float]]) -> list[Row]:
     return sorted(made, key=lambda row: -row.ms)
 
 
-def called(kind: str, name: str) -> str:
-    """What an operator of a type and a name is called here."""
+def operator_name(kind: str, name: str) -> str:
+    """The name in the table of an operator with this type and node name."""
     if kind not in PRODUCTS:
         return GROUPS.get(kind, "the rest")
     found = IN_LAYER.search(name)

@@ -1,4 +1,4 @@
-"""What ran, as tables for a terminal.  Knows rows; knows nothing of where they came from."""
+"""What ran, as tables for a terminal."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from tools.profile_step.difference import TITLES, Between, Kind
+from tools.profile_step.difference import KIND_TITLES, Kind, ProfileDifference
 from tools.profile_step.operators import Operators
 
 COLUMNS = ("share %", "mean ms", "p50 ms", "p99 ms", "max ms")
 
 
-def tables(told: Between) -> Iterator[Table]:
-    """One of each kind of steps, and one of the engine host's thread."""
-    for kind in told.kinds:
-        yield _steps(kind, told.seconds)
-    yield _host(told)
+def tables(difference: ProfileDifference) -> Iterator[Table]:
+    """A table for each kind of steps, and one for the engine host's thread."""
+    for kind in difference.kinds:
+        yield _steps(kind, difference.seconds)
+    yield _host(difference)
 
 
 def _steps(kind: Kind, seconds: float) -> Table:
-    title = f"{kind.engine}: {kind.steps} steps {TITLES.get(kind.kind, kind.kind)}"
+    title = f"{kind.engine}: {kind.steps} steps {KIND_TITLES.get(kind.kind, kind.kind)}"
     caption = (
-        f"a step: {kind.tokens:.1f} tokens of {kind.sequences:.1f} sequences, {kind.output_tokens:.2f} come\n"
+        f"per step: {kind.tokens:.1f} tokens, {kind.sequences:.1f} sequences, "
+        f"{kind.output_tokens:.2f} output tokens\n"
         f"{kind.seconds / seconds:.1%} of the time, {kind.output_tokens * kind.steps / seconds:.1f} tokens/s"
     )
     made = _table(title, caption, "phase", "node", *COLUMNS)
@@ -34,29 +35,30 @@ def _steps(kind: Kind, seconds: float) -> Table:
     return made
 
 
-def _host(told: Between) -> Table:
-    shares = {name: share for name, share in told.host.items() if name != "steps"}
-    caption = f"{told.seconds:.1f} s, {told.output_tokens_per_s:.1f} tokens/s"
-    made = _table(f"{told.model}: the engine host's thread", caption, "phase", "share %")
-    for kind in told.kinds:
-        title = f"steps {TITLES.get(kind.kind, kind.kind)}"
-        made.add_row(title, f"{100 * kind.seconds / told.seconds:.2f}")
-    made.add_row("steps of other models", f"{100 * told.other_steps:.2f}")
+def _host(difference: ProfileDifference) -> Table:
+    shares = {name: share for name, share in difference.host.items() if name != "steps"}
+    caption = f"{difference.seconds:.1f} s, {difference.output_tokens_per_s:.1f} tokens/s"
+    made = _table(f"{difference.model}: the engine host's thread", caption, "phase", "share %")
+    for kind in difference.kinds:
+        title = f"steps {KIND_TITLES.get(kind.kind, kind.kind)}"
+        made.add_row(title, f"{100 * kind.seconds / difference.seconds:.2f}")
+    made.add_row("steps of other models", f"{100 * difference.other_steps:.2f}")
     for name, share in shares.items():
         made.add_row(name, f"{100 * share:.2f}")
     return made
 
 
-def operator_table(told: Operators) -> Table:
-    """Where a step's time goes inside a model."""
-    title = f"a step of {told.sequences} sequences with {told.context} tokens each: {told.step_ms:.2f} ms"
-    caption = f"mean of {told.steps} steps"
+def operator_table(operators: Operators) -> Table:
+    """The time of a step by operator."""
+    size = f"{operators.sequences} sequences with {operators.context} tokens each"
+    title = f"a step of {size}: {operators.step_ms:.2f} ms"
+    caption = f"mean of {operators.steps} steps"
     made = _table(title, caption, "operators", "number", "ms", "share %")
-    for row in told.rows:
-        made.add_row(row.what, str(row.number), f"{row.ms:.3f}", f"{100 * row.ms / told.step_ms:.2f}")
+    for row in operators.rows:
+        made.add_row(row.what, str(row.number), f"{row.ms:.3f}", f"{100 * row.ms / operators.step_ms:.2f}")
     made.add_section()
-    rest = told.step_ms - told.counted_ms
-    made.add_row("between them", "", f"{rest:.3f}", f"{100 * rest / told.step_ms:.2f}")
+    rest = operators.step_ms - operators.counted_ms
+    made.add_row("between them", "", f"{rest:.3f}", f"{100 * rest / operators.step_ms:.2f}")
     return made
 
 

@@ -1,1 +1,1 @@
-"""A small search: questions and the passages that answer them, by the vectors of a served model."""
+"""A small search demo: finds the passage that answers each question by the embeddings of a served model."""

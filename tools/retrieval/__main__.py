@@ -1,7 +1,4 @@
-"""`python -m tools.retrieval`: asks a running server for vectors, and shows what each question finds.
-
-Knows HTTP, and that vectors of length 1 are near where their products are large; knows nothing of models.
-"""
+"""`python -m tools.retrieval`: shows the best passage per question by a server's embeddings."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ Vector = list[float]
 @click.option("--model", default="minilm", show_default=True, help="An embedding model that it serves.")
 @click.option("--key", default="none", help="An API key, where the server wants one.")
 def main(url: str, model: str, key: str) -> None:
-    """For each built-in question the passage whose vector is nearest; ends with 1 where one is wrong."""
+    """Print the nearest passage of each built-in question; exits with 1 when one is wrong."""
     console = Console()
     pairs = yaml.safe_load(QUESTIONS.read_text(encoding="utf-8"))
     texts = [pair["question"] for pair in pairs] + [pair["passage"] for pair in pairs]
@@ -47,7 +44,7 @@ def main(url: str, model: str, key: str) -> None:
 
 
 def embed(url: str, model: str, key: str, texts: list[str]) -> list[Vector]:
-    """A vector of length 1 for each text.  Raises OSError, or ValueError with what the server said."""
+    """An embedding of length 1 for each text.  Raises OSError, or ValueError with the server's error."""
     body = json.dumps({"model": model, "input": texts}).encode()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {key}"}
     request = urllib.request.Request(f"{url}/v1/embeddings", body, headers)
@@ -59,7 +56,7 @@ def embed(url: str, model: str, key: str, texts: list[str]) -> list[Vector]:
 
 
 def nearest(question: Vector, passages: list[Vector]) -> tuple[int, float]:
-    """The passage with the largest product, and that."""
+    """(the passage with the largest dot product, that product)."""
     scores = [sum(a * b for a, b in zip(question, passage, strict=True)) for passage in passages]
     return scores.index(max(scores)), max(scores)
 

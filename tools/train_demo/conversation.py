@@ -1,7 +1,4 @@
-"""What a generator makes: turns, conversations, and what counts as a right answer.
-
-Knows nothing of tokens or of how a conversation is rendered.
-"""
+"""What a generator makes: turns, conversations, and what counts as a right answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Asks the held-out questions and counts right replies by skill.
-
-Knows nothing of how replies are made: it is given a function from prompts to replies.
-"""
+"""Asks the held-out questions and counts right replies by skill."""
 
 from __future__ import annotations
 

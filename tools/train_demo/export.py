@@ -1,6 +1,6 @@
 """Writes the trained model in Braid's ONNX form with eight-bit weights, ready to be served on any device.
 
-Knows nothing of training. Leaves the folder with what a server reads and nothing else.
+Leaves the folder with what a server reads and nothing else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Greedy replies to prompts, from a model in training or from the exported one.
-
-Knows nothing of skills or of what a right reply is.
-"""
+"""Greedy replies to prompts, from a model in training or from the exported one."""
 
 from __future__ import annotations
 

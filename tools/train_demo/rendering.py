@@ -1,7 +1,6 @@
 """A conversation as text, through the chat template that is served with the model.
 
 Renders as servers do: jinja2's immutable sandbox, trimmed blocks, JSON that keeps its key order.
-Knows nothing of tokens.
 """
 
 from __future__ import annotations

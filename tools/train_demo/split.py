@@ -1,7 +1,4 @@
-"""Words that may be trained on and words that are kept for the held-out set.
-
-Knows nothing of skills, chat templates or training.
-"""
+"""Words that may be trained on and words that are kept for the held-out set."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What Braid can do at most: its engine, and its whole way to a client, around a model that takes no time."""
+"""Measures Braid's upper limit: its engine, and its path to a client, around a model that takes no time."""

@@ -1,6 +1,6 @@
-"""`python -m tools.bench.ceiling`: what Braid can do at most, around a model that takes no time.
+"""`python -m tools.bench.ceiling`: measures Braid's upper limit, with a model that takes no time.
 
-The engine alone in this process, then a whole server asked over HTTP; server and client share the cores.
+First the engine in this process, then a whole server over HTTP; server and client share the cores.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def main(
     step_ms: float,
     seconds: float,
 ) -> None:
-    """Tokens/s, and what a step costs by part and a token by process."""
+    """Print tokens/s, the cost of a step by part, and the cost of a token by process."""
     if engine:
         click.echo(ENGINE_HEAD)
         for num_seqs, context in SHAPES:
@@ -65,7 +65,7 @@ def engine_row(num_seqs: int, context: int) -> str:
 
 
 def server_row(server: Server, endpoint: str, streams: int, seconds: float) -> str:
-    """A short load to find the pace, then one of about `seconds`."""
+    """Run a short load to find the rate, then one of about `seconds`."""
     probe, _ = server.run(endpoint, streams, PROBE_TOKENS)
     tokens = round(PROBE_TOKENS * seconds / probe.wall_s)
     counted, spent = server.run(endpoint, streams, min(MAX_TOKENS, max(PROBE_TOKENS, tokens)))

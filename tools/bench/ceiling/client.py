@@ -1,7 +1,4 @@
-"""Streams over HTTP that are counted and thrown away, at the least cost: client and server share the cores.
-
-Knows sockets and the marks of events; knows nothing of processes.
-"""
+"""Counts the tokens of streams over HTTP at the least cost, because client and server share the cores."""
 
 from __future__ import annotations
 
@@ -16,13 +13,13 @@ import uvloop
 EVENT, END = b"data: {", b"data: [DONE]"
 USAGE = re.compile(rb'"completion_tokens":(\d+)')
 TAIL_BYTES = 1024
-"""The usage stands so near to the end of a stream."""
+"""The usage of a stream is within this many bytes of its end."""
 PATHS = {"chat": "/v1/chat/completions", "completions": "/v1/completions"}
 PROMPT = " aa"
 
 
-class Counted(NamedTuple):
-    """What streams brought together, from the first request to the last end."""
+class StreamCount(NamedTuple):
+    """Totals of all streams, from the first request to the last end."""
 
     wall_s: float
     cpu_s: float  # of this process
@@ -31,11 +28,11 @@ class Counted(NamedTuple):
 
 
 class StreamBroken(Exception):
-    """A stream ended before its last event; the message is how it ended."""
+    """A stream ended before its last event; the message shows its end."""
 
 
 class _Stream(asyncio.Protocol):
-    """One request and its reply.  `ended` becomes its numbers of tokens and events."""
+    """One request and its reply; the result of `ended` is (number of tokens, number of events)."""
 
     def __init__(self, request: bytes, ended: asyncio.Future[tuple[int, int]]) -> None:
         self._request, self._ended = request, ended
@@ -58,14 +55,14 @@ class _Stream(asyncio.Protocol):
             self._ended.set_exception(StreamBroken(self._tail.decode(errors="replace")))
 
 
-def count(port: int, endpoint: str, model: str, streams: int, tokens: int) -> Counted:
-    """`streams` greedy replies of `tokens` tokens, all at once.  Raises StreamBroken or OSError."""
+def count(port: int, endpoint: str, model: str, streams: int, tokens: int) -> StreamCount:
+    """Run `streams` greedy requests for `tokens` tokens concurrently.  Raises StreamBroken and OSError."""
     request = _request(PATHS[endpoint], model, tokens)
     begin_s, begin_cpu_s = time.perf_counter(), time.process_time()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         ends = runner.run(_ends(port, request, streams))
     wall_s, cpu_s = time.perf_counter() - begin_s, time.process_time() - begin_cpu_s
-    return Counted(wall_s, cpu_s, sum(one for one, _ in ends), sum(one for _, one in ends))
+    return StreamCount(wall_s, cpu_s, sum(one for one, _ in ends), sum(one for _, one in ends))
 
 
 async def _ends(port: int, request: bytes, streams: int) -> list[tuple[int, int]]:

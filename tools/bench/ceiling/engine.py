@@ -1,7 +1,4 @@
-"""The engine alone around the fake model: what a step costs where.
-
-Sees the engine from outside: what is before its body, what the body takes, and what comes after.
-"""
+"""Measures the engine with the fake model: the processor time of each part of a step."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ PROMPT_STEP_TOKENS = 16384
 
 
 class Parts(NamedTuple):
-    """Processor seconds of one step: planning and feeding, the fake model, sampling, committing."""
+    """Processor seconds of one step: planning and packing, the fake model, sampling, committing."""
 
     feed_s: float
     model_s: float

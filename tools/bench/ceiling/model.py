@@ -1,7 +1,4 @@
-"""The model of the ceiling: fake, of a chosen pace, whose tokens are words.
-
-Knows graph files and tokenizers; knows nothing of servers, or of what is measured.
-"""
+"""A fake model with a chosen step time, whose tokens are words."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 NAME = "fake"
 NUM_WORDS = 64
 SIGHT_TOKENS = 8
-"""What its next token depends on, so that it costs the same at every context."""
+"""How many tokens the next one depends on: few, so that the cost is the same at every context."""
 BLOCK_TOKENS = 16
 GRAPH = """\
 version: 1
@@ -36,7 +33,7 @@ nodes:
 
 
 def write_model(folder: Path, max_sequences: int, step_s: float) -> None:
-    """Make `folder` a model whose steps take `step_s` seconds beside what the fake needs itself."""
+    """Write a model to `folder` whose steps take `step_s` seconds in addition to the fake's own time."""
     folder.mkdir(parents=True)
     _words().save(str(folder / "tokenizer.json"))
     (folder / "chat_template.jinja").write_text("{{ messages[-1].content }}")
@@ -46,7 +43,7 @@ def write_model(folder: Path, max_sequences: int, step_s: float) -> None:
 
 
 def _words() -> Tokenizer:
-    """Every token is a space and a letter or two: whole characters, as most tokens of real text are."""
+    """Tokens of a space and one or two letters: whole characters, as most tokens of real text are."""
     letters = "abcdefgh"
     words = [f"Ġ{first}{second}" for first in letters for second in letters]
     tokenizer = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=words[0]))

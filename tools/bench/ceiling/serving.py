@@ -1,7 +1,4 @@
-"""A whole server around the fake model: how many tokens/s reach a client, and which process they cost what.
-
-Knows processes and their times; knows nothing of what is inside them.
-"""
+"""Measures a whole server around the fake model: tokens/s at the client, and processor time by process."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import NamedTuple
 
 import psutil
 
-from tools.bench.ceiling.client import Counted, count
+from tools.bench.ceiling.client import StreamCount, count
 from tools.bench.ceiling.model import NAME, write_model
 from tools.bench.contenders import ROOT, Served, free_port, without_settings
 
@@ -24,7 +21,7 @@ class Spent(NamedTuple):
 
 
 class Server:
-    """Braid as people start it, with the fake model alone."""
+    """Braid started as usual, with the fake model only."""
 
     def __init__(self, folder: Path, workers: int, step_s: float, max_sequences: int = 256) -> None:
         write_model(folder / "models" / NAME, max_sequences, step_s)
@@ -38,8 +35,8 @@ class Server:
         self._served = Served(command, environment, self._port, NAME, folder / "server.log")
         self._served.wait_until_ready()
 
-    def run(self, endpoint: str, streams: int, tokens: int) -> tuple[Counted, Spent]:
-        """What came, and what it cost the server."""
+    def run(self, endpoint: str, streams: int, tokens: int) -> tuple[StreamCount, Spent]:
+        """(tokens and times at the client, processor time of the server)."""
         before = self._spent()
         counted = count(self._port, endpoint, NAME, streams, tokens)
         after = self._spent()

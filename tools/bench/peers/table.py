@@ -1,7 +1,4 @@
-"""The peers, as data: what each is installed from, which form of the model it reads, and what it can do.
-
-Knows nothing of how they are measured.
-"""
+"""The peers, as data: what each is installed from, which form of the model it reads, and what it can do."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""vLLM on a processor, as its own command starts it.
-
-Knows its options; nothing of the other contenders.
-"""
+"""vLLM on a processor, as its own command starts it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 import openvino as ov
 from tokenizers import Tokenizer
 
-from tools.bench.pooling.asking import Embed, Vectors
+from tools.bench.pooling.load import Embed, Vectors
 
 MAX_TOKENS = 256
 

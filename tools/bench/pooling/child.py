@@ -1,7 +1,7 @@
 """A library without HTTP, in a process of its own: reads loads from stdin, writes their timings to stdout.
 
-`python -m tools.bench.pooling.child MODULE MODEL`.  Every line is JSON, as in `tools/bench/child.py`.  Runs
-in the library's own environment.  Knows no library by name.
+`python -m tools.bench.pooling.child MODULE MODEL`. Every line is JSON, as in `tools/bench/child.py`. Runs in
+the library's own environment.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.child import own_stdout
-from tools.bench.pooling.asking import Load, ask
+from tools.bench.pooling.load import Load, ask
 
 
 def main() -> None:

@@ -1,7 +1,4 @@
-"""Who gives vectors: Braid, its peers, and the model alone; each started in processes of its own.
-
-Knows commands and environments; knows nothing of figures.
-"""
+"""Who gives vectors: Braid, its peers, and the model alone; each started in processes of its own."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ import psutil
 from tools.bench.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
 from tools.bench.environments import Recipe, environment
 from tools.bench.peers.table import PEERS
-from tools.bench.pooling.asking import Load, OverHTTP, Timings, ask
+from tools.bench.pooling.load import Load, OverHTTP, Timings, ask
 
 BRAID, ALONE = "braid", "model alone"
 PREFIX = "tools.bench.pooling.peers"

@@ -12,8 +12,8 @@ import psutil
 
 from tools.bench.contenders import ContenderFailed
 from tools.bench.figures import percentiles_ms
-from tools.bench.pooling.asking import Load, Timings
 from tools.bench.pooling.contenders import ALONE, BRAID, Contender
+from tools.bench.pooling.load import Load, Timings
 from tools.bench.pooling.texts import make_texts
 
 Row = dict[str, float | str]

@@ -1,4 +1,4 @@
-"""Texts for embedding models, with the mix of lengths that people's texts have.  Knows nothing of models."""
+"""Texts for embedding models, with the mix of lengths that people's texts have."""
 
 from __future__ import annotations
 

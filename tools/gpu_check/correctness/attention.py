@@ -1,7 +1,6 @@
 """PagedAttention nodes on the GPU against numpy: every kind of node on every kind of step.
 
-Tensors are torch's: it has the element types that numpy lacks.  Knows ONNX Runtime's binding of device
-memory; knows nothing of models or the engine.
+Tensors are torch's: it has the element types that numpy lacks.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 from pipelines.host.backends.onnxruntime.step_input_names import METADATA
 from tools.gpu_check.checks import Absent, Failed, Setting
-from tools.gpu_check.correctness.comparing import Distance, distance
+from tools.gpu_check.correctness.distance import Distance, distance
 from tools.gpu_check.correctness.nodes import (
     KINDS,
     STEPS,
@@ -69,7 +68,7 @@ def _check_kind(
 ) -> dict[str, Any]:
     try:
         session = _open(model)
-    except Exception as error:  # whatever ONNX Runtime says, the next kind may still do
+    except Exception as error:  # after any error of ONNX Runtime the next kind may still work
         return {"figures": {}, "words": "cannot be opened", "wrong": [f"{kind.name}: {error}"]}
     figures: dict[str, float] = {}
     wrong: list[str] = []
@@ -90,7 +89,7 @@ def _check_kind(
 def compare(
     kind: NodeKind, case: PackedCase, tensors: Tensors, scales: tuple[float, float], given: tuple[Floats, ...]
 ) -> tuple[list[str], Distance]:
-    """What is wrong with (attended, key pool, value pool), in words, and how far what was attended is off."""
+    """(problems of attended, key pool and value pool as text, error of attended)."""
     expected = reference(kind, case, tensors, scales)
     real = case.num_tokens - case.num_padding
     error = distance(given[0][:real], expected[0][:real])
@@ -107,7 +106,7 @@ def compare(
 
 
 def _cache_difference(kind: NodeKind, pool: Floats, expected: Floats) -> str:
-    """Scratch may hold anything.  Exact, but one step off in the last place of a quantized type."""
+    """The difference of the pools except the scratch block: none, or one unit of a quantized type."""
     off = np.abs(pool[:-1] - expected[:-1])
     allowed = {"i8": np.ones_like(off), "f8": np.abs(expected[:-1]) / 8 + 2.0**-9}.get(kind.cache, 0)
     beyond = ~(off <= allowed)
@@ -178,7 +177,7 @@ def run_node(
 
 
 def _inputs(case: PackedCase, tensors: Tensors) -> dict[str, np.ndarray]:
-    """By the names of the lowered node's inputs, but for the caches and the metadata."""
+    """The lowered node's inputs by name, except the caches and the metadata."""
     heads = {"query": tensors.query, "key": tensors.key, "value": tensors.value}
     zeros = np.zeros(case.num_tokens, np.int64)
     return {

@@ -1,7 +1,7 @@
-"""What every kernel must do, on random inputs: the device's arithmetic against numpy's, case by case.
+"""Test cases of every kernel on random inputs: the device's results compared with numpy's.
 
 A case knows a `Device` (`ops/cuda/device.py`) by its protocol, so that it runs over cupy on a GPU and over
-whatever stands in for one elsewhere.  Seeds are fixed: the same sizes give the same inputs everywhere.
+a substitute elsewhere.  Seeds are fixed: the same sizes give the same inputs everywhere.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tools.gpu_check.correctness.sizes import SIZES, Size
 
 Floats = NDArray[np.float32]
 OFF = 2**31 - 1
-"""A top_k that limits nothing."""
+"""A top_k without effect."""
 
 
 class Case(NamedTuple):
-    """`check(device, size)` raises AssertionError where device and numpy differ."""
+    """`check(device, size)` raises AssertionError when device and numpy differ."""
 
     name: str
     check: Callable[[Any, Size], None]
@@ -127,7 +127,7 @@ class Choice(NamedTuple):
 
 
 def choices(size: Size) -> Iterator[tuple[str, Choice]]:
-    """Every way to choose alone, then all in one step."""
+    """Each sampling method alone, then all in one step."""
     rng = np.random.default_rng(3)
     n = size.rows
     keys, counters = rng.integers(0, 2**63, n, np.uint64), rng.integers(0, 5000, n, np.uint64)
@@ -161,11 +161,13 @@ def choices(size: Size) -> Iterator[tuple[str, Choice]]:
 
 CHOICES = tuple(name for name, _ in choices(SIZES["tiny"]))
 NEAR = (0.0, -2e-5, 2e-5)
-"""Changes of a uniform number or a share: what they choose, sums that were rounded otherwise may choose."""
+"""Small changes of a uniform number or a share, within which a differently rounded sum may choose another
+token.
+"""
 
 
 def _check_choice(name: str, logits: Floats, device: Any, size: Size) -> None:
-    """Equal tokens, but for rows where a slightly other number would have chosen what the device chose."""
+    """Tokens must be equal, except where a slightly different number would choose the device's token."""
     choice = dict(choices(size))[name]
     with np.errstate(all="ignore"):
         expected = numpy_ops.choose(logits, *choice)
@@ -202,7 +204,7 @@ def _is_near(logits: Floats, choice: Choice, row: int, token: int) -> bool:
 
 
 def _check_verified(device: Any, size: Size) -> None:
-    """Runs of four rows, in which most draft tokens are what a greedy row chooses."""
+    """Runs of four logit rows, in which most draft tokens are what a greedy row chooses."""
     logits = random_logits(size, 7)
     choice = dict(choices(size))["greedy"]
     draft_tokens = numpy_ops.choose(logits, *choice)
@@ -261,7 +263,7 @@ Inputs = dict[str, NDArray[Any]]
 
 
 def padded_inputs(step: Step, size: Size, sequences: int, columns: int, scratch: int, logits: int) -> Inputs:
-    """What a step is for the lowered graph, `sequences - step.num_seqs` rows of padding behind it."""
+    """A step as inputs of the lowered graph, with `sequences - step.num_seqs` rows of padding at the end."""
     pad = sequences - step.num_seqs
     table = np.full((sequences, columns), scratch, np.int32)
     for row, count in enumerate(step.num_blocks):
@@ -321,7 +323,7 @@ def _check_copies(device: Any, size: Size) -> None:
 
 
 def _check_swaps(device: Any, size: Size) -> None:
-    """Out, overwritten, and in again elsewhere: alone and in runs of neighbouring blocks."""
+    """Swap blocks out, overwrite them, and swap them in elsewhere: single blocks and runs of neighbours."""
     from ops.cuda.cache_blocks import swap_in, swap_out
 
     given, expected = _pools(device, size, 24)
@@ -383,7 +385,7 @@ CASES = tuple(_cases())
 
 
 class Bench(NamedTuple):
-    """`num_bytes`: what the device must at least read and write of its own memory in one call; 0 unknown."""
+    """`num_bytes`: the least device memory traffic of one call in bytes; 0 unknown."""
 
     name: str
     call: Callable[[], object]
@@ -391,7 +393,7 @@ class Bench(NamedTuple):
 
 
 def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[Bench]:
-    """What a decode step calls, for one row and for many."""
+    """The calls of a decode step, for one row and for many."""
     ops = _ops(device)
     for rows in (1, 32) if quick else (1, 32, 256):
         size = Size(rows, vocab, rows, 4096, 128)

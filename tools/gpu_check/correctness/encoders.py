@@ -1,7 +1,4 @@
-"""Encoders on the GPU, and what is made of their values there, against ONNX Runtime's CPU kernels and numpy.
-
-Knows sessions by their contract; the models are those of `packs/encoder_models.py`.
-"""
+"""Compares encoders and pooling on the GPU with ONNX Runtime's CPU kernels and numpy."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ from numpy.typing import NDArray
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.engine.encoder_batch import TokenBatch
 from tools.gpu_check.checks import Failed, Setting
-from tools.gpu_check.correctness.comparing import distance
+from tools.gpu_check.correctness.distance import distance
 from tools.gpu_check.packs.encoder_models import CHECKED, ENCODERS, Made
 from tools.gpu_check.packs.packed_encoders import encoder_file
 
@@ -24,7 +21,7 @@ Open = Callable[[Path], Any]
 """A model.onnx → its `EncoderSession`."""
 
 LIMITS = {"float32": 1e-4, "float16": 2e-2}
-"""Of errors, by the type of weights, relative to the size of what is expected."""
+"""Allowed relative error by type of weights."""
 BATCHES = {"one": [7], "mixed": [5, 61, 1, 120, 33, 2], "alike": [64] * 16, "long": [250, 3]}
 """Lengths of the texts of each batch, in tokens."""
 LOOK_AT = "pipelines/host/backends/onnxruntime/cuda/{encoder,texts}.py, ops/cuda/pooling.cu"
@@ -43,19 +40,19 @@ def open_on_cpu(path: Path) -> Any:
 
 
 def check_encoders(setting: Setting) -> None:
-    """Every encoder over every batch; fails with all that differ."""
+    """Check every encoder with every batch; fails with all differences."""
     wrong: list[str] = []
     for name, twin in CHECKED.items():
         try:
             wrong += check_encoder(name, twin, setting)
-        except Exception as error:  # one that breaks must not hide the next
+        except Exception as error:  # an exception of one encoder must not hide the next
             wrong.append(f"{name}: {type(error).__name__}: {error}")
     if wrong:
         raise Failed("\n".join(wrong), LOOK_AT)
 
 
 def check_encoder(name: str, twin: str, setting: Setting, open_here: Open | None = None) -> list[str]:
-    """What is wrong, a line each.  `twin` on the CPU is what `name` must give."""
+    """The problems, one line each; `name` must give what `twin` gives on the CPU."""
     limit, made = LIMITS[ENCODERS[name].dtype], ENCODERS[name].made
     wrong, found = [], {}
     with (
@@ -78,13 +75,13 @@ def check_encoder(name: str, twin: str, setting: Setting, open_here: Open | None
 
 
 def rows_of(session: Any, batch: TokenBatch, made: Made) -> NDArray[np.float32]:
-    """Of a batch, in host memory."""
+    """The pooled outputs of a batch, in host memory."""
     rows: NDArray[np.float32] = session.ops.fetch(made(session.ops, session.run(batch), batch))
     return rows
 
 
 def random_batch(lengths: list[int], vocab_size: int, seed: int = 0) -> TokenBatch:
-    """Texts of these lengths; every third is not activated."""
+    """A batch of texts with these lengths; every third one without activation."""
     width, count = max(lengths), np.array(lengths)
     ids = np.random.default_rng(seed).integers(0, vocab_size, (len(lengths), width))
     ids[np.arange(width) >= count[:, None]] = 0
@@ -92,7 +89,7 @@ def random_batch(lengths: list[int], vocab_size: int, seed: int = 0) -> TokenBat
 
 
 def _alone(session: Any, batch: TokenBatch, made: Made) -> NDArray[np.float32]:
-    """The same rows, each of a batch of its own without padding."""
+    """The same pooled outputs, each from a batch of one text without padding."""
     texts = [
         TokenBatch(
             batch.ids[at : at + 1, :length],

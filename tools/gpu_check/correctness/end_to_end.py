@@ -1,9 +1,8 @@
-"""A random decoder through engine, session and sampler, against transformers on the same device.
+"""Compares a random decoder in Braid's engine, session and sampler with transformers on the same device.
 
-Every scenario's tokens are judged by transformers, position by position, over the text that Braid wrote: in
-16 bits two right computations differ, and one different token would change all that follow.  How far the
+Every scenario's tokens are checked by transformers, position by position, over the text that Braid generated:
+in 16 bits two right computations differ, and one different token would change all that follow. How far the
 same model in transformers' own 16 bits is from its 32 bits is the yardstick.
-Knows sessions by their contract only.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ import numpy as np
 from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.telemetry.engine_counts import Counts
 from tools.gpu_check.checks import Failed, Setting
-from tools.gpu_check.packs.driving import Answer, Request, Room, answers, engine
+from tools.gpu_check.packs.driving import Answer, EngineLimits, Request, answers, engine
 from tools.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
-from tools.gpu_check.packs.sessions import Written, cuda_session, weights_of
+from tools.gpu_check.packs.sessions import ModelWithWeights, cuda_session, weights_of
 
 TOP = 5  # alternatives that are compared
 YARDSTICK = 3.0
-"""How many times transformers' own 16-bit error Braid's may be."""
+"""Allowed error of Braid in multiples of transformers' own 16-bit error."""
 EXACT = 2e-4
 """Errors of log-probabilities below this are the noise of 32 bits over a few layers."""
 GRAPHS = {"without CUDA graphs": False, "with CUDA graphs": True}
@@ -38,11 +37,11 @@ LOOK_AT = {
 
 @dataclass(frozen=True)
 class Scenario:
-    """`happened` says whether a run did what it is here for."""
+    """`happened` returns whether a run covered what it tests."""
 
     name: str
     requests: list[Request]
-    room: Room
+    room: EngineLimits
     happened: Callable[[list[Answer], Counts], bool]
 
 
@@ -60,7 +59,7 @@ class Sizes:
 
 
 def sizes(block_tokens: int, quick: bool) -> Sizes:
-    """In blocks, so that every scenario crosses block borders whatever a block holds."""
+    """Sizes in blocks, so that every scenario crosses block borders for any block size."""
     unit = block_tokens
     prompts = [1, 3, unit - 1, unit, unit + 1, 2 * unit + 7, 5, 3 * unit // 2]
     long = 8 * unit if quick else 24 * unit
@@ -68,10 +67,10 @@ def sizes(block_tokens: int, quick: bool) -> Sizes:
 
 
 def scenarios(shape: Shape, block_tokens: int, quick: bool = False) -> list[Scenario]:
-    """Mixed steps with chunked prompts; prefixes found again; both ways of preemption; a long context."""
+    """Mixed steps with chunked prompts, prefix reuse, both kinds of preemption, and a long context."""
     s = sizes(block_tokens, quick)
-    wide = Room(s.blocks, max_step_tokens=s.step)
-    few = Room(s.few, max_step_tokens=s.step)
+    wide = EngineLimits(s.blocks, max_step_tokens=s.step)
+    few = EngineLimits(s.few, max_step_tokens=s.step)
     prompts = random_prompts(shape, s.prompts, seed=1)
     mixed = [Request(prompt, s.output, at=2 * number, logprobs=TOP) for number, prompt in enumerate(prompts)]
     first, *tails = random_prompts(shape, [s.shared, 3, 9, 1], seed=2)
@@ -81,18 +80,20 @@ def scenarios(shape: Shape, block_tokens: int, quick: bool = False) -> list[Scen
     same = random_prompts(shape, [2 * block_tokens - 3] * 5, seed=3)
     crowd = [Request(prompt, block_tokens, logprobs=TOP) for prompt in same]
     far = [Request(random_prompts(shape, [s.long], seed=4)[0], 8, logprobs=TOP)]
-    swapping = Room(s.few, max_step_tokens=s.step, num_host_blocks=s.blocks)
+    swapping = EngineLimits(s.few, max_step_tokens=s.step, num_host_blocks=s.blocks)
     return [
         Scenario("mixed", mixed, wide, lambda given, counts: counts.preemptions == 0),
         Scenario(
             "prefixes",
             again,
-            Room(s.blocks, max_step_tokens=s.step, reuse_prefixes=True),
+            EngineLimits(s.blocks, max_step_tokens=s.step, reuse_prefixes=True),
             lambda given, counts: all(answer.num_cached >= block_tokens for answer in given[1:]),
         ),
         Scenario("recompute", crowd, few, lambda given, counts: counts.preemptions > 0),
         Scenario("swap", crowd, swapping, lambda given, counts: counts.swapped_in_blocks > 0),
-        Scenario("long", far, Room(s.blocks, max_step_tokens=s.long // 2), lambda given, counts: True),
+        Scenario(
+            "long", far, EngineLimits(s.blocks, max_step_tokens=s.long // 2), lambda given, counts: True
+        ),
     ]
 
 
@@ -102,7 +103,7 @@ Run = dict[str, list[Answer]]
 def run_scenarios(
     session: DecoderSession, found: list[Scenario], problems: list[str], note: Callable[[str, Any], None]
 ) -> Run:
-    """Every scenario's answers; what did not happen, or broke, goes to `problems`."""
+    """The outputs of every scenario; what was not covered, or failed, is added to `problems`."""
     given: Run = {}
     for scenario in found:
         if scenario.room.num_host_blocks and not session.can_swap:
@@ -123,7 +124,7 @@ class Judged:
     """Differences of log-probabilities to transformers in 32 bits, over chosen and best tokens.
 
     `yardstick` is the same for transformers in the session's own precision.  `gap` is the largest amount by
-    which a chosen token was, for transformers, less likely than the likeliest.
+    which a chosen token was less probable for transformers than the most probable one.
     """
 
     positions: int
@@ -181,7 +182,7 @@ def _rms(values: np.ndarray) -> float:
 
 
 def _logprobs(model: Any, prompt: list[int], tokens: list[int]) -> np.ndarray:
-    """float64[len(tokens), vocab]: what the model says at each position of `tokens`, given those before."""
+    """float64[len(tokens), vocab]: log-probabilities at each position of `tokens`, given those before."""
     import torch
 
     ids = torch.tensor([prompt + tokens[:-1]], device=next(model.parameters()).device)
@@ -192,7 +193,7 @@ def _logprobs(model: Any, prompt: list[int], tokens: list[int]) -> np.ndarray:
 
 
 def differences(one: Run, other: Run) -> list[str]:
-    """Where two runs of the same scenarios are not the same to the last bit."""
+    """The scenarios in which two runs are not bit-identical."""
     found = []
     for name in one.keys() & other.keys():
         pairs = list(zip(one[name], other[name], strict=True))
@@ -206,7 +207,7 @@ def differences(one: Run, other: Run) -> list[str]:
 
 
 def check_end_to_end(setting: Setting) -> None:
-    """float16 on the GPU, decode steps as CUDA graphs and without, judged against transformers."""
+    """Check float16 on the GPU against transformers, decode steps with CUDA graphs and without."""
     import torch
 
     torch.backends.cuda.matmul.allow_tf32 = False
@@ -234,7 +235,7 @@ def check_end_to_end(setting: Setting) -> None:
 
 
 def _run_on_gpu(
-    written: Written, graphs: bool, words: str, setting: Setting, problems: list[str]
+    written: ModelWithWeights, graphs: bool, words: str, setting: Setting, problems: list[str]
 ) -> tuple[Run, list[Scenario]]:
     found = scenarios(SHAPES["small"], written.packed.block_tokens, setting.quick)
     rooms = [scenario.room for scenario in found]

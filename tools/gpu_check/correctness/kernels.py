@@ -1,7 +1,4 @@
-"""The kernels on the GPU: right, as numpy says, and how fast.
-
-Knows how cases are run and timed; the cases themselves are in `cases.py`.
-"""
+"""Checks the kernels on the GPU against numpy, and measures their speed."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ REPEATS = 20
 
 
 def check_kernels(setting: Setting) -> None:
-    """Every case at every size; fails with all that differ."""
+    """Run every case at every size; fails with all differences."""
     from ops.cuda.device import CupyDevice
 
     device = CupyDevice()
@@ -29,7 +26,7 @@ def check_kernels(setting: Setting) -> None:
 
 
 def run_cases(device: Any, sizes: list[str], setting: Setting) -> list[str]:
-    """What is wrong, a line each.  One wrong case does not keep the next from running."""
+    """The problems, one line each; a failed case does not stop the next."""
     wrong: list[str] = []
     for size in sizes:
         begin, failed = time.perf_counter(), 0
@@ -46,7 +43,7 @@ def run_cases(device: Any, sizes: list[str], setting: Setting) -> list[str]:
 
 
 def _problem(case: Case, device: Any, size: str) -> str | None:
-    """Why the case failed; None when it did not."""
+    """Why the case failed; None when it passed."""
     try:
         case.check(device, SIZES[size])
         device.synchronize()
@@ -56,7 +53,7 @@ def _problem(case: Case, device: Any, size: str) -> str | None:
 
 
 class Timed(NamedTuple):
-    """Microseconds of one call, and of the device alone; GB/s of what the device must read and write."""
+    """Microseconds of one call, and on the device alone; GB/s of the least device memory traffic."""
 
     name: str
     call_us: float
@@ -65,7 +62,7 @@ class Timed(NamedTuple):
 
 
 def check_kernel_times(setting: Setting) -> None:
-    """Times of what a step calls, at large shapes.  Fails only where a call fails."""
+    """Measure the calls of a step at large shapes.  Fails only when a call fails."""
     from ops.cuda.device import CupyDevice
 
     device = CupyDevice()
@@ -78,11 +75,11 @@ def check_kernel_times(setting: Setting) -> None:
 
 
 Trace = Callable[[Callable[[], None]], float | None]
-"""Runs something and gives the microseconds in which the device was busy, where that can be seen."""
+"""Runs a function and returns the device's busy time in µs, None if it cannot be measured."""
 
 
 def measure(device: Any, bench: Bench, trace: Trace, repeats: int = REPEATS) -> Timed:
-    """The mean of `repeats` calls after two that are not counted."""
+    """The mean of `repeats` calls after two warm-up calls."""
     for _ in range(2):
         bench.call()
     device.synchronize()

@@ -1,7 +1,4 @@
-"""Single attention nodes: which kinds are checked, on which steps, and what numpy says they must give.
-
-Knows the form's attention and the packed step; knows nothing of ONNX files, GPUs or ONNX Runtime.
-"""
+"""Single attention nodes: their kinds, the steps they are checked on, and their reference in numpy."""
 
 from __future__ import annotations
 
@@ -90,8 +87,8 @@ class PackedCase(NamedTuple):
     """The inputs of a step, as the packed step over ONNX Runtime has them.
 
     The last `num_padding` rows are padding: one token each that is stored nowhere.  `stored[t]` is whether
-    token t is written; where a real token is not, the cache holds its key and value already.  The last
-    block is scratch and belongs to nobody.
+    token t is written; otherwise the cache already holds the key and value of a real token.  The last
+    block is scratch and belongs to no sequence.
     """
 
     cumulative: Ints  # [B + 1]
@@ -115,7 +112,7 @@ class PackedCase(NamedTuple):
 def packed_case(
     sequences: list[tuple[int, int]], block_tokens: int, seed: int, padding: int = 2, columns: int = 1
 ) -> PackedCase:
-    """Blocks dealt out at random among more than are needed; `columns` more table columns than are used."""
+    """A case with blocks assigned at random from a larger pool; `columns` unused table columns are added."""
     rng = np.random.default_rng(seed)
     sizes = [-(-(past + new) // block_tokens) for past, new in sequences]
     num_blocks = sum(sizes) + 3
@@ -153,7 +150,7 @@ class Tensors(NamedTuple):
 
 
 def random_tensors(kind: NodeKind, case: PackedCase, scales: tuple[float, float], seed: int) -> Tensors:
-    """Normal numbers everywhere, also in blocks that belong to nobody."""
+    """Normal numbers everywhere, also in unused blocks."""
     rng = np.random.default_rng(seed)
 
     def normal(*shape: int) -> Floats:
@@ -177,7 +174,7 @@ def random_tensors(kind: NodeKind, case: PackedCase, scales: tuple[float, float]
 def reference(
     kind: NodeKind, case: PackedCase, tensors: Tensors, scales: tuple[float, float]
 ) -> tuple[Floats, Floats, Floats]:
-    """What the node must give: attended float32[T, H * D] (0 for padding), and both pools after the step."""
+    """Expected outputs: attended float32[T, H * D] (0 for padding), and both pools after the step."""
     pools = []
     for pool, new, scale in (
         (tensors.key_pool, tensors.key, scales[0]),

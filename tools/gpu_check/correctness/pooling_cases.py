@@ -1,4 +1,4 @@
-"""What the kernels of pooling must do, on random values: the device's arithmetic against numpy's.
+"""Test cases of the pooling kernels on random values: the device's results compared with numpy's.
 
 Cases as those of `cases.py`: a function of a device and a size, which raises AssertionError.
 """
@@ -18,11 +18,11 @@ Check = Callable[[Any, Size], None]
 
 CLOSE = {"rtol": 2e-5, "atol": 4e-6}
 MOST_TOKENS, MOST_NUMBERS = 257, 400
-"""Of a text and of a row: sizes are those of steps, which may be thousands."""
+"""Limits of a text and of a row, because the sizes of steps may be thousands."""
 
 
 def random_texts(size: Size, dtype: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Hidden states [sequences, tokens, numbers] and lengths; behind the texts' ends NaN."""
+    """Hidden states [sequences, tokens, numbers] and lengths; NaN after the texts' ends."""
     random = np.random.default_rng(41)
     width, numbers = min(size.context, MOST_TOKENS), min(size.vocab, MOST_NUMBERS)
     values = random.standard_normal((size.sequences, width, numbers)).astype(dtype)
@@ -49,7 +49,7 @@ def pooling_cases() -> Iterator[tuple[str, Check]]:
 
 
 def pooling_benches(device: Any, quick: bool) -> Iterator[tuple[str, Callable[[], object], int]]:
-    """Name, call and bytes that are read: 8,192 tokens of 384 numbers, as a batch of MiniLM's is."""
+    """(name, call, bytes read) for 8,192 tokens of 384 numbers, as in a batch of MiniLM."""
     from ops.cuda.pooling import CudaPoolingOps
 
     ops = CudaPoolingOps(device)
@@ -79,7 +79,7 @@ def _check_pool(how: str, dtype: str, device: Any, size: Size) -> None:
 
 
 def _check_rows(name: str, device: Any, size: Size) -> None:
-    """Of texts, a third of them left as they are, and of tokens."""
+    """Check texts, a third of them without activation, and tokens."""
     ops, texts = _ops(device), random_texts(size, "float32")[0]
     for values in (texts[:, 0].copy(), np.nan_to_num(texts)):
         for where in (np.ones(len(values), bool), np.arange(len(values)) % 3 != 0):

@@ -1,7 +1,7 @@
-"""compute-sanitizer over the kernels: bad addresses, races in shared memory, barriers, memory never written.
+"""Runs compute-sanitizer on the kernels: bad addresses, shared memory races, barriers, uninitialized memory.
 
 Each of its tools runs the kernels' cases once more, at the smallest size, in a process of its own.
-Every array is allocated by itself, so that what lies behind its end belongs to nobody.
+Every array has its own allocation, so that an access past its end is detected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SHOWN_LINES = 25
 
 
 def check_sanitizer(setting: Setting) -> None:
-    """Every tool over every case; fails with what the first lines of a finding say."""
+    """Run every tool on every case; fails with the first lines of the findings."""
     program = find_sanitizer()
     if program is None:
         raise Absent(f"{NAME} is not on the PATH, in /usr/local/cuda*/bin or among pip's nvidia packages")
@@ -51,7 +51,7 @@ def check_sanitizer(setting: Setting) -> None:
 
 
 def find_sanitizer() -> str | None:
-    """On the PATH, beside an installed toolkit, or in one of pip's packages."""
+    """The path of compute-sanitizer: on the PATH, in an installed toolkit, or in a package of pip."""
     beside = [path for place in PLACES for path in glob.glob(f"{place}/{NAME}", recursive=True)]
     spec = importlib.util.find_spec("nvidia")
     packages = list(spec.submodule_search_locations or []) if spec else []
@@ -75,7 +75,7 @@ def _findings(output: str) -> list[str]:
 
 
 def main() -> None:
-    """The cases at the smallest size, on a device whose arrays share no memory; 1 where one is wrong."""
+    """Run the cases at the smallest size on a device whose arrays share no memory; 1 when one fails."""
     from ops.cuda.device import CupyDevice
     from tools.gpu_check.correctness.kernels import run_cases
 

@@ -1,4 +1,4 @@
-"""How large the kernels' cases are.  Data only."""
+"""The sizes of the kernels' cases.  Data only."""
 
 from __future__ import annotations
 
@@ -21,4 +21,4 @@ SIZES = {
     "medium": Size(33, 151_936, 64, 3000, 128),
     "large": Size(256, 151_936, 256, 8000, 128),
 }
-"""`tiny` is for tests and for the sanitizer, where a thread costs a thousand times as much."""
+"""`tiny` is for tests and for the sanitizer, which makes each thread a thousand times slower."""

@@ -1,7 +1,4 @@
-"""Braid's engine driven without a server: requests that arrive at given steps, and what becomes of them.
-
-Knows the engine and the sampler; knows nothing of which session computes, or of what is right.
-"""
+"""Drives Braid's engine without a server: requests that arrive at given steps, and their outputs."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ Body = Callable[[StepContext], Sampled]
 
 
 class Request(NamedTuple):
-    """Greedy, without an end token: always `num_tokens` tokens.  Submitted before step `at`."""
+    """A greedy request without an end token, for `num_tokens` tokens; submitted before step `at`."""
 
     prompt: list[int]
     num_tokens: int
@@ -41,8 +38,8 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Room:
-    """How an engine is set up.  `num_blocks` at most what the session's cache has."""
+class EngineLimits:
+    """The limits of an engine; `num_blocks` is at most that of the session's cache."""
 
     num_blocks: int
     max_sequences: int = 16
@@ -56,7 +53,7 @@ def body(session: DecoderSession) -> Body:
     return lambda context: sample(Logits(session.run(context.step), context, session.ops))
 
 
-def engine(session: DecoderSession, room: Room, compute: Body | None = None) -> Engine:
+def engine(session: DecoderSession, room: EngineLimits, compute: Body | None = None) -> Engine:
     settings = EngineSettings(room.max_sequences, room.max_step_tokens, room.reuse_prefixes)
     return Engine(
         compute or body(session),
@@ -71,7 +68,7 @@ def engine(session: DecoderSession, room: Room, compute: Body | None = None) -> 
 
 
 def answers(made: Engine, requests: list[Request]) -> tuple[list[Answer], Counts]:
-    """Run all requests to their ends.  Raises RuntimeError where a step failed."""
+    """Run all requests to their ends.  Raises RuntimeError when a step failed."""
     given = [Answer() for _ in requests]
     number = 0
     while made.has_work or any(request.at >= number for request in requests):
@@ -122,14 +119,14 @@ class Decoding:
 
 def decode(
     session: DecoderSession,
-    room: Room,
+    room: EngineLimits,
     prompts: list[list[int]],
     num_tokens: int,
     wait: Callable[[], None] = lambda: None,
 ) -> Decoding:
-    """Compute the prompts, then let all decode together; the first two such steps are not counted.
+    """Compute the prompts, then decode all together; the first two decode steps are not counted.
 
-    `wait` is called behind every run of the session, within its time.
+    `wait` is called after every run of the session, and is part of its time.
     """
     spent = [0.0, 0.0]
 
@@ -158,7 +155,9 @@ def decode(
     return found
 
 
-def start_decoding(session: DecoderSession, room: Room, prompts: list[list[int]], num_tokens: int) -> Engine:
+def start_decoding(
+    session: DecoderSession, room: EngineLimits, prompts: list[list[int]], num_tokens: int
+) -> Engine:
     """An engine in which every prompt has decoded a few steps."""
     made = engine(session, room)
     _submit_all(made, prompts, num_tokens)
@@ -168,7 +167,7 @@ def start_decoding(session: DecoderSession, room: Room, prompts: list[list[int]]
     return made
 
 
-def prefill_s(session: DecoderSession, room: Room, prompt: list[int]) -> float:
+def prefill_s(session: DecoderSession, room: EngineLimits, prompt: list[int]) -> float:
     """Seconds from a prompt to its first token."""
     made = engine(session, room)
     begin = time.perf_counter()
@@ -184,7 +183,7 @@ def _submit_all(made: Engine, prompts: list[list[int]], num_tokens: int) -> None
 
 
 def _checked(outputs: list[Output]) -> int:
-    """How many sequences got a token.  Raises RuntimeError where a step failed."""
+    """The number of sequences that got a token.  Raises RuntimeError when a step failed."""
     for output in outputs:
         if output.finish == "error":
             raise RuntimeError(f"request {output.key}: {output.error}")

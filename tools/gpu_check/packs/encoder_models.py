@@ -1,7 +1,4 @@
-"""The encoders that are checked and measured, by name: configs, and what is made of their values.
-
-Knows shapes and the arithmetic behind a model; knows nothing of ONNX, sessions or what is measured.
-"""
+"""The encoders that are checked and measured, by name: their configs and their pooling."""
 
 from __future__ import annotations
 
@@ -13,16 +10,16 @@ from ops.contract import PoolingOps
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 Made = Callable[[PoolingOps, Any, TokenBatch], Any]
-"""(ops, an encoder's values, its batch) → rows of texts, where the ops are."""
+"""(ops, an encoder's values, its batch) → pooled outputs on the device of the ops."""
 
 
 def unit(how: str) -> Made:
-    """Vectors of length 1, pooled one way."""
+    """Embeddings of length 1 with one kind of pooling."""
     return lambda ops, values, batch: ops.normalize(ops.pool(values, batch.lengths, how), batch.activate)
 
 
 def chances(name: str) -> Made:
-    """Probabilities of logits."""
+    """Probabilities from logits."""
     return lambda ops, values, batch: getattr(ops, name)(values, batch.activate)
 
 
@@ -87,5 +84,5 @@ ENCODERS = {
 """The small ones are checked against the CPU, MiniLM's shape is measured."""
 CHECKED = {"bert": "bert", "bert_f16": "bert", "decoder": "decoder"}
 CHECKED |= {"classifier": "classifier", "cross_encoder": "cross_encoder"}
-"""Name → the one whose values on the CPU, in float32, it must give."""
+"""Name → the encoder whose float32 values on the CPU are its reference."""
 MEASURED = ("minilm", "minilm_f16")

@@ -1,7 +1,4 @@
-"""The models that are checked and measured: shapes by name, and random weights for them.
-
-Knows transformers' configs; knows nothing of ONNX, Braid's engine or what is measured.
-"""
+"""The models that are checked and measured: shapes by name, and random weights for them."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Shape:
-    """The numbers of a Qwen3 decoder; sizes in elements, `context` in tokens."""
+    """The dimensions of a Qwen3 decoder; sizes in elements, `context` in tokens."""
 
     vocab: int
     hidden: int
@@ -68,7 +65,7 @@ SHAPES = {
 
 
 def random_model(shape: Shape, device: str, dtype: str, seed: int = 0, attention: str = "sdpa") -> Any:
-    """A transformers model with random weights, norms included, made where it will run."""
+    """A transformers model with random weights, norms included, created on its device."""
     import torch
     from transformers import AutoModelForCausalLM
 
@@ -78,7 +75,9 @@ def random_model(shape: Shape, device: str, dtype: str, seed: int = 0, attention
             shape.config(), dtype=getattr(torch, dtype), attn_implementation=attention
         )
         for parameter in model.parameters():
-            if parameter.dim() == 1:  # norms are all ones in a new model, and no two could be told apart
+            if (
+                parameter.dim() == 1
+            ):  # norms are all ones in a new model, so that they would be indistinguishable
                 torch.nn.init.uniform_(parameter, 0.5, 1.5)
     model.generation_config.eos_token_id = None
     return model.to(device).eval()

@@ -1,4 +1,4 @@
-"""Single attention nodes as models: in Braid's ONNX form, then lowered as any decoder is.
+"""Makes models of single attention nodes in Braid's ONNX format, and lowers them like any decoder.
 
 Needs onnx_ir; made where that is installed, and carried to where it is not.
 """
@@ -22,7 +22,7 @@ def node_decoder(kind: NodeKind) -> Decoder:
     """A decoder that is one attention node: its "logits" are what it attended, float32[N, heads * size].
 
     Queries, keys and values are extra inputs, float32[1, heads, T, size], cast inside, so that numpy can
-    feed bfloat16 too.  input_ids and position_ids are there for the form and read by nobody.
+    feed bfloat16 too.  input_ids and position_ids are required by the format and unused.
     """
     element = TYPES[kind.element]
     made: list[ir.Node] = []
@@ -99,7 +99,7 @@ def cuda_graph(kind: NodeKind) -> bytes:
 
 
 def cache_scales(kind: NodeKind) -> tuple[float, float]:
-    """What stored keys and values are multiplied by; 1 where the cache is not quantized."""
+    """The scales of stored keys and values; 1 when the cache is not quantized."""
     from pipelines.host.backends.onnxruntime.cuda.lowering import QUANTIZED_RANGE, quantization_scale
 
     if kind.cache not in QUANTIZED_RANGE:

@@ -1,4 +1,4 @@
-"""Lowered CUDA graphs without their weights, made where exporting is possible, for where it is not.
+"""Makes lowered CUDA graphs without weights on a machine that can export, for machines that cannot.
 
 Tracing needs only shapes: parameters are views of one number, so that even an 8B decoder is exported in a
 minute and a gigabyte.  The export names weights after the parameters they are, by which they are found.
@@ -36,12 +36,12 @@ from tools.gpu_check.packs.weights import FILE, Place, aligned
 MODELS = ("small", "qwen3-0.6b", "qwen3-8b", *ENCODERS)
 ELEMENT = "f16"
 PREFIX, TRANSPOSED = "model.", ".T"
-"""What the export puts before a parameter's name, and behind it where MatMul reads it transposed."""
+"""Prefix of a parameter's name in the export, and its suffix when MatMul reads it transposed."""
 INLINE_BYTES = 4096  # tables and shapes, which are no parameters
 
 
 def make_pack(folder: Path, models: Iterable[str] = MODELS) -> list[Path]:
-    """Write everything the checks need to `folder`; gives the files."""
+    """Write all files for the checks to `folder`, and return them."""
     folder.mkdir(parents=True, exist_ok=True)
     files = [write_nodes(folder, {kind.name: cuda_graph(kind) for kind in KINDS}, scales())]
     for name in models:
@@ -91,7 +91,7 @@ def export_shape(shape: Shape, dtype: torch.dtype, element: str) -> Decoder:
 
 
 def take_weights(model: ir.Model, shape: Shape) -> list[Place]:
-    """Make every initializer that is a parameter external data in `weights.FILE`, and say which it is.
+    """Turn every initializer that is a parameter into external data in `weights.FILE`; returns the places.
 
     Raises ValueError for a large initializer that is named after no parameter, and for a lost parameter.
     """
@@ -130,19 +130,19 @@ def _parameters(shape: Shape) -> list[list[str]]:
 
 
 def _attention(shape: Shape) -> Attention:
-    """What the layers' attention is, seen in a model that has the same heads and is narrow elsewhere."""
+    """The attributes of the layers' attention, observed in a narrow model with the same heads."""
     narrow = Shape(**{**asdict(shape), "vocab": 64, "hidden": 32, "intermediate": 32})
     model = AutoModelForCausalLM.from_config(narrow.config(), attn_implementation="eager")
     return watch(model.eval(), [torch.arange(48)[None]])
 
 
 def _uncalibrated(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Random weights say nothing of how large keys and values get."""
+    """Remove calibration: random weights do not determine the size of keys and values."""
     return {name: value for name, value in attributes.items() if name not in decoder_format.CALIBRATION}
 
 
 def _weightless(shape: Shape, dtype: torch.dtype) -> Any:
-    """A model whose parameters take no memory.  No two are equal, or the export would keep one of them."""
+    """A model whose parameters take no memory; all differ, because the export merges equal ones."""
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(shape.config(), dtype=dtype, attn_implementation="eager")
     for number, (name, parameter) in enumerate(list(model.named_parameters()), start=2):

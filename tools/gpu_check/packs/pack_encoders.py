@@ -1,4 +1,4 @@
-"""Encoders exported for a pack, where exporting is installed; their weights stay behind.
+"""Exports encoders for a pack without their weights, on a machine that can export.
 
 Needs the extra `export`; what reads them (`packed_encoders.py`) needs nothing.
 """
@@ -18,7 +18,7 @@ from tools.gpu_check.packs.packed_encoders import MODEL, PackedEncoder
 from tools.gpu_check.packs.weights import FILE, Place, aligned
 
 INLINE_BYTES = 4096
-"""What is smaller stays in the graph, as norms and biases do."""
+"""Smaller initializers, such as norms and biases, stay in the graph."""
 WEIGHTS = {"float32": "fp32", "float16": "fp16"}
 
 
@@ -35,7 +35,7 @@ def pack_encoder(shape: EncoderShape) -> PackedEncoder:
 
 
 def _take_weights(model: ir.Model) -> list[Place]:
-    """Make every large initializer external data in `weights.FILE` and say where; the others come along."""
+    """Turn every large initializer into external data in `weights.FILE`; returns the places."""
     places: list[Place] = []
     for name, value in model.graph.initializers.items():
         tensor = value.const_value
@@ -58,5 +58,5 @@ def _is_matrix(tensor: ir.TensorProtocol) -> bool:
 
 
 def _plain(config: dict[str, object]) -> dict[str, object]:
-    """What a session reads of config.json."""
+    """The settings that a session reads from config.json."""
     return {name: config[name] for name in ("model_type", "vocab_size", "max_position_embeddings")}

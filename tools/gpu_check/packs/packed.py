@@ -1,8 +1,8 @@
-"""What a pack holds, written and read with nothing but the standard library.
+"""Reads and writes the files of a pack, with the standard library only.
 
 nodes.json.xz     single attention nodes: models in hexadecimal, and the scales of their caches
-NAME.onnx.xz      a lowered decoder, its weights external data that is not there yet
-NAME.json.xz      where its weights come from, and what a session must know of it
+NAME.onnx.xz      a lowered decoder, its weights external data that does not exist yet
+NAME.json.xz      the places of its weights, and its facts for a session
 encoder.NAME.*    the same of encoders (`packed_encoders.py`)
 """
 
@@ -22,7 +22,7 @@ PRESET = 9 | lzma.PRESET_EXTREME
 
 @dataclass(frozen=True)
 class PackedModel:
-    """A lowered decoder (`model`: a serialized ONNX model) and what is known of it."""
+    """A lowered decoder (`model`: a serialized ONNX model) and its facts for a session."""
 
     model: bytes
     places: list[Place]
@@ -35,7 +35,7 @@ class PackedModel:
 
 
 class NotPacked(FileNotFoundError):
-    """The pack does not hold it; the message says how to make one."""
+    """The pack does not contain the model; the message says how to make a pack."""
 
 
 def write_nodes(folder: Path, models: dict[str, bytes], scales: dict[str, tuple[float, float]]) -> Path:

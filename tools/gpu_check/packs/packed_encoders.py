@@ -1,7 +1,7 @@
 """Encoders of a pack: graphs without their weights, and folders of them with random ones.
 
-Needs numpy alone.  Weights are drawn by their names: a graph in float16 gets those of its twin in float32,
-rounded.  Knows files; knows nothing of sessions or of what is checked.
+Needs numpy alone. Weights are drawn by their names: a graph in float16 gets those of its twin in float32,
+rounded.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.gpu_check.packs.weights import FILE, NUMPY, Place
 
 MODEL = "model.onnx"
 SPREAD = 0.05
-"""Of weights: the standard deviation that keeps values of a small model apart from one another."""
+"""Standard deviation of weights that keeps the values of a small model distinct."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def read_encoder(folder: Path, name: str) -> PackedEncoder:
 
 
 def packed_encoder(name: str, setting: Setting) -> PackedEncoder:
-    """From the pack; made here where there is none and exporting is installed."""
+    """The encoder from the pack; exported here when there is no pack and exporting is installed."""
     try:
         return read_encoder(setting.pack, name)
     except NotPacked:
@@ -68,7 +68,7 @@ def packed_encoder(name: str, setting: Setting) -> PackedEncoder:
 
 @contextlib.contextmanager
 def encoder_file(name: str, setting: Setting) -> Iterator[Path]:
-    """The encoder's model.onnx in a folder as an export leaves it; removed at the end."""
+    """The encoder's model.onnx in a temporary folder as an export writes it."""
     packed = packed_encoder(name, setting)
     folder = setting.work / f"encoder.{name}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,6 @@
 """Braid's CUDA session over a packed model, on a machine that can neither export nor lower one.
 
-Weights are written from a live torch model, opened, and removed.  Knows how the session is put together;
-knows nothing of what is checked with it.
+Weights are written from a live torch model, opened, and removed.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from tools.gpu_check.packs.weights import file_bytes, write_weights
 ROOM_TO_SPARE = 1.05
 
 
-class Written(NamedTuple):
-    """A packed model whose weights lie in `folder`."""
+class ModelWithWeights(NamedTuple):
+    """A packed model whose weights are in `folder`."""
 
     packed: PackedModel
     folder: Path
 
 
 def packed_model(name: str, setting: Setting) -> PackedModel:
-    """From the pack; made here where there is none and exporting is installed."""
+    """The model from the pack; exported here when there is no pack and exporting is installed."""
     try:
         return read_model(setting.pack, name)
     except NotPacked:
@@ -44,27 +43,29 @@ def packed_model(name: str, setting: Setting) -> PackedModel:
 
 
 @contextlib.contextmanager
-def weights_of(name: str, model: Any, setting: Setting) -> Iterator[Written]:
-    """The weights' file of a torch model of this shape; removed at the end."""
+def weights_of(name: str, model: Any, setting: Setting) -> Iterator[ModelWithWeights]:
+    """The temporary weights file of a torch model of this shape."""
     packed = packed_model(name, setting)
     folder = _roomy(setting.work, file_bytes(packed.places)) / name
     try:
         write_weights(model, packed.places, folder)
-        yield Written(packed, folder)
+        yield ModelWithWeights(packed, folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _roomy(wanted: Path, num_bytes: int) -> Path:
-    """The wanted folder, or one in the working directory where that has no room."""
+    """The given folder, or one in the working directory when it has not enough space."""
     wanted.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(wanted).free
     return wanted if free > num_bytes * ROOM_TO_SPARE else Path("build") / "gpu_check_weights"
 
 
 @contextlib.contextmanager
-def cuda_session(written: Written, *, graphs: bool, max_tokens: int, max_sequences: int) -> Iterator[Any]:
-    """A session on GPU 0 whose memory is reserved; `allocate` is still to be called."""
+def cuda_session(
+    written: ModelWithWeights, *, graphs: bool, max_tokens: int, max_sequences: int
+) -> Iterator[Any]:
+    """A session on GPU 0 whose memory is reserved; `allocate` has not been called."""
     from ops.cuda.device import CupyDevice
     from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
     from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
@@ -72,7 +73,7 @@ def cuda_session(written: Written, *, graphs: bool, max_tokens: int, max_sequenc
     device = CupyDevice()
 
     class Runtime(CudaRuntime):
-        """With graphs or without, as asked."""
+        """With CUDA graphs or without, as requested."""
 
         def open(self, lowered: Lowered) -> Any:
             return self._open(lowered, graphs=graphs), graphs
@@ -85,8 +86,8 @@ def cuda_session(written: Written, *, graphs: bool, max_tokens: int, max_sequenc
         session.close()
 
 
-def lowered(written: Written) -> Lowered:
-    """What the session runs: the pack says what lowering found."""
+def lowered(written: ModelWithWeights) -> Lowered:
+    """The lowered graph of the session, with the facts in the pack."""
     packed = written.packed
     return Lowered(
         model=packed.model,

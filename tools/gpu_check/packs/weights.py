@@ -1,7 +1,7 @@
-"""A graph's external weights, written from a live torch model.
+"""Writes a graph's external weights from a torch model in memory.
 
-A graph can be exported and lowered where there is neither a GPU nor room for its weights; this says which
-part of the weights' file is which parameter.  Knows parameters and bytes; knows nothing of graphs.
+A graph can be exported and lowered without a GPU and without space for its weights; `Place` says which
+part of the weights' file is which parameter.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def write_weights(model: Any, places: list[Place], folder: Path) -> Path:
     """Write the file of external weights for a graph with these places.
 
     model: a torch module whose parameters have the places' names; each is converted to the place's type
-    where it lies, then copied.  Raises KeyError or ValueError for a model of another shape.
+    on its device, then copied.  Raises KeyError or ValueError for a model of another shape.
     """
     import torch
 

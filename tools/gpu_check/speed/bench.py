@@ -1,6 +1,5 @@
-"""Braid's speed on the GPU beside what its memory allows: decoding at several batch sizes, and a long prompt.
-
-Knows what is measured and the floors; knows sessions by their contract.
+"""Measures Braid's speed on the GPU: decoding at several batch sizes against the memory bound, and a long
+prompt.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any, NamedTuple
 
 from pipelines.host.engine.loop import Engine
 from tools.gpu_check.checks import Setting
-from tools.gpu_check.packs.driving import Decoding, Room, decode, prefill_s, start_decoding
+from tools.gpu_check.packs.driving import Decoding, EngineLimits, decode, prefill_s, start_decoding
 from tools.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
-from tools.gpu_check.packs.sessions import Written, cuda_session, weights_of
+from tools.gpu_check.packs.sessions import ModelWithWeights, cuda_session, weights_of
 from tools.gpu_check.speed.tracing import device_trace
 
 BATCHES = (1, 8, 32, 128)
 CONTEXT, NEW_TOKENS = 512, 64
-COUNTED_STEPS = 12  # of runs whose speed is not what is asked
+COUNTED_STEPS = 12  # of runs whose speed is not measured
 LONG_PROMPT, LONG_STEP = 8192, 4096  # tokens
 PROFILED_STEPS = 8
 TOP_KERNELS = 12
@@ -54,7 +53,7 @@ class Measured(NamedTuple):
 
 
 def check_bandwidth(setting: Setting) -> None:
-    """Copying and reading device memory, in GB/s."""
+    """Measure copying and reading of device memory, in GB/s."""
     read, copy = bandwidth()
     setting.note("read GB/s", read)
     setting.note("copy GB/s, read and written", copy)
@@ -118,7 +117,7 @@ def _check(name: str, setting: Setting) -> None:
 
 
 @contextlib.contextmanager
-def _session(written: Written, most: int, graphs: bool, setting: Setting) -> Iterator[Any]:
+def _session(written: ModelWithWeights, most: int, graphs: bool, setting: Setting) -> Iterator[Any]:
     begin = time.perf_counter()
     with cuda_session(written, graphs=graphs, max_tokens=LONG_STEP, max_sequences=most) as session:
         session.allocate(_blocks(most, session.block_tokens))
@@ -127,7 +126,7 @@ def _session(written: Written, most: int, graphs: bool, setting: Setting) -> Ite
 
 
 def _blocks(batch: int, block_tokens: int) -> int:
-    """For the largest batch, and for the long prompt."""
+    """Blocks for the largest batch, and for the long prompt."""
     per_sequence = -(-(CONTEXT + NEW_TOKENS) // block_tokens) + 1
     return max(batch * per_sequence, -(-LONG_PROMPT // block_tokens) + 2)
 
@@ -145,8 +144,8 @@ def measure(session: Any, shape: Shape, batch: int, gb_s: float, graphs: bool, s
     setting.say(words(measured))
 
 
-def _room(session: Any, batch: int) -> Room:
-    return Room(_blocks(batch, session.block_tokens), max_sequences=batch, max_step_tokens=LONG_STEP)
+def _room(session: Any, batch: int) -> EngineLimits:
+    return EngineLimits(_blocks(batch, session.block_tokens), max_sequences=batch, max_step_tokens=LONG_STEP)
 
 
 def _wait() -> None:
@@ -186,7 +185,7 @@ def words(measured: Measured) -> str:
 
 
 def profile(session: Any, shape: Shape, name: str, setting: Setting) -> None:
-    """Which kernels a decode step spends its time in, and how long the device waits between them."""
+    """Measure the time of a decode step by kernel, and the idle time of the device."""
     for batch in PROFILED:
         prompts = random_prompts(shape, [CONTEXT] * batch, seed=3)
         made = start_decoding(session, _room(session, batch), prompts, NEW_TOKENS)
@@ -210,7 +209,7 @@ def _steps(made: Engine) -> None:
 
 
 def prefill(session: Any, shape: Shape, setting: Setting) -> None:
-    """One long prompt in chunks, the second time."""
+    """Measure one long prompt in chunks, after a warm-up."""
     prompts = random_prompts(shape, [LONG_PROMPT] * 2, seed=4)
     seconds = [prefill_s(session, _room(session, 1), prompt) for prompt in prompts][-1]
     flops = 2 * shape.matrix_elements * LONG_PROMPT + shape.attention_flops(LONG_PROMPT)

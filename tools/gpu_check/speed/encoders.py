@@ -1,7 +1,4 @@
-"""An encoder's speed on the GPU: texts of all lengths, in float32 and float16, and what pooling there saves.
-
-Knows what is measured; knows sessions by their contract.
-"""
+"""Measures an encoder's speed on the GPU in float32 and float16, with pooling on device and host."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ from tools.gpu_check.packs.packed_encoders import encoder_file
 NUM_TEXTS, FEW_TEXTS = 8192, 1024
 MAX_BATCH_TOKENS = 8192
 MEDIAN_TOKENS, SPREAD, SHORTEST, LONGEST = 24, 0.8, 4, 256
-"""Texts are as long as questions and passages are: logarithms of lengths are normal."""
+"""Lengths of texts like those of questions and passages: their logarithms are normal."""
 ROUNDS = 5
 
 Way = Callable[[Any, TokenBatch], NDArray[np.float32]]
@@ -37,13 +34,13 @@ def pooled_on_device(session: Any, batch: TokenBatch) -> NDArray[np.float32]:
 
 
 def pooled_on_host(session: Any, batch: TokenBatch) -> NDArray[np.float32]:
-    """All hidden states come back."""
+    """All hidden states are copied to the host and pooled there."""
     hidden = session.ops.fetch(session.run(batch))
     return pooling.normalize(pooling.pool(hidden, batch.lengths, "mean"), batch.activate)
 
 
 def copied(session: Any, batch: TokenBatch) -> NDArray[np.float32]:
-    """All hidden states come back, and nothing is made of them."""
+    """All hidden states are copied to the host without pooling."""
     hidden: NDArray[np.float32] = session.ops.fetch(session.run(batch))
     return hidden
 
@@ -52,7 +49,7 @@ WAYS: dict[str, Way] = {"device": pooled_on_device, "host": pooled_on_host, "cop
 
 
 def check_encoder_speed(setting: Setting) -> None:
-    """Texts/s of MiniLM's shape.  Fails only where a call fails."""
+    """Measure texts/s for MiniLM's shape.  Fails only when a call fails."""
     for name in MEASURED:
         with encoder_file(name, setting) as path:
             session = open_on_gpu(path)
@@ -67,7 +64,7 @@ def check_encoder_speed(setting: Setting) -> None:
 
 
 def measure(session: Any, num_texts: int, rounds: int = ROUNDS) -> Figures:
-    """Texts/s and tokens/s of every way, the medians of rounds that alternate; the share that is padding."""
+    """Texts/s and tokens/s of every method, medians of alternating rounds, and the share of padding."""
     batches = natural_batches(num_texts, session.vocab_size, session.max_tokens)
     tokens = sum(int(batch.lengths.sum()) for batch in batches)
     padded = sum(batch.ids.size for batch in batches)

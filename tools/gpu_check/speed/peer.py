@@ -1,7 +1,6 @@
-"""transformers' own continuous batching on the same shapes: `model.generate_batch`, paged attention.
+"""Measures transformers' continuous batching on the same shapes: `model.generate_batch`, paged attention.
 
-Its interface differs between 4.57 and 5; both are spoken, and what fails says why.  Knows transformers;
-knows nothing of Braid.
+Its interface differs between 4.57 and 5; both are spoken, and what fails says why.
 """
 
 from __future__ import annotations
@@ -79,7 +78,7 @@ def _measure(model: Any, shape: Any, batch: int, attention: str, setting: Settin
 
 @contextlib.contextmanager
 def _kept(model: Any, prompts: list[list[int]]) -> Iterator[dict[str, Any]]:
-    """Keep its manager between runs where it can be kept (5), so that its warming up is not measured."""
+    """Reuse its manager between runs in version 5, so that its warm-up is not measured."""
     if "persistent_manager" not in inspect.signature(model.generate_batch).parameters:
         _generate(model, prompts, 4)
         yield {}
@@ -98,7 +97,7 @@ def _timed(model: Any, prompts: list[list[int]], num_tokens: int, kept: dict[str
 
 
 def _generate(model: Any, prompts: list[list[int]], num_tokens: int, **others: Any) -> None:
-    """Raises RuntimeError where it did not give every token; it only logs what went wrong."""
+    """Generate the tokens.  Raises RuntimeError when some are missing; transformers only logs failures."""
     from transformers import GenerationConfig
 
     config = GenerationConfig(

@@ -1,4 +1,4 @@
-"""What the device did while something ran: every kernel of the process, whoever launched it.
+"""Traces the device: every kernel of the process, from any library.
 
 By CUPTI, through torch's profiler and its trace file, the one form of it that all versions share.
 """
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 ON_DEVICE = {"kernel", "gpu_memcpy", "gpu_memset"}
-NAME_LENGTH = 90  # characters of a kernel's name that tell it from others
+NAME_LENGTH = 90  # characters of a kernel's name that identify it
 
 
 class DeviceTrace(NamedTuple):
@@ -33,7 +33,7 @@ class DeviceTrace(NamedTuple):
 
 
 def device_trace(run: Callable[[], None]) -> DeviceTrace:
-    """Run something and give what the device did meanwhile."""
+    """Run a function and return the trace of the device."""
     import torch
     from torch.profiler import ProfilerActivity, profile
 
@@ -60,7 +60,7 @@ def read_trace(events: Iterable[dict[str, Any]]) -> DeviceTrace:
 
 
 def _union(spans: list[tuple[float, float]]) -> float:
-    """How much time the spans, in order of their starts, cover together."""
+    """The length of the union of the spans, which are ordered by their starts."""
     covered, until = 0.0, float("-inf")
     for start, end in spans:
         covered += max(0.0, end - max(start, until))

@@ -1,7 +1,4 @@
-"""Where a section of a shared library lies in its file: 64-bit little-endian ELF, read without binutils.
-
-Knows section headers (System V ABI, "Object Files"); knows nothing of what sections hold.
-"""
+"""Finds the sections of a shared library: 64-bit little-endian ELF, read without binutils."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""CUDA machine code inside a shared library: which architectures it is for, and how to leave some out.
+"""Finds the CUDA machine code in a shared library, and removes that of unneeded architectures.
 
 The layout is that of the section `.nv_fatbin` as nvcc 8 to 13 write it (NVIDIA does not document it; it was
 found by reading such files and agrees with what `cuobjdump` lists): fat binaries one after another, each a
 header and entries, each entry one architecture's code with a header of its own.
-Knows bytes; knows nothing of files or packages.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ def trimmed(data: bytearray, keep: str) -> dict[str, int]:
     """Overwrite with zeros, in place, the code of all architectures but `keep` ("sm_90").
 
     Sizes and headers stay, so that no address changes; zeros cost nothing once compressed.  A fat binary
-    that has nothing for `keep` stays whole: its code may be all there is.
-    Gives the bytes that were zeroed by architecture.
+    without code for `keep` is not changed: its other code may be needed.
+    Returns the number of zeroed bytes by architecture.
     """
     zeroed: dict[str, int] = {}
     for entries in list(fat_binaries(data)):

@@ -1,8 +1,7 @@
-"""onnxruntime-gpu for one GPU architecture: a wheel in, a folder (and, compressed, an archive) out.
+"""Reduces onnxruntime-gpu to one GPU architecture: unpacks a wheel to a folder, optionally an archive.
 
 The wheel holds machine code for six architectures, the TensorRT provider and packages that serving never
-imports.  Without them it is a fifth of its size, and behaves the same on the architecture that is kept.
-Knows the wheel's layout; knows nothing of Braid.
+imports. Without them it is a fifth of its size, and behaves the same on the architecture that is kept.
 """
 
 from __future__ import annotations

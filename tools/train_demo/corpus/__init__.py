@@ -1,7 +1,6 @@
 """The corpus of the demo model: conversations made from tables, phrasings and a seed.
 
-`conversations(seed, count)` gives the training corpus, `held_out(seed)` the questions that it never
-holds. Knows nothing of tokens, templates or training.
+`conversations(seed, count)` gives the training corpus, `held_out(seed)` the questions that it never holds.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""The small world that the demo model knows, as tables. Knows nothing of how it is asked."""
+"""The small world that the demo model knows, as tables."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Trains `braid-embed`: a text in, a vector out, whose first numbers are a vector, too.
 
 A question shall be near the passage that answers it (in-batch negatives, at each of `DIMENSIONS`), and texts
-as near to each other as the teacher finds them.  Knows nothing of how it is exported or served.
+as near to each other as the teacher finds them.
 """
 
 from __future__ import annotations

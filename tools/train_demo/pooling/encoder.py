@@ -1,7 +1,4 @@
-"""New models in BERT's shape that begin with the meaning of words, and texts as their inputs.
-
-Knows nothing of what they learn.
-"""
+"""New models in BERT's shape that begin with the meaning of words, and texts as their inputs."""
 
 from __future__ import annotations
 

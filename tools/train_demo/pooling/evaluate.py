@@ -1,4 +1,4 @@
-"""How often the served models are right about the held-out examples.  Knows nothing of training."""
+"""How often the served models are right about the held-out examples."""
 
 from __future__ import annotations
 

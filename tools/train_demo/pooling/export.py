@@ -1,7 +1,4 @@
-"""A trained folder → a model of the repository, in ONNX that runs on a CPU and on an NVIDIA GPU.
-
-Knows nothing of training.
-"""
+"""A trained folder → a model of the repository, in ONNX that runs on a CPU and on an NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -30,10 +27,10 @@ SERVED_FILES = {
 
 def export(demo: str, trained: Path, repository: Path) -> None:
     """Writes braid-<demo> of the repository: model/ and graph.yaml, whose old ones are replaced."""
-    from tools.export.encoder import Wanted, export_encoder  # slow to import
+    from tools.export.encoder import EncoderOptions, export_encoder  # slow to import
 
     folder = repository / f"braid-{demo}"
-    export_encoder(str(trained), folder / "model", Wanted(TASKS[demo], "onnx", WEIGHTS[demo]))
+    export_encoder(str(trained), folder / "model", EncoderOptions(TASKS[demo], "onnx", WEIGHTS[demo]))
     for path in (folder / "model").iterdir():
         if path.is_file() and path.name not in SERVED_FILES:
             path.unlink()

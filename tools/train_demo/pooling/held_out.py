@@ -1,4 +1,4 @@
-"""The held-out examples, made from the corpus and kept in files.  Knows nothing of models."""
+"""The held-out examples, made from the corpus and kept in files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which demo is trained how: its words from the teacher, then its own steps.  Knows nothing of export."""
+"""Which demo is trained how: its words from the teacher, then its own steps."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Trains `braid-rerank`: a question and a passage in, how well the passage answers out.
-
-Knows nothing of how it is exported or served.
-"""
+"""Trains `braid-rerank`: a question and a passage in, how well the passage answers out."""
 
 from __future__ import annotations
 

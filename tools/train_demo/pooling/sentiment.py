@@ -1,7 +1,4 @@
-"""Trains `braid-sentiment`: a short review in, negative, neutral or positive out.
-
-Knows nothing of how it is exported or served.
-"""
+"""Trains `braid-sentiment`: a short review in, negative, neutral or positive out."""
 
 from __future__ import annotations
 

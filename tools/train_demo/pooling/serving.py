@@ -1,4 +1,4 @@
-"""Models of a repository in this process, asked as a server asks them.  Knows nothing of what is right."""
+"""Models of a repository in this process, asked as a server asks them."""
 
 from __future__ import annotations
 

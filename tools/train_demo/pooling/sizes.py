@@ -1,4 +1,4 @@
-"""What training and evaluation must agree on.  Knows no model and no file."""
+"""What training and evaluation must agree on."""
 
 SIZE = 128
 """Numbers of a vector."""

@@ -1,4 +1,4 @@
-"""The sentence encoder whose vectors the pooling demos begin from.  Knows nothing of what is made of them."""
+"""The sentence encoder whose vectors the pooling demos begin from."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Trains `braid-topics`: a small head that tells the topic of a text from its vector of `braid-embed`.
-
-Knows nothing of the encoder but that it is served.
-"""
+"""Trains `braid-topics`: a small head that tells the topic of a text from its vector of `braid-embed`."""
 
 from __future__ import annotations
 

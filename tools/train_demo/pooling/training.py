@@ -1,4 +1,4 @@
-"""One run of training on one processor core: steps, learning rate, optimizers.  Knows no model, no data."""
+"""One run of training on one processor core: steps, learning rate, optimizers."""
 
 from __future__ import annotations
 

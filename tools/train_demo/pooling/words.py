@@ -1,7 +1,7 @@
 """The small vocabulary of the pooling demos, and what its words mean before any training.
 
-Both come from a teacher, a sentence encoder in transformers' form: its commonest pieces, and the vectors
-that it gives to each piece alone, in fewer dimensions.  Knows nothing of what models are trained for.
+Both come from a teacher, a sentence encoder in transformers' form: its commonest pieces, and the vectors that
+it gives to each piece alone, in fewer dimensions.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import openvino_genai
 
-from tools.bench.pooling.asking import Embed, Vectors
+from tools.bench.pooling.load import Embed, Vectors
 
 BATCH = 32
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sentence_transformers import SentenceTransformer
 
-from tools.bench.pooling.asking import Embed, Vectors
+from tools.bench.pooling.load import Embed, Vectors
 
 
 def opened(folder: Path) -> Embed:

@@ -1,4 +1,4 @@
-"""Everyday questions without a name in them, and texts that answer each. Knows nothing of who asks."""
+"""Everyday questions without a name in them, and texts that answer each."""
 
 from __future__ import annotations
 

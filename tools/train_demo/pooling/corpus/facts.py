@@ -1,7 +1,4 @@
-"""Questions, the passages that answer them, and passages that only look as if they did.
-
-Knows nothing of tokens or of models.
-"""
+"""Questions, the passages that answer them, and passages that only look as if they did."""
 
 from __future__ import annotations
 

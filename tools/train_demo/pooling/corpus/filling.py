@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""Fills the slots of what is told: numbers, dates, people, places, stuff. Knows nothing of relations."""
+"""Fills the slots of what is told: numbers, dates, people, places, stuff."""
 
 from __future__ import annotations
 

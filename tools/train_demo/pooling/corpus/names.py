@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""Names of invented things, by kind; one name in eight is held out. Knows nothing of what is told of them."""
+"""Names of invented things, by kind; one name in eight is held out."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""Words and sentences of opinion, by domain and direction. Knows nothing of how they are put together."""
+"""Words and sentences of opinion, by domain and direction."""
 
 from __future__ import annotations
 

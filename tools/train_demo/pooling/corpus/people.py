@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""What is asked and told about people and what they make. Knows nothing of who asks."""
+"""What is asked and told about people and what they make."""
 
 from __future__ import annotations
 

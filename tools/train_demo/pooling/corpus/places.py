@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""What is asked and told about places and buildings. Knows nothing of who asks."""
+"""What is asked and told about places and buildings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One relation: what may be asked about a thing, and how a text tells it. Knows no relation itself."""
+"""One relation: what may be asked about a thing, and how a text tells it."""
 
 from __future__ import annotations
 

@@ -2,7 +2,6 @@
 """Short reviews with their sentiment: plain, negated, intensified, and turning round after a "but".
 
 Where a review says two things, the last clause decides: so do most people when they write "but".
-Knows nothing of tokens or models.
 """
 
 from __future__ import annotations

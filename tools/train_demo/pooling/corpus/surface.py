@@ -1,4 +1,4 @@
-"""How people in a hurry write: small letters, no last mark, a word before. Knows nothing of content."""
+"""How people in a hurry write: small letters, no last mark, a word before."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""What is asked and told about companies, products, living things and food. Knows nothing of who asks."""
+"""What is asked and told about companies, products, living things and food."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 (rows of tables)
-"""Short texts of ten topics, as headlines, questions and sentences. Knows nothing of tokens or models."""
+"""Short texts of ten topics, as headlines, questions and sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far two arrays are from each other, and what is too far.  Knows nothing of what they mean."""
+"""Measures the difference of two arrays and compares it with a limit."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 PEAK = 16.0
-"""How many times the allowed root mean square error one single number may be off."""
+"""Allowed error of a single number, in multiples of the allowed root mean square error."""
 
 
 class Distance(NamedTuple):
-    """Errors relative to the root mean square of what was expected."""
+    """Errors relative to the root mean square of the expected values."""
 
     rms: float
     worst: float
@@ -27,7 +27,7 @@ class Distance(NamedTuple):
 
 
 def distance(given: NDArray[np.floating], expected: NDArray[np.floating]) -> Distance:
-    """NaN and infinity where they are not expected are infinitely far."""
+    """The distance of two arrays; unexpected NaN and infinity count as infinite errors."""
     size = float(np.sqrt(np.mean(np.square(expected, dtype=np.float64)))) or 1.0
     error = np.abs(given.astype(np.float64) - expected)
     error[np.isnan(error)] = np.inf

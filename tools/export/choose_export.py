@@ -1,8 +1,4 @@
-"""What the command line asks for → the export that does it, or what is wrong with the options.
-
-Knows the options and what each kind of model takes; the work is done in `decoder.py`, `onnx_decoder.py` and
-`encoder.py`.
-"""
+"""Selects the export for the options of the command line, and checks the options."""
 
 from __future__ import annotations
 
@@ -19,9 +15,9 @@ from tools.export.folder import ExportError, Stage, read_config
 AUTO = "auto"
 ALL_TASKS = (AUTO, TEXT, *TASKS)
 WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
-"""Format → how it may store weights."""
+"""Format → its types of weights."""
 ACTIVATIONS = {"openvino": ("int8",), "onnx": ("f32", "f16", "bf16")}
-"""Format → what int8 and int4 weights may be computed in, if not in what the engine likes."""
+"""Format → types of activations for int8 and int4 weights, other than the engine's default."""
 RERANKER_TEMPLATE = Path(__file__).parent / "qwen3_reranker.jinja"
 ANSWERS = ("no", "yes")
 SCORING = ("classify", "rerank")
@@ -32,7 +28,7 @@ Export = Callable[[Path, Stage], None]
 
 @dataclass(frozen=True)
 class Options:
-    """The command line, but for where the model goes."""
+    """The options of the command line except the target folder."""
 
     task: str = AUTO
     form: str = "openvino"
@@ -43,7 +39,7 @@ class Options:
 
 
 def choose(source: str, options: Options) -> Export:
-    """The export; raises click's error for options that do not go together, `ExportError` for models."""
+    """The export.  Raises click's error for contradicting options, `ExportError` for unsupported models."""
     _check_form(options)
     config, task = _read(source, options.task)
     if task != "rerank":
@@ -62,9 +58,9 @@ def _check_form(options: Options) -> None:
 
 
 def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
-    """config.json of `source`, and what it is exported for.  Raises `ExportError` where that is unclear.
+    """The config.json of `source`, and the task of the export.  Raises `ExportError` when it is unclear.
 
-    Where nothing can be read, the export of text will say so.
+    When nothing can be read, the export of text reports it.
     """
     from tools.export.sentence_files import check_place, read_types
 
@@ -104,20 +100,20 @@ def _generating(source: str, options: Options) -> Export:
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:
-    from tools.export.encoder import Wanted, export_encoder
+    from tools.export.encoder import EncoderOptions, export_encoder
     from tools.export.sentence_files import check_types
 
     if task not in SCORING:
         check_types(source)
     answers, template = _scoring(source, task, config, options)
-    wanted = Wanted(task, options.form, options.weights, options.activations, answers, template)
+    wanted = EncoderOptions(task, options.form, options.weights, options.activations, answers, template)
     return lambda folder, stage: export_encoder(source, folder, wanted, stage)
 
 
 def _scoring(
     source: str, task: str, config: dict[str, Any], options: Options
 ) -> tuple[tuple[str, str] | None, Path | None]:
-    """The two answers of a decoder that is to score, and how it is asked; raises for what has no score."""
+    """The answers and the template of a decoder that scores.  Raises for models without a score."""
     named = tuple(config.get("architectures") or ())
     if task in SCORING and any(name.endswith(CLASSIFIERS) for name in named):
         return None, options.template

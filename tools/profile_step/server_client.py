@@ -1,6 +1,6 @@
 """A server's profile over HTTP, and streams that keep a model busy meanwhile.
 
-Of the standard library alone.  Knows paths and replies; knows nothing of what they say.
+Of the standard library alone.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 
 TIMEOUT_S = 30.0
 MAX_TOKENS = 256
-BEGIN_S = 60.0
-"""How long streams are waited for to begin."""
+START_TIMEOUT_S = 60.0
+"""Maximum wait for all streams to start."""
 EVENT = b"data: {"
 
 
-class Refused(Exception):
-    """The server cannot be asked, or says no."""
+class RequestRefused(Exception):
+    """The server cannot be reached, or refused the request."""
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Server:
         return [model["id"] for model in self._get("/v3/models")["data"]]
 
     def profile(self, model: str, recent_s: float = 60.0) -> dict[str, Any]:
-        """With percentiles of the last `recent_s` seconds.  Raises Refused."""
+        """The model's profile, with percentiles of the last `recent_s` seconds.  Raises RequestRefused."""
         return self._get(f"/v3/models/{urllib.parse.quote(model)}/profile?seconds={recent_s:.3f}")
 
     def open(self, path: str, body: dict[str, Any] | None = None) -> Any:
-        """The open reply.  Raises Refused."""
+        """Send a request and return the open reply.  Raises RequestRefused."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
         headers |= {"Authorization": f"Bearer {self.key}"} if self.key else {}
@@ -48,40 +48,40 @@ class Server:
         try:
             return urllib.request.urlopen(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as error:
-            raise Refused(f"{path}: {error.code} {error.read().decode(errors='replace')}") from error
+            raise RequestRefused(f"{path}: {error.code} {error.read().decode(errors='replace')}") from error
         except OSError as error:
-            raise Refused(f"{self.url}: {error}") from error
+            raise RequestRefused(f"{self.url}: {error}") from error
 
     def _get(self, path: str) -> dict[str, Any]:
         with self.open(path) as reply:
-            told: dict[str, Any] = json.load(reply)
-            return told
+            content: dict[str, Any] = json.load(reply)
+            return content
 
 
 @contextmanager
 def streams(server: Server, model: str, number: int, words: int) -> Iterator[None]:
-    """Keep `number` streams running, each followed by another, and hang up at the end.
+    """Keep `number` streams running while the block runs, each followed by another; then disconnect.
 
-    What stands inside begins when each stream has.  Raises Refused when the server does not take one.
+    The block starts when every stream has started.  Raises RequestRefused when the server refuses one.
     """
-    ended, begun = threading.Event(), threading.Semaphore(0)
-    faults: list[Refused] = []
+    ended, started = threading.Event(), threading.Semaphore(0)
+    errors: list[RequestRefused] = []
     threads = [
-        threading.Thread(target=_streams, args=(server, model, own, words, ended, begun, faults))
+        threading.Thread(target=_streams, args=(server, model, own, words, ended, started, errors))
         for own in range(number)
     ]
     for thread in threads:
         thread.start()
     try:
         for _ in threads:
-            begun.acquire(timeout=BEGIN_S)
+            started.acquire(timeout=START_TIMEOUT_S)
         yield
     finally:
         ended.set()
         for thread in threads:
             thread.join()
-    if faults:
-        raise faults[0]
+    if errors:
+        raise errors[0]
 
 
 def _streams(
@@ -90,25 +90,25 @@ def _streams(
     own: int,
     words: int,
     ended: threading.Event,
-    begun: threading.Semaphore,
-    faults: list[Refused],
+    started: threading.Semaphore,
+    errors: list[RequestRefused],
 ) -> None:
-    """One stream after another; each begins with a text of its own, so that no prefix is reused."""
-    has_begun = False
-    while not ended.is_set() and not faults:
+    """Run one stream after another; each prompt has a unique beginning, so that no prefix is reused."""
+    has_started = False
+    while not ended.is_set() and not errors:
         prompt = f"{own} {time.monotonic_ns()}" + " the" * words
-        asked = {"model": model, "prompt": prompt, "max_tokens": MAX_TOKENS, "ignore_eos": True}
+        body = {"model": model, "prompt": prompt, "max_tokens": MAX_TOKENS, "ignore_eos": True}
         try:
-            with server.open("/v1/completions", {**asked, "temperature": 0, "stream": True}) as reply:
+            with server.open("/v1/completions", {**body, "temperature": 0, "stream": True}) as reply:
                 for line in reply:
-                    if not has_begun and line.startswith(EVENT):
-                        has_begun = True
-                        begun.release()
+                    if not has_started and line.startswith(EVENT):
+                        has_started = True
+                        started.release()
                     if ended.is_set():
                         return
-        except Refused as error:
-            faults.append(error)
-            begun.release()
+        except RequestRefused as error:
+            errors.append(error)
+            started.release()
         except OSError as error:
-            faults.append(Refused(f"a stream ended early: {error}"))
-            begun.release()
+            errors.append(RequestRefused(f"a stream ended early: {error}"))
+            started.release()
