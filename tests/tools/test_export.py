@@ -114,7 +114,7 @@ def test_an_absent_folder_says_what_was_tried(tmp_path, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     result = export("./no-such-model", "--name", "x", "--models", str(tmp_path))
     assert result.exit_code == 1
-    assert f"no folder {Path('no-such-model').resolve()}" in result.output
+    assert f"the folder {Path('no-such-model').resolve()}" in result.output
     assert "as a hub id" in result.output
     assert list(tmp_path.iterdir()) == []
 

@@ -159,7 +159,7 @@ def test_several_models_must_be_told_apart(monkeypatch):
     monkeypatch.setattr(FakeServer, "models", lambda self: ["a", "b"])
     monkeypatch.setattr(command, "Server", FakeServer)
     done = CliRunner().invoke(command.main, [])
-    assert (done.exit_code, "there are: a, b" in done.output) == (1, True)
+    assert (done.exit_code, "ready: a, b" in done.output) == (1, True)
 
 
 def test_without_a_server_it_says_so():
