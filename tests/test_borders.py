@@ -31,9 +31,11 @@ MAY_IMPORT = {
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.wire": {"pipelines.errors", "pipelines.telemetry.step_profile", "pipelines.wire"},
     "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
-    **{f"pipelines.nodes.{name}": ENGINE_NODE for name in ("generation.scheduler", "generation.cache_size")},
-    **{f"pipelines.nodes.{name}": ENGINE_NODE for name in ("pooling.batcher", "tensors.infer")},
-    "pipelines.nodes.text.text_reader": SHARED | {"pipelines.nodes", *BATCH_CHECKS},
+    **{
+        f"pipelines.nodes.{name}": ENGINE_NODE
+        for name in ("generation.scheduler", "pooling.batcher", "tensors.infer")
+    },
+    "pipelines.nodes.text.tokenizing.text_reader": SHARED | {"pipelines.nodes", *BATCH_CHECKS},
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
     # the worker
     "pipelines.worker": SHARED

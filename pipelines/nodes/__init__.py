@@ -8,12 +8,12 @@ from importlib import import_module
 from graphs.node import Node
 
 NODE_TYPES = {
-    "chat_template": "text.chat_template:ChatTemplate",
+    "chat_template": "text.templates.chat_template:ChatTemplate",
     "add_prompt": "text.add_prompt:AddPrompt",
-    "tokenize": "text.tokenize:Tokenize",
-    "tokenize_pairs": "text.tokenize_pairs:TokenizePairs",
-    "detokenize": "text.detokenize:Detokenize",
-    "parse_reply": "text.parse_reply:ParseReply",
+    "tokenize": "text.tokenizing.tokenize:Tokenize",
+    "tokenize_pairs": "text.tokenizing.tokenize_pairs:TokenizePairs",
+    "detokenize": "text.replies.detokenize:Detokenize",
+    "parse_reply": "text.replies.parse_reply:ParseReply",
     "matryoshka": "pooling.matryoshka:Matryoshka",
     "label": "pooling.label:Label",
     "rank": "pooling.rank:Rank",

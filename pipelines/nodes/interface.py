@@ -100,7 +100,7 @@ class Running(Protocol):
 
 @runtime_checkable
 class Planning(Protocol):
-    """A node that needs something of the nodes before it, or that handles an optional field of the request."""
+    """A node that needs something of the nodes before it, or handles an optional field of the request."""
 
     def plan(self, request: Any) -> RequestPlan:
         """This node's part of the plan for one request; called before any node runs."""

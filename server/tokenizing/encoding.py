@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 from tokenizers import Encoding, Tokenizer
 
 from pipelines.errors import RequestError
-from pipelines.nodes.text.chat_template import ChatTemplate
-from pipelines.nodes.text.tokenizing import Tokenizing
-from pipelines.nodes.text.truncation import cut_text
+from pipelines.nodes.text.templates.chat_template import ChatTemplate
+from pipelines.nodes.text.tokenizing.text_reader import cut_text
+from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 from pipelines.worker.pipeline import Pipeline
@@ -26,9 +26,9 @@ def _first(pipeline: Pipeline, kind: type[Kind]) -> Kind | None:
     return next((node for node in nodes(pipeline) if isinstance(node, kind)), None)
 
 
-def tokenize_node(pipeline: Pipeline) -> Tokenizing:
+def tokenize_node(pipeline: Pipeline) -> TokenizerNode:
     """The graph's tokenize node.  Raises RequestError when it has none."""
-    node = _first(pipeline, Tokenizing)
+    node = _first(pipeline, TokenizerNode)
     if node is None:
         raise RequestError(
             f"The model `{pipeline.name}` has no tokenizer: its graph has no tokenize node", field="model"

@@ -10,7 +10,7 @@ from typing import Any
 from fake_decoder import byte_tokenizer
 
 from pipelines.errors import NotFound, Unavailable
-from pipelines.nodes.text.parse_reply import ParseReply
+from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.catalogue import ModelCard

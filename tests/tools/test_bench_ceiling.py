@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from pipelines.nodes.text.tokenizer import open_tokenizer
+from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from tools.bench.ceiling.client import PROMPT, StreamBroken, count
 from tools.bench.ceiling.engine import Decoding
 from tools.bench.ceiling.model import NUM_WORDS, write_model

@@ -24,7 +24,7 @@ from pipelines.host.engine.encoder_batch import TokenBatch
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.pooling.body.dense import read_weights
 from pipelines.nodes.pooling.body.encoder import open_encoder
-from pipelines.nodes.text.jinja_template import Template
+from pipelines.nodes.text.templates.jinja_template import Template
 from pipelines.repository.new_graph import recognise
 from pipelines.repository.sentence_modules import module_lines
 from pipelines.tasks import TASKS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.nodes.text.incremental_decoder import Decoder
+from pipelines.nodes.text.replies.incremental_decoder import Decoder
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import nodes

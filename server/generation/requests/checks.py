@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pipelines.errors import RequestError
-from pipelines.nodes.generation.speculation_fields import WISHES
+from pipelines.nodes.generation.sampling_rules import SPECULATION_FIELDS
 from server.generation.requests.known_fields import IGNORED, check_fields, unknown_field
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def speculation(request: GenerationRequest, max_context: int) -> None:
             "`assistant_confidence_threshold` and `num_assistant_tokens` are mutually exclusive",
             field="assistant_confidence_threshold",
         )
-    for field, _ in WISHES.values():
+    for field, _ in SPECULATION_FIELDS.values():
         if request.use_beam_search and getattr(request, field):
             raise RequestError(f"`{field}` is not supported with beam search", field=field)
 

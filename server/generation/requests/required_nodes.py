@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.errors import RequestError
 from pipelines.nodes.graph_node import GraphNode
-from pipelines.nodes.text.parse_reply import ParseReply
+from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.worker.pipeline import Pipeline
 from server.settings import Settings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING, Any
 
-from pipelines.nodes.generation.speculation_fields import WISHES
+from pipelines.nodes.generation.sampling_rules import SPECULATION_FIELDS
 
 if TYPE_CHECKING:
     from server.generation.requests.generation import GenerationRequest
@@ -46,7 +46,7 @@ def sampling(request: GenerationRequest) -> dict[str, Any]:
     chosen["bad_words_ids"] = [[token_id] for token_id in request.bad_words_token_ids or ()] or None
     chosen["logprobs"] = request.alternatives()
     chosen["prompt_logprobs"] = request.scores_prompt()
-    chosen |= {name: getattr(request, field) for name, (field, _) in WISHES.items()}
+    chosen |= {name: getattr(request, field) for name, (field, _) in SPECULATION_FIELDS.items()}
     chosen["draft_logprobs"] = (request.include_draft_logprobs and request.alternatives() is not None) or None
     if request.repetition_detection is not None:
         chosen["repetition_detection"] = request.repetition_detection.detection()

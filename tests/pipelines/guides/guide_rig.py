@@ -17,7 +17,7 @@ from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
-from pipelines.nodes.text.tokenizer import open_tokenizer, special_tokens
+from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer, special_tokens
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 
 ROOT = Path(__file__).parents[3]

@@ -116,5 +116,5 @@ def test_a_model_of_text_without_its_tokenizer_is_not_taken_for_one(tmp_path):
     write_onnx(tmp_path / "model.onnx", CLASSIFIER)
     (tmp_path / "config.json").write_text('{"architectures": ["LlamaForCausalLM"]}')
     assert recognise(tmp_path) is None
-    with pytest.raises(ValueError, match="nor one of tensors"):
+    with pytest.raises(ValueError, match="nor a tensor model"):
         new_graph(tmp_path)

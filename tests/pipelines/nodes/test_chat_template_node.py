@@ -6,7 +6,7 @@ from prompt_nodes import call_of
 
 from pipelines.errors import RequestError
 from pipelines.loading import Resources
-from pipelines.nodes.text.chat_template import ChatTemplate
+from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt
 from pipelines.wire.address import EngineAddress

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipelines.nodes.text.jinja_template import Template
+from pipelines.nodes.text.templates.jinja_template import Template
 
 STRING = {
     "chatml": "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] }}{% endfor %}",

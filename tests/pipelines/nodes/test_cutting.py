@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_nodes import framed_tokenizer
 
-from pipelines.nodes.text.truncation import cut, cut_text, pair_lengths, parts, text_parts
+from pipelines.nodes.text.tokenizing.text_reader import cut, cut_text, pair_lengths, parts, text_parts
 
 LENGTHS = st.integers(0, 40)
 BYTES = framed_tokenizer()

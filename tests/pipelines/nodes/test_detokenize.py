@@ -2,9 +2,9 @@ from functools import partial
 
 import pytest
 
-from pipelines.nodes.text.detokenize import Detokenizer, StopStrings
-from pipelines.nodes.text.incremental_decoder import Decoder
-from pipelines.nodes.text.prompt_logprobs import PromptTexts
+from pipelines.nodes.text.replies.detokenize import Detokenizer, StopStrings
+from pipelines.nodes.text.replies.incremental_decoder import Decoder
+from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts
 from pipelines.values import StreamChoice, TokenLogprobs, Tokens
 from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.nodes.generation.end_tokens import end_token_ids
+from pipelines.nodes.generation.model_settings import end_token_ids
 
 MODEL = SimpleNamespace(config=SimpleNamespace(path="model/onnx/model.onnx"))
 SAMPLER = SimpleNamespace(config=SimpleNamespace(defaults="own/generation_config.json"))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from prompt_nodes import framed_tokenizer
 from tokenizers.processors import BertProcessing, RobertaProcessing, TemplateProcessing
 
-from pipelines.nodes.text.tokenizer_frame import Frame
+from pipelines.nodes.text.tokenizing.tokenizer import Frame
 
 FRAMED = framed_tokenizer()
 CLS, SEP = (("[CLS]", FRAMED.token_to_id("[CLS]")), ("[SEP]", FRAMED.token_to_id("[SEP]")))

@@ -2,7 +2,7 @@ import copy
 
 import pytest
 
-from pipelines.nodes.text.chat_messages import conform
+from pipelines.nodes.text.templates.chat_messages import conform
 
 PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 

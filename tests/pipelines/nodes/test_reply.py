@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.nodes.generation.scheduler import Scheduler
-from pipelines.nodes.text.parse_reply import ParseReply
+from pipelines.nodes.generation.output_guide import check_guidable, guide_spec
+from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.tasks import Constraint, GenerationInput
 from pipelines.values import Stream, StreamChoice, TextUpdate, Tokens
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
@@ -58,12 +58,10 @@ def written(form, field):
 
 def guide(settings, request, prompt_text="", reply_text="", write=written):
     """What the scheduler node sends to the engine of the plan and the prompt."""
-    node, plan = ParseReply(ParseReply.Config(**settings), Path()), planned(settings, request)
-    scheduler = Scheduler(Scheduler.Config(), Path())
-    scheduler.write = write
-    for each in (scheduler, node):
-        each.check(request, plan)
-    return scheduler.guide(request, plan, Tokens([1], prompt_text=prompt_text, reply_text=reply_text))
+    plan = planned(settings, request)
+    check_guidable(request, write)
+    ParseReply(ParseReply.Config(**settings), Path()).check(request, plan)
+    return guide_spec(request, plan, Tokens([1], prompt_text=prompt_text, reply_text=reply_text), write)
 
 
 def spec(settings, prompt_text="", **fields):

@@ -1,8 +1,8 @@
 import pytest
 from fake_decoder import CHAT_TEMPLATE
 
-from pipelines.nodes.text.chat_template import read_template, special_tokens
-from pipelines.nodes.text.jinja_template import ChatTemplateError, Template
+from pipelines.nodes.text.templates.chat_template import read_template, special_tokens
+from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
 
 HELLO = [{"role": "user", "content": "Hello"}]
 
@@ -123,7 +123,7 @@ def test_a_config_without_a_template_says_so(tmp_path):
 
 
 def test_a_template_that_does_not_end_is_ended(monkeypatch):
-    monkeypatch.setattr("pipelines.nodes.text.jinja_template.MAX_RENDER_S", 0.05)
+    monkeypatch.setattr("pipelines.nodes.text.templates.jinja_template.MAX_RENDER_S", 0.05)
     endless = "{% for i in range(9999) %}{% for j in range(9999) %}x{% endfor %}{% endfor %}"
     with pytest.raises(ChatTemplateError, match="longer than"):
         render(endless)

@@ -7,7 +7,7 @@ from prompt_nodes import call_of, framed_tokenizer
 
 from pipelines.errors import RequestError
 from pipelines.loading import Resources
-from pipelines.nodes.text.tokenize import Tokenize
+from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt
 from pipelines.wire.address import EngineAddress

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from prompt_nodes import call_of, framed_tokenizer, loaded
 
 from pipelines.errors import RequestError
-from pipelines.nodes.text.tokenize_pairs import TokenizePairs
+from pipelines.nodes.text.tokenizing.tokenize_pairs import TokenizePairs
 from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 

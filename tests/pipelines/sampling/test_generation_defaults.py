@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pipelines.nodes.generation.generation_defaults import read_defaults
+from pipelines.nodes.generation.model_settings import read_defaults
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_a_file_that_is_no_json_object_is_refused(tmp_path, text, reason):
 
 
 def test_reading_defaults_imports_no_array_library():
-    check = "import sys, pipelines.nodes.generation.generation_defaults; sys.exit('numpy' in sys.modules)"
+    check = "import sys, pipelines.nodes.generation.model_settings; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
 
 

@@ -8,7 +8,7 @@ import pytest
 from pooled_calls import TASKS, PooledPipeline
 from test_broken_pooling import answered
 
-from pipelines.nodes.text.tokenize import Tokenize
+from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from server.model_lookup import EMBEDDING, SCORING
 
 PATHS = ["/score", "/v3/score", "/v1/rerank", "/v3/rerank", "/v1/embed", "/v2/embed"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from pooled_calls import SIZE, PooledPipeline, rows
 
-from pipelines.nodes.text.chat_template import ChatTemplate
+from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.values import PooledOutputs, Prompt
 from server.pooling.replies.cohere import TYPES, EmbedByTypeReply, EmbedFloatsReply
 from server.pooling.requests.cohere import ONE_OF

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pooled_calls import PooledPipeline, rows, scores, token_rows
 
-from pipelines.nodes.text.tokenize import Tokenize
+from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.values import PooledOutputs, Prompt
 from server.endpoints import PREFIXES
 from server.pooling.replies.ranking import ScoreList

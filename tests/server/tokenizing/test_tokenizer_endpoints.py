@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import pytest
 from scripted import ScriptedPipeline
 
-from pipelines.nodes.text.chat_template import ChatTemplate
-from pipelines.nodes.text.tokenize import Tokenize
+from pipelines.nodes.text.templates.chat_template import ChatTemplate
+from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from server.tokenizing import request as requests
 from server.tokenizing.unsupported_fields import REFUSED_CHAT
 

@@ -9,8 +9,8 @@ import pytest
 from pooled_calls import PooledPipeline
 from prompt_nodes import framed_tokenizer, loaded
 
-from pipelines.nodes.text.tokenize import Tokenize
-from pipelines.nodes.text.tokenize_pairs import TokenizePairs
+from pipelines.nodes.text.tokenizing.tokenize import Tokenize
+from pipelines.nodes.text.tokenizing.tokenize_pairs import TokenizePairs
 from server.tokenizing.request import MAX_PADDED_IDS, TokenizeTexts
 
 TOKENIZER = framed_tokenizer()

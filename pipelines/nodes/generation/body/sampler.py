@@ -19,7 +19,7 @@ class Sampler(Node):
     """Chooses tokens by each request's own parameters.
 
     `defaults` names a generation_config.json: what a request leaves open is filled from it where the request
-    enters (`pipelines.nodes.generation.generation_defaults.read_defaults`), so no step ever reads it.
+    enters (`pipelines.nodes.generation.model_settings.read_defaults`), so no step ever reads it.
     """
 
     place: ClassVar[Place] = "step"

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from pipelines.nodes.text.content_format import OPENAI
+from pipelines.nodes.text.templates.content_format import OPENAI
 
 Content = str | list[dict[str, Any]] | None
 BETWEEN_SYSTEMS = "\n\n"

@@ -1,23 +1,63 @@
-"""The tokenize node: prompts → token ids.
-
-Knows requests and a tokenizer; knows nothing of HTTP or of how tokens are computed.
-"""
+"""The tokenize node: prompts → token ids; and what the nodes with a tokenizer have in common."""
 
 from __future__ import annotations
 
+from pydantic import Field
+
+from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
-from pipelines.nodes.interface import Running
-from pipelines.nodes.text.text_reader import kept_tokens
-from pipelines.nodes.text.tokenizing import Tokenizing, check_given
-from pipelines.nodes.text.truncation import cut
+from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, kept_tokens
+from pipelines.nodes.text.tokenizing.tokenizer import longest_token, open_tokenizer
 from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt, Tokens
+
+SLACK = 4
+"""How many times the longest token a token may stand for: normalizers drop some characters."""
+
+
+class TokenizerNode(Node):
+    """A node with a tokenizer.  Whoever asks for a graph's tokenizer finds it here."""
+
+    class Config(NodeConfig):
+        tokenizer: FilePath = Field(description="a tokenizer.json")
+
+    def load(self, resources: Loading) -> None:
+        self.path = self.folder / self.config.tokenizer
+        self.tokenizer = resources.shared(open_tokenizer, self.path)
+        self.max_context = resources.max_context
+        self.max_chars = self.max_context * longest_token(self.tokenizer) * SLACK
+        self.reader = TextReader(self.tokenizer, self.max_context, self.max_chars)
+
+    def whole(self, request: PoolingInput, prompts: list[Prompt]) -> list[Tokens]:
+        """The tokens of texts that the model reads and does not go on with.  Raises RequestError."""
+        check_given(prompts)
+        return self.reader.read(prompts, self.kept(request), request.truncate_left)
+
+    def kept(self, request: PoolingInput) -> int | None:
+        """How many tokens of a text the request wants kept, None for all.  Raises RequestError."""
+        return kept_tokens(request, self.max_context, self.max_context)
+
+    def ids(self, prompt: Prompt) -> list[int]:
+        """All tokens of one prompt."""
+        if prompt.ids is not None:
+            return prompt.ids
+        special = prompt.add_special_tokens
+        ids: list[int] = self.tokenizer.encode_batch_fast([prompt.text], add_special_tokens=special)[0].ids
+        return ids  # as a batch of one, for then the GIL is released
+
+
+def check_given(prompts: list[Prompt]) -> None:
+    """Raise RequestError for a conversation of which nobody made a prompt."""
+    if not prompts:
+        raise RequestError("this model takes raw prompts: its graph lacks a chat_template", "messages")
+
 
 PROMPT_TAIL_TOKENS = 64
 """The last tokens of a prompt in token ids are decoded for parsers, which read only how a prompt ends."""
 
 
-class Tokenize(Tokenizing):
+class Tokenize(TokenizerNode):
     """Turns prompts into token ids; ids that the client made pass through."""
 
     def run(self, call: Running, prompts: list[Prompt]) -> list[Tokens]:

@@ -20,8 +20,8 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pipelines.nodes.text.chat_messages import conform, text_of
-from pipelines.nodes.text.content_format import detect
+from pipelines.nodes.text.templates.chat_messages import conform, text_of
+from pipelines.nodes.text.templates.content_format import detect
 
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_PROMPT_CHARS = 64 << 20

@@ -34,7 +34,7 @@ class ToolCallRule:
     def reply_format(self, request: GenerationInput) -> forms.Format | None:
         """What the reply must be because of its tools; None where that is nothing.
 
-        Where the model may choose, calls are restricted to the declared parameters if a tool is `strict`, or if
+        Where the model may choose, calls are restricted to the declared parameters if a tool is `strict` or
         the reply is constrained anyway: then it is what the constraint allows, or calls.
         """
         form = forms.FORMS.get(self.family or "")

@@ -15,7 +15,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.text.jinja_template import ChatTemplateError, Template, compiled
+from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template, compiled
 from pipelines.tasks import PoolingInput, PromptInput
 from pipelines.values import Prompt
 

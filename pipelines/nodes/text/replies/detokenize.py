@@ -12,9 +12,9 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.text.incremental_decoder import Decoder
-from pipelines.nodes.text.prompt_logprobs import PromptTexts, TellPrompt
-from pipelines.nodes.text.tokenizer import open_tokenizer
+from pipelines.nodes.text.replies.incremental_decoder import Decoder
+from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts, TellPrompt
+from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.values import (
     Alternative,
     Speculation,

@@ -14,8 +14,8 @@ from pipelines.errors import RequestError
 from pipelines.nodes.interface import Checking, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.parsers import REASONING, TOOLS, ReasoningParser, ToolParser
-from pipelines.nodes.text.reasoning_rule import ReasoningRule
-from pipelines.nodes.text.tool_call_rule import ToolCallRule, names_tool
+from pipelines.nodes.text.replies.reasoning_rule import ReasoningRule
+from pipelines.nodes.text.replies.tool_call_rule import ToolCallRule, names_tool
 from pipelines.tasks import GenerationInput
 from pipelines.values import ReplyUpdate, Stream, StreamChoice, TextUpdate
 

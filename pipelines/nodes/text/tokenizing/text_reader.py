@@ -1,19 +1,16 @@
-"""Whole texts → token ids that a model can read: encoded together, cut as asked, refused where too long.
-
-For models that read a text and write none.  Knows nothing of graphs or of pairs' rules.
-"""
+"""Whole texts → token ids for embedding and pooling models: encoded together, truncated, refused where too long."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import pairwise
 
 from tokenizers import Tokenizer
 
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.text_checks import too_long
-from pipelines.nodes.text.tokenizer_frame import Frame
-from pipelines.nodes.text.truncation import cut
+from pipelines.nodes.text.tokenizing.tokenizer import Frame
 from pipelines.tasks import PromptInput
 from pipelines.values import Prompt, Tokens
 
@@ -108,3 +105,57 @@ def kept_tokens(request: PromptInput, max_context: int, all_tokens: int) -> int 
         )
     kept = kept if kept > 0 else all_tokens
     return kept if kept > 0 else None
+
+
+def cut(ids: list[int], most: int | None, left: bool) -> list[int]:
+    """At most `most` ids, from `left` on cut off there; None leaves all."""
+    if most is None or len(ids) <= most:
+        return ids
+    return ids[len(ids) - most :] if left else ids[:most]
+
+
+def pair_lengths(first: int, second: int, most: int) -> tuple[int, int]:
+    """How many tokens of each text of a pair stay, together at most `most`: the longer one loses first.
+
+    As `longest_first` of `tokenizers` (truncation.rs): both end alike once both had to lose, and an odd
+    token goes to the one that was longer.
+    """
+    short, long = sorted((first, second))
+    if short + long > most:
+        long = max(short, most - short)
+    if short + long > most:
+        short = most // 2
+        long = most - short
+    return (long, short) if first > second else (short, long)
+
+
+def parts(ids: list[int], size: int) -> list[list[int]]:
+    """The ids in lists of at most `size`, in order; an empty list is one part."""
+    return [ids[start : start + size] for start in range(0, max(len(ids), 1), size)]
+
+
+def cut_text(tokenizer: Tokenizer, text: str, most: int | None) -> str:
+    """The longest beginning of a text that ends where a token does and has at most `most` tokens.
+
+    vLLM's rule for what limits the texts of a pair; None or 0 leaves all.  A cut may leave more tokens than
+    it promised, where a word's beginning is spelled otherwise: then it is cut again.
+    """
+    while most and text:
+        encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]  # a batch drops the GIL
+        if len(encoding.ids) <= most:
+            break
+        end = min(encoding.offsets[most - 1][1], encoding.offsets[most][0])
+        text = text[: min(end, len(text) - 1)]
+    return text
+
+
+def text_parts(tokenizer: Tokenizer, text: str, size: int | None) -> list[str]:
+    """The text in pieces of about `size` tokens, which joined are the text; None leaves it whole.
+
+    A character whose bytes are several tokens is in one piece, so that a piece may have some tokens more.
+    """
+    if size is None:
+        return [text]
+    offsets = tokenizer.encode_batch([text], add_special_tokens=False)[0].offsets
+    starts = [0, *(offset[0] for offset in offsets[size::size]), len(text)]
+    return [text[start:end] for start, end in pairwise(starts) if end > start] or [text]

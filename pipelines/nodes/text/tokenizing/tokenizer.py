@@ -1,16 +1,49 @@
-"""What a tokenizer puts around the tokens of a text or of a pair: special tokens, and types of texts.
+"""Tokenizer files, and what a tokenizer puts around the tokens of a text or of a pair.
 
-Learned from one example, so that ids may be cut and put together without the tokenizer.  Knows nothing of
-requests or of how long a text may be.
+The one place that reads tokenizer.json.  A tokenizer is opened once per file and shared by its nodes.  Its frame is
+learned from one example, so that ids can be cut and joined without the tokenizer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
 
 from tokenizers import Tokenizer
+
+
+def open_tokenizer(path: Path) -> Tokenizer:
+    """The tokenizer of a `tokenizer.json`, without its padding and truncation settings.
+
+    Raises ValueError, naming the file, when it cannot be read.
+    """
+    try:
+        tokenizer = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception
+        raise ValueError(f"`tokenizers` cannot read {path.name}: {error}") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    return tokenizer
+
+
+def longest_token(tokenizer: Tokenizer) -> int:
+    """Characters of the longest token, at least; a byte counts as one."""
+    return max(map(len, tokenizer.get_vocab()), default=1)
+
+
+def special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
+    """Tokens that a grammar must name by their ids, by what they are called.
+
+    To llguidance an added token in angle brackets is special, too, whatever its file says.
+    """
+    return {
+        token.content: token_id
+        for token_id, token in tokenizer.get_added_tokens_decoder().items()
+        if token.special or (token.content.startswith("<") and token.content.endswith(">"))
+    }
+
 
 SAMPLES = ("a", "0", ".", "the")
 

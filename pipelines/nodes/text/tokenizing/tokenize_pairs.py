@@ -10,20 +10,24 @@ from pydantic import Field
 from graphs.node import FilePath
 from pipelines.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.text.chat_template import asked_template, read_template, special_tokens, tokenizer_config
-from pipelines.nodes.text.framed_pairs import FramedPairs, Pair
-from pipelines.nodes.text.jinja_template import Template
-from pipelines.nodes.text.rendered_pairs import RenderedPairs
-from pipelines.nodes.text.tokenizing import Tokenizing
-from pipelines.nodes.text.truncation import cut_text
+from pipelines.nodes.text.templates.chat_template import (
+    asked_template,
+    read_template,
+    special_tokens,
+    tokenizer_config,
+)
+from pipelines.nodes.text.templates.jinja_template import Template
+from pipelines.nodes.text.tokenizing.pairs import FramedPairs, Pair, RenderedPairs
+from pipelines.nodes.text.tokenizing.text_reader import cut_text
+from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.tasks import PoolingInput
 from pipelines.values import Tokens
 
 
-class TokenizePairs(Tokenizing):
+class TokenizePairs(TokenizerNode):
     """Turns each pair into one text's ids; a request without pairs is tokenized as single texts."""
 
-    class Config(Tokenizing.Config):
+    class Config(TokenizerNode.Config):
         template: FilePath | None = Field(
             default=None,
             description="a .jinja file that writes a pair as one text: messages of roles query, document",

@@ -1,0 +1,67 @@
+"""A generation request and its plan → what the output must be: a grammar, and where reasoning ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from tokenizers import Tokenizer
+
+from pipelines.errors import RequestError
+from pipelines.grammars.formats import Format, format_of
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.nodes.text.tokenizing.tokenizer import special_tokens
+from pipelines.tasks import GenerationInput
+from pipelines.values import Tokens
+from pipelines.wire.sampling_params import GuideSpec
+
+GrammarWriter = Callable[[Format, str], str]
+"""A format and the request's field that it came from → a checked grammar.  Raises RequestError."""
+
+
+def grammar_writer(tokenizer: Tokenizer) -> GrammarWriter:
+    """Writes grammars for a model; the tokenizer determines which words are single tokens."""
+    from pipelines.grammars.grammar_text import grammar_of_format
+
+    return partial(grammar_of_format, specials=special_tokens(tokenizer))
+
+
+def check_guidable(request: GenerationInput, write: GrammarWriter | None) -> None:
+    """Raise RequestError where the output must be restricted and nothing can do that.
+
+    `write` is None where the graph has no grammar node.
+    """
+    demands = {"tool_choice": request.tool_choice, "thinking_token_budget": request.thinking_budget}
+    fields = [field for field, demand in demands.items() if demand is not None]
+    if request.constraint is not None:
+        fields.append(request.constraint.where)
+    for field in fields:
+        if write is None:
+            raise RequestError("this model's graph has no grammar node, which this needs", field)
+        if request.sampling.get("beams") is not None:
+            raise RequestError("beam search cannot keep to this", field)
+
+
+def guide_spec(
+    request: GenerationInput, plan: RequestPlan, prompt: Tokens, write: GrammarWriter | None
+) -> GuideSpec | None:
+    """What the output must be, None for anything.  Raises RequestError for what is no valid format.
+
+    What the request does not demand (`strict` tools) is left out where nothing can restrict the output.
+    """
+    if write is None or request.sampling.get("beams") is not None:
+        return None
+    grammar = _grammar(request, plan, write)
+    if grammar is None and request.thinking_budget is None:
+        return None
+    thinking = None if plan.reasoning is None else plan.reasoning.thinking(prompt)
+    return None if grammar is None and thinking is None else GuideSpec(grammar, thinking)
+
+
+def _grammar(request: GenerationInput, plan: RequestPlan, write: GrammarWriter) -> str | None:
+    """Of the reply with its tool calls, else of the request's constraint; both are checked."""
+    grammar = None
+    if request.constraint is not None:
+        grammar = write(format_of(request.constraint), request.constraint.where)
+    reply_format = None if plan.tool_calls is None else plan.tool_calls.reply_format(request)
+    return grammar if reply_format is None else write(reply_format, "tools")
