@@ -162,6 +162,8 @@ def test_nothing_runs_while_another_thread_captures(encoder, monkeypatch):
 def test_it_is_closed_twice(encoder):
     encoder.close()
     encoder.close()
+    with pytest.raises(AttributeError):
+        encoder.run(random_batch(LENGTHS, 1))
 
 
 def test_a_model_that_gives_no_floats_is_refused(tmp_path):

@@ -18,9 +18,10 @@ def load(folder, monkeypatch, task, per_token):
 
 
 @pytest.mark.parametrize(("task", "per_token"), [("embed", False), ("token_embed", True)])
-def test_rows_are_of_what_the_task_is_of(tmp_path, monkeypatch, task, per_token):
-    _, built = load(tmp_path, monkeypatch, task, per_token)
-    built.close()
+def test_outputs_that_fit_the_task_are_loaded(tmp_path, monkeypatch, task, per_token):
+    (encoder,), model = load(tmp_path, monkeypatch, task, per_token)
+    assert (model.task, model.max_context) == (task, encoder.max_tokens)
+    model.close()
 
 
 @pytest.mark.parametrize(
