@@ -27,7 +27,12 @@ NOT_PORTS = frozenset({"self", "call"})
 
 
 class NodeConfig(BaseModel):
-    """Settings of one binding.  An unknown setting is an error, never ignored."""
+    """Settings of one line.  An unknown setting is an error, never ignored.
+
+    `renamed`: former names of settings and what they are called now, for the error text.
+    """
+
+    renamed: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

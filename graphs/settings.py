@@ -16,6 +16,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from graphs.errors import hint, nearest
+from graphs.node import NodeConfig
 from graphs.read import KeyPath
 
 Faults = list[tuple[KeyPath, str]]
@@ -71,6 +72,9 @@ def _path(loc: tuple[str | int, ...], settings: Any) -> KeyPath:
 def _message(error: ErrorDetails, path: KeyPath, config_type: type[BaseModel], words: tuple[str, ...]) -> str:
     kind, name = error["type"], dotted(path)
     if kind == "extra_forbidden":
+        new_name = _new_name(config_type, error["loc"])
+        if new_name is not None:
+            return f"unknown setting `{name}`: it is called `{dotted((*path[:-1], new_name))}` now"
         allowed = [*_names(config_type, error["loc"][:-1]), *(words if len(path) == 1 else ())]
         return f"unknown setting `{name}`{hint(str(path[-1]), allowed, 'settings')}"
     if kind == "missing":
@@ -110,6 +114,16 @@ def _names(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> list[str
     """The settings that may stand in the mapping at `loc`."""
     models = _models_at(config_type, loc)
     return [field.alias or name for model in models for name, field in model.model_fields.items()]
+
+
+def _new_name(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> str | None:
+    """What the setting at `loc` is called now; None where no setting had this name."""
+    models = _models_at(config_type, loc[:-1])
+    return next((new for model in models if (new := _renamed(model).get(str(loc[-1])))), None)
+
+
+def _renamed(model: type[BaseModel]) -> Mapping[str, str]:
+    return model.renamed if issubclass(model, NodeConfig) else {}
 
 
 def _models_at(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> list[type[BaseModel]]:

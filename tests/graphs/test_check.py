@@ -252,6 +252,16 @@ ONE_PROBLEM = {
         "max_sequence",
         "9: unknown setting `max_sequence`; did you mean `max_sequences`?",
     ),
+    "setting renamed": (
+        "max_sequences",
+        "max_batch",
+        "9: unknown setting `max_batch`: it is called `max_sequences` now",
+    ),
+    "nested setting renamed": (
+        "reuse_prefixes",
+        "prefixes",
+        "10: unknown setting `cache.prefixes`: it is called `cache.reuse_prefixes` now",
+    ),
     "from misspelt": ("from: tokens", "form: tokens", None),
     "body misspelt": ("body:", "boby:", None),
     "nested setting misspelt": (

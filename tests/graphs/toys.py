@@ -82,6 +82,8 @@ class Pairs(Node):
 
 class Cache(NodeConfig):
     memory_gb: float | None = None
+    renamed = {"prefixes": "reuse_prefixes"}
+
     reuse_prefixes: bool = True
 
 
@@ -96,6 +98,8 @@ class Scheduler(Node):
     body = BodyContract(root="step", gives=Step, result=Sampled)
 
     class Config(NodeConfig):
+        renamed = {"max_batch": "max_sequences"}
+
         max_sequences: int = 64
         cache: Cache = Cache()
 

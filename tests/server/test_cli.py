@@ -159,6 +159,18 @@ def test_check_tells_every_problem(run, model, tmp_path):
     assert result.output.endswith("2 checked, 1 with problems\n")
 
 
+@pytest.mark.parametrize("kind", ["lookup", "draft"])
+def test_check_names_the_new_word_of_a_renamed_setting(run, tmp_path, kind):
+    (tmp_path / "old").mkdir()
+    body = f"    body:\n      drafted: {{type: {kind}, from: step, num_guesses: 5}}\n"
+    graph = "version: 1\ntask: completion\nnodes:\n  generated:\n    type: scheduler\n" + body
+    (tmp_path / "old" / "graph.yaml").write_text(graph)
+    result = run("check", tmp_path)
+    assert result.exit_code == 1
+    said = "old/graph.yaml:7: unknown setting `num_guesses`: it is called `num_draft_tokens` now"
+    assert said in result.output
+
+
 def test_check_one_model(run, model):
     assert "── small" in run("check", model).output
 

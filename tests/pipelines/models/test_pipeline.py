@@ -191,6 +191,19 @@ def test_a_model_that_fails_to_load_says_why_and_the_others_serve(models):
     assert asyncio.run(run()) == {"broken": "failed", "tiny": "ready"}
 
 
+def test_a_setting_that_was_renamed_names_the_new_word(models):
+    lookup = "      drafted: {type: lookup, from: step, num_guesses: 5}\n      logits: {type: model, from: drafted,"
+    write_fake_model(models / "old", FAKE_GRAPH.replace("      logits: {type: model, from: step,", lookup))
+
+    async def run():
+        async with serving(models) as (_, catalogue):
+            said = "unknown setting `num_guesses`: it is called `num_draft_tokens` now"
+            with pytest.raises(Unavailable, match=said):
+                catalogue.get("old")
+
+    asyncio.run(run())
+
+
 def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
     prompts = [Prompt(text="one"), Prompt(ids=[1, 2])]
     sampling = GREEDY | {"max_tokens": 0, "prompt_logprobs": 1}

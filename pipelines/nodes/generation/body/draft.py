@@ -24,7 +24,7 @@ from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.draft_choice import DraftTokens
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 from pipelines.nodes.generation.body.model import Model, on_device, open_session
-from pipelines.nodes.generation.body.speculator import ADAPTIVE, Speculator
+from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ class Draft(Speculator):
     session: DecoderSession
 
     class Config(Model.Config):
+        renamed = RENAMED
+
         num_draft_tokens: int = Field(
             default=4, ge=1, le=MAX_DRAFT_TOKENS, description="most tokens drafted in a step"
         )

@@ -22,7 +22,7 @@ from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.lookup_cost import Upkeep
-from pipelines.nodes.generation.body.speculator import ADAPTIVE, Speculator
+from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
 
 PRIOR = np.array([0.15, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.9, 0.95, 0.95])
@@ -40,6 +40,8 @@ class Lookup(Speculator):
     """
 
     class Config(NodeConfig):
+        renamed = RENAMED
+
         max_ngram: int = Field(
             default=3, ge=1, le=MAX_NGRAM, description="tokens that are looked up, or fewer"
         )

@@ -14,6 +14,9 @@ from graphs.node import Node, Place
 ADAPTIVE: Any = Field(default=True, description="draft token only as much as pays, at the load of the moment")
 """The setting `adaptive`."""
 
+RENAMED = {"num_guesses": "num_draft_tokens"}
+"""Former names of settings."""
+
 
 class Speculator(Node):
     """Stands in a body before its model; its Config has `num_draft_tokens`."""
