@@ -35,7 +35,7 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class PromptInput:
-    """What every request brings to be read: a conversation or raw prompts, and how they become tokens."""
+    """The input of every request: a conversation or raw prompts, and how they become tokens."""
 
     messages: list[dict[str, Any]] | None = None
     prompts: list[Prompt] = field(default_factory=list)

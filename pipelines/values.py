@@ -54,7 +54,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class PooledOutputs:
-    """What a batcher gives: for each of its texts a row, or a row for each of the text's tokens.
+    """The output of a batcher: one vector for each text, or one for each token of each text.
 
     `values`: float32[num_texts, size]; of tokens a float32[num_tokens, size] for each text.
     """

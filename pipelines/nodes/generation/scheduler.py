@@ -39,7 +39,7 @@ class CacheConfig(NodeConfig):
     """The paged key-value cache: a hard bound in bytes, taken at load."""
 
     memory_gb: float | None = Field(default=None, gt=0, description="GiB; default: from free memory")
-    reuse_prefixes: bool = Field(default=True, description="keep blocks of finished prompts for reuse")
+    reuse_prefixes: bool = Field(default=True, description="retain blocks of finished prompts for reuse")
     swap_gb: float = Field(
         default=0, ge=0, description="GiB of host memory for preempted sequences of a GPU; else recomputed"
     )
@@ -55,12 +55,12 @@ class Scheduler(Node, Checking):
         max_sequences: int = Field(default=64, ge=1, le=4096, description="sequences in one step")
         max_step_tokens: int = Field(default=512, ge=2, description="prompt and decode tokens in one step")
         max_context: int | None = Field(
-            default=None, ge=2, description="tokens of prompt and answer; default: the model's own bound"
+            default=None, ge=2, description="tokens of prompt and output; default: the model's own bound"
         )
         max_tokens_limit: int | None = Field(
             default=None, ge=1, description="most tokens of an answer, also the default"
         )
-        best_of_limit: int = Field(default=20, ge=2, description="beams of a beam search are fewer")
+        best_of_limit: int = Field(default=20, ge=2, description="the width of a beam search must be smaller")
         cache: CacheConfig = CacheConfig()
 
     def load(self, resources: Loading) -> None:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 class Batcher(Node):
-    """Texts of many requests run together through an encoder, in a thread of their own in the engine host."""
+    """Dynamic batching: texts of many requests run together through an encoder, in a thread of the engine
+    host.
+    """
 
     place: ClassVar[Place] = "engine"
     body = BodyContract(root="batch", gives=TokenBatch, result=Encoded)

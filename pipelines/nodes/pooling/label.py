@@ -37,12 +37,14 @@ def read_labels(path: Path) -> list[str]:
 
 
 class Label(Node):
-    """Gives the numbers of each text the names of the classes."""
+    """Attaches the names of the classes to the probabilities of each text."""
 
     class Config(NodeConfig):
         labels: FilePath = Field(description="a config.json with id2label, or a JSON list of names")
-        probabilities: str = Field(default="probabilities", description="which tensor of a head has these")
-        logits: str = Field(default="logits", description="and which what they are made of")
+        probabilities: str = Field(
+            default="probabilities", description="name of the head's tensor with the probabilities"
+        )
+        logits: str = Field(default="logits", description="name of the head's tensor with the logits")
 
     def load(self, resources: Loading) -> None:
         self.labels: list[str] = resources.shared(read_labels, self.folder / self.config.labels)

@@ -20,11 +20,13 @@ from pipelines.values import Deferred, PooledOutputs
 
 
 class Matryoshka(Node, Planning):
-    """Keeps of each vector as many numbers as the request wants."""
+    """Cuts each vector to the number of dimensions that the request sets, and normalizes it again."""
 
     class Config(NodeConfig):
         dimensions: list[int] | None = Field(
-            default=None, min_length=1, description="lengths that the model was taught; default: any"
+            default=None,
+            min_length=1,
+            description="lengths that the model was trained for; default: any up to its own",
         )
 
     def plan(self, request: Any) -> RequestPlan:

@@ -14,7 +14,7 @@ from pipelines.values import Deferred, PooledOutputs, Scores, Tokens
 
 
 class Rank(Node):
-    """Rows of one number each → the scores of the request's pairs, in its order."""
+    """Turns outputs of one number each into the scores of the request's pairs, in its order."""
 
     def run(self, call: Running, scores: Deferred[PooledOutputs], pairs: list[Tokens]) -> Deferred[Scores]:
         of = np.array([tokens.of for tokens in pairs])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Infer(Node):
-    """Tensor models, one request after another, in a thread of their own in the engine host."""
+    """Runs tensor models, one request after another, in a thread of the engine host."""
 
     place = "engine"
     body = BodyContract(root="batch", gives=Tensors, result=Tensors)

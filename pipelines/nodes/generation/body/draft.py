@@ -36,7 +36,7 @@ PADDING = 1024
 
 
 class Draft(Speculator):
-    """Draft tokens with a second model; switches itself off where that does not pay.
+    """Proposes draft tokens with a second, smaller model; pauses where that does not pay off.
 
     Whatever the draft says, and whatever its cache holds, changes how many draft tokens are accepted, never
     the text. While it is off it computes nothing; what it has missed it computes when it is wanted again.
@@ -48,7 +48,7 @@ class Draft(Speculator):
         renamed = RENAMED
 
         num_draft_tokens: int = Field(
-            default=4, ge=1, le=MAX_DRAFT_TOKENS, description="most tokens drafted in a step"
+            default=4, ge=1, le=MAX_DRAFT_TOKENS, description="most draft tokens in a step"
         )
         adaptive: bool = ADAPTIVE
 

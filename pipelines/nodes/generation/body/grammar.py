@@ -32,7 +32,8 @@ MAX_THREADS = 8
 
 
 class Grammar(Node):
-    """Grammars and bounds on reasoning, applied by the sampler after everything else.
+    """Masks the tokens that a request's grammar or thinking budget forbids; the sampler applies the masks
+    last.
 
     Between `begin` and `run` of one step its threads read guides; nobody else may then.
     """

@@ -33,7 +33,8 @@ FEW_ROWS = 16
 
 
 class Lookup(Speculator):
-    """Draft tokens what a text repeats of prompt and output; switches itself off where that does not pay.
+    """Proposes what followed the last tokens where they occurred before in prompt and output; pauses where
+    that does not pay off.
 
     Whether a draft token would have are accepted is seen without computing it, so that it costs nothing to
     know.
@@ -43,10 +44,13 @@ class Lookup(Speculator):
         renamed = RENAMED
 
         max_ngram: int = Field(
-            default=3, ge=1, le=MAX_NGRAM, description="tokens that are looked up, or fewer"
+            default=3,
+            ge=1,
+            le=MAX_NGRAM,
+            description="most tokens of an n-gram that is looked up; shorter ones are tried too",
         )
         num_draft_tokens: int = Field(
-            default=5, ge=1, le=MAX_DRAFT_TOKENS, description="most tokens drafted in a step"
+            default=5, ge=1, le=MAX_DRAFT_TOKENS, description="most draft tokens in a step"
         )
         adaptive: bool = ADAPTIVE
 

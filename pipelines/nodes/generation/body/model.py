@@ -25,7 +25,9 @@ DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
 
 
 class Model(Node):
-    """Keys and values of the step's tokens into the cache, logits of the sampled positions out."""
+    """Runs the decoder: writes keys and values of the step's tokens to the cache and gives logits of the
+    sampled positions.
+    """
 
     place = "step"
     session: DecoderSession

@@ -11,7 +11,9 @@ from pydantic import Field
 
 from graphs.node import Node, Place
 
-ADAPTIVE: Any = Field(default=True, description="draft token only as much as pays, at the load of the moment")
+ADAPTIVE: Any = Field(
+    default=True, description="propose only as many draft tokens as pay off at the current load"
+)
 """The setting `adaptive`."""
 
 RENAMED = {"num_guesses": "num_draft_tokens"}

@@ -36,21 +36,21 @@ class Activation(Node):
 
 
 class Normalize(Activation):
-    """Each row divided by its length: cosines are products then."""
+    """Divides each vector by its length, so that cosine similarities are dot products."""
 
     def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
         return ops.normalize
 
 
 class Sigmoid(Activation):
-    """A probability of each number, on its own."""
+    """Turns each number into a probability, independently of the others."""
 
     def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
         return ops.sigmoid
 
 
 class Softmax(Activation):
-    """Probabilities of a row's numbers, which sum to 1."""
+    """Turns the numbers of each text into probabilities that sum to 1."""
 
     def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
         return ops.softmax

@@ -35,7 +35,10 @@ class ModuleFolder(FilePath):
 
 
 class Dense(Node):
-    """activation(weight · row + bias).  `gives` is the shape of rows after `load`."""
+    """A dense layer: activation(weight · vector + bias).
+
+    `gives` is the shape of the output after `load`.
+    """
 
     place: ClassVar[Place] = "step"
     gives: RowShape

@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 
 
 class Encoder(Node):
-    """Rows of tokens, or of texts.  `encoder` is the open session, `gives` the shape of its rows."""
+    """Runs an encoder over a batch: gives a vector for each token, or what the model itself pools for each
+    text.
+
+    `encoder` is the open session, `gives` the shape of its output.
+    """
 
     place: ClassVar[Place] = "step"
     encoder: EncoderSession

@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
 
 class Pool(Node):
-    """`how: none` gives the rows of tokens on as they are.  `gives` is the shape of rows after `load`."""
+    """Pools the vectors of each text's tokens into one vector; `how: none` passes them on unchanged.
+
+    `gives` is the shape of the output after `load`.
+    """
 
     place: ClassVar[Place] = "step"
     gives: RowShape
 
     class Config(NodeConfig):
         how: Literal["cls", "mean", "last", "max", "mean_sqrt_len", "weighted_mean", "none"] = Field(
-            description="what of its tokens' vectors is a text's; none: a vector for each token"
+            description="how a text's vector is made of those of its tokens; none: a vector for each token"
         )
 
     def load(self, resources: Resources) -> None:

@@ -32,7 +32,7 @@ class TensorSettings:
 
 
 class TensorModel(Node):
-    """One model: of the tensors it is given it takes its inputs by name, and gives all its outputs.
+    """Runs one model on named tensors: takes its inputs by name and gives all its outputs.
 
     A tensor is looked for in `tensors`, then in `beside`; `batch` has every name that the request is then
     asked for.  `asks` are those names, `outputs` what the model gives.

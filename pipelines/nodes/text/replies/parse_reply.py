@@ -24,7 +24,7 @@ ToolsName = Literal[tuple(TOOLS)]  # type: ignore[valid-type]
 
 
 class ParseReply(Node, Planning, Checking):
-    """Splits a chat model's text into what the model thought, said and called."""
+    """Splits a chat model's text into reasoning, content and tool calls."""
 
     class Config(NodeConfig):
         reasoning: ReasoningName | None = Field(

@@ -25,7 +25,9 @@ from pipelines.values import Tokens
 
 
 class TokenizePairs(TokenizerNode):
-    """Turns each pair into one text's ids; a request without pairs is tokenized as single texts."""
+    """Turns each pair of a query and a document into the ids of one text; a request without pairs is
+    tokenized as single texts.
+    """
 
     class Config(TokenizerNode.Config):
         template: FilePath | None = Field(
@@ -36,7 +38,9 @@ class TokenizePairs(TokenizerNode):
             default=None, description="the template's variable of this name; a request's own wins"
         )
         max_allowed_chunks: int = Field(
-            default=10000, ge=1, description="parts of all documents together, where long ones are cut"
+            default=10000,
+            ge=1,
+            description="most parts of all documents together, when long documents are scored in parts",
         )
 
     def load(self, resources: Loading) -> None:
