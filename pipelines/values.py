@@ -9,12 +9,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.wire.logprobs import TokenLogprobs
-from pipelines.wire.messages import Speculation, TokenUpdate
+from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.token_piece import TokenPiece
 
 In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
@@ -109,38 +111,26 @@ class TextLogprob:
     rank: int = 1  # 1 for the likeliest token
 
 
-class TextSpeculation(NamedTuple):
-    """Of `num_drafted` tokens that were drafted ahead for a choice so far, `num_accepted` were accepted.
+TextPiece = TokenPiece[TextLogprob]
+"""A piece whose log-probabilities have their tokens as text."""
 
-    `logprobs[i]` is what the draft said of the piece's token i, None where that was not drafted; it may be
-    shorter than `token_ids`, and is empty when nobody asked.
+
+class TextUpdate(msgspec.Struct):
+    """A piece of one choice's text; `parts[i]` is what token i of the piece added to it.
+
+    `piece.stop_reason` is the stop string or stop token id that ended the choice, "repetition_detected", or
+    None for an end token of the model.
     """
 
-    num_drafted: int
-    num_accepted: int
-    logprobs: list[TextLogprob | None]
-
-
-@dataclass(slots=True)
-class TextUpdate:
-    """A piece of one choice's text.  `finish` is set on the last piece only.
-
-    `num_tokens` output tokens stand behind this piece, the end token counted; `stop_reason` is the stop
-    string or stop token id that ended the choice, "repetition_detected", or None for the model's own end.
-    `token_ids` are those tokens and `parts` what each of them added to the text; `prompt_logprobs`, when
-    asked for, come with the first piece: one entry per prompt token but the first.
-    """
-
+    piece: TextPiece
     text: str
-    num_tokens: int
-    logprobs: list[TextLogprob]
-    finish: str | None = None
-    stop_reason: str | int | None = None
-    num_cached: int = 0
-    token_ids: list[int] = field(default_factory=list)
-    prompt_logprobs: list[TextLogprob] | None = None
-    parts: list[str] = field(default_factory=list)
-    speculation: TextSpeculation | None = None  # None until something was drafted
+    parts: list[str]
+
+    def extend(self, later: TextUpdate) -> None:
+        """Append the next update of the same choice, in place."""
+        self.piece.extend(later.piece)
+        self.text += later.text
+        self.parts += later.parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,27 +146,29 @@ class ToolCallPiece:
     name: str | None = None
 
 
-@dataclass(slots=True)
-class ReplyUpdate:
+class ReplyUpdate(msgspec.Struct):
     """A piece of one choice's reply, split into reasoning, content and tool calls.
 
-    `num_reasoning` of the `num_tokens` tokens are reasoning, None where nobody looks for reasoning;
-    `thought` says of each of `token_ids` whether it is reasoning or one of its marks, [] where none can be.
+    `num_reasoning` of the piece's tokens are reasoning, None where reasoning is not parsed.  `is_reasoning`
+    marks the token ids of the piece that are reasoning or one of its markers, [] where none can be.
     """
 
+    piece: TextPiece
     content: str
-    reasoning: str
-    tool_calls: list[ToolCallPiece]
-    num_tokens: int
-    logprobs: list[TextLogprob]
-    finish: str | None = None
-    stop_reason: str | int | None = None
-    num_cached: int = 0
-    token_ids: list[int] = field(default_factory=list)
-    prompt_logprobs: list[TextLogprob] | None = None
+    reasoning: str = ""
+    tool_calls: list[ToolCallPiece] = []
     num_reasoning: int | None = None
-    thought: list[bool] = field(default_factory=list)
-    speculation: TextSpeculation | None = None
+    is_reasoning: list[bool] = []
+
+    def extend(self, later: ReplyUpdate) -> None:
+        """Append the next update of the same choice, in place."""
+        self.piece.extend(later.piece)
+        self.content += later.content
+        self.reasoning += later.reasoning
+        self.tool_calls += later.tool_calls
+        if later.num_reasoning is not None:
+            self.num_reasoning = (self.num_reasoning or 0) + later.num_reasoning
+        self.is_reasoning += later.is_reasoning
 
 
 class StreamStage(Protocol[In, Out]):
@@ -260,13 +252,12 @@ __all__ = [
     "Prompt",
     "ReplyUpdate",
     "Scores",
-    "Speculation",
     "Stream",
     "StreamChoice",
     "StreamStage",
     "Tensors",
     "TextLogprob",
-    "TextSpeculation",
+    "TextPiece",
     "TextUpdate",
     "TokenLogprobs",
     "TokenUpdate",

@@ -57,7 +57,7 @@ class Stepping:
             call = self._calls.find(key)
             if call is not None:
                 updates[key[0]].append(update_of(key[1], output))
-                if output.finish is not None:
+                if output.piece.finish is not None:
                     self._calls.ended(key, call, output.choice)
         return updates
 

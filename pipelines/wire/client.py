@@ -298,7 +298,7 @@ class EngineClient:
         update_queue = cast(UpdateQueue | None, self._queues.get(update.request_id))
         if update_queue is None:
             return
-        if update.finish == "error":
+        if update.piece.finish == "error":
             self._fail(update, update_queue)
         else:
             update_queue.put(update)

@@ -13,6 +13,7 @@ import msgspec
 from pipelines.telemetry.step_profile import Steps
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.token_piece import TokenPiece
 
 MAX_FRAME_BYTES = 256 << 20
 """No message is longer.  A longer one is noise, and the connection that it came from is closed."""
@@ -70,41 +71,19 @@ class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
     choice: int = -1
 
 
-class Speculation(msgspec.Struct, array_like=True):
-    """Of `num_drafted` tokens that were drafted ahead for a choice so far, `num_accepted` were accepted.
-
-    `logprobs[i]` is what the draft said of `token_ids[i]` of the update, None where that was not drafted; it
-    may be shorter than `token_ids`, and is empty when nobody asked.
-    """
-
-    num_drafted: int
-    num_accepted: int
-    logprobs: list[TokenLogprobs | None] = []
-
-
 class TokenUpdate(msgspec.Struct, array_like=True):
-    """What one step gave one choice.  `logprobs` is empty, or as long as `token_ids`.
+    """What one step gave one choice of a request.
 
-    `finish` is None while the choice goes on, then "stop", "length", "repetition", "abort" or "error".  With
-    "error", `error` is written for the client; `error_status` and `error_field` are its `BraidError`'s.
-    `prompt_logprobs` come with the first update of a choice that asked for them: one per prompt token but
-    the first.  `speculation` is None until something was drafted; `prefill_s`, with the first update only, is
-    the time from the admission of the prompt to that token.
+    Where `piece.finish` is "error", `error`, `error_status` and `error_field` are those of the `BraidError`
+    for the client.
     """
 
     request_id: int
     choice: int
-    token_ids: list[int]
-    logprobs: list[TokenLogprobs] = []
-    finish: str | None = None
-    stop_token_id: int | None = None
+    piece: TokenPiece[TokenLogprobs]
     error: str | None = None
-    num_cached: int = 0
     error_status: int = 500
     error_field: str | None = None
-    prompt_logprobs: list[TokenLogprobs] = []
-    speculation: Speculation | None = None
-    prefill_s: float | None = None
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):
@@ -176,7 +155,7 @@ class TensorSpec(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True, tag="frame"):
-    """Host to worker: what one step gave this worker's requests."""
+    """Host to worker: what one step gave the requests of this worker."""
 
     updates: list[TokenUpdate]
 

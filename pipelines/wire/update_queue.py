@@ -11,7 +11,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pipelines.errors import BraidError
-from pipelines.wire.messages import Speculation, TokenUpdate
+from pipelines.wire.messages import TokenUpdate
 
 
 class _Box:
@@ -76,10 +76,10 @@ class UpdateQueue(_Box):
         """Take one update; with `finish` its choice has ended."""
         if update.choice not in self.open:
             return
-        earlier = self._unread.setdefault(update.choice, update)
-        if earlier is not update:
-            _join(earlier, update)
-        if update.finish is not None:
+        unread = self._unread.setdefault(update.choice, update)
+        if unread is not update:
+            unread.piece.extend(update.piece)
+        if update.piece.finish is not None:
             self.open.discard(update.choice)
         self._notify()
 
@@ -107,26 +107,3 @@ class PendingReply(_Box):
         if self.open:
             self._answer = answer
             self.end()
-
-
-def _join(earlier: TokenUpdate, update: TokenUpdate) -> None:
-    """Append `update` to an unread update of the same choice.
-
-    What is true of a choice's first update only, `num_cached`, `prefill_s`, stays as it is.
-    """
-    if update.speculation is not None:
-        earlier.speculation = _joined(earlier, update.speculation)
-    earlier.token_ids = earlier.token_ids + update.token_ids
-    earlier.logprobs = earlier.logprobs + update.logprobs
-    earlier.finish, earlier.stop_token_id = update.finish, update.stop_token_id
-
-
-def _joined(earlier: TokenUpdate, speculation: Speculation) -> Speculation:
-    """The later totals, and the log-probabilities of both at the places of their tokens."""
-    if speculation.logprobs:
-        known = [] if earlier.speculation is None else earlier.speculation.logprobs
-        unknown = [None] * (len(earlier.token_ids) - len(known))
-        speculation.logprobs = [*known, *unknown, *speculation.logprobs]
-    elif earlier.speculation is not None:
-        speculation.logprobs = earlier.speculation.logprobs
-    return speculation

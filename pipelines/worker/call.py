@@ -193,20 +193,20 @@ class Call:
     # --- choices
 
     def _push(self, chain: Callable[[Any], Any], update: TokenUpdate, submission: TokenSubmission) -> Any:
-        if update.prefill_s is not None:
-            self._timing.prefilled(update.choice, update.prefill_s)
+        choice, engine_ended = update.choice, update.piece.finish is not None
+        if update.piece.prefill_s is not None:
+            self._timing.prefilled(choice, update.piece.prefill_s)
         out = chain(update)
-        self._timing.tokens(update.choice, out.num_tokens)
-        if out.finish is not None:
-            self._end(update, out.finish, submission)
+        self._timing.tokens(choice, out.piece.num_tokens)
+        if out.piece.finish is not None:
+            self._end(choice, out.piece.finish)
+            if not engine_ended and submission.request_id is not None:  # a stage ended it: a stop string
+                self._client.abort(submission.request_id, choice)
         return out
 
-    def _end(self, update: TokenUpdate, finish: str, submission: TokenSubmission) -> None:
-        """A choice ended.  Where a stage ended it before the engine did, the engine is stopped too."""
-        self._open.discard(update.choice)
-        self._timing.ended(update.choice, finish)
-        if update.finish is None and submission.request_id is not None:
-            self._client.abort(submission.request_id, update.choice)
+    def _end(self, choice: int, finish: str) -> None:
+        self._open.discard(choice)
+        self._timing.ended(choice, finish)
 
     def _fail(self) -> None:
         self._end_open("error")

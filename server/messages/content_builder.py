@@ -95,8 +95,8 @@ class Content:
             if call not in going_on:
                 steps += [] if call.name is None else self._begin("tool_use", call)
                 steps += self._grow(call.arguments) if self._goes_on(call) else []
-        if update.finish is not None:
-            self.finish, self.stop_reason = update.finish, update.stop_reason
+        if update.piece.finish is not None:
+            self.finish, self.stop_reason = update.piece.finish, update.piece.stop_reason
             steps += self._end()
         return steps
 

@@ -68,7 +68,8 @@ class ResponseEvents:
         if not isinstance(update, ReplyUpdate):  # the result type of every chat graph
             raise TypeError(f"a chat graph returned {type(update).__name__}")
         self._counts.add(update)
-        self._logprobs += outside(update.logprobs, update.thought)
+        if update.piece.logprobs is not None:
+            self._logprobs += outside(update.piece.logprobs.tokens, update.is_reasoning)
         return [self._numbered(event) for event in self._events(update)]
 
     def fail(self, error: BraidError) -> list[Event]:
@@ -100,8 +101,8 @@ class ResponseEvents:
             yield from self._add_content(update.content)
         for piece in calls:
             yield from self._add_call(piece)
-        if update.finish is not None:
-            yield from self._finish(update.finish)
+        if update.piece.finish is not None:
+            yield from self._finish(update.piece.finish)
 
     def _add_reasoning(self, text: str) -> Iterator[Event]:
         if not self._shows_reasoning:

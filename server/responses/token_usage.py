@@ -15,8 +15,8 @@ class ResponseTokenCounter:
 
     def add(self, update: ReplyUpdate) -> None:
         if self._num_output == 0:
-            self._num_cached = update.num_cached
-        self._num_output += update.num_tokens
+            self._num_cached = update.piece.num_cached
+        self._num_output += update.piece.num_tokens
         self._num_reasoning += update.num_reasoning or 0
 
     def usage(self) -> ResponseUsage:

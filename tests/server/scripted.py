@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from copy import deepcopy
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,8 +12,9 @@ from fake_decoder import byte_tokenizer
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.nodes.text.replies.parse_reply import ParseReply
-from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextUpdate
+from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from pipelines.worker.catalogue import ModelCard
 from server.http.admission import Admission
 from server.services import Services
@@ -22,13 +24,29 @@ TOKENIZER = byte_tokenizer()
 ABC = TOKENIZER.encode("abc").ids
 
 
+def piece(
+    token_ids: Sequence[int] = (),
+    finish: str | None = None,
+    logprobs: Sequence[TextLogprob] = (),
+    prompt_logprobs: list[TextLogprob] | None = None,
+    drafted: Sequence[TextLogprob | None] = (),
+    num_tokens: int = 1,
+    **more: Any,
+) -> TextPiece:
+    """The header of an update; `logprobs`, `prompt_logprobs` and `drafted` are its log-probabilities."""
+    made: TextPiece = TokenPiece([*token_ids], num_tokens, finish, **more)
+    if logprobs or drafted or prompt_logprobs is not None:
+        made.logprobs = PieceLogprobs([*logprobs], prompt_logprobs, [*drafted])
+    return made
+
+
 def said(content: str = "", finish: str | None = None, **more: Any) -> ReplyUpdate:
-    fields = {"reasoning": "", "tool_calls": [], "num_tokens": 1, "logprobs": [], "finish": finish}
-    return ReplyUpdate(content=content, **{**fields, **more})
+    own = {name: more.pop(name) for name in ReplyUpdate.__struct_fields__ if name in more}
+    return ReplyUpdate(piece(finish=finish, **more), content, **own)
 
 
-def text(piece: str = "", finish: str | None = None, **more: Any) -> TextUpdate:
-    return TextUpdate(piece, **{"num_tokens": 1, "logprobs": [], "finish": finish, **more})
+def text(part: str = "", finish: str | None = None, **more: Any) -> TextUpdate:
+    return TextUpdate(piece(finish=finish, **more), part, [part])
 
 
 def logprob(token: str, value: float = -0.5, *alternatives: tuple[str, float]) -> TextLogprob:
@@ -71,7 +89,7 @@ class ScriptedCall:
                 return
             else:
                 await asyncio.sleep(0)
-                yield batch
+                yield deepcopy(batch)  # stages change updates in place
 
     def fail(self, error: Exception) -> None:
         self._failure = error

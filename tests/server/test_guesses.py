@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from scripted import logprob, said, text
+from copy import deepcopy
 
-from pipelines.values import TextSpeculation
+import pytest
+from scripted import logprob, said
+
+from pipelines.values import TextUpdate
+from pipelines.wire.token_piece import Speculation
 from server.generation.replies.schema import ChatCompletion, Completion
 
 FIRST, SECOND = logprob("a", -0.1), logprob("c", -0.3, ("d", -1.5))
@@ -19,11 +22,12 @@ DRAFTED = [
                 "bc",
                 logprobs=[logprob("b"), logprob("c")],
                 token_ids=[2, 3],
-                speculation=TextSpeculation(4, 1, [None, SECOND]),
+                speculation=Speculation(4, 1),
+                drafted=[None, SECOND],
             ),
         )
     ],
-    [(0, said("", "stop", speculation=TextSpeculation(6, 1, [])))],
+    [(0, said("", "stop", speculation=Speculation(6, 1)))],
 ]
 BEAMS = {"use_beam_search": True, "best_of": 2}
 
@@ -31,13 +35,7 @@ BEAMS = {"use_beam_search": True, "best_of": 2}
 def texts(batches):
     """The same pieces as a completion's graph gives them."""
     return [
-        [
-            (
-                choice,
-                text(update.content, update.finish, logprobs=update.logprobs, speculation=update.speculation),
-            )
-            for choice, update in batch
-        ]
+        [(choice, TextUpdate(deepcopy(update.piece), update.content, [])) for choice, update in batch]
         for batch in batches
     ]
 
@@ -109,7 +107,7 @@ def test_the_drafts_log_probabilities_go_with_the_tokens_own(rig):
 
 
 def test_usage_tells_what_came_true(rig):
-    rig.pipeline.batches = [[(0, said("a", speculation=TextSpeculation(3, 1, [])))], *DRAFTED]
+    rig.pipeline.batches = [[(0, said("a", speculation=Speculation(3, 1)))], *DRAFTED]
     details = rig.chat().json["usage"]["completion_tokens_details"]
     assert details == {"accepted_prediction_tokens": 1, "rejected_prediction_tokens": 5}
     events = rig.chat(stream=True, stream_options={"include_usage": True}).events[:-1]
@@ -119,10 +117,10 @@ def test_usage_tells_what_came_true(rig):
 def test_usage_sums_the_choices(rig):
     rig.pipeline.batches = [
         [
-            (0, said("a", "stop", speculation=TextSpeculation(3, 1, []), num_reasoning=1)),
-            (1, said("b", speculation=TextSpeculation(5, 2, []))),
+            (0, said("a", "stop", speculation=Speculation(3, 1), num_reasoning=1)),
+            (1, said("b", speculation=Speculation(5, 2))),
         ],
-        [(1, said("b", "stop", speculation=TextSpeculation(9, 4, [])))],
+        [(1, said("b", "stop", speculation=Speculation(9, 4)))],
     ]
     details = rig.chat(n=2).json["usage"]["completion_tokens_details"]
     assert details == {
@@ -199,7 +197,6 @@ def test_an_echoed_prompt_moves_them(rig):
 
 
 def test_hidden_reasoning_hides_its_guesses(rig):
-    hidden = TextSpeculation(2, 2, [FIRST, SECOND])
     pieces = [logprob("a"), logprob("c")]
     piece = said(
         "c",
@@ -207,8 +204,9 @@ def test_hidden_reasoning_hides_its_guesses(rig):
         reasoning="a",
         logprobs=pieces,
         token_ids=[1, 2],
-        thought=[True, False],
-        speculation=hidden,
+        is_reasoning=[True, False],
+        speculation=Speculation(2, 2),
+        drafted=[FIRST, SECOND],
     )
     rig.pipeline.batches = [[(0, piece)]]
     choice = rig.chat(logprobs=True, include_draft_logprobs=True, include_reasoning=False).json["choices"][0]

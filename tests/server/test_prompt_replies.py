@@ -160,8 +160,10 @@ def test_listed_alternatives_follow_the_chosen_token(rig):
 
 def test_hidden_reasoning_hides_its_tokens_too(rig):
     rig.pipeline.batches = script(
-        said("", num_reasoning=0, thought=[True], token_ids=[3], logprobs=[logprob("<think>")]),
-        said("", reasoning="hm", num_reasoning=1, thought=[True], token_ids=[4], logprobs=[logprob("hm")]),
+        said("", num_reasoning=0, is_reasoning=[True], token_ids=[3], logprobs=[logprob("<think>")]),
+        said(
+            "", reasoning="hm", num_reasoning=1, is_reasoning=[True], token_ids=[4], logprobs=[logprob("hm")]
+        ),
         said("a", "stop", num_reasoning=0, token_ids=[5], logprobs=[logprob("a")]),
     )
     found = choice(rig.chat(include_reasoning=False, return_token_ids=True, logprobs=True))

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Hashable
 
 from pipelines.host.engine.beam.beam_search import choices_of, sequences_to_cancel, whole_searches
-from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.outputs import Output, failed_output
 from pipelines.host.engine.scheduler import Scheduler
 from pipelines.host.engine.sequence import Sequence
 
@@ -62,7 +62,7 @@ class Live:
         for sequence in reversed(failed):
             self.forget(sequence)
         return [
-            Output(sequence.key, choice, [], [], "error", None, message)
+            failed_output(sequence.key, choice, message)
             for sequence in failed
             for choice in choices_of(sequence)
         ]

@@ -12,14 +12,16 @@ import numpy as np
 
 from pipelines.host.engine.active_requests import Live
 from pipelines.host.engine.append_token import grow
+from pipelines.host.engine.beam.beam_group import Ending
 from pipelines.host.engine.beam.beam_search import grow_beams
-from pipelines.host.engine.outputs import Output, joined, output_of
+from pipelines.host.engine.outputs import Output, Piece, failed_output, piece_of, speculation_of
 from pipelines.host.engine.scheduler import Plan, Scheduler
 from pipelines.host.engine.sequence import NO_ROW, Search, Sequence, Slice
 from pipelines.host.engine.speculation.accepted_runs import Chosen, Run, first_ids, runs_of
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 
 class Commit:
@@ -82,32 +84,35 @@ class Commit:
             self._live.forget(member)
         endings = search.endings()
         self._totals.output_tokens += sum(len(ending.token_ids) for ending in endings)
-        return [Output(beam.key, *ending, num_cached=beam.num_reused or 0) for ending in endings]
+        num_cached = beam.num_reused or 0
+        return [Output(beam.key, ending.choice, _found(ending, num_cached)) for ending in endings]
 
     def _extend(
         self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None, run: Run | None
     ) -> Output:
         """One more token, and those of its run; or the end."""
-        output = None
+        piece = None
         try:
-            if run is None:
-                return self._append(sequence, token_id, logprobs)
-            output = self._append(sequence, token_id, logprobs)
-            for more in self._follow(sequence, run):
-                output = joined(output, more)
-            return self._counted(sequence, output, run)
+            piece = self._append(sequence, token_id, logprobs)
+            if run is not None:
+                for more in self._follow(sequence, run):
+                    piece.extend(more)
+                self._count(sequence, piece, run)
+            return Output(sequence.key, sequence.choice, piece)
         except GuideError as error:
             self._live.forget(sequence)
-            key, choice, status = sequence.key, sequence.choice, error.status
-            ending = Output(key, choice, [], [], "error", error=str(error), error_status=status)
+            ending = failed_output(sequence.key, sequence.choice, str(error), error.status)
         except Exception as error:
             [ending] = self._live.fail([sequence], error)
-        return ending if output is None else joined(output, ending)
+        if piece is None:
+            return ending
+        piece.extend(ending.piece)
+        return ending._replace(piece=piece)
 
-    def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Output:
+    def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Piece:
         if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only its prompt was wanted
             self._live.forget(sequence)
-            return output_of(sequence, [], [], "length")
+            return piece_of(sequence, [], [], "length")
         taken, finish, stop_token_id = grow(sequence, self._sampling, token_id)
         self._totals.output_tokens += len(taken)
         if finish:
@@ -116,9 +121,9 @@ class Commit:
         elif len(taken) > 1:
             self._rows.last_token[sequence.row] = taken[-1]
         told = [] if logprobs is None or not taken else [logprobs]
-        return output_of(sequence, taken, told, finish, stop_token_id)
+        return piece_of(sequence, taken, told, finish, stop_token_id)
 
-    def _follow(self, sequence: Sequence, run: Run) -> Iterator[Output]:
+    def _follow(self, sequence: Sequence, run: Run) -> Iterator[Piece]:
         """The first token of a run is appended: now those behind it, as far as they hold.
 
         Each draft token that were accepted is in the cache.  Where the guide has forced tokens meanwhile,
@@ -133,17 +138,16 @@ class Commit:
             elif sequence.token_ids[sequence.num_cached] != token_id:
                 return
 
-    def _counted(self, sequence: Sequence, output: Output, run: Run) -> Output:
-        """What its end cut off did not are accepted."""
-        num_accepted = min(len(run.later), len(output.token_ids))
+    def _count(self, sequence: Sequence, piece: Piece, run: Run) -> None:
+        """Count the draft tokens of a run; those that the end of the sequence cut off were not accepted."""
+        num_accepted = min(len(run.later), len(piece.token_ids))
         sequence.num_drafted += run.num_drafted
         sequence.num_accepted += num_accepted
         self._totals.count_run(run.num_drafted, num_accepted)
-        return output._replace(
-            num_drafted=sequence.num_drafted,
-            num_accepted=sequence.num_accepted,
-            draft_logprobs=run.draft_logprobs[:num_accepted],
-        )
+        piece.speculation = speculation_of(sequence)
+        if run.draft_logprobs and num_accepted:
+            piece.logprobs = piece.logprobs or PieceLogprobs()
+            piece.logprobs.drafted = [*run.draft_logprobs[:num_accepted]]
 
     def _close_run(self, sequence: Sequence) -> None:
         """Draft tokens may have are accepted or not: its row and its blocks hold what did."""
@@ -160,3 +164,16 @@ def _add_scores(slices: list[Slice], scores: list[TokenLogprobs]) -> None:
         prompt = slice.sequence.scores
         assert prompt is not None
         prompt.found += islice(found, len(slice.scored))
+
+
+def _found(ending: Ending, num_cached: int) -> Piece:
+    """The whole output of one choice of a beam search."""
+    token_ids, logprobs = ending.token_ids, ending.logprobs
+    return TokenPiece(
+        token_ids,
+        len(token_ids) + (ending.finish == "stop"),
+        ending.finish,
+        ending.stop_token_id,
+        num_cached=num_cached,
+        logprobs=PieceLogprobs(logprobs) if logprobs else None,
+    )

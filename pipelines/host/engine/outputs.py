@@ -1,6 +1,6 @@
-"""What an engine says of its choices.
+"""What an engine returns of its choices after each step.
 
-Knows sequences and tokens; knows nothing of steps, text or the wire.
+Does not depend on steps, text or the wire's messages.
 """
 
 from __future__ import annotations
@@ -11,73 +11,55 @@ from typing import NamedTuple
 
 from pipelines.host.engine.sequence import Sequence
 from pipelines.wire.logprobs import TokenLogprobs
+from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
+
+Piece = TokenPiece[TokenLogprobs]
 
 
 class Output(NamedTuple):
     """What one step gave one choice of one request.
 
-    `finish` is None while more will follow, else "stop" (an end token, which is not in `token_ids`),
-    "length" (max_tokens, or the context is full), "repetition" (as `params.repetition_detection` says) or
-    "error" (`error` is the message for the client, `error_status` whose fault it is, as in HTTP).
-    `stop_token_id` is the token of `params.stop_token_ids` that ended it, None for the model's own.
-    `num_cached` prompt tokens were found in the prefix cache.  `prompt_logprobs`, when asked for, are in the
-    first Output of a choice: one per prompt token but the first.  Of `num_drafted` tokens that were drafted
-    ahead for the choice so far, `num_accepted` were accepted; `draft_logprobs` are the draft's own of those
-    among
-    `token_ids`, when they were asked for.  `prefill_s`, in the first Output of a choice, is the time since
-    its prompt was admitted.
+    Where `piece.finish` is "error", `error` is the message for the client and `error_status` its HTTP status.
     """
 
     key: Hashable
     choice: int
-    token_ids: list[int]
-    logprobs: list[TokenLogprobs]  # one per token when they were asked for, else []
-    finish: str | None = None
-    stop_token_id: int | None = None
+    piece: Piece
     error: str | None = None
-    num_cached: int = 0
-    prompt_logprobs: list[TokenLogprobs] | None = None
     error_status: int = 500
-    num_drafted: int = 0
-    num_accepted: int = 0
-    draft_logprobs: list[TokenLogprobs] = []
-    prefill_s: float | None = None
 
 
-def joined(output: Output, later: Output) -> Output:
-    """What one step gave a choice in two parts; what both say of the choice stands in the later one."""
-    return later._replace(
-        token_ids=output.token_ids + later.token_ids,
-        logprobs=output.logprobs + later.logprobs,
-        prompt_logprobs=output.prompt_logprobs,
-        prefill_s=output.prefill_s,
-    )
-
-
-def output_of(
+def piece_of(
     sequence: Sequence,
     token_ids: list[int],
     logprobs: list[TokenLogprobs],
     finish: str | None,
     stop_token_id: int | None = None,
-) -> Output:
-    """Its next tokens, or its end, with what is to be said once."""
-    num_cached, scores, prefill_s = sequence.num_reused or 0, None, None
-    if sequence.scores is not None:
-        scores, sequence.scores = sequence.scores.found, None
-    if sequence.admitted_s is not None:
-        prefill_s, sequence.admitted_s = perf_counter() - sequence.admitted_s, None
-    return Output(
-        sequence.key,
-        sequence.choice,
+) -> Piece:
+    """The next tokens of a sequence, or its end, and what only its first piece has."""
+    piece: Piece = TokenPiece(
         token_ids,
-        logprobs,
+        len(token_ids) + (finish == "stop"),
         finish,
         stop_token_id,
-        None,
-        num_cached,
-        scores,
-        num_drafted=sequence.num_drafted,
-        num_accepted=sequence.num_accepted,
-        prefill_s=prefill_s,
+        num_cached=sequence.num_reused or 0,
+        speculation=speculation_of(sequence),
     )
+    if sequence.scores is not None:
+        piece.logprobs = PieceLogprobs(logprobs, sequence.scores.found)
+        sequence.scores = None
+    elif logprobs:
+        piece.logprobs = PieceLogprobs(logprobs)
+    if sequence.admitted_s is not None:
+        piece.prefill_s, sequence.admitted_s = perf_counter() - sequence.admitted_s, None
+    return piece
+
+
+def failed_output(key: Hashable, choice: int, error: str, status: int = 500) -> Output:
+    """The end of a choice by an error; `error` is the message for the client."""
+    return Output(key, choice, TokenPiece([], 0, "error"), error, status)
+
+
+def speculation_of(sequence: Sequence) -> Speculation | None:
+    """The totals of a sequence; None until a token was drafted for it."""
+    return Speculation(sequence.num_drafted, sequence.num_accepted) if sequence.num_drafted else None

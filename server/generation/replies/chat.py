@@ -6,7 +6,8 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from pipelines.values import ReplyUpdate, TextLogprob, TextUpdate, ToolCallPiece
+from pipelines.values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate, ToolCallPiece
+from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 from server.generation.replies.logprobs import AS_TEXT, Shown, chat_drafts, chat_logprobs, prompt_logprobs
 from server.generation.replies.prompt_echo import PromptShown
 from server.generation.replies.schema import (
@@ -67,32 +68,27 @@ class ReplyContext:
 
 @dataclass(slots=True)
 class ChoiceBuilder:
-    """The pieces of one choice so far."""
+    """The updates of one choice so far, joined."""
 
     text: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
     calls: list[ToolCallPiece] = field(default_factory=list)
-    logprobs: list[TextLogprob] = field(default_factory=list)
-    token_ids: list[int] = field(default_factory=list)
-    prompt_logprobs: list[TextLogprob] | None = None
-    drafted: list[TextLogprob | None] = field(default_factory=list)  # the draft's own, for the first tokens
-    finish: str = "abort"
-    stop_reason: str | int | None = None
+    piece: TextPiece = field(default_factory=lambda: TokenPiece([], 0))
 
     def add(self, update: ReplyUpdate | TextUpdate) -> None:
         self.text.append(text_of(update))
-        if update.speculation is not None and update.speculation.logprobs:
-            missing = len(self.logprobs) - len(self.drafted)
-            self.drafted += [*[None] * missing, *update.speculation.logprobs]
-        self.logprobs += update.logprobs
-        self.token_ids += update.token_ids
-        if update.prompt_logprobs is not None:
-            self.prompt_logprobs = update.prompt_logprobs
+        self.piece.extend(update.piece)
         if isinstance(update, ReplyUpdate):
             self.reasoning.append(update.reasoning)
             self.calls += update.tool_calls
-        if update.finish is not None:
-            self.finish, self.stop_reason = update.finish, update.stop_reason
+
+    @property
+    def finish(self) -> str:
+        return self.piece.finish or "abort"
+
+    @property
+    def logprobs(self) -> PieceLogprobs[TextLogprob]:
+        return self.piece.logprobs or PieceLogprobs()
 
 
 def text_of(update: ReplyUpdate | TextUpdate) -> str:
@@ -123,7 +119,7 @@ def picked(head: ReplyContext, choices: list[ChoiceBuilder]) -> list[int]:
 
 
 def _mean_logprob(choice: ChoiceBuilder) -> float:
-    values = [entry.logprob for entry in choice.logprobs]
+    values = [entry.logprob for entry in choice.logprobs.tokens]
     return sum(values) / len(values) if values else float("-inf")
 
 
@@ -153,21 +149,21 @@ def scores(head: ReplyContext, choice: ChoiceBuilder) -> PromptLogprobs | None:
     """The prompt's log-probabilities, where the client asked for them."""
     if not head.prompt_logprobs:
         return None
-    return prompt_logprobs(choice.prompt_logprobs or [], head.shown)
+    return prompt_logprobs(choice.logprobs.prompt or [], head.shown)
 
 
 def _chat_choice(head: ReplyContext, index: int, choice: ChoiceBuilder) -> ChatChoice:
     said = ChatChoice(
         index=index,
         message=_message(head, choice),
-        logprobs=chat_logprobs(choice.logprobs, head.shown) if head.logprobs else None,
+        logprobs=chat_logprobs(choice.logprobs.tokens, head.shown) if head.logprobs else None,
         finish_reason=choice.finish,
-        stop_reason=choice.stop_reason,
-        token_ids=choice.token_ids if head.token_ids else None,
+        stop_reason=choice.piece.stop_reason,
+        token_ids=choice.piece.token_ids if head.token_ids else None,
         routed_experts=None,
     )
     if head.draft_logprobs:
-        said.draft_logprobs = chat_drafts(choice.drafted, head.shown)
+        said.draft_logprobs = chat_drafts(choice.logprobs.drafted, head.shown)
     return said
 
 

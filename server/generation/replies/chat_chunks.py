@@ -10,7 +10,8 @@ from typing import Any
 from uuid import uuid4
 
 from pipelines.errors import BraidError
-from pipelines.values import ReplyUpdate, ToolCallPiece
+from pipelines.values import ReplyUpdate, TextPiece, ToolCallPiece
+from pipelines.wire.token_piece import PieceLogprobs
 from server.generation.replies.chat import ReplyContext
 from server.generation.replies.logprobs import chat_drafts, chat_logprobs
 from server.generation.replies.schema import (
@@ -49,18 +50,19 @@ class ChatChunks:
         self.tally.add(choice, update)
         if not isinstance(update, ReplyUpdate):  # a chat graph always gives these
             raise TypeError(f"a chat graph gave {type(update).__name__}")
+        piece = update.piece
         if (
-            update.finish is None
+            piece.finish is None
             and not update.reasoning
             and not update.tool_calls
-            and not update.logprobs
+            and (piece.logprobs is None or not piece.logprobs.tokens)
             and not self._tells_more
         ):
             if not update.content:
                 return b""
             before, after = self._cut[choice]
             return before + encode_text(update.content) + after
-        return self._rare(choice, update)
+        return self._rare(choice, update, piece)
 
     def ending(self) -> bytes:
         if not self.head.include_usage:
@@ -72,22 +74,21 @@ class ChatChunks:
     def failure(self, error: BraidError) -> bytes:
         return error_events(error)
 
-    def _rare(self, choice: int, update: ReplyUpdate) -> bytes:
-        """One event for each delta; what else the piece brings stands in the last of them."""
+    def _rare(self, choice: int, update: ReplyUpdate, piece: TextPiece) -> bytes:
+        """One event for each delta; the last one has whatever else the update brings."""
         *others, last = [*self._deltas(update)] or [Delta()]
-        logprobs = chat_logprobs(update.logprobs, self.head.shown) if self._scored(update) else None
-        token_ids = update.token_ids if self.head.token_ids else None
-        if update.finish is None and not last.model_fields_set and not logprobs and not token_ids:
+        found = piece.logprobs or PieceLogprobs()
+        logprobs = (
+            chat_logprobs(found.tokens, self.head.shown) if self.head.logprobs and found.tokens else None
+        )
+        token_ids = piece.token_ids if self.head.token_ids else None
+        if piece.finish is None and not last.model_fields_set and not logprobs and not token_ids:
             return b""
-        ended = {} if update.finish is None else {"stop_reason": update.stop_reason}
-        final = _choice(choice, last, logprobs, update.finish, token_ids, **ended)
+        ended = {} if piece.finish is None else {"stop_reason": piece.stop_reason}
+        final = _choice(choice, last, logprobs, piece.finish, token_ids, **ended)
         if self.head.draft_logprobs:
-            drafted = [] if update.speculation is None else update.speculation.logprobs
-            final.draft_logprobs = chat_drafts(drafted, self.head.shown)
+            final.draft_logprobs = chat_drafts(found.drafted, self.head.shown)
         return b"".join([self._event(_choice(choice, delta)) for delta in others]) + self._event(final)
-
-    def _scored(self, update: ReplyUpdate) -> bool:
-        return self.head.logprobs and bool(update.logprobs)
 
     def _deltas(self, update: ReplyUpdate) -> Iterator[Delta]:
         said: dict[str, Any] = {}

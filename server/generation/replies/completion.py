@@ -37,27 +37,27 @@ def _choice(head: ReplyContext, index: int, drawn: int, choice: ChoiceBuilder) -
         text=head.prompt(drawn).text + text if head.echo else text,
         logprobs=_logprobs(head, drawn, choice) if head.logprobs else None,
         finish_reason="length" if head.only_prompt else choice.finish,
-        stop_reason=None if head.only_prompt else choice.stop_reason,
+        stop_reason=None if head.only_prompt else choice.piece.stop_reason,
         token_ids=_token_ids(head, choice),
         prompt_logprobs=scores(head, choice),
         prompt_token_ids=head.prompt(drawn).ids if head.token_ids else None,
         routed_experts=None,
     )
     if head.draft_logprobs:
-        own = said.logprobs.text_offset[-len(choice.logprobs) :] if said.logprobs else []
-        said.draft_logprobs = completion_drafts(choice.drafted, own, head.shown)
+        own = said.logprobs.text_offset[-len(choice.logprobs.tokens) :] if said.logprobs else []
+        said.draft_logprobs = completion_drafts(choice.logprobs.drafted, own, head.shown)
     return said
 
 
 def _token_ids(head: ReplyContext, choice: ChoiceBuilder) -> list[int] | None:
     if not head.token_ids:
         return None
-    return [] if head.only_prompt else choice.token_ids
+    return [] if head.only_prompt else choice.piece.token_ids
 
 
 def _logprobs(head: ReplyContext, drawn: int, choice: ChoiceBuilder) -> CompletionLogprobs:
-    own = [] if head.only_prompt else choice.logprobs
+    own = [] if head.only_prompt else choice.logprobs.tokens
     if not head.echo:
         return completion_logprobs(own, shown=head.shown)
     prompt = head.prompt(drawn)
-    return with_prompt(prompt.first, prompt.ids[0], [*(choice.prompt_logprobs or []), *own], head.shown)
+    return with_prompt(prompt.first, prompt.ids[0], [*(choice.logprobs.prompt or []), *own], head.shown)

@@ -9,7 +9,8 @@ from typing import Any
 from uuid import uuid4
 
 from pipelines.errors import BraidError
-from pipelines.values import ReplyUpdate, TextUpdate
+from pipelines.values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate
+from pipelines.wire.token_piece import PieceLogprobs
 from server.generation.replies.chat import ReplyContext, text_of
 from server.generation.replies.logprobs import completion_drafts, completion_logprobs, width, with_prompt
 from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
@@ -39,13 +40,14 @@ class CompletionChunks:
     def piece(self, choice: int, update: ReplyUpdate | TextUpdate) -> bytes:
         """The event of one piece, b"" when there is nothing to show."""
         self.tally.add(choice, update)
-        text = text_of(update)
-        if update.finish is None and not update.logprobs and not self._tells_more:
+        text, piece = text_of(update), update.piece
+        has_logprobs = piece.logprobs is not None and bool(piece.logprobs.tokens)
+        if piece.finish is None and not has_logprobs and not self._tells_more:
             if not text:
                 return b""
             before, after = self._cut[choice]
             return before + encode_text(text) + after
-        return self._rare(choice, text, update)
+        return self._rare(choice, text, piece)
 
     def ending(self) -> bytes:
         if not self.head.include_usage:
@@ -57,38 +59,39 @@ class CompletionChunks:
     def failure(self, error: BraidError) -> bytes:
         return error_events(error)
 
-    def _rare(self, choice: int, text: str, update: ReplyUpdate | TextUpdate) -> bytes:
-        token_ids = update.token_ids if self.head.token_ids else None
+    def _rare(self, choice: int, text: str, piece: TextPiece) -> bytes:
+        found = piece.logprobs or PieceLogprobs()
+        token_ids = piece.token_ids if self.head.token_ids else None
         opens = self.head.needs_prompts and choice not in self._opened
-        if update.finish is None and not update.logprobs and not text and not token_ids and not opens:
+        if piece.finish is None and not found.tokens and not text and not token_ids and not opens:
             return b""
         chunk = self._text(choice, text)
         said = chunk.choices[0]
-        said.finish_reason, said.stop_reason, said.token_ids = update.finish, update.stop_reason, token_ids
+        said.finish_reason, said.stop_reason, said.token_ids = piece.finish, piece.stop_reason, token_ids
         if self.head.only_prompt:
-            said.text, said.finish_reason, said.stop_reason = "", update.finish and "length", None
+            said.text, said.finish_reason, said.stop_reason = "", piece.finish and "length", None
             said.token_ids = [] if token_ids is not None else None
         if self.head.logprobs:
-            said.logprobs = self._logprobs(choice, update, opens)
+            said.logprobs = self._logprobs(choice, found, opens)
         if self.head.draft_logprobs:
-            said.draft_logprobs = self._drafts(update, said.logprobs)
+            said.draft_logprobs = self._drafts(found, said.logprobs)
         if opens:
             self._opened.add(choice)
             said.prompt_token_ids = self.head.prompt(choice).ids
             said.text = self.head.prompt(choice).text + said.text if self.head.echo else said.text
         if self.head.continuous_usage:
             chunk.usage = self.tally.running_usage()
-        if update.finish is not None and not self.head.include_usage:
+        if piece.finish is not None and not self.head.include_usage:
             chunk.system_fingerprint = FINGERPRINT
         return event(chunk)
 
     def _logprobs(
-        self, choice: int, update: ReplyUpdate | TextUpdate, opens: bool
+        self, choice: int, found: PieceLogprobs[TextLogprob], opens: bool
     ) -> CompletionLogprobs | None:
-        entries = [] if self.head.only_prompt else update.logprobs
+        entries = [] if self.head.only_prompt else found.tokens
         if opens and self.head.echo:
             prompt = self.head.prompt(choice)
-            entries = [*(update.prompt_logprobs or []), *entries]
+            entries = [*(found.prompt or []), *entries]
             shown = with_prompt(prompt.first, prompt.ids[0], entries, self.head.shown)
         elif entries:
             shown = completion_logprobs(entries, self._offsets[choice], self.head.shown)
@@ -98,12 +101,12 @@ class CompletionChunks:
         return shown
 
     def _drafts(
-        self, update: ReplyUpdate | TextUpdate, own: CompletionLogprobs | None
+        self, found: PieceLogprobs[TextLogprob], own: CompletionLogprobs | None
     ) -> CompletionLogprobs | None:
-        if update.speculation is None or own is None:
+        if not found.drafted or own is None:
             return None
-        offsets = own.text_offset[len(own.text_offset) - len(update.logprobs) :]
-        return completion_drafts(update.speculation.logprobs, offsets, self.head.shown)
+        offsets = own.text_offset[len(own.text_offset) - len(found.tokens) :]
+        return completion_drafts(found.drafted, offsets, self.head.shown)
 
     def _text(self, choice: int, text: str) -> Completion:
         said = CompletionChoice(

@@ -1,16 +1,17 @@
-"""Counts the tokens of one request as its pieces pass.  Knows nothing of text or of how usage is written."""
+"""Counts the tokens of one request while its updates pass."""
 
 from __future__ import annotations
 
-from pipelines.values import ReplyUpdate, TextSpeculation, TextUpdate
+from pipelines.values import ReplyUpdate, TextUpdate
+from pipelines.wire.token_piece import Speculation
 from server.generation.replies.schema import CachedTokens, CompletionDetails, Usage
 
 
 class TokenCounter:
-    """`num_ended` choices of `len(prompt_lengths) * n` have had their last piece.
+    """Tokens of all choices of one request; `num_ended` of its `num_choices` choices have ended.
 
-    `num_reasoning` is None until a piece tells of reasoning: nobody looks for it.  `speculation` holds of each
-    choice that was drafted ahead what the last piece said of it.
+    `num_reasoning` is None where reasoning is not parsed.  `speculation` has the totals of each choice for
+    which tokens were drafted.
     """
 
     def __init__(self, prompt_lengths: list[int], n: int) -> None:
@@ -21,7 +22,7 @@ class TokenCounter:
         self.num_reasoning: int | None = None
         self._n = n
         self._num_cached: dict[int, int] = {}
-        self.speculation: dict[int, TextSpeculation] = {}
+        self.speculation: dict[int, Speculation] = {}
 
     @property
     def complete(self) -> bool:
@@ -32,14 +33,15 @@ class TokenCounter:
         return sum(self._num_cached.values())
 
     def add(self, choice: int, update: ReplyUpdate | TextUpdate) -> None:
-        self.num_output += update.num_tokens
-        self.num_ended += update.finish is not None
+        piece = update.piece
+        self.num_output += piece.num_tokens
+        self.num_ended += piece.finish is not None
         if isinstance(update, ReplyUpdate) and update.num_reasoning is not None:
             self.num_reasoning = (self.num_reasoning or 0) + update.num_reasoning
-        if update.speculation is not None:
-            self.speculation[choice] = update.speculation
+        if piece.speculation is not None:
+            self.speculation[choice] = piece.speculation
         if choice % self._n == 0:  # a prompt is computed once, for its first choice
-            self._num_cached.setdefault(choice, update.num_cached)
+            self._num_cached.setdefault(choice, piece.num_cached)
 
     def usage(self) -> Usage:
         usage = self.running_usage()
@@ -66,11 +68,11 @@ class TokenCounter:
         )
 
     def details(self) -> CompletionDetails | None:
-        """None where there is nothing to tell."""
-        told = {} if self.num_reasoning is None else {"reasoning_tokens": self.num_reasoning}
+        """None where neither reasoning nor draft tokens are counted."""
+        counts = {} if self.num_reasoning is None else {"reasoning_tokens": self.num_reasoning}
         if self.speculation:
             accepted = sum(speculation.num_accepted for speculation in self.speculation.values())
             drafted = sum(speculation.num_drafted for speculation in self.speculation.values())
-            told["accepted_prediction_tokens"] = accepted
-            told["rejected_prediction_tokens"] = drafted - accepted
-        return CompletionDetails(**told) if told else None
+            counts["accepted_prediction_tokens"] = accepted
+            counts["rejected_prediction_tokens"] = drafted - accepted
+        return CompletionDetails(**counts) if counts else None

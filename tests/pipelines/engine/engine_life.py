@@ -100,7 +100,7 @@ class Life:
             self.rig.check()
             return
         if isinstance(error, RuntimeError):
-            assert {output.finish for output in outputs} <= {"error"}
+            assert {output.piece.finish for output in outputs} <= {"error"}
 
     def begin(self, context: StepContext) -> None:
         """What happens in every step before the model runs."""

@@ -100,12 +100,13 @@ class Rig:
             text = self.texts[output.key, output.choice]
             assert text.finish is None, f"{output} came after the end"
             text.outputs.append(output)
-            text.token_ids += output.token_ids
-            text.finish, text.stop_token_id = output.finish, output.stop_token_id
-            text.num_cached = output.num_cached
-            assert output.prompt_logprobs is None or len(text.outputs) == 1, "scores come once, at first"
-            if output.prompt_logprobs is not None:
-                text.prompt_logprobs = output.prompt_logprobs
+            text.token_ids += output.piece.token_ids
+            text.finish, text.stop_token_id = output.piece.finish, output.piece.stop_reason
+            text.num_cached = output.piece.num_cached
+            logprobs = output.piece.logprobs
+            if logprobs is not None and logprobs.prompt is not None:
+                assert len(text.outputs) == 1, "scores come once, at first"
+                text.prompt_logprobs = logprobs.prompt
         return outputs
 
     def abort(self, key: Hashable, choice: int | None = None) -> None:

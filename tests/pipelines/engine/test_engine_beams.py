@@ -228,9 +228,11 @@ def test_log_probabilities_are_those_of_the_texts_that_won(count):
     rig.run()
     assert {text.finish for text in rig.texts.values()} == {"length", "stop"}
     for (output,) in (text.outputs for text in rig.texts.values()):
-        assert len(output.logprobs) == len(output.token_ids)
-        for place, (token_id, told) in enumerate(zip(output.token_ids, output.logprobs, strict=True)):
-            context = np.array([20, 2, 3, *output.token_ids[:place]], np.int64)
+        assert len(output.piece.logprobs.tokens) == len(output.piece.token_ids)
+        for place, (token_id, told) in enumerate(
+            zip(output.piece.token_ids, output.piece.logprobs.tokens, strict=True)
+        ):
+            context = np.array([20, 2, 3, *output.piece.token_ids[:place]], np.int64)
             values = log_softmax(fake_logits([context], VOCAB_SIZE))[0]
             likeliest = np.argsort(-values, kind="stable")
             assert told.logprob == pytest.approx(values[token_id], abs=1e-5)
@@ -283,7 +285,10 @@ def test_a_failed_step_ends_the_whole_search_even_beams_that_wait():
 
     rig.before = lose
     outputs = rig.step()
-    assert [(one.key, one.choice, one.finish) for one in outputs] == [("a", 0, "error"), ("a", 1, "error")]
+    assert [(one.key, one.choice, one.piece.finish) for one in outputs] == [
+        ("a", 0, "error"),
+        ("a", 1, "error"),
+    ]
     rig.before = lambda step: None
     rig.run()
     assert rig.texts["b", 0].finish == "length"

@@ -36,7 +36,7 @@ def test_a_failed_step_ends_its_sequences_with_a_message_and_frees_all():
         ("a", 0, "error", MESSAGE),
         ("a", 1, "error", MESSAGE),
     ]
-    assert [output.token_ids for output in outputs] == [[], []]
+    assert [output.piece.token_ids for output in outputs] == [[], []]
     assert rig.engine.counts().blocks_used == 0
     assert not rig.engine.has_work
 
@@ -78,7 +78,7 @@ def test_what_earlier_steps_computed_is_still_found_after_a_failed_step():
     rig.submit("a", PROMPT, max_tokens=5)
     rig.step()
     rig.session.poison = int(rig.texts["a", 0].token_ids[0])
-    assert rig.step()[0].finish == "error"
+    assert rig.step()[0].piece.finish == "error"
     rig.session.poison = None
     rig.submit("b", PROMPT, max_tokens=5)
     rig.run()
@@ -111,7 +111,7 @@ def test_a_body_that_gives_too_few_tokens_is_a_failed_step():
     rig = Rig()
     rig.submit("a", PROMPT, n=2, max_tokens=5)
     rig.engine._body = lambda step: Sampled(rig._body(step).token_ids[:1], [])
-    assert {output.finish for output in rig.step()} == {"error"}
+    assert {output.piece.finish for output in rig.step()} == {"error"}
     assert rig.engine.counts().failed_steps == 1
 
 

@@ -112,7 +112,7 @@ def test_the_youngest_of_the_largest_priority_is_preempted_first():
     ends: list[object] = []
     waited: set[object] = set()
     while rig.engine.has_work:
-        ends += [output.key for output in rig.step() if output.finish]
+        ends += [output.key for output in rig.step() if output.piece.finish]
         if rig.engine.counts().preemptions:
             waited |= {sequence.key for sequence in rig.engine.scheduler.waiting}
     assert rig.engine.counts().preemptions > 0

@@ -21,7 +21,7 @@ def test_one_request():
     text = rig.texts["a", 0]
     assert text.token_ids == alone(PROMPT, greedy(20)).token_ids
     assert text.finish == "length"
-    assert all(len(output.token_ids) == 1 for output in text.outputs)
+    assert all(len(output.piece.token_ids) == 1 for output in text.outputs)
 
 
 def test_a_long_prompt_is_computed_in_chunks():
@@ -337,9 +337,9 @@ def test_logprobs_come_with_their_tokens_and_only_when_asked_for():
     rig.submit("a", PROMPT, max_tokens=2, logprobs=2)
     rig.submit("b", PROMPT, max_tokens=2)
     rig.run()
-    assert [len(output.logprobs) for output in rig.texts["a", 0].outputs] == [1, 1]
+    assert [len(output.piece.logprobs.tokens) for output in rig.texts["a", 0].outputs] == [1, 1]
     assert rig.texts["a", 0].outputs[0].logprobs[0].top_ids[0] == rig.texts["a", 0].token_ids[0]
-    assert [output.logprobs for output in rig.texts["b", 0].outputs] == [[], []]
+    assert [output.piece.logprobs for output in rig.texts["b", 0].outputs] == [None, None]
 
 
 def test_counts_add_up():

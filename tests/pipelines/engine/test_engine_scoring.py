@@ -130,7 +130,7 @@ def test_a_body_that_scores_too_few_tokens_fails_its_step():
         return sampled
 
     rig.engine._body = forgetful
-    assert [output.finish for output in rig.step()] == ["error"]
+    assert [output.piece.finish for output in rig.step()] == ["error"]
 
 
 def test_more_scores_than_may_be_sent_are_refused():

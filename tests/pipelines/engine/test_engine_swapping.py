@@ -268,7 +268,7 @@ def test_who_a_failed_step_swapped_out_is_computed_again(when):
     rig = crowded()
     next_swaps_out(rig)
     lose(rig, when, RuntimeError("device lost"))
-    assert [(output.key, output.finish) for output in rig.step()] == [("old", "error")]
+    assert [(output.key, output.piece.finish) for output in rig.step()] == [("old", "error")]
     counts = rig.engine.counts()
     assert (counts.swap_preemptions, counts.waiting, counts.swapped) == (1, 1, 0)
     assert counts.host_blocks_used == 0
@@ -282,7 +282,7 @@ def test_a_failed_step_ends_who_it_swapped_in_and_frees_its_host_blocks(when):
     rig = crowded()
     next_swaps_in(rig)
     lose(rig, when, RuntimeError("device lost"))
-    assert [(output.key, output.finish) for output in rig.step()] == [("young", "error")]
+    assert [(output.key, output.piece.finish) for output in rig.step()] == [("young", "error")]
     assert rig.engine.counts().host_blocks_used == 0
     rig.submit("next", PROMPT[::-1], max_tokens=NUM_TOKENS)
     rig.run()

@@ -50,7 +50,7 @@ def test_logits_come_from_the_cache_and_not_from_the_step():
     outputs = rig.step()
     sound = fake_logits([np.array([*range(10, 23), rig.texts["a", 0].token_ids[0]])], 97).argmax()
     assert rig.session.num_steps == before + 1
-    assert outputs[0].token_ids != [int(sound)]
+    assert outputs[0].piece.token_ids != [int(sound)]
 
 
 def test_a_forgotten_copy_changes_the_text():
@@ -62,7 +62,7 @@ def test_a_forgotten_copy_changes_the_text():
         return step_of(context)
 
     rig.engine._body = forget
-    given = {tuple(output.token_ids) for output in rig.step()}
+    given = {tuple(output.piece.token_ids) for output in rig.step()}
     assert len(given) == 2  # greedy choices of one prompt would agree
 
 
@@ -91,7 +91,7 @@ def test_poison_raises_after_it_has_written():
     session, rig = session_after_a_prompt()
     session.poison = rig.texts["a", 0].token_ids[0]
     before = session.cache.copy()
-    assert [output.finish for output in rig.step()] == ["error", "error"]
+    assert [output.piece.finish for output in rig.step()] == ["error", "error"]
     assert (session.cache != before).any()
 
 

@@ -127,8 +127,8 @@ def test_guesses_behind_the_end_count_as_wrong():
     rig.run()
     said = rig.texts["a", 0]
     assert said.token_ids == text[: text.index(end)]
-    assert said.outputs[-1].num_accepted <= len(said.token_ids)
-    assert rig.engine.counts().accepted_tokens == said.outputs[-1].num_accepted
+    assert said.outputs[-1].piece.speculation.num_accepted <= len(said.token_ids)
+    assert rig.engine.counts().accepted_tokens == said.outputs[-1].piece.speculation.num_accepted
 
 
 def test_what_guesses_fill_is_found_by_the_next_request():

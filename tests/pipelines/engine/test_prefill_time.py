@@ -8,7 +8,7 @@ PROMPT = list(range(10, 23))
 
 
 def told(rig, key, choice):
-    return [output.prefill_s for output in rig.texts[key, choice].outputs]
+    return [output.piece.prefill_s for output in rig.texts[key, choice].outputs]
 
 
 def test_only_the_first_output_of_each_choice_tells_it():

@@ -116,8 +116,8 @@ class GuidedRig:
     def step(self) -> None:
         for output in self.engine.step():
             at = output.key, output.choice
-            self.outputs.setdefault(at, []).extend(output.token_ids)
-            if output.finish:
+            self.outputs.setdefault(at, []).extend(output.piece.token_ids)
+            if output.piece.finish:
                 self.endings[at] = output
 
     def run(self, max_steps=5000) -> None:

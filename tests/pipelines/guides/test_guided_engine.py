@@ -208,8 +208,8 @@ def test_log_probabilities_are_those_of_the_model(node):
     rig.submit("a", SPECS[4], logprobs=2)
     while rig.engine.has_work:
         outputs += rig.engine.step()
-    ranks = [told.rank for output in outputs for told in output.logprobs]
-    assert len(ranks) == sum(len(output.token_ids) for output in outputs)
+    ranks = [told.rank for output in outputs for told in output.piece.logprobs.tokens]
+    assert len(ranks) == sum(len(output.piece.token_ids) for output in outputs)
     assert max(ranks) > 2
 
 

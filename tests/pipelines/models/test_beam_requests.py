@@ -29,7 +29,9 @@ def test_each_choice_comes_whole_at_the_end(models):
     pieces = ask(models, request)
     assert sorted(pieces) == [0, 1, 2, 3]
     assert [len(updates) for updates in pieces.values()] == [1] * 4
-    assert {(update.finish, update.num_tokens) for (update,) in pieces.values()} == {("length", 9)}
+    assert {(update.piece.finish, update.piece.num_tokens) for (update,) in pieces.values()} == {
+        ("length", 9)
+    }
     assert len({update.content for (update,) in pieces.values()}) == 4
 
 

@@ -51,14 +51,14 @@ def test_a_text_is_that_of_the_plain_graph(models, name, sampling):
 @pytest.mark.parametrize(("name", "repeats"), [("lookup", {"allowed_token_ids": [65, 66]}), ("draft", {})])
 def test_what_came_true_is_told(models, name, repeats):
     (pieces,) = ask(models, request(temperature=0.0, **repeats), name).values()
-    draft_tokens = pieces[-1].speculation
+    draft_tokens = pieces[-1].piece.speculation
     assert 0 < draft_tokens.num_accepted <= draft_tokens.num_drafted
-    assert sum(piece.num_tokens for piece in pieces) == 60
+    assert sum(update.piece.num_tokens for update in pieces) == 60
 
 
 def test_no_guesses_may_be_asked_for(models):
     (pieces,) = ask(models, request(temperature=0.0, num_draft_tokens=0), "lookup").values()
-    assert pieces[-1].speculation is None
+    assert pieces[-1].piece.speculation is None
 
 
 def test_the_draft_tells_what_it_thought_of_the_tokens_that_came_true(models):
@@ -66,20 +66,23 @@ def test_the_draft_tells_what_it_thought_of_the_tokens_that_came_true(models):
     (pieces,) = ask(models, wanted, "draft").values()
     told = [
         (entry.token_id, token_id)
-        for piece in pieces
-        if piece.speculation is not None
-        for entry, token_id in zip(piece.speculation.logprobs, piece.token_ids, strict=False)
+        for update in pieces
+        for entry, token_id in zip(
+            update.piece.logprobs.drafted if update.piece.logprobs else [],
+            update.piece.token_ids,
+            strict=False,
+        )
         if entry is not None
     ]
-    assert len(told) == pieces[-1].speculation.num_accepted
+    assert len(told) == pieces[-1].piece.speculation.num_accepted
     assert all(of_entry == token_id for of_entry, token_id in told)
 
 
 def test_what_is_looked_up_has_no_log_probabilities(models):
     wanted = request(temperature=0.0, logprobs=2, draft_logprobs=True, allowed_token_ids=[65, 66])
     (pieces,) = ask(models, wanted, "lookup").values()
-    assert pieces[-1].speculation.num_accepted > 0
-    assert not any(piece.speculation.logprobs for piece in pieces if piece.speculation is not None)
+    assert pieces[-1].piece.speculation.num_accepted > 0
+    assert not any(update.piece.logprobs.drafted for update in pieces if update.piece.logprobs is not None)
 
 
 FIELDS = {

@@ -50,7 +50,7 @@ def request(kind=None, value=None, sampling=None, **fields) -> GenerationInput:
 def texts(models, wanted: GenerationInput, name="tiny") -> list[tuple[str, str]]:
     pieces = ask(models, wanted, name)
     return [
-        ("".join(piece.content for piece in pieces[choice]), pieces[choice][-1].finish)
+        ("".join(piece.content for piece in pieces[choice]), pieces[choice][-1].piece.finish)
         for choice in sorted(pieces)
     ]
 
@@ -127,7 +127,7 @@ def test_reasoning_is_bounded_and_the_answer_keeps_to_its_schema(models):
     wanted = replace(wanted, prompts=[Prompt(text="<|im_start|>assistant\n<think>\n")])
     (pieces,) = ask(models, wanted).values()
     assert json.loads("".join(piece.content for piece in pieces)).keys() == {"ok", "colour"}
-    assert pieces[-1].finish == "stop"
+    assert pieces[-1].piece.finish == "stop"
 
 
 def test_beams_keep_to_no_grammar(models):

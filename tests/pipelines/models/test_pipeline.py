@@ -65,8 +65,8 @@ def models(tmp_path):
 
 def test_a_conversation_gets_a_reply(models):
     (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=GREEDY)).values()
-    assert updates[-1].finish == "length"
-    assert sum(update.num_tokens for update in updates) == 8
+    assert updates[-1].piece.finish == "length"
+    assert sum(update.piece.num_tokens for update in updates) == 8
 
 
 def test_greedy_text_does_not_change(models):
@@ -93,7 +93,7 @@ def test_a_stop_string_ends_the_choice_and_the_engine_stops(models):
 
     pieces, in_flight = asyncio.run(run())
     assert content(pieces[0]) == whole[: whole.index(stop)]
-    assert (pieces[0][-1].finish, pieces[0][-1].stop_reason, in_flight) == ("stop", stop, 0)
+    assert (pieces[0][-1].piece.finish, pieces[0][-1].piece.stop_reason, in_flight) == ("stop", stop, 0)
 
 
 def test_a_prompt_longer_than_the_context_is_refused_before_anything_starts(models):
@@ -147,7 +147,7 @@ def test_a_failed_step_fails_its_request_and_nothing_else(tmp_path):
                 )
             )
 
-    assert asyncio.run(run())[0][-1].finish == "length"
+    assert asyncio.run(run())[0][-1].piece.finish == "length"
 
 
 def test_a_graph_inside_a_graph_answers_like_the_graph_itself(models):
@@ -175,7 +175,7 @@ def test_a_graph_may_bound_its_context(tmp_path):
         ask(tmp_path, GenerationInput(prompts=[Prompt(ids=[1] * 16)], sampling={"max_tokens": 1}))
     request = GenerationInput(prompts=[Prompt(ids=[1] * 4)], sampling=GREEDY | {"max_tokens": 16})
     (updates,) = ask(tmp_path, request).values()
-    assert sum(update.num_tokens for update in updates) == 12
+    assert sum(update.piece.num_tokens for update in updates) == 12
 
 
 def test_a_model_that_fails_to_load_says_why_and_the_others_serve(models):
@@ -209,8 +209,8 @@ def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
     sampling = GREEDY | {"max_tokens": 0, "prompt_logprobs": 1}
     found = ask(models, GenerationInput(prompts=prompts, n=2, sampling=sampling))
     for updates in found.values():
-        assert [(update.finish, update.num_tokens) for update in updates] == [("length", 0)]
-    first, same, second, _ = (found[choice][0].prompt_logprobs for choice in range(4))
+        assert [(update.piece.finish, update.piece.num_tokens) for update in updates] == [("length", 0)]
+    first, same, second, _ = (found[choice][0].piece.logprobs.prompt for choice in range(4))
     assert "".join(one.token for one in first) == "ne"
     assert first == same
     assert [one.token_id for one in second] == [2]
@@ -219,12 +219,12 @@ def test_scores_of_prompts_come_with_the_first_piece_of_each_choice(models):
 
 def test_who_asks_for_no_scores_gets_none(models):
     (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=GREEDY)).values()
-    assert all(update.prompt_logprobs is None for update in updates)
+    assert all(update.piece.logprobs is None for update in updates)
 
 
 def test_an_output_that_repeats_itself_is_ended(models):
     wanted = RepetitionDetection(max_pattern_size=1, min_count=4)
     sampling = GREEDY | {"logit_bias": {70: 100.0}, "repetition_detection": wanted}
     (updates,) = ask(models, GenerationInput(messages=HELLO, sampling=sampling)).values()
-    assert (updates[-1].finish, updates[-1].stop_reason) == ("repetition", "repetition_detected")
-    assert sum(update.num_tokens for update in updates) == 4
+    assert (updates[-1].piece.finish, updates[-1].piece.stop_reason) == ("repetition", "repetition_detected")
+    assert sum(update.piece.num_tokens for update in updates) == 4

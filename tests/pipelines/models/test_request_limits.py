@@ -29,7 +29,7 @@ def limited(tmp_path):
 
 def length(models, **sampling):
     pieces = ask(models, GenerationInput(prompts=PROMPTS, sampling={"ignore_eos": True, **sampling}))
-    return sum(update.num_tokens for update in pieces[0])
+    return sum(update.piece.num_tokens for update in pieces[0])
 
 
 def test_an_answer_is_no_longer_than_the_graph_allows_whoever_is_silent(limited):

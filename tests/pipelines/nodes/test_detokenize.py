@@ -8,18 +8,22 @@ from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts
 from pipelines.values import StreamChoice, TokenLogprobs, Tokens
 from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 
 def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):
     return Detokenizer(Decoder(tokenizer, skip_special), StopStrings(stops, include), min_tokens)
 
 
+def token_update(token_ids, finish=None, **fields):
+    num_tokens = len(token_ids) + (finish == "stop")
+    return TokenUpdate(1, 0, TokenPiece(token_ids, num_tokens, finish, **fields))
+
+
 def updates(tokenizer, text, size=1, finish="stop", stop_token_id=None):
     ids = tokenizer.encode(text, add_special_tokens=False).ids
     parts = [ids[at : at + size] for at in range(0, len(ids), size)]
-    return [TokenUpdate(1, 0, part) for part in parts] + [
-        TokenUpdate(1, 0, [], finish=finish, stop_token_id=stop_token_id)
-    ]
+    return [token_update(part) for part in parts] + [token_update([], finish, stop_reason=stop_token_id)]
 
 
 def run(detokenizer, pieces):
@@ -27,7 +31,7 @@ def run(detokenizer, pieces):
     out = []
     for update in pieces:
         out.append(detokenizer.push(update))
-        if out[-1].finish is not None:
+        if out[-1].piece.finish is not None:
             break
     return out
 
@@ -47,7 +51,7 @@ def test_text_comes_back_whole(tokenizer, size):
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_each_token_s_part_of_the_text_is_known(tokenizer, size):
     out = run(machine(tokenizer, ["END"]), updates(tokenizer, "é one EN", size))
-    assert [len(update.parts) for update in out] == [len(update.token_ids) for update in out]
+    assert [len(update.parts) for update in out] == [len(update.piece.token_ids) for update in out]
     assert "".join(part for update in out for part in update.parts) == "é one "
     assert out[-1].text == "EN"
 
@@ -59,7 +63,7 @@ def test_half_a_character_is_held_back(tokenizer):
 
 def test_bytes_that_never_became_a_character_are_shown_at_the_end(tokenizer):
     first_byte = tokenizer.encode("é", add_special_tokens=False).ids[:1]
-    out = run(machine(tokenizer), [TokenUpdate(1, 0, first_byte), TokenUpdate(1, 0, [], finish="length")])
+    out = run(machine(tokenizer), [token_update(first_byte), token_update([], "length")])
     assert text_of(out) == "\N{REPLACEMENT CHARACTER}"
 
 
@@ -67,7 +71,7 @@ def test_bytes_that_never_became_a_character_are_shown_at_the_end(tokenizer):
 def test_a_stop_string_cuts_before_itself(tokenizer, size):
     out = run(machine(tokenizer, ["END", "never"]), updates(tokenizer, "one ENtwo END three", size))
     assert text_of(out) == "one ENtwo "
-    assert (out[-1].finish, out[-1].stop_reason) == ("stop", "END")
+    assert (out[-1].piece.finish, out[-1].piece.stop_reason) == ("stop", "END")
 
 
 def test_a_stop_string_may_be_kept(tokenizer):
@@ -88,7 +92,7 @@ def test_no_part_of_a_stop_string_is_ever_shown(tokenizer):
 def test_half_a_stop_string_at_the_end_is_text(tokenizer):
     out = run(machine(tokenizer, ["END"]), updates(tokenizer, "one EN"))
     assert text_of(out) == "one EN"
-    assert out[-1].stop_reason is None
+    assert out[-1].piece.stop_reason is None
 
 
 def test_stop_strings_wait_for_min_tokens(tokenizer):
@@ -97,48 +101,47 @@ def test_stop_strings_wait_for_min_tokens(tokenizer):
 
 
 def test_tokens_are_counted_up_to_the_stop_string(tokenizer):
-    out = run(machine(tokenizer, ["c"]), [TokenUpdate(1, 0, tokenizer.encode("abcdef").ids)])
-    assert sum(update.num_tokens for update in out) == 3
+    out = run(machine(tokenizer, ["c"]), [token_update(tokenizer.encode("abcdef").ids)])
+    assert sum(update.piece.num_tokens for update in out) == 3
 
 
 def test_the_end_token_is_counted(tokenizer):
     out = run(machine(tokenizer), updates(tokenizer, "ab"))
-    assert sum(update.num_tokens for update in out) == 3
+    assert sum(update.piece.num_tokens for update in out) == 3
 
 
 def test_length_counts_no_end_token(tokenizer):
     out = run(machine(tokenizer), updates(tokenizer, "ab", finish="length"))
-    assert sum(update.num_tokens for update in out) == 2
-    assert out[-1].finish == "length"
+    assert sum(update.piece.num_tokens for update in out) == 2
+    assert out[-1].piece.finish == "length"
 
 
 def test_a_stop_token_of_the_request_is_the_reason(tokenizer):
     out = run(machine(tokenizer), updates(tokenizer, "ab", stop_token_id=7))
-    assert (out[-1].finish, out[-1].stop_reason) == ("stop", 7)
+    assert (out[-1].piece.finish, out[-1].piece.stop_reason) == ("stop", 7)
 
 
 def test_special_tokens_may_be_shown(tokenizer):
     ids = [tokenizer.token_to_id("<|im_end|>")]
-    assert text_of(run(machine(tokenizer), [TokenUpdate(1, 0, ids, finish="length")])) == ""
-    assert (
-        text_of(run(machine(tokenizer, skip_special=False), [TokenUpdate(1, 0, ids, finish="length")]))
-        == "<|im_end|>"
-    )
+    assert text_of(run(machine(tokenizer), [token_update(ids, "length")])) == ""
+    assert text_of(run(machine(tokenizer, skip_special=False), [token_update(ids, "length")])) == "<|im_end|>"
 
 
 def test_logprobs_name_tokens_as_text_and_bytes(tokenizer):
     a, b = tokenizer.encode("ab").ids
     first_byte = tokenizer.encode("é").ids[0]
     logprobs = TokenLogprobs(-0.5, 1, [a, first_byte], [-0.5, -2.0])
-    (entry,) = machine(tokenizer).push(TokenUpdate(1, 0, [a], [logprobs])).logprobs
+    (entry,) = (
+        machine(tokenizer).push(token_update([a], logprobs=PieceLogprobs([logprobs]))).piece.logprobs.tokens
+    )
     assert (entry.token, entry.bytes, entry.token_id, entry.logprob) == ("a", b"a", a, -0.5)
     assert entry.alternatives == [("a", b"a", -0.5, a), ("", b"\xc3", -2.0, first_byte)]
 
 
 def test_a_repetition_has_a_reason_and_no_end_token(tokenizer):
     out = run(machine(tokenizer), updates(tokenizer, "abab", 4, finish="repetition"))
-    assert (out[-1].finish, out[-1].stop_reason) == ("repetition", "repetition_detected")
-    assert sum(update.num_tokens for update in out) == 4
+    assert (out[-1].piece.finish, out[-1].piece.stop_reason) == ("repetition", "repetition_detected")
+    assert sum(update.piece.num_tokens for update in out) == 4
 
 
 def test_scores_of_a_prompt_become_text_once_for_all_its_choices(tokenizer):
@@ -150,10 +153,12 @@ def test_scores_of_a_prompt_become_text_once_for_all_its_choices(tokenizer):
     told = []
     for choice, known in ((0, scores), (1, scores), (2, scores[:1])):
         decoder = Decoder(tokenizer, True)
-        detokenizer = Detokenizer(decoder, StopStrings([], False), 0, partial(prompts.tell, choices[choice]))
-        out = detokenizer.push(TokenUpdate(1, choice, first[:1], prompt_logprobs=known))
-        told.append(out.prompt_logprobs)
-        assert detokenizer.push(TokenUpdate(1, choice, [], finish="length")).prompt_logprobs is None
+        detokenizer = Detokenizer(
+            decoder, StopStrings([], False), 0, partial(prompts.describe, choices[choice])
+        )
+        out = detokenizer.push(token_update(first[:1], logprobs=PieceLogprobs(prompt=known)))
+        told.append(out.piece.logprobs.prompt)
+        assert detokenizer.push(token_update([], "length")).piece.logprobs is None
     assert [(one.token, one.logprob, one.rank) for one in told[0]] == [("b", -1.0, 3), ("c", -2.0, 1)]
     assert [(one.token, one.logprob) for one in told[0][0].alternatives] == [("a", -0.5)]
     assert told[1] is told[0]

@@ -13,6 +13,7 @@ from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.tasks import Constraint, GenerationInput
 from pipelines.values import Stream, StreamChoice, TextUpdate, Tokens
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
+from pipelines.wire.token_piece import TokenPiece
 
 WEATHER = {
     "type": "function",
@@ -44,7 +45,7 @@ def machine(settings, request, prompt_text="", reply_text=""):
 
 def parsed(settings, request, text="", prompt_text="", finish="stop"):
     """What the node makes of a whole text."""
-    return machine(settings, request, prompt_text).push(TextUpdate(text, 1, [], finish=finish))
+    return machine(settings, request, prompt_text).push(TextUpdate(TokenPiece([], 1, finish), text, []))
 
 
 def planned(settings, request):
@@ -104,7 +105,7 @@ def test_parameters_have_the_types_that_the_declared_tools_say():
 )
 def test_how_a_reply_ends(choice, text, finish, expected):
     request = GenerationInput(messages=USER, tools=[WEATHER], tool_choice=choice)
-    assert parsed({"tools": "hermes"}, request, text, finish=finish).finish == expected
+    assert parsed({"tools": "hermes"}, request, text, finish=finish).piece.finish == expected
 
 
 def test_one_call_is_kept_where_the_request_wants_no_more():
@@ -115,8 +116,8 @@ def test_one_call_is_kept_where_the_request_wants_no_more():
 
 def counted(settings, parts, prompt_text=""):
     pushes = machine(settings, GenerationInput(messages=USER), prompt_text)
-    updates = [TextUpdate(part, 1, [], token_ids=[1], parts=[part]) for part in parts]
-    updates[-1].finish = "stop"
+    updates = [TextUpdate(TokenPiece([1], 1), part, [part]) for part in parts]
+    updates[-1].piece.finish = "stop"
     return [pushes.push(update).num_reasoning for update in updates]
 
 
@@ -138,9 +139,9 @@ def test_tokens_between_the_marks_are_reasoning(prompt_text, parts, numbers):
 def test_tokens_of_one_update_are_counted_one_by_one():
     pushes = machine({"reasoning": "qwen3"}, GenerationInput(messages=USER), "<think>\n")
     parts = ["a", "b", "</think>", "c"]
-    update = pushes.push(TextUpdate("a" + "b</think>c", 4, [], token_ids=[1, 2, 3, 4], parts=parts))
+    update = pushes.push(TextUpdate(TokenPiece([1, 2, 3, 4], 4), "a" + "b</think>c", parts))
     assert (update.num_reasoning, update.reasoning, update.content) == (2, "ab", "c")
-    assert update.thought == [True, True, True, False]
+    assert update.is_reasoning == [True, True, True, False]
 
 
 def test_channels_are_counted_too():
@@ -172,7 +173,9 @@ def test_reasoning_is_found_in_replies_to_chats_in_token_ids():
 )
 def test_a_reply_goes_on_where_the_request_began_it(prompt, begun, reasoning, opened):
     request = GenerationInput(messages=USER, constraint=CONSTRAINT)
-    update = machine({"reasoning": "qwen3"}, request, prompt, begun).push(TextUpdate("a", 1, []))
+    update = machine({"reasoning": "qwen3"}, request, prompt, begun).push(
+        TextUpdate(TokenPiece([], 1), "a", [])
+    )
     assert update.reasoning == reasoning
     thinking = guide({"reasoning": "qwen3"}, request, prompt, begun).thinking
     assert (thinking and thinking.opened) == opened

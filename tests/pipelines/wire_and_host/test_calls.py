@@ -13,6 +13,7 @@ from pipelines.wire.client import over_socket
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Frame
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.token_piece import PieceLogprobs
 from pipelines.wire.update_queue import UpdateQueue
 
 
@@ -197,7 +198,8 @@ def test_what_tells_of_a_prompt_goes_in_a_frame_of_its_own(house, repository, mo
 
         def step():
             first, *others = plain()
-            return [first._replace(prompt_logprobs=scores), *others]
+            first.piece.logprobs = PieceLogprobs(prompt=scores)
+            return [first, *others]
 
         monkeypatch.setattr(repository.engine, "step", step)
         received = client.received
@@ -206,5 +208,5 @@ def test_what_tells_of_a_prompt_goes_in_a_frame_of_its_own(house, repository, mo
         return [message.updates for message in frames if isinstance(message, Frame)]
 
     alone, others = over(house, scene)
-    assert [update.prompt_logprobs for update in alone] == [scores]
-    assert [update.prompt_logprobs for update in others] == [[], []]
+    assert [update.piece.logprobs.prompt for update in alone] == [scores]
+    assert [update.piece.logprobs for update in others] == [None, None]

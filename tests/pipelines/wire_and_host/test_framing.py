@@ -17,7 +17,6 @@ from pipelines.wire.messages import (
     ModelStatus,
     Profile,
     Profiled,
-    Speculation,
     Status,
     Submit,
     Tensor,
@@ -29,6 +28,7 @@ from pipelines.wire.messages import (
     encode,
 )
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
 
 PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], seed=2**64 - 1)
 TENSOR = Tensor("x", "float32", [1, 2], b"\0" * 8)
@@ -45,17 +45,28 @@ STEPS = Steps(
     "decoding", 2, 6, 6, 6, 1, Phase("step", "", 0.5), [Phase("model", "model", 0.5, 0.2, 0.3, 0.3)]
 )
 LOGPROBS = [TokenLogprobs(-0.5, 1, [4, 5], [-0.5, -1.0])]
+DRAFTED = TokenPiece(
+    [4, 5],
+    2,
+    prefill_s=0.25,
+    speculation=Speculation(3, 1),
+    logprobs=PieceLogprobs(LOGPROBS * 2, drafted=[None, LOGPROBS[0]]),
+)
+SCORED = TokenPiece([4], 1, num_cached=16, logprobs=PieceLogprobs(LOGPROBS, LOGPROBS))
 TO_WORKER = [
     Welcome(5, "s"),
-    Frame([TokenUpdate(1, 0, [4], LOGPROBS, None, None, None, 16), TokenUpdate(2, 1, [], [], "stop", 7)]),
-    Frame([TokenUpdate(3, 0, [], finish="error", error="no", error_status=400)]),
-    Frame([TokenUpdate(4, 0, [4, 5], speculation=Speculation(3, 1, [None, LOGPROBS[0]]), prefill_s=0.25)]),
+    Frame([TokenUpdate(1, 0, SCORED), TokenUpdate(2, 1, TokenPiece([], 1, "stop", 7))]),
+    Frame([TokenUpdate(3, 0, TokenPiece([], 0, "error"), error="no", error_status=400)]),
+    Frame([TokenUpdate(4, 0, DRAFTED)]),
     Status(
         5,
         "ready",
         [ModelStatus("demo", 2, 9, "ready", [], "chat", {"demo": "version: 1"}, "/s", "f", [8], 64, 128)],
     ),
     Status(5, "ready", [ModelStatus("t", 1, 3, "ready", inputs=[TensorSpec("x", "bool", [None, 2])])]),
+    Frame([TokenUpdate(1, 0, SCORED), TokenUpdate(2, 1, TokenPiece([], 1, "stop", 7))]),
+    Frame([TokenUpdate(3, 0, TokenPiece([], 0, "error"), error="no", error_status=400)]),
+    Frame([TokenUpdate(4, 0, DRAFTED)]),
     Profiled(3, {"generated": [STEPS]}, {"idle": 1.5}),
     Profiled(3, {}, {}, "no such model", 404, "model"),
     Inferred(2, [TENSOR]),
@@ -69,10 +80,11 @@ def test_messages_come_back_equal(kind, messages):
 
 
 def test_who_is_not_guessed_ahead_sends_a_byte_more_for_it():
-    plain, told = TokenUpdate(1, 0, [4]), TokenUpdate(1, 0, [4], speculation=Speculation(0, 0))
+    plain = TokenUpdate(1, 0, TokenPiece([4], 1))
+    told = TokenUpdate(1, 0, TokenPiece([4], 1, speculation=Speculation(0, 0)))
     assert (
-        len(encode(Frame([told]))) - len(encode(Frame([plain]))) == 3
-    )  # nil is a byte, three zeros are four
+        len(encode(Frame([told]))) - len(encode(Frame([plain]))) == 2
+    )  # nil is a byte, an array of two zeros is three
 
 
 def test_messages_come_in_any_pieces():

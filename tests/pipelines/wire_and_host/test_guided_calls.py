@@ -145,7 +145,7 @@ def test_a_choice_that_was_aborted_meanwhile_gives_nothing(house, slow):
         tokens = {}
         while len(tokens) < 2 or any(len(ids) < 3 for ids in tokens.values()):
             for update in await asyncio.wait_for(update_queue.get(), 5):
-                tokens.setdefault(update.choice, []).extend(update.token_ids)
+                tokens.setdefault(update.choice, []).extend(update.piece.token_ids)
         return sorted(tokens)
 
     assert scene_of(house, slow, scene) == [0, 2]

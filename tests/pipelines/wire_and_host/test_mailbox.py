@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from pipelines.errors import Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
-from pipelines.wire.messages import Speculation, TokenUpdate
+from pipelines.wire.messages import TokenUpdate
+from pipelines.wire.token_piece import PieceLogprobs, Speculation, TokenPiece
 from pipelines.wire.update_queue import UpdateQueue
 
 
@@ -16,40 +18,46 @@ def update_queue(num_choices: int = 1) -> UpdateQueue:
     return box
 
 
+def update(token_ids: list[int], choice: int = 0, **fields: Any) -> TokenUpdate:
+    return TokenUpdate(1, choice, TokenPiece(token_ids, len(token_ids), **fields))
+
+
 def got(box: UpdateQueue) -> list[TokenUpdate]:
     return asyncio.run(asyncio.wait_for(box.get(), 1))
 
 
 def test_updates_of_one_choice_that_pile_up_are_joined():
     box, chosen = update_queue(), TokenLogprobs(-1.0, 1, [], [])
-    box.put(TokenUpdate(1, 0, [5], [chosen], num_cached=8))
-    box.put(TokenUpdate(1, 0, [6], [chosen]))
-    box.put(TokenUpdate(1, 0, [7], [chosen], finish="stop", stop_token_id=9))
-    assert got(box) == [TokenUpdate(1, 0, [5, 6, 7], [chosen] * 3, "stop", 9, num_cached=8)]
+    box.put(update([5], logprobs=PieceLogprobs([chosen]), num_cached=8))
+    box.put(update([6], logprobs=PieceLogprobs([chosen])))
+    box.put(update([7], finish="stop", stop_reason=9, logprobs=PieceLogprobs([chosen])))
+    assert got(box) == [
+        update([5, 6, 7], finish="stop", stop_reason=9, num_cached=8, logprobs=PieceLogprobs([chosen] * 3))
+    ]
 
 
 def test_choices_are_not_mixed():
     box = update_queue(2)
-    box.put(TokenUpdate(1, 0, [5]))
-    box.put(TokenUpdate(1, 1, [50]))
-    box.put(TokenUpdate(1, 0, [6]))
-    assert [(update.choice, update.token_ids) for update in got(box)] == [(0, [5, 6]), (1, [50])]
+    box.put(update([5], choice=0))
+    box.put(update([50], choice=1))
+    box.put(update([6], choice=0))
+    assert [(one.choice, one.piece.token_ids) for one in got(box)] == [(0, [5, 6]), (1, [50])]
 
 
 def test_what_was_read_is_not_given_again():
     box = update_queue()
-    box.put(TokenUpdate(1, 0, [5]))
+    box.put(update([5], choice=0))
     got(box)
-    box.put(TokenUpdate(1, 0, [6]))
-    assert got(box)[0].token_ids == [6]
+    box.put(update([6], choice=0))
+    assert got(box)[0].piece.token_ids == [6]
 
 
 def test_joining_leaves_an_update_that_was_read_alone():
     box = update_queue()
-    box.put(TokenUpdate(1, 0, [5]))
+    box.put(update([5], choice=0))
     read = got(box)[0]
-    box.put(TokenUpdate(1, 0, [6]))
-    assert read.token_ids == [5]
+    box.put(update([6], choice=0))
+    assert read.piece.token_ids == [5]
 
 
 def test_get_waits_for_the_first_update():
@@ -58,10 +66,10 @@ def test_get_waits_for_the_first_update():
         reader = asyncio.create_task(box.get())
         await asyncio.sleep(0)
         assert not reader.done()
-        box.put(TokenUpdate(1, 0, [5]))
+        box.put(update([5], choice=0))
         return await reader
 
-    assert asyncio.run(scene())[0].token_ids == [5]
+    assert asyncio.run(scene())[0].piece.token_ids == [5]
 
 
 def test_cancelled_get_loses_nothing():
@@ -69,24 +77,24 @@ def test_cancelled_get_loses_nothing():
         box = update_queue()
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(box.get(), 0.01)
-        box.put(TokenUpdate(1, 0, [5]))
+        box.put(update([5], choice=0))
         return await box.get()
 
-    assert asyncio.run(scene())[0].token_ids == [5]
+    assert asyncio.run(scene())[0].piece.token_ids == [5]
 
 
 def test_get_is_empty_once_every_choice_has_ended():
     box = update_queue()
-    box.put(TokenUpdate(1, 0, [5], finish="length"))
+    box.put(update([5], finish="length"))
     assert got(box) != []
     assert got(box) == []
 
 
 def test_failure_is_raised_after_what_came_before_it():
     box = update_queue()
-    box.put(TokenUpdate(1, 0, [5]))
+    box.put(update([5], choice=0))
     box.fail(Unavailable("gone"))
-    assert got(box)[0].token_ids == [5]
+    assert got(box)[0].piece.token_ids == [5]
     with pytest.raises(Unavailable, match="gone"):
         got(box)
 
@@ -105,7 +113,7 @@ def test_failure_wakes_a_waiting_reader():
 
 def test_failure_after_the_end_has_no_effect():
     box = update_queue()
-    box.put(TokenUpdate(1, 0, [5], finish="stop"))
+    box.put(update([5], finish="stop"))
     box.fail(Unavailable("late"))
     got(box)
     assert got(box) == []
@@ -114,8 +122,8 @@ def test_failure_after_the_end_has_no_effect():
 def test_update_of_a_dropped_choice_is_dropped():
     box = update_queue(2)
     box.drop(0)
-    box.put(TokenUpdate(1, 0, [5]))
-    box.put(TokenUpdate(1, 1, [6]))
+    box.put(update([5], choice=0))
+    box.put(update([6], choice=1))
     assert [update.choice for update in got(box)] == [1]
 
 
@@ -133,20 +141,23 @@ def test_end_wakes_a_waiting_reader_with_nothing():
 def test_scores_of_a_prompt_survive_what_is_joined_to_them():
     box = update_queue()
     scores = [TokenLogprobs(-1.5, 2, [3], [-0.5])]
-    box.put(TokenUpdate(1, 0, [5], prompt_logprobs=scores))
-    box.put(TokenUpdate(1, 0, [6]))
+    box.put(update([5], logprobs=PieceLogprobs(prompt=scores)))
+    box.put(update([6], choice=0))
     (joined,) = got(box)
-    assert (joined.token_ids, joined.prompt_logprobs) == ([5, 6], scores)
+    assert (joined.piece.token_ids, joined.piece.logprobs.prompt) == ([5, 6], scores)
 
 
 def test_guesses_that_are_joined_stay_with_their_tokens():
     box = update_queue()
     said = [TokenLogprobs(-float(i), 1, [], []) for i in range(3)]
-    box.put(TokenUpdate(1, 0, [5], prefill_s=0.5))
-    box.put(TokenUpdate(1, 0, [6, 7, 8], speculation=Speculation(2, 2, [said[0], said[1]])))
-    box.put(TokenUpdate(1, 0, [9], speculation=Speculation(4, 2)))
-    box.put(TokenUpdate(1, 0, [10, 11], speculation=Speculation(6, 3, [said[2]])))
+    box.put(update([5], prefill_s=0.5))
+    box.put(
+        update([6, 7, 8], speculation=Speculation(2, 2), logprobs=PieceLogprobs(drafted=[said[0], said[1]]))
+    )
+    box.put(update([9], speculation=Speculation(4, 2)))
+    box.put(update([10, 11], speculation=Speculation(6, 3), logprobs=PieceLogprobs(drafted=[said[2]])))
     (joined,) = got(box)
-    assert joined.token_ids == [5, 6, 7, 8, 9, 10, 11]
-    assert joined.speculation == Speculation(6, 3, [None, said[0], said[1], None, None, said[2]])
-    assert joined.prefill_s == 0.5
+    assert joined.piece.token_ids == [5, 6, 7, 8, 9, 10, 11]
+    assert joined.piece.speculation == Speculation(6, 3)
+    assert joined.piece.logprobs.drafted == [None, said[0], said[1], None, None, said[2]]
+    assert joined.piece.prefill_s == 0.5

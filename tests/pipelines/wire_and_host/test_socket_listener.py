@@ -11,6 +11,7 @@ import pytest
 from pipelines.wire.listener import Disconnected
 from pipelines.wire.messages import SCHEMA, Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
 from pipelines.wire.socket_listener import SocketListener
+from pipelines.wire.token_piece import TokenPiece
 
 WAIT_S = 5.0
 
@@ -75,7 +76,7 @@ def join(listener, tmp_path):
 
 
 def frames(count, size=1000):
-    return [Frame([TokenUpdate(number, 0, [1] * size)]) for number in range(count)]
+    return [Frame([TokenUpdate(number, 0, TokenPiece([1] * size, size))]) for number in range(count)]
 
 
 def post_each(listener, peer, sent):
@@ -172,12 +173,12 @@ def test_a_path_where_nobody_can_listen_is_an_error(tmp_path):
 def test_a_worker_that_never_reads_is_hung_up_on(listener, tmp_path, monkeypatch):
     monkeypatch.setattr("pipelines.wire.socket_listener.MAX_UNSENT_BYTES", 1 << 20)
     deaf, other = Worker(listener, tmp_path / "s"), Worker(listener, tmp_path / "s")
-    frame = Frame([TokenUpdate(1, 0, list(range(50_000)))])
+    frame = Frame([TokenUpdate(1, 0, TokenPiece(list(range(50_000)), 50_000))])
     for _ in range(40):
         listener.send([(deaf.peer, frame)])
         assert len(deaf.peer._unsent) < 2 << 20
     assert listener.inbox.get(timeout=WAIT_S) == (deaf.peer, Disconnected())
-    listener.send([(deaf.peer, frame), (other.peer, Frame([TokenUpdate(2, 0, [5])]))])
-    assert other.read(1) == [Frame([TokenUpdate(2, 0, [5])])]
+    listener.send([(deaf.peer, frame), (other.peer, Frame([TokenUpdate(2, 0, TokenPiece([5], 1))]))])
+    assert other.read(1) == [Frame([TokenUpdate(2, 0, TokenPiece([5], 1))])]
     deaf.socket.close()
     other.socket.close()

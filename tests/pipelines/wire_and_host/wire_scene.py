@@ -21,6 +21,7 @@ from pipelines.telemetry.step_profile import DECODING, StepProfile
 from pipelines.wire.client import EngineClient, over_socket
 from pipelines.wire.messages import Status
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.token_piece import TokenPiece
 from pipelines.wire.update_queue import UpdateQueue
 
 
@@ -76,7 +77,7 @@ class ScriptedEngine:
             del self.live[key][choice]
             if not self.live[key]:
                 del self.live[key]
-        return Output(key, choice, [token], [], finish)
+        return Output(key, choice, TokenPiece([token], 1, finish))
 
     def counts(self):
         return Counts(running=sum(map(len, self.live.values())))
@@ -186,8 +187,8 @@ async def read(update_queue):
     tokens, finish = {}, {}
     while updates := await asyncio.wait_for(update_queue.get(), 5):
         for update in updates:
-            tokens.setdefault(update.choice, []).extend(update.token_ids)
-            finish[update.choice] = update.finish
+            tokens.setdefault(update.choice, []).extend(update.piece.token_ids)
+            finish[update.choice] = update.piece.finish
     return tokens, finish
 
 

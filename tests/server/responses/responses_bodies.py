@@ -23,7 +23,7 @@ TOOL = {
 
 
 def thought(text: str, **more: Any) -> Any:
-    return said("", reasoning=text, num_reasoning=1, thought=[True], **more)
+    return said("", reasoning=text, num_reasoning=1, is_reasoning=[True], **more)
 
 
 def called(*pieces: ToolCallPiece, finish: str | None = None) -> Any:

@@ -197,7 +197,7 @@ def test_logprobs_are_of_what_is_said(rig):
 
 def test_logprobs_of_reasoning_and_text_in_one_piece_are_told_apart(rig):
     entries = [logprob("hm"), logprob("H"), logprob("i")]
-    both = said("Hi", "stop", reasoning="hm", thought=[True, False, False], logprobs=entries)
+    both = said("Hi", "stop", reasoning="hm", is_reasoning=[True, False, False], logprobs=entries)
     rig.pipeline.batches = one_by_one([both])
     part = rig.post(PATH, ask(top_logprobs=1)).json["output"][-1]["content"][0]
     assert [entry["token"] for entry in part["logprobs"]] == ["H", "i"]

@@ -79,9 +79,10 @@ def answers(made: Engine, requests: list[Request]) -> tuple[list[Answer], Counts
         _checked(outputs)
         for output in outputs:
             answer = given[int(str(output.key))]
-            answer.tokens += output.token_ids
-            answer.logprobs += output.logprobs
-            answer.num_cached = max(answer.num_cached, output.num_cached)
+            answer.tokens += output.piece.token_ids
+            if output.piece.logprobs is not None:
+                answer.logprobs += output.piece.logprobs.tokens
+            answer.num_cached = max(answer.num_cached, output.piece.num_cached)
         number += 1
     return given, made.counts()
 
@@ -185,6 +186,6 @@ def _submit_all(made: Engine, prompts: list[list[int]], num_tokens: int) -> None
 def _checked(outputs: list[Output]) -> int:
     """The number of sequences that got a token.  Raises RuntimeError when a step failed."""
     for output in outputs:
-        if output.finish == "error":
+        if output.piece.finish == "error":
             raise RuntimeError(f"request {output.key}: {output.error}")
-    return sum(bool(output.token_ids) for output in outputs)
+    return sum(bool(output.piece.token_ids) for output in outputs)

@@ -7,25 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import cast
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.replies.incremental_decoder import Decoder
-from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts, TellPrompt
+from pipelines.nodes.text.replies.prompt_logprobs import DescribePrompt, PromptTexts
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.values import (
     Alternative,
-    Speculation,
     Stream,
     StreamChoice,
     TextLogprob,
-    TextSpeculation,
+    TextPiece,
     TextUpdate,
     TokenLogprobs,
     TokenUpdate,
 )
+from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 REPETITION = "repetition_detected"
 """The stop reason of an output that repeats itself, in vLLM's word."""
@@ -48,8 +49,8 @@ class Detokenize(Node):
             decoder = Decoder(self.tokenizer, skips)
             stops = StopStrings(request.stop, request.include_stop_str_in_output)
             scored = choice.params.prompt_logprobs is not None
-            tell_prompt = partial(prompts.tell, choice) if scored else None
-            return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0), tell_prompt)
+            describe_prompt = partial(prompts.describe, choice) if scored else None
+            return Detokenizer(decoder, stops, request.sampling.get("min_tokens", 0), describe_prompt)
 
         return generated.pipe(make)
 
@@ -90,48 +91,37 @@ def _overlap(text: str, stop: str) -> int:
 
 
 class Detokenizer:
-    """The push machine of one choice.  Stop strings count only after `min_tokens` output tokens.
+    """The stream stage of one choice.  Stop strings count only after `min_tokens` output tokens.
 
-    `tell_prompt` makes text of what the first update says of the prompt, when that was asked for.
+    `describe_prompt` turns the log-probabilities of the prompt into text, where the request asks for them.
     """
 
     def __init__(
-        self, decoder: Decoder, stops: StopStrings, min_tokens: int, tell_prompt: TellPrompt | None = None
+        self,
+        decoder: Decoder,
+        stops: StopStrings,
+        min_tokens: int,
+        describe_prompt: DescribePrompt | None = None,
     ) -> None:
         self.decoder = decoder
         self.stops = stops
         self.min_tokens = min_tokens
         self.num_tokens = 0
-        self._tell_prompt = tell_prompt
+        self._describe_prompt = describe_prompt
 
     def push(self, update: TokenUpdate) -> TextUpdate:
         parts: list[str] = []
         stop = None
-        for token_id in update.token_ids:
-            piece, stop = self._token(token_id)
-            parts.append(piece)
+        for token_id in update.piece.token_ids:
+            part, stop = self._token(token_id)
+            parts.append(part)
             if stop is not None:
                 break
-        count = len(parts)
-        token_ids = update.token_ids[:count]
-        pairs = zip(token_ids, update.logprobs, strict=False)
-        out = TextUpdate(
-            "".join(parts),
-            count,
-            [self._logprob(*pair) for pair in pairs] if update.logprobs else [],
-            num_cached=update.num_cached,
-            token_ids=token_ids,
-            parts=parts,
-        )
-        if update.speculation is not None:
-            out.speculation = self._speculation(update.speculation, token_ids)
-        if self._tell_prompt is not None:
-            out.prompt_logprobs = self._tell_prompt(update.prompt_logprobs, self._logprob)
-            self._tell_prompt = None
         if stop is not None:
-            out.finish, out.stop_reason = "stop", stop
-        elif update.finish is not None:
-            self._end(out, update)
+            _end_at(update.piece, len(parts), stop)
+        out = TextUpdate(self._as_text(update.piece), "".join(parts), parts)
+        if stop is None and out.piece.finish is not None:
+            self._end(out)
         return out
 
     def _token(self, token_id: int) -> tuple[str, str | None]:
@@ -139,23 +129,34 @@ class Detokenizer:
         text = self.decoder.push(token_id)
         return self.stops.push(text) if self.num_tokens > self.min_tokens else (text, None)
 
-    def _end(self, out: TextUpdate, update: TokenUpdate) -> None:
+    def _end(self, out: TextUpdate) -> None:
         """The engine ended the choice: everything held back leaves, and a stop string may still be in it."""
         text, stop = self.stops.push(self.decoder.flush())
         out.text += text + (self.stops.flush() if stop is None else "")
-        out.finish = "stop" if stop is not None else update.finish
-        out.stop_reason = stop if stop is not None else update.stop_token_id
-        if out.finish == "repetition":
-            out.stop_reason = REPETITION
-        if update.finish == "stop":
-            out.num_tokens += 1  # the end token was computed too, as vLLM counts it
+        if stop is not None:
+            out.piece.finish, out.piece.stop_reason = "stop", stop
+        elif out.piece.finish == "repetition":
+            out.piece.stop_reason = REPETITION
 
-    def _speculation(self, speculation: Speculation, token_ids: list[int]) -> TextSpeculation:
-        told = [
-            None if logprobs is None else self._logprob(token_id, logprobs)
-            for token_id, logprobs in zip(token_ids, speculation.logprobs, strict=False)
-        ]
-        return TextSpeculation(speculation.num_drafted, speculation.num_accepted, told)
+    def _as_text(self, piece: TokenPiece[TokenLogprobs]) -> TextPiece:
+        """The same piece with its log-probabilities, where it has any, as text."""
+        as_text = cast(TextPiece, piece)
+        if piece.logprobs is not None:
+            as_text.logprobs = self._described(piece.token_ids, piece.logprobs)
+        return as_text
+
+    def _described(
+        self, token_ids: list[int], found: PieceLogprobs[TokenLogprobs]
+    ) -> PieceLogprobs[TextLogprob]:
+        pairs = zip(token_ids, found.tokens, strict=False)
+        drafts = zip(token_ids, found.drafted, strict=False)
+        described = PieceLogprobs(
+            [self._logprob(*pair) for pair in pairs],
+            drafted=[None if draft is None else self._logprob(token_id, draft) for token_id, draft in drafts],
+        )
+        if self._describe_prompt is not None and found.prompt is not None:
+            described.prompt = self._describe_prompt(found.prompt, self._logprob)
+        return described
 
     def _logprob(self, token_id: int, logprobs: TokenLogprobs) -> TextLogprob:
         text, raw = self.decoder.token_text(token_id)
@@ -164,3 +165,9 @@ class Detokenizer:
             for top_id, value in zip(logprobs.top_ids, logprobs.top_logprobs, strict=True)
         ]
         return TextLogprob(text, raw, token_id, logprobs.logprob, top, logprobs.rank)
+
+
+def _end_at(piece: TokenPiece[TokenLogprobs], count: int, stop: str) -> None:
+    """End a piece after its first `count` tokens, where a stop string was found."""
+    piece.token_ids, piece.num_tokens = piece.token_ids[:count], count
+    piece.finish, piece.stop_reason = "stop", stop

@@ -74,7 +74,10 @@ class ParseReply(Node, Planning, Checking):
 
 
 class ReplyParser:
-    """The push machine of one choice."""
+    """The stream stage of one choice.
+
+    A reply with tool calls finishes with "tool_calls", unless the request itself named the tool to call.
+    """
 
     def __init__(
         self, reasoning: ReasoningParser | None, tools: ToolParser | None, request: GenerationInput
@@ -85,24 +88,15 @@ class ReplyParser:
         self.called = False
 
     def push(self, update: TextUpdate) -> ReplyUpdate:
-        out = ReplyUpdate(
-            content=update.text,
-            reasoning="",
-            tool_calls=[],
-            num_tokens=update.num_tokens,
-            logprobs=update.logprobs,
-            stop_reason=update.stop_reason,
-            num_cached=update.num_cached,
-            token_ids=update.token_ids,
-            prompt_logprobs=update.prompt_logprobs,
-            speculation=update.speculation,
-        )
-        final = update.finish is not None
+        piece = update.piece
+        out = ReplyUpdate(piece, update.text)
+        final = piece.finish is not None
         if self.reasoning is not None:
             self._split(out, update, self.reasoning, final)
         if self.tools is not None:
             self._find_calls(out, self.tools, final)
-        out.finish = self._finish(update.finish)
+        if piece.finish == "stop" and self.called and not names_tool(self.request):
+            piece.finish = "tool_calls"
         return out
 
     def _split(self, out: ReplyUpdate, update: TextUpdate, parser: ReasoningParser, final: bool) -> None:
@@ -116,7 +110,7 @@ class ReplyParser:
             inside = parser.inside
             pushed.append(parser.push(part))
             out.num_reasoning += inside and parser.inside
-            out.thought.append(inside or parser.inside)
+            out.is_reasoning.append(inside or parser.inside)
         rest = update.text[sum(map(len, update.parts)) :]
         if rest or final:
             pushed.append(parser.push(rest, final=final))
@@ -127,9 +121,3 @@ class ReplyParser:
         out.content, pieces = parser.push(out.content, final=final)
         out.tool_calls = [piece for piece in pieces if self.request.parallel_calls or piece.index == 0]
         self.called = self.called or bool(pieces)
-
-    def _finish(self, finish: str | None) -> str | None:
-        """A reply that calls ends with "tool_calls", but where the request named the tool itself."""
-        if finish == "stop" and self.called and not names_tool(self.request):
-            return "tool_calls"
-        return finish

@@ -1,6 +1,6 @@
 """Log-probabilities of prompts as text: made once for all choices of a prompt.
 
-Knows nothing of HTTP or of how they were computed.
+Does not depend on HTTP or on how they were computed.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pipelines.values import StreamChoice, TextLogprob, TokenLogprobs
 
 Describe = Callable[[int, TokenLogprobs], TextLogprob]
-TellPrompt = Callable[[list[TokenLogprobs], Describe], list[TextLogprob]]
+DescribePrompt = Callable[[list[TokenLogprobs], Describe], list[TextLogprob]]
 
 
 class PromptTexts:
@@ -19,7 +19,7 @@ class PromptTexts:
     def __init__(self) -> None:
         self._texts: dict[int, list[TextLogprob]] = {}
 
-    def tell(
+    def describe(
         self, choice: StreamChoice, scores: list[TokenLogprobs], describe: Describe
     ) -> list[TextLogprob]:
         """One entry for each token of the choice's prompt but the first."""

@@ -1,0 +1,80 @@
+"""What one step gave one choice: created by the engine, carried by every stage up to the HTTP reply.
+
+Does not depend on engines, text or HTTP.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import msgspec
+
+Logprob = TypeVar("Logprob")
+
+
+class Speculation(msgspec.Struct, array_like=True):
+    """Totals of a choice so far: `num_accepted` of its `num_drafted` draft tokens were accepted."""
+
+    num_drafted: int
+    num_accepted: int
+
+
+class PieceLogprobs(msgspec.Struct, Generic[Logprob], array_like=True):
+    """The log-probabilities of one piece, as far as the request asked for them.
+
+    `tokens` has one entry per token id of the piece.  `prompt`, in the first piece of a choice only, has one
+    entry per prompt token but the first.  `drafted[i]` is the draft model's own for token i, None where that
+    token was not drafted; it may be shorter than `tokens`.
+    """
+
+    tokens: list[Logprob] = []
+    prompt: list[Logprob] | None = None
+    drafted: list[Logprob | None] = []
+
+
+class TokenPiece(msgspec.Struct, Generic[Logprob], array_like=True):
+    """Consecutive output tokens of one choice.
+
+    `num_tokens` counts the tokens computed: those of `token_ids` and the end token, which is not among them.
+    `finish` is None while more follows, else "stop", "length", "repetition", "abort" or "error".
+    `stop_reason` is the stop token id or stop string of the request that ended the choice, if one did.
+    `num_cached` prompt tokens were found in the prefix cache.  `prefill_s`, in the first piece only, is the
+    time from the admission of the prompt to its first token, in seconds.  `speculation` is None until a token
+    was drafted, `logprobs` where the request asked for none.
+
+    A piece and its lists belong to the stage that holds it, which may change them in place.
+    """
+
+    token_ids: list[int]
+    num_tokens: int
+    finish: str | None = None
+    stop_reason: str | int | None = None
+    num_cached: int = 0
+    prefill_s: float | None = None
+    speculation: Speculation | None = None
+    logprobs: PieceLogprobs[Logprob] | None = None
+
+    def extend(self, later: TokenPiece[Logprob]) -> None:
+        """Append the next piece of the same choice, in place.
+
+        What belongs to a first piece (`num_cached`, `prefill_s`, scores of the prompt) stays as it is.
+        """
+        if later.logprobs is not None:
+            self._extend_logprobs(later.logprobs)
+        if later.speculation is not None:
+            self.speculation = later.speculation
+        self.token_ids += later.token_ids
+        self.num_tokens += later.num_tokens
+        self.finish, self.stop_reason = later.finish, later.stop_reason
+
+    def _extend_logprobs(self, later: PieceLogprobs[Logprob]) -> None:
+        """Must run before `token_ids` grows: the draft's log-probabilities stay with their tokens."""
+        own = self.logprobs
+        if own is None:
+            own = self.logprobs = PieceLogprobs([])
+        if later.drafted:
+            own.drafted += [None] * (len(self.token_ids) - len(own.drafted))
+            own.drafted += later.drafted
+        own.tokens += later.tokens
+        if own.prompt is None:
+            own.prompt = later.prompt
