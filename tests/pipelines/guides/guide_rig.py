@@ -131,4 +131,4 @@ class GuidedRig:
         return text_of(self.outputs.get((key, choice), []))
 
     def finish(self, key, choice=0):
-        return self.endings[key, choice].finish
+        return self.endings[key, choice].piece.finish

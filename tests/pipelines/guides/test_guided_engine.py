@@ -106,7 +106,7 @@ def test_forced_tokens_cost_no_step_and_change_no_text(node, spec, temperature):
     forcing, plain = rigs
     assert forcing.outputs == plain.outputs
     assert forcing.finish("a") == plain.finish("a")
-    assert plain.steps == len(plain.outputs["a", 0]) + (plain.endings["a", 0].token_ids == [])
+    assert plain.steps == len(plain.outputs["a", 0]) + (plain.endings["a", 0].piece.token_ids == [])
     assert forcing.steps <= plain.steps
 
 
