@@ -156,7 +156,7 @@ def test_a_forced_stop_token_ends_the_sequence(node):
     rig.submit("b", SPECS[1], stop_token_ids=[stop])
     rig.run()
     assert rig.outputs["b", 0] == rig.outputs["a", 0][:2]
-    assert rig.endings["b", 0].stop_token_id == stop
+    assert rig.endings["b", 0].piece.stop_reason == stop
 
 
 @pytest.mark.parametrize(

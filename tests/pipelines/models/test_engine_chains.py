@@ -19,6 +19,7 @@ from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import Abort, Frame, Infer, Inferred, Status, Submit, TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.tensor_codec import pack
+from pipelines.wire.token_piece import TokenPiece
 from pipelines.worker.pipeline import Pipeline
 
 FIRST, SECOND = EngineAddress("m", 1, "first"), EngineAddress("m", 1, "second")
@@ -56,8 +57,8 @@ class Marked(Node):
     def run(self, call, stream):
         def make(choice):
             def push(update):
-                text = f"{choice.prompt.prompt_text}{choice.index}:{update.token_ids}"
-                return SimpleNamespace(text=text, num_tokens=len(update.token_ids), finish=update.finish)
+                text = f"{choice.prompt.prompt_text}{choice.index}:{update.piece.token_ids}"
+                return SimpleNamespace(text=text, piece=update.piece)
 
             return SimpleNamespace(push=push)
 
@@ -84,7 +85,8 @@ class Engines:
         self.client.received(Inferred(request.request_id, [], error, status))
 
     def tokens(self, request, choice, ids, finish=None):
-        self.client.received(Frame([TokenUpdate(request.request_id, choice, ids, finish=finish)]))
+        piece = TokenPiece(ids, len(ids), finish)
+        self.client.received(Frame([TokenUpdate(request.request_id, choice, piece)]))
 
     @property
     def aborted(self):
@@ -121,7 +123,7 @@ def streamed(engines, n=1):
 
 
 async def collected(call):
-    return [(choice, out.text, out.finish) async for batch in call.updates() for choice, out in batch]
+    return [(choice, out.text, out.piece.finish) async for batch in call.updates() for choice, out in batch]
 
 
 def test_the_second_engine_gets_what_is_made_of_the_first_one_s_reply(engines):
