@@ -32,7 +32,7 @@ def test_a_failed_step_ends_its_sequences_with_a_message_and_frees_all():
     rig = Rig(poison=POISON)
     rig.submit("a", [*PROMPT, POISON], n=2, max_tokens=5)
     outputs = rig.step()
-    assert [(o.key, o.choice, o.finish, o.error) for o in outputs] == [
+    assert [(o.key, o.choice, o.piece.finish, o.error) for o in outputs] == [
         ("a", 0, "error", MESSAGE),
         ("a", 1, "error", MESSAGE),
     ]
@@ -132,7 +132,7 @@ def test_a_body_whose_result_has_a_wrong_shape_fails_its_own_step_alone(wrong):
     rig.submit("waits", PROMPT, max_tokens=5)
     body, sound = rig.engine._body, {"num_tokens": np.array([1, 1]), "num_drafted": np.array([1, 0])}
     rig.engine._body = lambda context: replace(body(context), **{**sound, **wrong})
-    assert {(output.key, output.finish) for output in rig.step()} == {("a", "error")}
+    assert {(output.key, output.piece.finish) for output in rig.step()} == {("a", "error")}
     assert rig.engine.counts().failed_steps == 1
     rig.engine._body = body
     rig.run()
@@ -149,7 +149,7 @@ def test_a_fault_in_the_commit_of_a_step_fails_its_own_sequences_alone(monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(commit, "runs_of", broken)
-        assert {(output.key, output.finish) for output in rig.step()} == {("a", "error")}
+        assert {(output.key, output.piece.finish) for output in rig.step()} == {("a", "error")}
     rig.run()
     assert rig.texts["waits", 0].token_ids == alone(PROMPT, greedy(5)).token_ids
 

@@ -338,7 +338,7 @@ def test_logprobs_come_with_their_tokens_and_only_when_asked_for():
     rig.submit("b", PROMPT, max_tokens=2)
     rig.run()
     assert [len(output.piece.logprobs.tokens) for output in rig.texts["a", 0].outputs] == [1, 1]
-    assert rig.texts["a", 0].outputs[0].logprobs[0].top_ids[0] == rig.texts["a", 0].token_ids[0]
+    assert rig.texts["a", 0].outputs[0].piece.logprobs.tokens[0].top_ids[0] == rig.texts["a", 0].token_ids[0]
     assert [output.piece.logprobs for output in rig.texts["b", 0].outputs] == [None, None]
 
 

@@ -80,7 +80,7 @@ def test_special_tokens_of_a_structural_tag_are_these_tokens(models):
     wanted = request("structural_tag", tag, skip_special_tokens=False)
     (pieces,) = ask(models, wanted).values()
     assert "".join(piece.content for piece in pieces) == "a<|im_start|>b"
-    assert sum(piece.num_tokens for piece in pieces) == 3 + 1  # and its end
+    assert sum(update.piece.num_tokens for update in pieces) == 3 + 1  # and its end
 
 
 def test_what_is_invalid_is_refused_before_anything_runs(models):
