@@ -59,7 +59,7 @@ docs: $(VENV)/.test  ## Write the generated pages of docs/ again.
 	$(BIN)/python -m tools.reference.graphs > docs/graph_reference.md
 	$(BIN)/python -m tools.reference.settings > docs/settings.md
 	$(BIN)/python -m server.openapi.fields_page > docs/fields.md
-	$(BIN)/python -m tools.reference.drawings docs/graphs.md
+	$(BIN)/python -m tools.reference.drawings README.md docs/graphs.md
 
 bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 is shorter.
 	$(BIN)/python -m tools.bench
