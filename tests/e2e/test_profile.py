@@ -8,8 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 from tools.profile_step.__main__ import main
-from tools.profile_step.server_client import RequestRefused, Server
 from tools.profile_step.difference import profile_difference
+from tools.profile_step.server_client import RequestRefused, Server
 
 PHASES = ["plan", "reserve", "pack", "body.logits", "body.next", "body", "commit", "post"]
 

@@ -17,7 +17,7 @@ import pytest
 
 from tools.bench.contenders import ContenderFailed
 from tools.bench.pooling.contenders import ALONE, BRAID
-from tools.bench.pooling.load import Load, OverHTTP, Timings, ask
+from tools.bench.pooling.load import Load, OverHTTP, Timings, run_load
 from tools.bench.pooling.measuring import Workload, asleep, measure
 from tools.bench.pooling.texts import MOST_WORDS, make_texts
 
@@ -55,7 +55,7 @@ def test_every_text_is_asked_once_in_requests_of_one_size():
         asked.append(texts)
         return [[float(len(text))] for text in texts]
 
-    timings = ask(Load(list("abcdefg"), per_request=3, streams=2), embed)
+    timings = run_load(Load(list("abcdefg"), per_request=3, streams=2), embed)
     assert sorted(asked) == [["a", "b", "c"], ["d", "e", "f"], ["g"]]
     assert len(timings.request_s) == 3
     assert timings.first == [1.0]

@@ -1,6 +1,6 @@
-"""The benchmark's model, a Qwen3 that writes walks or the demo, in every form that a contender reads.
+"""The benchmark's model, a Qwen3 that generates walks or the demo, in the format of every contender.
 
-Each form is made once.
+Each format is made once.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ NAMES = (*SHAPES, "braid-demo")
 
 
 class NotMade(Exception):
-    """A form of the model could not be made; the message says why."""
+    """A format of the model could not be made; the message has the reason."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """The forms of one model, in one folder."""
+    """The formats of one model, in one folder."""
 
     folder: Path
     name: str
@@ -38,7 +38,7 @@ class Model:
 
     @classmethod
     def within(cls, cache: Path, name: str, stage: Callable[[str], None]) -> Model:
-        """The model in a folder of `cache` that says what it is made of."""
+        """The model in the folder of `cache` for its fingerprint."""
         return cls(cache / f"{name}-{_fingerprint(name)}", name, stage)
 
     @property
@@ -47,7 +47,7 @@ class Model:
 
     @property
     def walks(self) -> bool:
-        """Whether `walk.py` knows what it writes."""
+        """Whether its output is a walk (`walk.py`)."""
         return self.name in SHAPES
 
     def huggingface(self) -> Path:
@@ -82,7 +82,7 @@ class Model:
         return made
 
     def draft(self) -> Path:
-        """A smaller model that mostly writes the same, as OpenVINO IR with int8 weights.  Raises NotMade."""
+        """A smaller model with mostly the same output, as OpenVINO IR with int8 weights.  Raises NotMade."""
         if not self.walks:
             raise NotMade(f"{self.name} has no draft model")
         made, source = self.folder / "draft", self.folder / "draft.huggingface"
@@ -99,7 +99,7 @@ class Model:
             export_decoder(str(source), made, weights, self.stage)
 
     def of(self, peer: Peer, python: Path) -> Path:
-        """The form that `peer` reads, converted by its own environment.  Raises NotMade."""
+        """The format of `peer`, converted in its own environment.  Raises NotMade."""
         source, target = self.huggingface(), self.folder / peer.form.format(name=self.name)
         if (target / peer.made).exists():
             return target

@@ -1,4 +1,4 @@
-"""What a generator makes: turns, conversations, and what counts as a right answer."""
+"""The data types of generators: turns, conversations, and expectations of a right answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class Turn:
-    """A question, its answer, the thought that leads there, and the answer in one word."""
+    """A question, its answer, the reasoning for it, and the answer in one word."""
 
     question: str
     answer: str
@@ -31,7 +31,7 @@ class Turn:
 
 @dataclass
 class Conversation:
-    """Messages that end with the assistant's reply; `messages[-1]` is what the model must write."""
+    """Messages that end with the assistant's reply; `messages[-1]` is the expected output."""
 
     skill: str
     messages: list[Message]

@@ -1,4 +1,4 @@
-"""Asks the held-out questions and counts right replies by skill."""
+"""Runs the held-out questions and counts right replies by skill."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from .conversation import Conversation, Expectation
 from .rendering import prompt_of
 
 HELD_OUT_PATH = Path(__file__).with_name("held_out.jsonl")
-"""Questions whose phrasing training never saw."""
+"""Questions with phrasings that are not in the training data."""
 UNKNOWN_WORDS_PATH = Path(__file__).with_name("held_out_unknown_words.jsonl")
-"""Questions whose phrasing, names, cities, words and tools training never saw."""
+"""Questions with phrasings, names, cities, words and tools that are not in the training data."""
 TOOL_CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 
 Ask = Callable[[list[str]], list[str]]
@@ -44,7 +44,7 @@ def measure(questions: list[Conversation], ask: Ask) -> list[Score]:
 
 
 def is_right(question: Conversation, reply: str) -> bool:
-    """Whether the reply meets the expectation, and thinks if and only if it was asked to."""
+    """Whether the reply meets the expectation, and has reasoning if and only if it was requested."""
     thought, _, content = reply.rpartition("</think>")
     if bool(thought.removeprefix("<think>").strip()) != question.thinking:
         return False
@@ -52,7 +52,7 @@ def is_right(question: Conversation, reply: str) -> bool:
 
 
 def save_questions(questions: Iterable[Conversation], path: Path = HELD_OUT_PATH) -> None:
-    """One question per line; the message to be written is kept as an example of a right reply."""
+    """One question per line; its last message is stored as an example of a right reply."""
     lines = (json.dumps(asdict(question), ensure_ascii=False) for question in questions)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 

@@ -1,6 +1,6 @@
-"""Writes the trained model in Braid's ONNX form with eight-bit weights, ready to be served on any device.
+"""Writes the trained model in Braid's ONNX format with eight-bit weights, for serving on any device.
 
-Leaves the folder with what a server reads and nothing else.
+The folder then holds only the files that a server reads.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def export(trained: Path, target: Path) -> None:
 
 
 def _write_generation_defaults(folder: Path) -> None:
-    """Greedy by default: a demonstration should answer the same question the same way."""
+    """Greedy by default, so that the demo gives the same answer to the same question."""
     config = json.loads((folder / "config.json").read_text())
     defaults = GENERATION | {key: config[key] for key in ("eos_token_id", "pad_token_id")}
     (folder / "generation_config.json").write_text(json.dumps(defaults, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""Greedy replies to prompts, from a model in training or from the exported one."""
+"""Generates greedy replies to prompts, with a model in training or with the exported one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from pipelines.wire.sampling_params import SamplingParams
 from .tokenizer import PAD, TURN_END
 
 MAX_NEW_TOKENS = 160
-GROUP = 32  # prompts that are answered together
+GROUP = 32  # prompts per batch
 SEQUENCES, STEP_TOKENS, NUM_BLOCKS = 64, 1024, 2048
 
 
 @torch.inference_mode()
 def ask_torch(model: Any, tokenizer: Tokenizer, prompts: list[str]) -> list[str]:
-    """One reply per prompt; alike lengths are answered together, padded to the left."""
+    """One reply per prompt; prompts of similar length form a batch, padded on the left."""
     order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
     replies = [""] * len(prompts)
     for start in range(0, len(order), GROUP):

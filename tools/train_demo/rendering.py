@@ -1,6 +1,6 @@
-"""A conversation as text, through the chat template that is served with the model.
+"""Renders a conversation as text with the chat template that is served with the model.
 
-Renders as servers do: jinja2's immutable sandbox, trimmed blocks, JSON that keeps its key order.
+Uses the same settings as servers: jinja2's immutable sandbox, trimmed blocks, JSON in key order.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def render(
 
 
 def prompt_of(conversation: Conversation) -> str:
-    """What the model is given: everything before the last reply, and the reply's beginning."""
+    """The model's prompt: everything before the last reply, and the beginning of the reply."""
     return render(
         conversation.prompt_messages,
         conversation.tools,
@@ -42,7 +42,7 @@ def prompt_of(conversation: Conversation) -> str:
 
 
 def reply_of(conversation: Conversation) -> str:
-    """What the model must write after `prompt_of`, up to and with the end of its turn."""
+    """The expected output after `prompt_of`, including the end of the turn."""
     reply = dict(conversation.messages[-1])
     if not conversation.thinking:
         reply.pop("reasoning_content", None)

@@ -1,4 +1,4 @@
-"""Words that may be trained on and words that are kept for the held-out set."""
+"""Splits words into those for training and those for the held-out set."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo model's tokenizer: byte-level BPE that keeps digits apart and names alike.
+"""The demo model's tokenizer: byte-level BPE with single digits, and equal tokens for names in all positions.
 
 The template's two long passages about tools are one token each, so that declaring a tool costs the
 tool alone. Thinking and tool tags are tokens but not special: they stay in decoded text.
@@ -56,7 +56,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Tokenizer:
 
 
 def tool_passages() -> tuple[str, str]:
-    """What the template writes before and after the declared tools."""
+    """The text of the template before and after the declared tools."""
     before, after = render([{"role": "user", "content": ""}], [{}]).split("\n{}\n")
     return before.removeprefix(f"{TURN_START}system\n"), after.split(TURN_END)[0]
 
@@ -76,7 +76,7 @@ def save_tokenizer(tokenizer: Tokenizer, folder: Path, max_tokens: int) -> None:
 
 
 def _without_tags(texts: Iterable[str]) -> Iterable[str]:
-    """The pieces between added tokens: what the BPE itself will see."""
+    """The texts between added tokens, on which the BPE is trained."""
     added = re.compile("|".join(map(re.escape, (*tool_passages(), *SPECIAL, *TAGS))))
     for text in texts:
         yield from added.split(text)

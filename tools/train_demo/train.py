@@ -1,7 +1,7 @@
-"""Trains the demo model from nothing on a few processor cores.
+"""Trains the demo model from scratch on a few processor cores.
 
 Only what the assistant writes is learned. Rows hold one conversation each and are sorted by length
-into batches, so there is little padding and nothing to mask: padding stands to the right.
+into batches, so there is little padding and no mask: padding is on the right.
 
 Each core is a process of its own with one thread, and the processes meet once a step to add up their
 gradients. Threads would meet at every small operation, which is slow on a machine that others use.
@@ -34,9 +34,9 @@ from .tokenizer import PAD, TURN_END, TURN_START, save_tokenizer, train_tokenize
 MAX_TOKENS = 2048
 VOCABULARY_SIZE = 2048
 IGNORED = -100
-MEETING = "meeting"  # the file over which the processes find each other
+MEETING = "meeting"  # the file for the rendezvous of the processes
 SAVES = 20  # how often the model is written during a run
-CHECKS = 2  # how often the held-out questions are asked
+CHECKS = 2  # how often the held-out questions are run
 SMOOTHING = 0.01  # the share of one step in the loss that is shown
 WARMUP_SHARE = 0.02
 DECAY_SHARE = 0.6
@@ -56,13 +56,13 @@ class Plan:
     num_conversations: int = 250_000
     batch_tokens: int = 1536
     num_processes: int = 2
-    start_from: Path | None = None  # a trained folder, whose tokenizer and weights are the beginning
+    start_from: Path | None = None  # a trained folder, whose tokenizer and weights are the start
     peak_rate: float = 2.5e-3
 
 
 @dataclass(frozen=True)
 class Row:
-    """One conversation: `labels[i]` is `token_ids[i]` where it is to be learned, else IGNORED.
+    """One conversation: `labels[i]` is `token_ids[i]` for learned tokens, else IGNORED.
 
     Both are int16[num_tokens].
     """
@@ -72,7 +72,7 @@ class Row:
 
 
 def new_model(seed: int, tokenizer: Tokenizer) -> Qwen3ForCausalLM:
-    """Not quite two million weights in Qwen3's architecture, embeddings tied."""
+    """Almost two million weights in Qwen3's architecture, with tied embeddings."""
     torch.manual_seed(seed)
     return Qwen3ForCausalLM(
         Qwen3Config(
@@ -95,7 +95,7 @@ def new_model(seed: int, tokenizer: Tokenizer) -> Qwen3ForCausalLM:
 
 
 def train(plan: Plan, folder: Path) -> None:
-    """Trains into `folder`: tokenizer, config, and weights that are written anew many times a run."""
+    """Trains into `folder`: tokenizer, config, and weights, which are saved many times during a run."""
     folder.mkdir(parents=True, exist_ok=True)
     corpus = list(conversations(plan.seed, plan.num_conversations))
     if plan.start_from is None:
@@ -161,7 +161,7 @@ def _earlier_labels(token_ids: list[int], opening: list[int], end: int) -> list[
     """Labels for the assistant's earlier turns within a prompt.
 
     The first token of such a turn is not learned: history is written without a thought, so what
-    follows the opening there is not what follows it when the model is asked.
+    follows the opening there differs from what follows it at inference.
     """
     labels = [IGNORED] * len(token_ids)
     for start in range(len(token_ids) - len(opening)):
@@ -174,7 +174,7 @@ def _earlier_labels(token_ids: list[int], opening: list[int], end: int) -> list[
 
 
 def batches(rows: list[Row], max_tokens: int, seed: int) -> Iterator[list[Row]]:
-    """Batches of at most `max_tokens` padded tokens for ever, alike in length within a batch."""
+    """An endless stream of batches of at most `max_tokens` padded tokens, with similar lengths per batch."""
     chooser = random.Random(seed)
     while True:
         order = sorted(rows, key=lambda row: len(row.token_ids) + 8 * chooser.random())
@@ -211,7 +211,7 @@ class Step:
 class _Run:
     """One process's part of a run: its model, optimizer and share of the rows.
 
-    The models of all processes are equal after every step: same beginning, same summed gradients.
+    The models of all processes are equal after every step: same start, same summed gradients.
     """
 
     def __init__(self, plan: Plan, rank: int, rows: list[Row], folder: Path) -> None:
@@ -242,9 +242,9 @@ class _Run:
             yield Step(number, progress, smooth)
 
     def _backward(self, batch: list[Row]) -> tuple[float, float]:
-        """Adds to the gradients; gives the summed loss and the number of learned tokens.
+        """Adds to the gradients; returns the summed loss and the number of learned tokens.
 
-        The head runs on learned positions alone: elsewhere its work would be for nothing.
+        The head runs only on learned positions; other logits are not needed.
         """
         token_ids = _padded([row.token_ids for row in batch], 0)[:, :-1]
         targets = _padded([row.labels for row in batch], IGNORED)[:, 1:]
@@ -279,7 +279,7 @@ class _Run:
             optimizer.zero_grad(set_to_none=False)
 
     def check(self, questions: list[Conversation]) -> list[Score]:
-        """Asks the model as it is the held-out questions."""
+        """Runs the held-out questions on the current model."""
         self.model.eval()
         scores = measure(questions, lambda prompts: ask_torch(self.model, self.tokenizer, prompts))
         self.model.train()

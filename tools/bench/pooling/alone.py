@@ -1,7 +1,7 @@
-"""The exported model alone, one text at a time: what an answer cannot be faster than.
+"""Runs the exported model directly, one text at a time: the lower bound of the latency.
 
-A text is tokenized when it is seen first, so that later rounds hold nothing but the model's own call and the
-mean of what it gives.
+A text is tokenized once, so that later rounds measure only the model's call and the
+mean pooling.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tools.bench.child import own_stdout
-from tools.bench.pooling.load import Load, ask
+from tools.bench.pooling.load import Load, run_load
 
 
 def main() -> None:
@@ -25,7 +25,7 @@ def main() -> None:
     for line in sys.stdin:
         load = Load(**json.loads(line))
         try:
-            answer: dict[str, Any] = {"timings": ask(replace(load, streams=1), embed)}
+            answer: dict[str, Any] = {"timings": run_load(replace(load, streams=1), embed)}
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"}
         print(json.dumps(answer), file=out)

@@ -1,4 +1,4 @@
-"""Who gives vectors: Braid, its peers, and the model alone; each started in processes of its own."""
+"""The contenders: Braid, its peers, and the model alone; each started in its own processes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import psutil
 from tools.bench.contenders import ROOT, ContenderFailed, Piped, Served, free_port, without_settings
 from tools.bench.environments import Recipe, environment
 from tools.bench.peers.table import PEERS
-from tools.bench.pooling.load import Load, OverHTTP, Timings, ask
+from tools.bench.pooling.load import Load, OverHTTP, Timings, run_load
 
 BRAID, ALONE = "braid", "model alone"
 PREFIX = "tools.bench.pooling.peers"
@@ -22,7 +22,7 @@ SENTENCE_TRANSFORMERS = Recipe(("sentence-transformers==5.2.0", "torch==2.13.0",
 
 
 class Library(Piped):
-    """A library asked through pipes (`child.py`); one request at a time."""
+    """A library on pipes (`child.py`); one request at a time."""
 
     def __init__(self, python: Path, module: str, model: Path, log: Path) -> None:
         super().__init__([str(python), "-m", "tools.bench.pooling.child", module, str(model)], log)
@@ -33,7 +33,7 @@ class Library(Piped):
 
 
 class Server(Served):
-    """A server with one model that answers POST /v1/embeddings."""
+    """A server with one model and POST /v1/embeddings."""
 
     def __init__(self, command: Sequence[str], settings: dict[str, str], port: int, log: Path) -> None:
         super().__init__(command, without_settings() | settings, port, MODEL, log)
@@ -42,13 +42,13 @@ class Server(Served):
     def take(self, load: Load) -> Timings:
         """Raises ContenderFailed."""
         try:
-            return ask(load, self._embed)
+            return run_load(load, self._embed)
         except Exception as error:  # whatever goes wrong between two programs
             raise ContenderFailed(f"{type(error).__name__}: {error}") from error
 
 
 MODEL = "minilm"
-"""What the servers call it."""
+"""Name of the model on the servers."""
 Contender = Library | Server
 
 
@@ -86,7 +86,7 @@ def sentence_transformers(forms: Forms, venvs: Path, log: Path, stage: Stage) ->
 
 
 def openvino_genai(forms: Forms, venvs: Path, log: Path, stage: Stage) -> Contender:
-    """On the same file as Braid, with the tokenizer in its form beside it."""
+    """openvino_genai with the same model file as Braid, and a converted tokenizer."""
     peer = PEERS["openvino-genai"]
     python = environment(venvs / peer.environment, peer.recipe, stage)
     if not (forms.exported / peer.made).exists():

@@ -1,4 +1,4 @@
-"""What every contender is asked, and how: texts through a pipe or over HTTP, with what each request took.
+"""The load that every contender runs, through a pipe or over HTTP, and its timings.
 
 Pure, and of the standard library alone, since peers read it in environments of their own.
 """
@@ -35,7 +35,7 @@ class Load:
 
 
 class Timings(NamedTuple):
-    """Seconds: of all requests together, and of each.  `first` is the vector of the first text."""
+    """Seconds of all requests together, and of each; `first` is the embedding of the first text."""
 
     wall_s: float
     request_s: list[float]
@@ -43,11 +43,11 @@ class Timings(NamedTuple):
 
 
 Embed = Callable[[list[str]], Vectors]
-"""The vectors of some texts."""
+"""Texts → embeddings."""
 
 
-def ask(load: Load, embed: Embed) -> Timings:
-    """Every request answered, in as many threads as there are streams."""
+def run_load(load: Load, embed: Embed) -> Timings:
+    """Run every request, in one thread per stream."""
     begin = time.perf_counter()
     with ThreadPoolExecutor(load.streams) as threads:
         done = list(threads.map(lambda texts: _timed(embed, texts), load.requests))

@@ -1,4 +1,4 @@
-"""Every workload, round by round, each contender in its turn; timings → figures.  Starts nobody."""
+"""Measures every workload in rounds, in which the contenders take turns, and computes the figures."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def measure(
 ) -> list[Row]:
     """A row for each workload and contender.
 
-    The same texts come in every round, and a round before them that does not count.
+    Every round has the same texts; a warm-up round is not counted.
     """
     for number, workload in enumerate(WARM_UP):
         for name in contenders:
@@ -87,7 +87,7 @@ def _take(
 
 @contextmanager
 def asleep(others: Iterable[Contender]) -> Iterator[None]:
-    """While inside, these do not run: a server may poll while nobody asks it, on cores that others need."""
+    """Stop the processes of idle contenders while the block runs: an idle server may poll and use cores."""
     processes = [one for other in others for one in _tree(other.process.pid)]
     for process in processes:
         process.suspend()

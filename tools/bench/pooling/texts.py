@@ -1,4 +1,4 @@
-"""Texts for embedding models, with the mix of lengths that people's texts have."""
+"""Makes texts for embedding models with a realistic mix of lengths."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Trains `braid-embed`: a text in, a vector out, whose first numbers are a vector, too.
+"""Trains `braid-embed`: embeddings of texts, whose first numbers also form an embedding.
 
-A question shall be near the passage that answers it (in-batch negatives, at each of `DIMENSIONS`), and texts
-as near to each other as the teacher finds them.
+A question must be near the passage that answers it (in-batch negatives, at each of `DIMENSIONS`), and texts
+as similar as in the teacher's embeddings.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from .words import save_tokenizer
 
 STEPS = 500
 QUESTIONS = 48  # of one step
-ALIKE = 32  # texts of one step that are compared as the teacher does
+ALIKE = 32  # texts per step whose similarities are trained to match the teacher's
 TAUGHT = 3000  # texts that the teacher reads
 LAYERS = 2
-LAYERS_SHARE = 0.1  # how much the layers say at first
+LAYERS_SHARE = 0.1  # initial scale of the layers' outputs
 TEMPERATURE = 0.05
 TEACHER_SHARE = 20.0
 
 
 def train(plan: Plan, tokenizer: Tokenizer, vectors: np.ndarray, teacher: Teacher, folder: Path) -> float:
-    """Trains into `folder`, in sentence-transformers' form; the minutes that it took."""
+    """Trains into `folder`, in sentence-transformers' format; returns the minutes that it took."""
     torch.manual_seed(plan.seed)
     model = BertModel(config(LAYERS, len(vectors)), add_pooling_layer=False)
     begin(model, vectors)
@@ -53,7 +53,7 @@ def train(plan: Plan, tokenizer: Tokenizer, vectors: np.ndarray, teacher: Teache
 
 
 class Lesson:
-    """Questions with their passages, and texts with the teacher's vectors, for ever new."""
+    """An endless stream of questions with passages, and texts with the teacher's embeddings."""
 
     def __init__(self, draw: Draw, teacher: Teacher) -> None:
         self.draw = draw
@@ -64,7 +64,7 @@ class Lesson:
         return [question(self.draw, 1) for _ in range(QUESTIONS)]
 
     def alike(self) -> tuple[list[str], Tensor]:
-        """Texts, and how near the teacher finds each pair of them: float32[ALIKE, ALIKE]."""
+        """Texts, and the teacher's similarity of each pair: float32[ALIKE, ALIKE]."""
         chosen = self.draw.some(range(TAUGHT), ALIKE)
         vectors = self._vectors[chosen]
         return [self._texts[index] for index in chosen], vectors @ vectors.T
@@ -105,7 +105,7 @@ def _loss(model: BertModel, tokenizer: Tokenizer, lesson: Lesson) -> Tensor:
 
 
 def _contrast(unit: Tensor, same: Tensor) -> Tensor:
-    """Each question against all passages, those that answer it by chance left out."""
+    """The loss of each question against all passages, except others that also answer it."""
     queries, answers, others = unit.split(QUESTIONS)
     scores = queries @ torch.cat([answers, others]).T / TEMPERATURE
     excused = same & ~torch.eye(QUESTIONS, dtype=torch.bool)
@@ -114,7 +114,7 @@ def _contrast(unit: Tensor, same: Tensor) -> Tensor:
 
 
 def write_modules(folder: Path) -> None:
-    """What makes the folder one of sentence-transformers: pooling, length 1, prompts."""
+    """Writes the files of sentence-transformers: pooling, length 1, prompts."""
     modules = [
         ("", "Transformer", None),
         ("1_Pooling", "Pooling", {"word_embedding_dimension": SIZE, "pooling_mode_mean_tokens": True}),

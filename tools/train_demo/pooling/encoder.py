@@ -1,4 +1,4 @@
-"""New models in BERT's shape that begin with the meaning of words, and texts as their inputs."""
+"""Makes new BERT models with pretrained word embeddings, and encodes texts as their inputs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from transformers import BertConfig, BertModel
 from .sizes import MAX_TOKENS, SIZE
 
 HEADS = 4
-WEIGHT_SCALE = 0.06  # standard deviations of what a new model begins with
+WEIGHT_SCALE = 0.06  # standard deviations of a new model's weights
 POSITION_SCALE = 0.02
-SIDE = SIZE - 1  # the number of a vector that tells the two texts of a pair apart
+SIDE = SIZE - 1  # the dimension that marks which text of a pair a token belongs to
 SIDE_SCALE = 0.25
 SIDE_WEIGHT = 1.7
 TAKEN_SHARE = 0.7
@@ -38,7 +38,7 @@ def config(num_layers: int, vocabulary_size: int, **more: Any) -> BertConfig:
 
 
 def begin(model: BertModel, vectors: np.ndarray, num_matching: int = 0) -> None:
-    """Sets the vectors of words for good: what training never says keeps its meaning beside what it says.
+    """Sets and freezes the word embeddings, so that words outside the training data keep their meaning.
 
     `num_matching` heads of the first layer compare two texts from the start.
     """
@@ -56,7 +56,7 @@ def begin(model: BertModel, vectors: np.ndarray, num_matching: int = 0) -> None:
 
 
 def hush(model: BertModel, share: float) -> None:
-    """Makes each layer add little to what it reads: at first the model gives the meaning of words."""
+    """Makes each layer add little to its input, so that the initial model returns the word embeddings."""
     with torch.no_grad():
         for layer in model.encoder.layer:
             layer.attention.output.dense.weight.mul_(share)
@@ -64,10 +64,10 @@ def hush(model: BertModel, share: float) -> None:
 
 
 def _match(attention: Any, rows: slice) -> None:
-    """Makes a head look for like words in the other text, and take away what it finds.
+    """Makes a head attend to similar words in the other text, and subtract them.
 
-    Queries and keys are the same random projection, so that like words attend to each other; their last
-    number says which text a token is of, with opposite signs.  What stays of a token is what the other
+    Queries and keys are the same random projection, so that similar words attend to each other; their last
+    dimension marks the token's text, with opposite signs.  What remains of a token is what the other
     text lacks.
     """
     width = rows.stop - rows.start

@@ -1,4 +1,4 @@
-"""How often the served models are right about the held-out examples."""
+"""Measures how often the served models are right on the held-out examples."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Figure:
 
 
 QUESTIONS = {"questions": "", "questions_about_new_names": ", in trained phrasings"}
-"""File of questions → what is said of it."""
+"""File of questions → suffix of its row in the table."""
 
 
 def of_rerank(served: Served, limit: int | None = None) -> list[Figure]:
-    """The right passage first of ten, for `limit` questions of each file or all."""
+    """Counts how often the right passage is first of ten, for `limit` questions of each file or all."""
     return [_ranked(served, file, said, limit) for file, said in QUESTIONS.items()]
 
 
@@ -44,7 +44,7 @@ def _ranked(served: Served, file: str, said: str, limit: int | None) -> Figure:
 
 
 def of_embed(served: Served, limit: int | None = None) -> list[Figure]:
-    """The right passage first of twenty, by vectors of each size."""
+    """Counts how often the right passage is first of twenty, for embeddings of each size."""
     sizes = reversed(DIMENSIONS)
     return [_nearest(served, file, said, size, limit) for size in sizes for file, said in QUESTIONS.items()]
 
@@ -60,14 +60,14 @@ def _nearest(served: Served, file: str, said: str, size: int, limit: int | None)
 
 
 def of_sentiment(served: Served, limit: int | None = None) -> list[Figure]:
-    """The right class, for each class and all, in words that training saw; then all, in new words."""
+    """Counts the right classes, per class and in total, with trained words; then in total with new words."""
     *_, all_new = _of_classes(served, "braid-sentiment", "reviews_in_new_words", limit)
     known = _of_classes(served, "braid-sentiment", "reviews", limit)
     return [*known, Figure("all, in new words", all_new.num_right, all_new.num_asked)]
 
 
 def of_topics(served: Served, limit: int | None = None) -> list[Figure]:
-    """The right class, for each class and all."""
+    """Counts the right classes, per class and in total."""
     return _of_classes(served, "braid-topics", "texts", limit)
 
 
@@ -85,7 +85,7 @@ def _of_classes(served: Served, model: str, file: str, limit: int | None) -> lis
 
 
 FIGURES = {"rerank": of_rerank, "embed": of_embed, "sentiment": of_sentiment, "topics": of_topics}
-"""Demo → what is counted of it."""
+"""Demo → its evaluation."""
 
 
 def measure(demo: str, repository: Path) -> list[Figure]:

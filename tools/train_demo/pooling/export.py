@@ -1,4 +1,4 @@
-"""A trained folder → a model of the repository, in ONNX that runs on a CPU and on an NVIDIA GPU."""
+"""Exports a trained folder as a model of the repository, in ONNX for CPUs and NVIDIA GPUs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SERVED_FILES = {
 
 
 def export(demo: str, trained: Path, repository: Path) -> None:
-    """Writes braid-<demo> of the repository: model/ and graph.yaml, whose old ones are replaced."""
+    """Writes braid-<demo> of the repository: replaces model/ and graph.yaml."""
     from tools.export.encoder import EncoderOptions, export_encoder  # slow to import
 
     folder = repository / f"braid-{demo}"
@@ -39,7 +39,7 @@ def export(demo: str, trained: Path, repository: Path) -> None:
 
 
 def _graph(demo: str, made: str) -> str:
-    """The graph that `braid new-graph` writes, saying what the model is."""
+    """The graph of `braid new-graph` with a description of the model."""
     header = f"# The embedded {demo} demo: trained by tools/train_demo/pooling, exported by braid export.\n"
     body = made.replace(HEADER, header)
     return body.replace("nodes:\n", f"description: {ABOUT[demo]}\nnodes:\n", 1)

@@ -20,12 +20,12 @@ OTHERS = 19  # passages beside the right one
 
 
 def questions() -> list[Question]:
-    """Of phrasings, sentences and names that training never saw."""
+    """Examples with phrasings, sentences and names that are not in the training data."""
     return _different(lambda draw: question(draw, OTHERS), NUM_QUESTIONS)
 
 
 def questions_about_new_names() -> list[Question]:
-    """About names that training never saw, in phrasings and sentences that it did see."""
+    """Examples with new names, in phrasings and sentences of the training data."""
     return _different(lambda draw: question(draw, OTHERS), NUM_QUESTIONS, _KnownPhrasings(SEED, True))
 
 
@@ -35,22 +35,22 @@ class _KnownPhrasings(Draw):
 
 
 def reviews() -> list[Review]:
-    """Of sentences that training never saw, in words that it did see."""
+    """Examples with new sentences, in words of the training data."""
     return _different(review, NUM_REVIEWS, Draw(SEED, True, known_words=True))
 
 
 def reviews_in_new_words() -> list[Review]:
-    """Of sentences that training never saw, about aspects and with opinions that it never saw either."""
+    """Examples with new sentences, aspects and opinions."""
     return _different(review, NUM_REVIEWS)
 
 
 def texts() -> list[Text]:
-    """The same of topics."""
+    """The same for topics."""
     return _different(topic_text, NUM_TEXTS)
 
 
 def _different(make: Callable[[Draw], Any], count: int, draw: Draw | None = None) -> list[Any]:
-    """So many, no two of one text."""
+    """`count` examples with distinct texts."""
     draw = draw or Draw(SEED, held_out=True)
     found: dict[str, Any] = {}
     while len(found) < count:

@@ -1,4 +1,4 @@
-"""Which demo is trained how: its words from the teacher, then its own steps."""
+"""Trains each demo: first the vocabulary and word embeddings of the teacher, then its own steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORDS_SEED = 99
 
 
 def teach(demo: str, teacher_folder: Path, out: Path, steps: int | None, seed: int) -> float:
-    """Trains embed, rerank or sentiment into `out`; the minutes that its steps took."""
+    """Trains embed, rerank or sentiment into `out`; returns the minutes of its steps."""
     teacher, tokenizer, vectors = beginning(teacher_folder)
     if demo == "embed":
         return embed.train(Plan(steps or embed.STEPS, seed), tokenizer, vectors, teacher, out)
@@ -35,7 +35,7 @@ def teach(demo: str, teacher_folder: Path, out: Path, steps: int | None, seed: i
 
 @cache
 def beginning(teacher_folder: Path) -> tuple[Teacher, Tokenizer, np.ndarray]:
-    """What all demos begin with: the teacher, a vocabulary and the vectors of its words."""
+    """The common start of all demos: the teacher, a vocabulary and its word embeddings."""
     torch.set_num_threads(1)
     teacher = Teacher(teacher_folder)
     tokenizer = small_tokenizer(teacher, sample())

@@ -1,4 +1,4 @@
-"""Trains `braid-rerank`: a question and a passage in, how well the passage answers out."""
+"""Trains `braid-rerank`: scores how well a passage answers a question."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ QUESTIONS = 12  # of one step
 OTHERS = 4  # passages beside the right one
 LAYERS = 3
 MATCHING_HEADS = 2
-BINARY_SHARE = 0.3  # how much the loss asks for scores that mean something alone
+BINARY_SHARE = 0.3  # weight of the loss of absolute scores
 
 
 def train(plan: Plan, tokenizer: Tokenizer, vectors: np.ndarray, folder: Path) -> float:
-    """Trains into `folder`, in transformers' form; the minutes that it took."""
+    """Trains into `folder`, in transformers' format; returns the minutes that it took."""
     torch.manual_seed(plan.seed)
     model = BertForSequenceClassification(config(LAYERS, len(vectors), num_labels=1))
     begin(model.bert, vectors, MATCHING_HEADS)

@@ -1,4 +1,4 @@
-"""Trains `braid-sentiment`: a short review in, negative, neutral or positive out."""
+"""Trains `braid-sentiment`: classifies a short review as negative, neutral or positive."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from .words import save_tokenizer
 STEPS = 2000
 REVIEWS = 64  # of one step
 LAYERS = 2
-CERTAINTY = 0.05  # how much of each label is given to the others
+CERTAINTY = 0.05  # label smoothing
 
 
 def train(plan: Plan, tokenizer: Tokenizer, vectors: np.ndarray, folder: Path) -> float:
-    """Trains into `folder`, in transformers' form; the minutes that it took."""
+    """Trains into `folder`, in transformers' format; returns the minutes that it took."""
     torch.manual_seed(plan.seed)
     names = dict(enumerate(LABELS))
     numbers = {label: number for number, label in names.items()}

@@ -1,4 +1,4 @@
-"""Models of a repository in this process, asked as a server asks them."""
+"""Runs models of a repository in this process through the same calls as a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = 64  # of one request
 
 
 class Served:
-    """A context in which the named models are served; every method waits for the whole answer."""
+    """A context in which the named models are loaded; every method waits for the whole result."""
 
     def __init__(self, repository: Path, names: Collection[str]) -> None:
         self._repository, self._names = repository, names
@@ -49,13 +49,13 @@ class Served:
         return np.concatenate([answer.values for answer in answers]), answers[0].labels
 
     def scores(self, model: str, query: str, documents: list[str]) -> np.ndarray:
-        """float32[len(documents)]: how well each answers the query, from 0 to 1."""
+        """float32[len(documents)]: the score of each document for the query, from 0 to 1."""
         return np.asarray(
             self.ask(model, PoolingInput(pairs=[(_prompt(query), _prompt(one)) for one in documents])).values
         )
 
     def ask(self, model: str, asked: PoolingInput) -> Any:
-        """What the model's task replies."""
+        """The result of the model's task."""
         return self._runner.run(self._answer(model, asked))
 
     async def _start(self) -> None:

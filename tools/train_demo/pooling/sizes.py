@@ -1,10 +1,10 @@
-"""What training and evaluation must agree on."""
+"""Sizes and prompts that training and evaluation share."""
 
 SIZE = 128
-"""Numbers of a vector."""
+"""Size of an embedding."""
 DIMENSIONS = (32, 64, SIZE)
-"""How many of the first numbers of `braid-embed`'s vectors are a vector, too."""
+"""Sizes of the beginnings of `braid-embed`'s embeddings that are also embeddings."""
 MAX_TOKENS = 256
-"""Of one text, or of a pair."""
+"""Maximum tokens of a text or a pair."""
 PROMPTS = {"query": "query: ", "document": "document: "}
-"""What may stand before a text, by what its vector is for."""
+"""Purpose of an embedding → prompt before its text."""

@@ -1,4 +1,4 @@
-"""The sentence encoder whose vectors the pooling demos begin from."""
+"""The sentence encoder that provides the word embeddings of the pooling demos."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Teacher:
         return self._pooled([encoding.ids for encoding in self.tokenizer.encode_batch(texts)])
 
     def of_pieces(self, pieces: list[str]) -> np.ndarray:
-        """float32[len(pieces), size]: each piece of the vocabulary alone between the special ones."""
+        """float32[len(pieces), size]: the embedding of each piece of the vocabulary as a text of its own."""
         first, last = self.tokenizer.token_to_id("[CLS]"), self.tokenizer.token_to_id("[SEP]")
         return self._pooled([[first, self.tokenizer.token_to_id(piece), last] for piece in pieces])
 

@@ -1,4 +1,6 @@
-"""Trains `braid-topics`: a small head that tells the topic of a text from its vector of `braid-embed`."""
+"""Trains `braid-topics`: a small head that classifies the topic of a text from its embedding of
+`braid-embed`.
+"""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Plan:
 
 
 def run(plan: Plan, model: nn.Module, loss_of: Callable[[], Tensor]) -> float:
-    """Trains the model, whose loss on its next batch `loss_of` gives; the minutes that it took."""
+    """Trains the model with the loss `loss_of` of each batch; returns the minutes that it took."""
     torch.set_num_threads(1)
     optimizers, started_s, smooth = _optimizers(model), time.monotonic(), 0.0
     rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in optimizers]

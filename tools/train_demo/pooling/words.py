@@ -1,7 +1,7 @@
-"""The small vocabulary of the pooling demos, and what its words mean before any training.
+"""The small vocabulary of the pooling demos and its word embeddings.
 
-Both come from a teacher, a sentence encoder in transformers' form: its commonest pieces, and the vectors that
-it gives to each piece alone, in fewer dimensions.
+Both come from a teacher, a sentence encoder in transformers' format: its most common pieces, and the
+embeddings that it gives to each piece alone, in fewer dimensions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SPECIALS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 VOCABULARY_SIZE = 12_000
 SEED = 7
 DISTINCTION = 0.15  # how far pieces of one meaning are set apart, in standard deviations
-SCALE = 0.08  # the standard deviation of what a word's vector holds
+SCALE = 0.08  # standard deviation of the numbers of a word embedding
 
 
 def small_tokenizer(teacher: Teacher, texts: Iterable[str]) -> Tokenizer:
