@@ -1,4 +1,4 @@
-"""What README.md, CONTRIBUTING.md and docs/ name exists: commands, options, targets, modules, paths, links."""
+"""What README.md, CONTRIBUTING.md and docs/ name exists: commands, modules, files, links, metrics, paths."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from documents import PAGES, ROOT, Block, all_blocks
 
 from server.cli import main
+from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES
 from server.settings import PREFIX, Settings
 from tools.export.__main__ import main as export
 from tools.reference.drawings import drawn
@@ -130,3 +131,16 @@ def test_drawings_are_those_that_check_prints(page: Path, monkeypatch: pytest.Mo
 def test_commands_are_found() -> None:
     assert ["make", "help"] in [words for _, words in commands("make")]
     assert ["braid", "check"] in [words[:2] for _, words in commands("braid")]
+
+
+@pytest.mark.parametrize(("page", "metric"), named(r"`((?:vllm|braid):[a-z_0-9]+)"))
+def test_a_metric_exists(page: str, metric: str) -> None:
+    source = "".join(path.read_text() for path in (ROOT / "pipelines" / "telemetry").glob("*.py"))
+    assert f'"{metric}"' in source or f'"{metric.removesuffix("_total")}"' in source
+
+
+@pytest.mark.parametrize(("page", "path"), named(r"`(?:GET|POST|DELETE) (/[\w/{}.-]*)[?`]"))
+def test_a_path_of_the_api_exists(page: str, path: str) -> None:
+    under_prefixes = {prefix + each for prefix in PREFIXES for each in ROUTES}
+    known = {re.sub(r"\{[^}]*\}", "{}", each) for each in under_prefixes | ROOT_ROUTES.keys()}
+    assert re.sub(r"\{[^}]*\}", "{}", path) in known
