@@ -18,11 +18,11 @@ FIRST_LINE = re.compile(r"# ([\w/.]+\.py)(?:, (?:in (\w+)|at the end))?$")
 IMPORT = re.compile(r"^(?:from|import) .*\n", re.MULTILINE)
 EXAMPLES = [block for block in blocks(PAGE) if block.language == "python"]
 TESTS = (
-    "tests/pipelines/nodes/test_trim.py",
+    "tests/pipelines/nodes/text/test_trim.py",
     "tests/server/test_tasks.py",
-    "tests/pipelines/parsers/test_acme.py",
+    "tests/pipelines/nodes/text/parsers/test_acme.py",
 )
-ALSO = ("tests/server/test_openapi.py", "tests/pipelines/parsers/test_forms.py")
+ALSO = ("tests/server/test_openapi.py", "tests/pipelines/nodes/text/parsers/test_forms.py")
 """Tests of the tables that the examples add lines to."""
 
 

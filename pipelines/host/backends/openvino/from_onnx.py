@@ -1,7 +1,7 @@
 """A decoder in Braid's ONNX form → the paged model that `paged.py` makes of an OpenVINO export.
 
 The only file that writes OpenVINO's private attention node; its inputs are pinned by
-tests/pipelines/backends/test_openvino_from_onnx.py.  Knows nothing of devices, steps or memory.
+tests/pipelines/host/backends/test_openvino_from_onnx.py.  Knows nothing of devices, steps or memory.
 """
 
 from __future__ import annotations

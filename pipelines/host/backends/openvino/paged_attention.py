@@ -1,7 +1,7 @@
 """A stateful OpenVINO decoder → the same decoder over a paged cache.
 
 The only file that touches OpenVINO's private transformation; what it promises is pinned by
-tests/pipelines/backends/test_paged_attention.py.  Knows nothing of devices, steps or memory.
+tests/pipelines/host/backends/test_paged_attention.py.  Knows nothing of devices, steps or memory.
 """
 
 from __future__ import annotations

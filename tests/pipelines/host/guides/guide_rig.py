@@ -20,7 +20,7 @@ from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer, special_tokens
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 
-ROOT = Path(__file__).parents[3]
+ROOT = Path(__file__).parents[4]
 FOLDER = ROOT / "model_repo" / "braid-demo" / "model"
 TOKENIZER = FOLDER / "tokenizer.json"
 VOCAB_SIZE = 2048

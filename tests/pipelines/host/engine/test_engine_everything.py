@@ -25,7 +25,7 @@ from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import Beams, RepetitionDetection, SamplingParams
 
 EOS = frozenset({3, 5, 20, 21})
-DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"
+DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 STOP = [11, 12, 13, 14]
 
 

@@ -12,7 +12,7 @@ import pytest
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.mapped_files import MappedFile, read_once
 
-DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"
+DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 
 

@@ -1,6 +1,6 @@
 """Whatever the schema and whatever the model says, a completed output is JSON that the schema accepts.
 
-`BRAID_SCHEMAS=100000 pytest tests/pipelines/guides/test_random_schemas.py` looks at more of them.
+`BRAID_SCHEMAS=100000 pytest tests/pipelines/host/guides/test_random_schemas.py` looks at more of them.
 """
 
 from __future__ import annotations

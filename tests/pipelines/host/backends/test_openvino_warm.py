@@ -15,7 +15,7 @@ from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
 
-DEMO = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model" / "model.onnx"
+DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model" / "model.onnx"
 NUM_BLOCKS = 6
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
 

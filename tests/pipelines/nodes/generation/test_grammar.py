@@ -22,7 +22,7 @@ from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 
-FOLDER = Path(__file__).parents[3] / "model_repo" / "braid-demo" / "model"
+FOLDER = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 VOCAB_SIZE = 2048
 ENDS = [2037, 2039]
 
