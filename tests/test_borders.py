@@ -35,6 +35,7 @@ MAY_IMPORT = {
         f"pipelines.nodes.{name}": ENGINE_NODE
         for name in ("generation.scheduler", "pooling.batcher", "tensors.infer")
     },
+    "pipelines.nodes.body_interface": IN_THE_HOST,
     "pipelines.nodes.text.tokenizing.text_reader": SHARED | {"pipelines.nodes", *BATCH_CHECKS},
     **{f"pipelines.nodes.{room}.body": IN_THE_HOST for room in ("generation", "pooling", "tensors")},
     # the worker

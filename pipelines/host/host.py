@@ -120,9 +120,11 @@ class Host:
         had_messages = self._read_inbox()
         self._loop_times.mark("messages")
         for instance in self._instances:
-            for engine in instance.model.engines.values():
+            for engine in instance.model.stepped.values():
                 if engine.has_work:
                     self._stepping.step(instance, engine)
+            for threaded in instance.model.threaded.values():
+                threaded.check_alive()
         self._loop_times.mark("steps")
         if not self._busy():
             self._warm()
@@ -175,7 +177,7 @@ class Host:
 
     def _busy(self) -> bool:
         return any(
-            engine.has_work for instance in self._instances for engine in instance.model.engines.values()
+            engine.has_work for instance in self._instances for engine in instance.model.stepped.values()
         )
 
     # Messages of workers

@@ -7,14 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pipelines.host.engine.engine_contract import Engine
 from pipelines.host.instances import ModelInstance
 from pipelines.wire.listener import Peer
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.loop import Engine
-    from pipelines.host.engine.threaded_engine import ThreadedEngine
 
 Key = tuple[Peer, int]
 """A call: the connection it came by and its number there."""
@@ -27,7 +24,7 @@ class Call:
     """A request in flight.  `open` holds the choices that have not ended."""
 
     instance: ModelInstance
-    engine: Engine | ThreadedEngine[Any]
+    engine: Engine[Any]
     open: set[int]
 
 
@@ -67,13 +64,13 @@ class Calls:
         if call is None:
             return
         if choice == ALL:
-            call.engine.abort(key)
+            call.engine.cancel(key)
         elif choice in call.open:
-            call.engine.abort(key, choice)
+            call.engine.cancel(key, choice)
         self.ended(key, call, choice)
 
     def of_peer(self, peer: Peer) -> list[Key]:
         return [key for key in self._calls if key[0] is peer]
 
-    def of_engine(self, engine: Engine | ThreadedEngine[Any]) -> list[Key]:
+    def of_engine(self, engine: Engine[Any]) -> list[Key]:
         return [key for key, call in self._calls.items() if call.engine is engine]

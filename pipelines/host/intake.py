@@ -9,21 +9,19 @@ import logging
 from collections.abc import Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from pipelines.errors import Unavailable
+from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
 from pipelines.host.in_flight import Call, Calls, Key
 from pipelines.host.instances import ModelInstance, ModelInstances
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.model import HostModel
 from pipelines.host.outgoing import inferred, refusal
+from pipelines.host.sampling.guide import GuideMaker
 from pipelines.wire.listener import Inbox, Listener, Peer
 from pipelines.wire.messages import Abort, Infer, Submit
 from pipelines.wire.tensor_codec import unpack
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.threaded_engine import Answer
-    from pipelines.host.sampling.guide import GuideMaker
 
 log = logging.getLogger("braid.host")
 
@@ -35,7 +33,7 @@ class Completed:
     """An engine with a thread of its own has answered a request."""
 
     key: Key
-    answer: Answer
+    result: Result
 
 
 @dataclass(frozen=True)
@@ -90,9 +88,10 @@ class Requests:
         choices = set(range(len(message.prompts) * message.n))
         try:
             instance = self._take(message)
-            call = Call(instance, instance.model.engines[message.node], choices)
+            engine = instance.model.stepped[message.node]
+            call = Call(instance, engine, choices)
             if message.params.guide is None:
-                _enter(call, key, message)
+                engine.submit(key, _generation(message))
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
@@ -117,33 +116,40 @@ class Requests:
         try:
             if isinstance(event.guide, Exception):
                 raise event.guide
-            _enter(call, event.key, event.message, event.guide)
+            self._enter(call, event.key, event.message, event.guide)
         except Exception as error:
             self._calls.ended(event.key, call)
             self._listener.send([(sender, refusal(request_id, error))])
+
+    def _enter(self, call: Call, key: Key, message: Submit, guide: GuideMaker | None) -> None:
+        """Submit a call whose guide is ready, without the choices that were cancelled meanwhile."""
+        engine = call.instance.model.stepped[message.node]
+        engine.submit(key, _generation(message, guide))
+        for choice in set(range(len(message.prompts) * message.n)) - call.open:
+            engine.cancel(key, choice)
 
     def _infer(self, peer: Peer, message: Infer) -> None:
         key = (peer, message.request_id)
         try:
             instance = self._take(message)
-            engine = instance.model.engines[message.node]
-            engine.submit(key, unpack(message.inputs), message.outputs, self._put_result)
+            engine = instance.model.threaded[message.node]
+            engine.submit(key, TensorRequest(unpack(message.inputs), message.outputs, self._put_result))
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return
         self._calls.begin(key, Call(instance, engine, {0}))
         self._publisher.note_change()
 
-    def _put_result(self, key: Hashable, answer: Answer) -> None:
+    def _put_result(self, key: Hashable, result: Result) -> None:
         """From an engine's thread, which goes on with its next run meanwhile."""
-        self._inbox.put((None, Completed(cast(Key, key), answer)))
+        self._inbox.put((None, Completed(cast(Key, key), result)))
 
     def _completed(self, peer: Peer, event: Completed) -> None:
         """An aborted call is no longer there, and nobody waits for its answer."""
         call, (sender, request_id) = self._calls.find(event.key), event.key
         if call is not None:
             self._calls.ended(event.key, call)
-            self._listener.send([(sender, inferred(request_id, event.answer))])
+            self._listener.send([(sender, inferred(request_id, event.result))])
         self._publisher.note_change()
 
     def _take(self, message: Submit | Infer) -> ModelInstance:
@@ -156,11 +162,5 @@ class Requests:
         self._publisher.note_change()
 
 
-def _enter(call: Call, key: Key, message: Submit, guide: GuideMaker | None = None) -> None:
-    """Into the engine, without the choices that nobody waits for any more."""
-    guided = {} if guide is None else {"guide": guide}
-    call.engine.submit(
-        key, message.prompts, message.params, n=message.n, cache_salt=message.cache_salt, **guided
-    )
-    for choice in set(range(len(message.prompts) * message.n)) - call.open:
-        call.engine.abort(key, choice)
+def _generation(message: Submit, guide: GuideMaker | None = None) -> GenerationRequest:
+    return GenerationRequest(message.prompts, message.params, message.n, message.cache_salt, guide)

@@ -6,19 +6,15 @@ import copy
 import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from weakref import WeakKeyDictionary
 
+from pipelines.host.engine.engine_contract import Engine, SteppedEngine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
 from pipelines.host.instances import ModelInstances
 from pipelines.telemetry import metrics
+from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.metric_names import CacheShape
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.loop import Engine
-    from pipelines.telemetry.engine_counts import Counts
-
-    AnyEngine = Engine | ThreadedEngine[Any]
 
 PERIOD_S = 0.3
 """Between two publications while engines are busy; when they fall idle the last one comes at once."""
@@ -31,9 +27,9 @@ class Publisher:
         self._instances = instances
         self._clock = clock
         self._changed_at_s: float | None = None
-        self._published: WeakKeyDictionary[AnyEngine, Counts] = WeakKeyDictionary()
-        self._step_tokens: WeakKeyDictionary[AnyEngine, int] = WeakKeyDictionary()
-        self._profiles: WeakKeyDictionary[AnyEngine, dict[tuple[str, str], float]] = WeakKeyDictionary()
+        self._published: WeakKeyDictionary[Engine[Any], Counts] = WeakKeyDictionary()
+        self._step_tokens: WeakKeyDictionary[Engine[Any], int] = WeakKeyDictionary()
+        self._profiles: WeakKeyDictionary[Engine[Any], dict[tuple[str, str], float]] = WeakKeyDictionary()
         self._caches: set[tuple[str, CacheShape]] = set()
 
     @property
@@ -46,7 +42,7 @@ class Publisher:
         if self._changed_at_s is None:
             self._changed_at_s = self._clock()
 
-    def note_step(self, model: str, engine: Engine) -> None:
+    def note_step(self, model: str, engine: SteppedEngine) -> None:
         """A step of an engine is over; one that failed computed nothing."""
         self.note_change()
         total = engine.step_tokens
@@ -65,6 +61,8 @@ class Publisher:
         for instance in self._instances:
             name = instance.folder.name
             by_model[name] += [self._progress(name, engine) for engine in instance.model.engines.values()]
+            for engine in instance.model.threaded.values():
+                self._publish_runs(name, engine)
         for name, counts in by_model.items():
             metrics.engine_load(name, counts)
         self._publish_caches(by_model)
@@ -81,21 +79,23 @@ class Publisher:
             metrics.cache_shape(name, shape, (name, shape) in now)
         self._caches = now
 
-    def _progress(self, model: str, engine: AnyEngine) -> Counts:
+    def _progress(self, model: str, engine: Engine[Any]) -> Counts:
         now = copy.copy(engine.counts())
         metrics.engine_progress(model, now, self._published.get(engine))
         self._published[engine] = now
-        if isinstance(engine, ThreadedEngine):
-            if now.running:  # it ends by itself, even when nobody waits for it any more
-                self.note_change()
-            while engine.new_runs:
-                ran = engine.new_runs.popleft()
-                metrics.step(model, ran.num_tokens)
-                metrics.texts_ran(model, ran.waits, ran.took_s)
         self._publish_steps(model, engine)
         return now
 
-    def _publish_steps(self, model: str, engine: AnyEngine) -> None:
+    def _publish_runs(self, model: str, engine: ThreadedEngine[Any]) -> None:
+        """The runs that ended since the last publication."""
+        if self._published[engine].running:  # its end is published even when no request waits for it any more
+            self.note_change()
+        while engine.new_runs:
+            ran = engine.new_runs.popleft()
+            metrics.step(model, ran.num_tokens)
+            metrics.texts_ran(model, ran.waits, ran.took_s)
+
+    def _publish_steps(self, model: str, engine: Engine[Any]) -> None:
         """How many steps there were, and what their phases took."""
         known = self._profiles.setdefault(engine, defaultdict(float))
         for kind, totals in list(engine.profile.totals.items()):

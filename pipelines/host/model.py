@@ -12,12 +12,15 @@ from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
 from graphs.node import FilePath
 from pipelines.errors import RequestError
-from pipelines.host.body import Body
+from pipelines.host.body import LiveBody
 from pipelines.host.engine.batching.batch_engine import BatchEngine
+from pipelines.host.engine.engine_contract import Engine, EngineKind
+from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
 from pipelines.loading import BuildError, Resources, checked_graph, live_nodes, problem_of
 from pipelines.nodes import VOCABULARY
+from pipelines.nodes.body_interface import StartsEngine
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.snapshot import why_left_out
 from pipelines.tasks import TASKS
@@ -26,7 +29,6 @@ from pipelines.wire.address import EngineAddress
 if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
     from pipelines.host.backends.tensor_contract import TensorPort
-    from pipelines.host.engine.loop import Engine
     from pipelines.host.sampling.guide import GuideMaker
     from pipelines.wire.sampling_params import SamplingParams
 
@@ -43,8 +45,14 @@ class HostModel:
     name: str
     version: int
     task: str = ""
-    engines: dict[str, Engine | ThreadedEngine[Any]] = field(default_factory=dict)
-    bodies: dict[str, Body] = field(default_factory=dict)
+    stepped: dict[str, GenerationEngine] = field(default_factory=dict)
+    threaded: dict[str, ThreadedEngine[Any]] = field(default_factory=dict)
+    bodies: dict[str, LiveBody] = field(default_factory=dict)
+
+    @property
+    def engines(self) -> dict[str, Engine[Any]]:
+        """All engines by the name of their node."""
+        return {**self.stepped, **self.threaded}
 
     @property
     def max_context(self) -> int:
@@ -95,7 +103,7 @@ class HostModel:
 
         Engines with a thread of their own see to it themselves.
         """
-        stepped = [self.bodies[node] for node, _ in self._stepped()]
+        stepped = [self.bodies[node] for node in self.stepped]
         if any(body.warm() for body in stepped):
             return True
         for engine, sessions in self._decoding():
@@ -107,25 +115,17 @@ class HostModel:
     def close(self) -> None:
         for node, body in self.bodies.items():
             engine = self.engines.get(node)
-            if isinstance(engine, ThreadedEngine):
-                engine.close()  # its thread may be in the body, and closes that
-            else:
-                body.close()
+            (engine or body).close()
 
-    def _decoding(self) -> Iterator[tuple[Engine, list[DecoderSession]]]:
-        yield from ((engine, self.bodies[node].sessions) for node, engine in self._stepped())
-
-    def _stepped(self) -> Iterator[tuple[str, Engine]]:
-        for node, engine in self.engines.items():
-            if not isinstance(engine, ThreadedEngine):
-                yield node, engine
+    def _decoding(self) -> Iterator[tuple[GenerationEngine, list[DecoderSession]]]:
+        yield from ((engine, self.bodies[node].sessions) for node, engine in self.stepped.items())
 
     def _inferring(self) -> Iterator[TensorEngine]:
         """Those that read the request itself."""
         return self._of(TensorEngine) if self.task == "infer" else iter(())
 
     def _of(self, kind: type[AnyEngine]) -> Iterator[AnyEngine]:
-        yield from (engine for engine in self.engines.values() if isinstance(engine, kind))
+        yield from (engine for engine in self.threaded.values() if isinstance(engine, kind))
 
 
 def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str | None = None) -> HostModel:
@@ -168,18 +168,23 @@ def _paths(settings: Any) -> Iterator[FilePath]:
 def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: str | None) -> None:
     """Load the body of an engine node and the engine around it."""
     resources = Resources(EngineAddress(model.name, 0, binding.name), device=device)
-    body = Body(model.path, binding, live_nodes(model, binding.body, resources))
+    body = LiveBody(binding, live_nodes(model, binding.body, resources))
     host_model.bodies[binding.name] = body
     try:
-        engine = binding.type(binding.config, model.path).start(body)  # type: ignore[attr-defined]
+        node = binding.type(binding.config, model.path)
+        assert isinstance(node, StartsEngine), "a node type with a body starts an engine"
+        engine = node.start(body)
     except Exception as error:
         raise BuildError([problem_of(binding, error)]) from error
-    host_model.engines[binding.name] = engine
+    if engine.kind is EngineKind.STEPPED:
+        host_model.stepped[binding.name] = engine
+    else:
+        host_model.threaded[binding.name] = engine
 
 
 def _check_rows(host_model: HostModel, binding: Binding) -> None:
     """Raise BuildError where a batcher gives rows of tokens and the task is of texts, or the other way."""
-    engine = host_model.engines[binding.name]
+    engine = host_model.threaded.get(binding.name)
     if not isinstance(engine, BatchEngine) or engine.per_token == (host_model.task in OF_TOKENS):
         return
     gives, advice = ("tokens", "add a pool line") if engine.per_token else ("texts", "set `how: none`")

@@ -6,16 +6,13 @@ Does not depend on connections or on which calls are in flight.
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
 
 from pipelines.errors import BraidError, EngineError
+from pipelines.host.engine.engine_contract import Result
+from pipelines.host.engine.outputs import Output
 from pipelines.wire.messages import Frame, Inferred, TokenUpdate
 from pipelines.wire.tensor_codec import pack
 from pipelines.wire.token_piece import TokenPiece
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.outputs import Output
-    from pipelines.host.engine.threaded_engine import Answer
 
 log = logging.getLogger("braid.host")
 
@@ -58,7 +55,7 @@ def refusal(request_id: int, error: Exception) -> Frame:
     return Frame([update])
 
 
-def inferred(request_id: int, answer: Answer) -> Inferred:
+def inferred(request_id: int, answer: Result) -> Inferred:
     """The message with a result; with an error when the outputs are more than the wire carries."""
     try:
         if isinstance(answer, Exception):

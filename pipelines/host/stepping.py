@@ -7,19 +7,16 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
+from pipelines.host.engine.engine_contract import Engine, SteppedEngine
+from pipelines.host.engine.outputs import Output
 from pipelines.host.in_flight import Calls, Key
 from pipelines.host.instances import ModelInstance
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.outgoing import frames, refusal, update_of
 from pipelines.wire.listener import Listener, Peer
 from pipelines.wire.messages import TokenUpdate
-
-if TYPE_CHECKING:
-    from pipelines.host.engine.loop import Engine
-    from pipelines.host.engine.outputs import Output
-    from pipelines.host.engine.threaded_engine import ThreadedEngine
 
 log = logging.getLogger("braid.host")
 
@@ -32,7 +29,7 @@ class Stepping:
         self._listener = listener
         self._publisher = publisher
 
-    def step(self, instance: ModelInstance, engine: Engine | ThreadedEngine[Any]) -> None:
+    def step(self, instance: ModelInstance, engine: SteppedEngine) -> None:
         """One step; each worker gets one frame, or more if prompts are scored.
 
         A step that raises fails its calls alone.
@@ -43,7 +40,7 @@ class Stepping:
             log.exception("the engine of %s failed", instance.folder.name)
             self._fail(engine, error)
             return
-        self._publisher.note_step(instance.folder.name, cast("Engine", engine))
+        self._publisher.note_step(instance.folder.name, engine)
         updates = self._updates(outputs)
         if updates:
             self._listener.send([(peer, frame) for peer, some in updates.items() for frame in frames(some)])
@@ -61,7 +58,7 @@ class Stepping:
                     self._calls.ended(key, call, output.choice)
         return updates
 
-    def _fail(self, engine: Engine | ThreadedEngine[Any], error: Exception) -> None:
+    def _fail(self, engine: Engine[Any], error: Exception) -> None:
         for key in self._calls.of_engine(engine):
             peer, request_id = key
             self._calls.abort(key)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
-from pipelines.host.engine.loop import Engine as Loop
-from pipelines.host.engine.loop import EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
@@ -23,7 +23,7 @@ class Engine:
         def body(context: StepContext) -> Sampled:
             return sample(Logits(session.run(context.step), context))
 
-        self._loop = Loop(
+        self._loop = GenerationEngine(
             body,
             EngineSettings(max_sequences=settings.max_sequences, max_step_tokens=settings.max_step_tokens),
             settings.num_blocks,
@@ -36,7 +36,7 @@ class Engine:
     def submit(self, number: int, request: Request, load: Load) -> None:
         asked = {"temperature": 0.0, **load.sampling}
         params = SamplingParams(max_tokens=request.output_tokens, ignore_eos=True, **asked)
-        self._loop.submit(number, [request.prompt], params)
+        self._loop.submit(number, GenerationRequest([request.prompt], params))
 
     def turn(self) -> list[tuple[int, int]]:
         return [(output.key, len(output.token_ids)) for output in self._loop.step()]

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from tokenizers import Tokenizer
 
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.model import Model, open_session
@@ -69,16 +70,16 @@ class Exported:
         params = SamplingParams(max_tokens=MAX_NEW_TOKENS, temperature=0.0)
         for number, prompt in enumerate(prompts):
             ids = self.tokenizer.encode(prompt, add_special_tokens=False).ids
-            engine.submit(number, [ids], params)
+            engine.submit(number, GenerationRequest([ids], params))
         written: list[list[int]] = [[] for _ in prompts]
         while engine.has_work:
             for output in engine.step():
                 written[int(str(output.key))] += output.token_ids
         return [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in written]
 
-    def _engine(self) -> Engine:
+    def _engine(self) -> GenerationEngine:
         session = self._session
-        return Engine(
+        return GenerationEngine(
             body=lambda context: sample(Logits(session.run(context.step), context, session.ops)),
             settings=EngineSettings(SEQUENCES, STEP_TOKENS),
             num_blocks=NUM_BLOCKS,

@@ -44,10 +44,10 @@ class Live:
         if not choices:
             del self._requests[sequence.key]
 
-    def give_up(self, key: Hashable, choice: int | None) -> None:
-        """Forget one choice of a request, or all; what is unknown is no error."""
-        given_up = sequences_to_cancel(self._requests.get(key, {}), choice)
-        for sequence in reversed(given_up):  # followers before their leader, so that none inherits in vain
+    def cancel(self, key: Hashable, choice: int | None) -> None:
+        """Remove one choice of a request, or all; what is unknown is no error."""
+        cancelled = sequences_to_cancel(self._requests.get(key, {}), choice)
+        for sequence in reversed(cancelled):  # followers before their leader, so that none inherits in vain
             self.forget(sequence)
 
     def among(self, sequences: list[Sequence]) -> list[Sequence]:

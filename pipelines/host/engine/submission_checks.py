@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.errors import RequestError
+from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 MAX_SCORES = 1 << 22
@@ -30,8 +31,9 @@ class Limits:
         return min(self.model_context, self.cache_tokens + 1)
 
 
-def check(prompts: list[list[int]], params: SamplingParams, n: int, limits: Limits) -> None:
+def check(request: GenerationRequest, limits: Limits) -> None:
     """Raise RequestError, with the field at fault, for what could never run."""
+    prompts, params, n = request.prompts, request.params, request.n
     if not prompts:
         raise RequestError("You must pass at least one prompt", "prompt")
     if n < 1:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from numpy.typing import NDArray
 
 from graphs.errors import hint
 from pipelines.errors import Overloaded, RequestError
 from pipelines.host.backends.tensor_contract import TensorPort, check_inputs
-from pipelines.host.engine.threaded_engine import Runnable, Tell, ThreadedEngine, Told
+from pipelines.host.engine.engine_contract import ResultCallback, TensorRequest
+from pipelines.host.engine.threaded_engine import Delivery, Runnable, ThreadedEngine
 from pipelines.telemetry.step_profile import TENSORS, StepProfile
 from pipelines.values import Tensors
 
@@ -27,7 +25,7 @@ class _Work:
     key: Hashable
     inputs: Tensors
     outputs: list[str]
-    tell: Tell
+    on_result: ResultCallback
 
     @property
     def num_bytes(self) -> int:
@@ -51,15 +49,14 @@ class TensorEngine(ThreadedEngine[_Work]):
         self._waiting: dict[Hashable, _Work] = {}
         super().__init__(body, profile or StepProfile())
 
-    def submit(
-        self, key: Hashable, inputs: Mapping[str, NDArray[Any]], outputs: list[str] | None, tell: Tell
-    ) -> None:
-        check_inputs(self.inputs, inputs)
-        for name in outputs or ():
+    def submit(self, key: Hashable, request: TensorRequest) -> None:
+        check_inputs(self.inputs, request.inputs)
+        for name in request.outputs or ():
             if name not in self.outputs:
                 message = f"This model has no output `{name}`{hint(name, self.outputs, 'outputs')}"
                 raise RequestError(message, field=name)
-        work = _Work(key, Tensors(inputs), list(self.outputs) if outputs is None else outputs, tell)
+        outputs = list(self.outputs) if request.outputs is None else request.outputs
+        work = _Work(key, Tensors(request.inputs), outputs, request.on_result)
         with self._news:
             if self._is_full(work):
                 raise Overloaded(f"{len(self._waiting)} requests wait for this model already")
@@ -84,13 +81,13 @@ class TensorEngine(ThreadedEngine[_Work]):
         self.profile.end(TENSORS, 0, 0, 0)
         return Tensors({name: given[name] for name in work.outputs})
 
-    def _end(self, work: _Work, result: Tensors | Exception) -> list[Told]:
-        return [(work.tell, work.key, result)]
+    def _end(self, work: _Work, result: Tensors | Exception) -> list[Delivery]:
+        return [(work.on_result, work.key, result)]
 
-    def _forget(self, key: Hashable) -> None:
+    def _remove(self, key: Hashable) -> None:
         self._waiting.pop(key, None)
 
-    def _forget_all(self) -> None:
+    def _remove_all(self) -> None:
         self._waiting.clear()
 
     def _num_waiting(self) -> int:

@@ -12,20 +12,18 @@ import logging
 import threading
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
-from numpy.typing import NDArray
-
+from pipelines.host.engine.engine_contract import EngineKind, Result, ResultCallback, TensorRequest
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import StepProfile
 
 log = logging.getLogger("braid.engine")
 
-Answer = dict[str, NDArray[Any]] | Exception
-Tell = Callable[[Hashable, Answer], None]
-Told = tuple[Tell, Hashable, Answer]
+Delivery = tuple[ResultCallback, Hashable, Result]
+"""A request's callback and its arguments."""
 Job = TypeVar("Job")
 
 
@@ -45,7 +43,7 @@ class Ran:
 class Runnable(Protocol):
     """The body of the engine's node."""
 
-    def __call__(self, batch: Any) -> Any: ...
+    def __call__(self, root: Any, /) -> Any: ...
 
     def close(self) -> None: ...
 
@@ -57,6 +55,8 @@ class ThreadedEngine(ABC, Generic[Job]):
     unheard.  All that a subclass queues is read and written under `_news`; it sets its own fields before it
     calls `__init__`, which starts the thread.
     """
+
+    kind: ClassVar[Literal[EngineKind.THREADED]] = EngineKind.THREADED
 
     def __init__(self, body: Runnable, profile: StepProfile, warm: Callable[[], bool] | None = None) -> None:
         """`profile` is the one that the body marks its lines in, where it has it too; `warm` is called while
@@ -74,30 +74,21 @@ class ThreadedEngine(ABC, Generic[Job]):
         self._thread.start()
 
     @abstractmethod
-    def submit(
-        self, key: Hashable, inputs: Mapping[str, NDArray[Any]], outputs: list[str] | None, tell: Tell
-    ) -> None:
-        """Queue one request; `tell(key, answer)` is called once, from the engine's thread, unless aborted.
+    def submit(self, key: Hashable, request: TensorRequest) -> None:
+        """Queue one request.
 
-        `outputs` None is all.  Raises RequestError naming what is wrong, Overloaded when too much waits; then
-        nothing was queued.
+        Raises RequestError naming what is wrong, Overloaded when too much waits; then nothing was queued.
         """
 
-    @property
-    def has_work(self) -> bool:
-        """Whether `step` has something to say; else the engine runs by itself."""
-        return self._lost is not None
-
-    def step(self) -> list[Any]:
-        """Nothing.  Raises DeviceLost, or ThreadEnded, when the thread could not go on."""
+    def check_alive(self) -> None:
+        """Raise DeviceLost, or ThreadEnded, when the engine's thread has ended."""
         if self._lost is not None:
             raise self._lost
-        return []
 
-    def abort(self, key: Hashable, choice: int | None = None) -> None:
-        """Forget what waits of a request; one that is unknown is left alone."""
+    def cancel(self, key: Hashable, choice: int | None = None) -> None:
+        """Drop what waits of a request; one that is unknown is no error."""
         with self._news:
-            self._forget(key)
+            self._remove(key)
 
     def counts(self) -> Counts:
         """What runs, what waits, and the totals of runs."""
@@ -110,7 +101,7 @@ class ThreadedEngine(ABC, Generic[Job]):
         """Drop what waits; the thread closes the body after its last run.  Returns before that."""
         with self._news:
             self._closed = True
-            self._forget_all()
+            self._remove_all()
             self._news.notify()
 
     # What an engine is; all but `_compute` and `_failed` with `_news` held
@@ -128,14 +119,14 @@ class ThreadedEngine(ABC, Generic[Job]):
         """Run the body, in the thread; the profile of the step has begun."""
 
     @abstractmethod
-    def _end(self, job: Job, result: Any) -> list[Told]:
-        """Who is told what, when `_compute` gave its result, or the Exception that it raised."""
+    def _end(self, job: Job, result: Any) -> list[Delivery]:
+        """The results to deliver after `_compute` has returned `result`, or raised it."""
 
     @abstractmethod
-    def _forget(self, key: Hashable) -> None: ...
+    def _remove(self, key: Hashable) -> None: ...
 
     @abstractmethod
-    def _forget_all(self) -> None: ...
+    def _remove_all(self) -> None: ...
 
     @abstractmethod
     def _num_waiting(self) -> int: ...
@@ -180,12 +171,12 @@ class ThreadedEngine(ABC, Generic[Job]):
         except Exception as error:  # whatever it is, it is that of this job's requests alone
             result = error
         with self._news:
-            told = self._end(job, result)
+            deliveries = self._end(job, result)
             self._totals.running = 0
             self._totals.steps += 1
             self._totals.failed_steps += isinstance(result, Exception)
-        for tell, key, answer in told:
-            tell(key, answer)
+        for on_result, key, one in deliveries:
+            on_result(key, one)
 
     def _warm_a_little(self, warm: Callable[[], bool]) -> None:
         """A model that fails here may serve all the same."""

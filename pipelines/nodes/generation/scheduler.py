@@ -31,8 +31,8 @@ from pipelines.values import Stream, Tokens, TokenUpdate
 
 if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
-    from pipelines.host.body import Body
-    from pipelines.host.engine.loop import Engine
+    from pipelines.host.engine.generation_engine import GenerationEngine
+    from pipelines.nodes.body_interface import Body
 
 
 class CacheConfig(NodeConfig):
@@ -106,13 +106,13 @@ class Scheduler(Node, Checking):
         params.guide = guide_spec(call.request, call.plan, tokens[0], self.write)
         return call.submit(self.address, tokens, params)
 
-    def start(self, body: Body) -> Engine:
+    def start(self, body: Body) -> GenerationEngine:
         """The engine around a loaded body, its cache allocated.  Called once, in the engine host.
 
         Raises ValueError when the cache cannot hold a single block, or a draft does not fit its model.
         """
         from pipelines.host.engine.kv_cache.cache_size import device_blocks, host_blocks
-        from pipelines.host.engine.loop import Engine
+        from pipelines.host.engine.generation_engine import GenerationEngine
         from pipelines.host.engine.policy import EngineSettings
         from pipelines.nodes.generation.body.draft import check_draft
 
@@ -134,7 +134,7 @@ class Scheduler(Node, Checking):
         ends = end_token_ids(self.folder, body.bindings)
         if body.guides is not None:
             body.guides.start(target.vocab_size, ends)
-        return Engine(
+        return GenerationEngine(
             body=body,
             settings=settings,
             num_blocks=num_blocks,
@@ -144,6 +144,7 @@ class Scheduler(Node, Checking):
             max_context=max_context,
             eos_token_ids=ends,
             profile=body.profile,
+            close_body=body.close,
         )
 
     def _max_context(self, target: DecoderSession) -> int:

@@ -19,8 +19,8 @@ from pipelines.nodes.interface import Loading, Running
 from pipelines.values import Deferred, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
-    from pipelines.host.body import Body
     from pipelines.host.engine.batching.batch_engine import BatchEngine
+    from pipelines.nodes.body_interface import Body
 
 
 class Batcher(Node):

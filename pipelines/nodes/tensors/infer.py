@@ -5,6 +5,7 @@ Knows tensors of a request, or rows of another engine, and the border of its bod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -19,7 +20,7 @@ from pipelines.tasks import TensorInput
 from pipelines.values import Deferred, PooledOutputs, Tensors
 
 if TYPE_CHECKING:
-    from pipelines.host.body import Body
+    from pipelines.nodes.body_interface import Body
     from pipelines.nodes.line import Line
 
 
@@ -57,7 +58,7 @@ def rows_tensor(rows: PooledOutputs) -> Tensors:
     return Tensors(rows=rows.values)
 
 
-def requested(lines: list[Line]) -> dict[str, TensorPort]:
+def requested(lines: Sequence[Line]) -> dict[str, TensorPort]:
     """The tensors that a request must hold: what the lines ask of `batch`, together."""
     asked: dict[str, tuple[str, TensorPort]] = {}
     for line in lines:

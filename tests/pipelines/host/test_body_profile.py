@@ -8,6 +8,7 @@ import numpy as np
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from tensor_models import write_one
 
+from pipelines.host.engine.engine_contract import GenerationRequest, TensorRequest
 from pipelines.host.model import load_for_host
 from pipelines.repository.model_folders import open_folder
 from pipelines.wire.sampling_params import SamplingParams
@@ -24,7 +25,7 @@ def test_each_line_is_a_phase_with_its_node_and_what_begins_early_is_one(tmp_pat
     host_model = load_for_host(open_folder(folder, "m"))
     try:
         engine = host_model.engines["generated"]
-        engine.submit("a", [[1, 2, 3]], SamplingParams(max_tokens=3, temperature=0.0))
+        engine.submit("a", GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=3, temperature=0.0)))
         while engine.has_work:
             engine.step()
         told = {steps.kind: steps for steps in engine.profile.told()}
@@ -52,7 +53,7 @@ def test_runs_over_tensors_are_steps_of_their_own_kind(tmp_path):
         ((node, engine),) = host_model.engines.items()
         image = np.ones((2, 4), np.float32)
         for key in range(3):
-            engine.submit(key, {"image": image}, None, lambda key, answer: told.put(answer))
+            engine.submit(key, TensorRequest({"image": image}, None, lambda key, answer: told.put(answer)))
         answers = [told.get(timeout=10) for _ in range(3)]
         (runs,) = engine.profile.told()
     finally:

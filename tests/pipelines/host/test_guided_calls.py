@@ -34,9 +34,9 @@ class SlowModel(Model):
         engine = self.engines["generated"]
         take = engine.submit
 
-        def submit(*args, guide=None, **rest):
-            self.told.append(guide())
-            take(*args, **rest)
+        def submit(key, request):
+            self.told.append(request.guide())
+            take(key, request)
 
         engine.submit = submit
 

@@ -256,7 +256,7 @@ def test_what_a_model_takes_and_gives_is_told_to_the_worker(over):
     image = TensorSpec("image", "float32", [None, 4])
     assert (told["two"].inputs, [out.name for out in told["two"].outputs]) == ([image], ["label"])
     assert told["one"].outputs[0] == TensorSpec("boxes", "float32", [None, 2])
-    assert (told["text"].inputs, told["two"].max_context, told["two"].cache_tokens) == ([], 0, 0)
+    assert (told["text"].inputs, told["two"].max_context, told["two"].cache_tokens) == ([], None, 0)
 
 
 def test_a_changed_model_is_swapped_while_the_old_one_works(models):

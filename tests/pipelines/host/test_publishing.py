@@ -28,7 +28,7 @@ def scene(request):
     name = request.node.name
     engine = Engine(block_tokens=16, blocks_total=100, reuses_prefixes=True)
     load = SimpleNamespace(
-        folder=SimpleNamespace(name=name), model=SimpleNamespace(engines={"generated": engine})
+        folder=SimpleNamespace(name=name), model=SimpleNamespace(engines={"generated": engine}, threaded={})
     )
     instances = [load]
     return SimpleNamespace(name=name, engine=engine, instances=instances, publisher=Publisher(instances))

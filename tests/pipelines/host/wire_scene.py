@@ -26,7 +26,9 @@ from pipelines.wire.update_queue import UpdateQueue
 
 
 class ScriptedEngine:
-    """Gives every choice the tokens 0, 1, 2 … up to `max_tokens`, one a step.  `listener` holds steps back."""
+    """Gives every choice the tokens 0, 1, 2 … up to `max_tokens`, one a step.  `listener` holds steps
+    back.
+    """
 
     def __init__(self, step_s: float = 0.0) -> None:
         self.live: dict[Any, dict[int, int]] = {}
@@ -38,13 +40,14 @@ class ScriptedEngine:
         self.step_tokens = 0
         self.profile = StepProfile()
 
-    def submit(self, key, prompts, params, n=1, cache_salt=""):
+    def submit(self, key, request):
+        prompts, params, n = request.prompts, request.params, request.n
         if not prompts[0]:
             raise RequestError("The prompt is empty.")
         self.live[key] = dict.fromkeys(range(len(prompts) * n), 0)
         self.limits[key] = params.max_tokens
 
-    def abort(self, key, choice=None):
+    def cancel(self, key, choice=None):
         self.aborted.append((key, choice))
         choices = self.live.get(key, {})
         for one in list(choices) if choice is None else [choice]:
@@ -109,6 +112,14 @@ class Model:
     cold: int = 0
     inputs: tuple[TensorPort, ...] = ()
     outputs: tuple[TensorPort, ...] = ()
+
+    @property
+    def stepped(self):
+        return self.engines
+
+    @property
+    def threaded(self):
+        return {}
 
     def warm(self):
         self.cold -= 1

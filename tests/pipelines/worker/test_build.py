@@ -1,6 +1,7 @@
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 
+from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.model import load_for_host
 from pipelines.loading import BuildError, graphs_of
 from pipelines.repository.model_folders import scan
@@ -19,7 +20,7 @@ def test_the_host_builds_an_engine_that_generates(tmp_path):
     write_fake_model(tmp_path / "tiny")
     host_model = load_for_host(only(tmp_path))
     engine = host_model.engines["generated"]
-    engine.submit("call", [[1, 2, 3]], SamplingParams(max_tokens=2, temperature=0))
+    engine.submit("call", GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=2, temperature=0)))
     tokens = [token for _ in range(2) for output in engine.step() for token in output.token_ids]
     assert len(tokens) == 2
     host_model.close()

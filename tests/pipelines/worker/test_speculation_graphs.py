@@ -9,6 +9,7 @@ import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from test_pipeline import HELLO, ask
 
+from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.model import HostModel, load_for_host
 from pipelines.inspection import inspect
 from pipelines.loading import BuildError
@@ -73,7 +74,7 @@ def test_the_texts_are_those_without_guesses(tmp_path, line):
         engine = host_model.engines["generated"]
         for key, temperature in (("greedy", 0.0), ("drawn", 1.0)):
             params = SamplingParams(max_tokens=60, temperature=temperature, seed=3)
-            engine.submit(key, [[1, 2, 3, 1, 2, 3]], params)
+            engine.submit(key, GenerationRequest([[1, 2, 3, 1, 2, 3]], params))
         tokens = {"greedy": [], "drawn": []}
         while engine.has_work:
             for output in engine.step():
@@ -87,7 +88,7 @@ def test_the_texts_are_those_without_guesses(tmp_path, line):
 def test_guesses_of_a_draft_come_true(tmp_path):
     host_model = load(write(tmp_path / "models" / "tiny", DRAFT + ", adaptive: false").parent)
     engine = host_model.engines["generated"]
-    engine.submit("call", [[1, 2, 3]], SamplingParams(max_tokens=41, temperature=0))
+    engine.submit("call", GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=41, temperature=0)))
     while engine.has_work:
         engine.step()
     counts = engine.counts()
@@ -121,7 +122,7 @@ def test_a_draft_may_guess_where_nothing_was_found(tmp_path):
     texts = []
     for host_model in (both, plain):
         engine = host_model.engines["generated"]
-        engine.submit("call", [[1, 2, 3]], SamplingParams(max_tokens=60, seed=3))
+        engine.submit("call", GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=60, seed=3)))
         texts.append([token for _ in range(60) for output in engine.step() for token in output.token_ids])
     assert texts[0] == texts[1]
     assert both.engines["generated"].counts().accepted_tokens > 30

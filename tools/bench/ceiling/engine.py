@@ -6,7 +6,8 @@ from time import thread_time
 from typing import NamedTuple
 
 from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
@@ -35,11 +36,13 @@ class Decoding:
         self._session = FakeSession(NUM_WORDS, BLOCK_TOKENS, length, sight_tokens=SIGHT_TOKENS)
         self._session.allocate(num_blocks)
         settings = EngineSettings(num_seqs, PROMPT_STEP_TOKENS, reuse_prefixes=False)
-        self._engine = Engine(self._body, settings, num_blocks, BLOCK_TOKENS, NUM_WORDS, length, frozenset())
+        self._engine = GenerationEngine(
+            self._body, settings, num_blocks, BLOCK_TOKENS, NUM_WORDS, length, frozenset()
+        )
         params = SamplingParams(max_tokens=max_tokens, ignore_eos=True, temperature=0.0)
         for number in range(num_seqs):
             prompt = [(number + place) % NUM_WORDS for place in range(context)]
-            self._engine.submit(number, [prompt], params)
+            self._engine.submit(number, GenerationRequest([prompt], params))
         while self._engine.counts().output_tokens < num_seqs:
             self._engine.step()
 

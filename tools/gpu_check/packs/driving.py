@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.loop import Engine
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.step import Sampled
@@ -53,9 +54,9 @@ def body(session: DecoderSession) -> Body:
     return lambda context: sample(Logits(session.run(context.step), context, session.ops))
 
 
-def engine(session: DecoderSession, room: EngineLimits, compute: Body | None = None) -> Engine:
+def engine(session: DecoderSession, room: EngineLimits, compute: Body | None = None) -> GenerationEngine:
     settings = EngineSettings(room.max_sequences, room.max_step_tokens, room.reuse_prefixes)
-    return Engine(
+    return GenerationEngine(
         compute or body(session),
         settings,
         room.num_blocks,
@@ -67,14 +68,14 @@ def engine(session: DecoderSession, room: EngineLimits, compute: Body | None = N
     )
 
 
-def answers(made: Engine, requests: list[Request]) -> tuple[list[Answer], Counts]:
+def answers(made: GenerationEngine, requests: list[Request]) -> tuple[list[Answer], Counts]:
     """Run all requests to their ends.  Raises RuntimeError when a step failed."""
     given = [Answer() for _ in requests]
     number = 0
     while made.has_work or any(request.at >= number for request in requests):
         for key, request in enumerate(requests):
             if request.at == number:
-                made.submit(key, [request.prompt], params(request))
+                made.submit(key, GenerationRequest([request.prompt], params(request)))
         outputs = made.step()
         _checked(outputs)
         for output in outputs:
@@ -158,7 +159,7 @@ def decode(
 
 def start_decoding(
     session: DecoderSession, room: EngineLimits, prompts: list[list[int]], num_tokens: int
-) -> Engine:
+) -> GenerationEngine:
     """An engine in which every prompt has decoded a few steps."""
     made = engine(session, room)
     _submit_all(made, prompts, num_tokens)
@@ -178,9 +179,9 @@ def prefill_s(session: DecoderSession, room: EngineLimits, prompt: list[int]) ->
     return time.perf_counter() - begin
 
 
-def _submit_all(made: Engine, prompts: list[list[int]], num_tokens: int) -> None:
+def _submit_all(made: GenerationEngine, prompts: list[list[int]], num_tokens: int) -> None:
     for key, prompt in enumerate(prompts):
-        made.submit(key, [prompt], params(Request(prompt, num_tokens)))
+        made.submit(key, GenerationRequest([prompt], params(Request(prompt, num_tokens))))
 
 
 def _checked(outputs: list[Output]) -> int:

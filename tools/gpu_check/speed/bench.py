@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pipelines.host.engine.loop import Engine
+from pipelines.host.engine.generation_engine import GenerationEngine
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.driving import Decoding, EngineLimits, decode, prefill_s, start_decoding
 from tools.gpu_check.packs.models import SHAPES, Shape, random_model, random_prompts
@@ -202,7 +202,7 @@ def profile(session: Any, shape: Shape, name: str, setting: Setting) -> None:
             setting.say(f"  {facts['us']:8.1f} µs  {facts['launches']:5.0f} x  {kernel}")
 
 
-def _steps(made: Engine) -> None:
+def _steps(made: GenerationEngine) -> None:
     for _ in range(PROFILED_STEPS):
         made.step()
     _wait()

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 
 from pipelines.errors import BraidError, EngineError, Overloaded
 from pipelines.host.engine.batching.batch_assembly import gathered, scatter
-from pipelines.host.engine.batching.batched_request import Arrays, Piece, Texts, texts_of
+from pipelines.host.engine.batching.batched_request import Piece, Texts, texts_of
 from pipelines.host.engine.batching.failure_isolation import Suspects
 from pipelines.host.engine.batching.text_checks import Bounds, check_answer, check_texts
 from pipelines.host.engine.batching.waiting_queue import Waiting
 from pipelines.host.engine.encoder_batch import TokenBatch
-from pipelines.host.engine.threaded_engine import Ran, Runnable, Tell, ThreadedEngine, Told
+from pipelines.host.engine.engine_contract import TensorRequest
+from pipelines.host.engine.threaded_engine import Delivery, Ran, Runnable, ThreadedEngine
 from pipelines.telemetry.step_profile import BATCHES, StepProfile
 
 log = logging.getLogger("braid.engine")
@@ -61,10 +62,11 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         self._began_s = 0.0  # the batch that runs
         super().__init__(body, profile or StepProfile(), warm)
 
-    def submit(self, key: Hashable, inputs: Arrays, outputs: list[str] | None, tell: Tell) -> None:
+    def submit(self, key: Hashable, request: TensorRequest) -> None:
+        inputs = request.inputs
         check_texts(inputs, self.bounds)
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.row_size)
-        texts = texts_of(key, inputs, tell, self._clock())
+        texts = texts_of(key, inputs, request.on_result, self._clock())
         with self._news:
             waiting = self._waiting.num_tokens
             if waiting and waiting + len(texts.ids) > self._settings.max_waiting_tokens:
@@ -102,13 +104,13 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         self.profile.end(BATCHES, int(batch.lengths.sum()), len(batch.lengths), 0)
         return batch
 
-    def _end(self, pieces: list[Piece], result: TokenBatch | Exception) -> list[Told]:
+    def _end(self, pieces: list[Piece], result: TokenBatch | Exception) -> list[Delivery]:
         if isinstance(result, Exception):
             return self._failed(pieces, result)
         self._count(result, pieces)
-        return [told for piece in pieces for told in self._rows_of(piece)]
+        return [one for piece in pieces for one in self._rows_of(piece)]
 
-    def _failed(self, pieces: list[Piece], error: Exception) -> list[Told]:
+    def _failed(self, pieces: list[Piece], error: Exception) -> list[Delivery]:
         waited_for = [piece for piece in pieces if self._requests.get(piece.texts.key) is piece.texts]
         if self._suspects.add(waited_for):
             log.warning("a batch of several requests failed and is run again in halves: %r", error)
@@ -116,19 +118,19 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         told = _failure(error)
         return [one for piece in waited_for for one in self._fail(piece.texts, told)]
 
-    def _rows_of(self, piece: Piece) -> list[Told]:
+    def _rows_of(self, piece: Piece) -> list[Delivery]:
         texts = piece.texts
         texts.remaining -= len(piece)
         if texts.remaining or self._requests.get(texts.key) is not texts:
             return []
         del self._requests[texts.key]
-        return [(texts.tell, texts.key, texts.answer(self.per_token))]
+        return [(texts.on_result, texts.key, texts.answer(self.per_token))]
 
-    def _fail(self, texts: Texts, error: Exception) -> list[Told]:
+    def _fail(self, texts: Texts, error: Exception) -> list[Delivery]:
         if self._requests.get(texts.key) is not texts:
             return []
-        self._forget(texts.key)
-        return [(texts.tell, texts.key, error)]
+        self._remove(texts.key)
+        return [(texts.on_result, texts.key, error)]
 
     def _count(self, batch: TokenBatch, pieces: list[Piece]) -> None:
         num_tokens, totals = int(batch.lengths.sum()), self._totals
@@ -138,15 +140,15 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         waits = [(len(piece), self._began_s - piece.texts.arrived_s) for piece in pieces]
         self.new_runs.append(Ran(num_tokens, self._clock() - self._began_s, waits))
 
-    def _forget(self, key: Hashable) -> None:
+    def _remove(self, key: Hashable) -> None:
         texts = self._requests.pop(key, None)
         if texts is not None:
             self._waiting.drop(texts)
             self._suspects.drop(texts)
 
-    def _forget_all(self) -> None:
+    def _remove_all(self) -> None:
         for key in list(self._requests):
-            self._forget(key)
+            self._remove(key)
 
     def _num_waiting(self) -> int:
         return self._waiting.num_texts + self._suspects.num_texts

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.threaded_engine import Tell
+from pipelines.host.engine.engine_contract import ResultCallback
 
 Ints = NDArray[np.int64]
 Arrays = Mapping[str, NDArray[Any]]
@@ -29,7 +29,7 @@ class Texts:
     """
 
     key: Hashable
-    tell: Tell
+    on_result: ResultCallback
     ids: NDArray[np.int32]
     lengths: NDArray[np.int32]
     types: NDArray[np.uint8] | None
@@ -55,12 +55,12 @@ class Texts:
         return {"rows": self.rows, "lengths": self.lengths} if per_token else {"rows": self.rows}
 
 
-def texts_of(key: Hashable, inputs: Arrays, tell: Tell, now_s: float) -> Texts:
+def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: float) -> Texts:
     """A request as it came over the wire: the tensors that `pipelines.nodes.pooling.batcher` writes."""
     lengths = inputs["lengths"]
     return Texts(
         key,
-        tell,
+        on_result,
         inputs["ids"],
         lengths,
         inputs.get("types"),

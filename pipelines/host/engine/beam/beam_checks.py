@@ -9,6 +9,7 @@ from dataclasses import fields
 
 from pipelines.errors import RequestError
 from pipelines.host.engine.beam.beam_group import num_candidates
+from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.policy import blocks_for
 from pipelines.host.engine.submission_checks import Limits
 from pipelines.wire.sampling_params import Beams, SamplingParams
@@ -36,20 +37,16 @@ FIELDS = {"bad_words_ids": "bad_words"}
 
 
 def check_beams(
-    prompts: list[list[int]],
-    params: SamplingParams,
-    beams: Beams,
-    n: int,
-    eos_token_ids: frozenset[int],
-    limits: Limits,
+    request: GenerationRequest, beams: Beams, eos_token_ids: frozenset[int], limits: Limits
 ) -> None:
     """Raise RequestError, with the field at fault, for beams that are no search or could never run."""
+    params = request.params
     if params.max_tokens < 1:
         raise RequestError("beam search needs max_tokens of at least 1", "max_tokens")
-    _check_search(beams, n)
+    _check_search(beams, request.n)
     _check_sampling(params)
     ends = set(params.stop_token_ids) | (set() if params.ignore_eos else eos_token_ids)
-    _check_room(prompts, params.max_tokens, beams.width, len(ends), limits)
+    _check_room(request.prompts, params.max_tokens, beams.width, len(ends), limits)
 
 
 def _check_search(beams: Beams, n: int) -> None:

@@ -35,7 +35,7 @@ class Grammar(Node):
     """Masks the tokens that a request's grammar or thinking budget forbids; the sampler applies the masks
     last.
 
-    Between `begin` and `run` of one step its threads read guides; nobody else may then.
+    Between `prepare` and `run` of one step its threads read guides; nobody else may then.
     """
 
     place: ClassVar[Place] = "step"
@@ -70,7 +70,7 @@ class Grammar(Node):
             raise RequestError(f"this model's output cannot be kept to a grammar: {self._fault}")
         return self._makers.maker(spec, params)
 
-    def begin(self, context: StepContext) -> None:
+    def prepare(self, context: StepContext) -> None:
         """Start to fill the masks of the rows that are restricted; `context` is the one that the model
         gets.
         """

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from engine_invariants import snapshot, violations
 
 from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import StepContext
 from pipelines.wire.sampling_params import SamplingParams
@@ -18,7 +19,7 @@ CHUNK_TOKENS = 40
 
 def greedy_engine(
     session: DecoderSession, num_blocks: int, watch: Callable[[Step], None] = lambda step: None
-) -> Engine:
+) -> GenerationEngine:
     """An engine over `session`, whose cache is allocated here; `watch` sees every step before it runs."""
 
     def body(context: StepContext) -> Sampled:
@@ -27,12 +28,12 @@ def greedy_engine(
 
     session.allocate(num_blocks)
     settings = EngineSettings(max_sequences=8, max_step_tokens=CHUNK_TOKENS, reuse_prefixes=True)
-    return Engine(
+    return GenerationEngine(
         body, settings, num_blocks, session.block_tokens, session.vocab_size, session.max_context, frozenset()
     )
 
 
-def generate_together(engine: Engine, prompts: list[list[int]]) -> tuple[list[list[int]], int]:
+def generate_together(engine: GenerationEngine, prompts: list[list[int]]) -> tuple[list[list[int]], int]:
     """The tokens of each prompt and how many prompt tokens the prefix cache gave; prompts join mid-way."""
     params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
     texts: list[list[int]] = [[] for _ in prompts]
@@ -41,7 +42,7 @@ def generate_together(engine: Engine, prompts: list[list[int]]) -> tuple[list[li
     while waiting or engine.has_work:
         if waiting:
             number, prompt = waiting.pop(0)
-            engine.submit(number, [prompt], params)
+            engine.submit(number, GenerationRequest([prompt], params))
         for _ in range(3):
             for output in engine.step():
                 texts[output.key].extend(output.token_ids)

@@ -9,7 +9,8 @@ from engine_invariants import snapshot, violations
 from numpy.typing import NDArray
 
 from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits as StepLogits
 from pipelines.host.engine.step_context import StepContext
@@ -22,7 +23,7 @@ TOLERANCE = 1e-4
 CHUNK_TOKENS, MAX_SCORED, NUM_BLOCKS = 40, 13, 64
 
 
-def scoring_engine(session: DecoderSession, reuse_prefixes: bool = True) -> Engine:
+def scoring_engine(session: DecoderSession, reuse_prefixes: bool = True) -> GenerationEngine:
     """An engine over `session`, whose cache is allocated here; its steps score few positions."""
 
     def body(context: StepContext) -> Sampled:
@@ -30,34 +31,35 @@ def scoring_engine(session: DecoderSession, reuse_prefixes: bool = True) -> Engi
 
     session.allocate(NUM_BLOCKS)
     settings = EngineSettings(8, CHUNK_TOKENS, reuse_prefixes, MAX_SCORED)
-    return Engine(
+    return GenerationEngine(
         body, settings, NUM_BLOCKS, session.block_tokens, session.vocab_size, session.max_context, frozenset()
     )
 
 
-def score_alone(engine: Engine, prompts: list[list[int]]) -> list[list[TokenLogprobs]]:
+def score_alone(engine: GenerationEngine, prompts: list[list[int]]) -> list[list[TokenLogprobs]]:
     """Each prompt when nothing else runs, and only its scores, as for a completion that is echoed."""
     found = []
     for number, prompt in enumerate(prompts):
-        engine.submit(number, [prompt], SamplingParams(max_tokens=0, prompt_logprobs=TOP))
+        engine.submit(number, GenerationRequest([prompt], SamplingParams(max_tokens=0, prompt_logprobs=TOP)))
         found.append(drain(engine)[number, 0])
     return found
 
 
-def score_together(engine: Engine, prompts: list[list[int]]) -> list[list[TokenLogprobs]]:
+def score_together(engine: GenerationEngine, prompts: list[list[int]]) -> list[list[TokenLogprobs]]:
     """All prompts at once, of two choices each, beside requests that have filled the cache with them."""
     params = SamplingParams(max_tokens=4, temperature=0.0)
-    engine.submit("fills", prompts, params)
+    engine.submit("fills", GenerationRequest(prompts, params))
     drain(engine)
-    engine.submit("talks", [prompts[0]], SamplingParams(max_tokens=30, temperature=0.0))
+    engine.submit("talks", GenerationRequest([prompts[0]], SamplingParams(max_tokens=30, temperature=0.0)))
     for number, prompt in enumerate(prompts):
-        engine.submit(number, [prompt], SamplingParams(max_tokens=2, prompt_logprobs=TOP), n=2)
+        params = SamplingParams(max_tokens=2, prompt_logprobs=TOP)
+        engine.submit(number, GenerationRequest([prompt], params, n=2))
     found = drain(engine)
     assert all(found[number, 0] == found[number, 1] for number in range(len(prompts)))
     return [found[number, 0] for number in range(len(prompts))]
 
 
-def drain(engine: Engine) -> dict[tuple[object, int], list[TokenLogprobs]]:
+def drain(engine: GenerationEngine) -> dict[tuple[object, int], list[TokenLogprobs]]:
     """Run to the end; the scores of each choice of each request."""
     found: dict[tuple[object, int], list[TokenLogprobs]] = {}
     while engine.has_work:

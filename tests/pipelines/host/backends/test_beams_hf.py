@@ -11,7 +11,8 @@ from engine_invariants import snapshot, violations
 from tiny_decoders import VOCABULARY, prompts
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
@@ -66,12 +67,16 @@ def engine(exported_onnx: Any) -> Any:
 
     session.allocate(100)
     settings = EngineSettings(max_sequences=10, max_step_tokens=40, reuse_prefixes=True)
-    yield Engine(body, settings, 100, session.block_tokens, session.vocab_size, session.max_context, EOS)
+    yield GenerationEngine(
+        body, settings, 100, session.block_tokens, session.vocab_size, session.max_context, EOS
+    )
     session.close()
 
 
-def search_together(engine: Engine) -> dict[tuple[int, int], tuple[list[int], str | None]]:
-    """What each choice of each case gets; requests join one by one, and now and then a sequence is set back."""
+def search_together(engine: GenerationEngine) -> dict[tuple[int, int], tuple[list[int], str | None]]:
+    """What each choice of each case gets; requests join one by one, and now and then a sequence is set
+    back.
+    """
     found: dict[tuple[int, int], tuple[list[int], str | None]] = {}
     arriving = list(enumerate(cases()))
     while arriving or engine.has_work:
@@ -83,7 +88,7 @@ def search_together(engine: Engine) -> dict[tuple[int, int], tuple[list[int], st
                 ignore_eos=not asked.ends,
                 stop_token_ids=STOP if asked.ends else [],
             )
-            engine.submit(key, [prompt], params, asked.n)
+            engine.submit(key, GenerationRequest([prompt], params, asked.n))
         if engine.scheduler.running and engine.counts().steps % 4 == 0:
             engine.scheduler._preempt(engine.scheduler.running[-1])
         for output in engine.step():

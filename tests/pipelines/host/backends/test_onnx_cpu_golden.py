@@ -1,4 +1,6 @@
-"""The golden property with a model's own cache: text generated in any schedule equals text generated alone."""
+"""The golden property with a model's own cache: text generated in any schedule equals text generated
+alone.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
@@ -49,7 +52,7 @@ class Schedule:
         max_sequences = draw.randint(2, 6)
         settings = EngineSettings(max_sequences, max_sequences + draw.choice([2, 9, 40]), True)
         self.most_choices = min(3, max_sequences)
-        self.engine = Engine(
+        self.engine = GenerationEngine(
             self.body, settings, self.num_blocks, BLOCK_TOKENS, VOCABULARY, MAX_CONTEXT, frozenset()
         )
         self.roots = [self.ids(draw.randint(10, 50)) for _ in range(2)]
@@ -75,7 +78,7 @@ class Schedule:
         choices = self.draw.randint(1, self.most_choices)
         self.asked[key] = prompt, params
         self.texts |= {(key, choice): [] for choice in range(choices)}
-        self.engine.submit(key, [prompt], params, choices)
+        self.engine.submit(key, GenerationRequest([prompt], params, choices))
 
     def run(self, num_requests: int = 8) -> Counter[str]:
         key = 0

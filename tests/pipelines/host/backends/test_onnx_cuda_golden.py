@@ -16,7 +16,8 @@ from host_runtime import BLOCK_TOKENS, open_on_host
 from small_onnx_decoders import VOCABULARY, write_small
 
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
-from pipelines.host.engine.loop import Engine
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import Logits, StepContext
@@ -42,7 +43,9 @@ class Crowd:
     def __post_init__(self) -> None:
         settings = EngineSettings(MAX_SEQUENCES, STEP_TOKENS, True, MAX_SCORED)
         sizes = (self.session.block_tokens, self.session.vocab_size, self.session.max_context)
-        self.engine = Engine(self.body, settings, self.num_blocks, *sizes, frozenset(), self.num_host_blocks)
+        self.engine = GenerationEngine(
+            self.body, settings, self.num_blocks, *sizes, frozenset(), self.num_host_blocks
+        )
 
     def body(self, context: StepContext) -> Sampled:
         self.steps.append(context.step)
@@ -50,7 +53,7 @@ class Crowd:
 
     def submit(self, number: int, request: tuple[list[int], int, SamplingParams]) -> None:
         prompt, n, params = request
-        self.engine.submit(number, [prompt], params, n)
+        self.engine.submit(number, GenerationRequest([prompt], params, n))
 
     def step(self) -> None:
         for output in self.engine.step():

@@ -10,7 +10,8 @@ from lone_steps import step
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
 from pipelines.host.backends.openvino.step_inputs import common_shapes
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import SamplingParams
@@ -88,7 +89,7 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
         named.extend(packed.block_table[used].tolist())
         return sample(Logits(session.run(packed), context))
 
-    engine = Engine(
+    engine = GenerationEngine(
         body=body,
         settings=EngineSettings(max_sequences=8, max_step_tokens=64),
         num_blocks=NUM_BLOCKS,
@@ -98,7 +99,8 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
         eos_token_ids=frozenset(),
     )
     for number in range(8):
-        engine.submit(number, [PROMPT.tolist()], SamplingParams(max_tokens=40, ignore_eos=True))
+        params = SamplingParams(max_tokens=40, ignore_eos=True)
+        engine.submit(number, GenerationRequest([PROMPT.tolist()], params))
     while engine.has_work:
         engine.step()
     assert engine.counts().preemptions > 0

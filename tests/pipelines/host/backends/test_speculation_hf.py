@@ -10,7 +10,7 @@ from greedy_batches import generate_together
 from tiny_decoders import prompts, write_decoder
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
-from pipelines.host.engine.loop import Engine, EngineSettings
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
@@ -23,7 +23,9 @@ EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 NUM_BLOCKS = 64
 
 
-def speculating_engine(session: OpenVINOSession, draft_token: Callable[[StepContext], StepContext]) -> Engine:
+def speculating_engine(
+    session: OpenVINOSession, draft_token: Callable[[StepContext], StepContext]
+) -> GenerationEngine:
     def body(context: StepContext) -> Sampled:
         context = draft_token(context)
         return sample(Logits(session.run(context.step), context))
@@ -31,7 +33,7 @@ def speculating_engine(session: OpenVINOSession, draft_token: Callable[[StepCont
     session.allocate(NUM_BLOCKS)
     settings = EngineSettings(max_sequences=8, max_step_tokens=64, reuse_prefixes=True, num_draft_tokens=4)
     limits = session.block_tokens, session.vocab_size, session.max_context
-    return Engine(body, settings, NUM_BLOCKS, *limits, frozenset())
+    return GenerationEngine(body, settings, NUM_BLOCKS, *limits, frozenset())
 
 
 def draft(folder: Path) -> Draft:

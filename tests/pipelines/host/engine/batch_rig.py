@@ -15,6 +15,7 @@ from fake_encoder import FakeEncoder, row_of
 from pipelines.host.engine.batching.batch_engine import BatchEngine, BatchSettings
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.host.engine.engine_contract import TensorRequest
 
 LONG_S = 10
 
@@ -65,7 +66,8 @@ class Rig:
         self.asked: dict[Any, list[list[int]]] = {}
 
     def put(self, key: Any, texts: list[list[int]], **more: Any) -> None:
-        self.engine.submit(key, tensors(texts, **more), None, lambda *answer: self.told.put(answer))
+        request = TensorRequest(tensors(texts, **more), None, lambda *answer: self.told.put(answer))
+        self.engine.submit(key, request)
         self.asked[key] = texts
 
     def answer(self) -> tuple[Any, Any]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from engine_rig import VOCAB_SIZE, Rig, Text
 
+from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.step import Step
 from pipelines.host.engine.step_context import StepContext
 from pipelines.host.sampling.guide import GuideMaker
@@ -52,14 +53,15 @@ class Life:
         return [self.random.randrange(VOCAB_SIZE) for _ in range(count)]
 
     def submit(self, key: int, asked: Wanted, salt: str = "", guide: GuideMaker | None = None) -> None:
-        self.rig.engine.submit(key, asked.prompts, asked.params, asked.n, salt, guide)
+        request = GenerationRequest(asked.prompts, asked.params, asked.n, salt, guide)
+        self.rig.engine.submit(key, request)
         self.rig.texts |= {(key, choice): Text() for choice in range(len(asked.prompts) * asked.n)}
 
     def leave(self) -> None:
         draw = self.random
         key, choice = draw.choice(list(self.rig.texts))
         whole = draw.random() < 0.5
-        self.rig.abort(key, None if whole else choice)
+        self.rig.cancel(key, None if whole else choice)
         self.gone |= {one for one in self.rig.texts if one == (key, choice) or (whole and one[0] == key)}
 
     def run(self, num_requests: int = 8) -> Counts:

@@ -11,7 +11,8 @@ from engine_invariants import snapshot, violations
 
 from ops import numpy_ops
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
-from pipelines.host.engine.loop import Engine
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.step import Sampled, Step
@@ -64,7 +65,7 @@ class Rig:
         self.masked: Callable[[Logits], Logits] = lambda logits: logits
         self.steps: list[Step] = []
         self.texts: dict[tuple[Hashable, int], Text] = {}
-        self.engine = Engine(
+        self.engine = GenerationEngine(
             self._body,
             settings,
             num_blocks,
@@ -89,7 +90,7 @@ class Rig:
         self, key: Hashable, *prompts: list[int], n: int = 1, salt: str = "", **params: object
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
-        self.engine.submit(key, list(prompts), wanted, n, salt)
+        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt))
         for choice in range(len(prompts) * n):
             self.texts[key, choice] = Text()
 
@@ -109,8 +110,8 @@ class Rig:
                 text.prompt_logprobs = logprobs.prompt
         return outputs
 
-    def abort(self, key: Hashable, choice: int | None = None) -> None:
-        self.engine.abort(key, choice)
+    def cancel(self, key: Hashable, choice: int | None = None) -> None:
+        self.engine.cancel(key, choice)
         self.check()
 
     def preempt(self) -> None:

@@ -251,8 +251,8 @@ def test_prompt_tokens_that_were_cached_are_told():
 
 def test_the_search_goes_on_while_one_of_its_choices_is_waited_for():
     rig = running_search()
-    rig.abort("a", 0)
-    rig.abort("a", 0)
+    rig.cancel("a", 0)
+    rig.cancel("a", 0)
     assert rig.engine.num_live == 6
     rig.run()
     assert [bool(rig.texts["a", choice].outputs) for choice in range(4)] == [False, True, True, True]
@@ -260,10 +260,10 @@ def test_the_search_goes_on_while_one_of_its_choices_is_waited_for():
 
 def test_without_its_last_choice_a_search_is_gone_at_once():
     rig = running_search()
-    rig.abort("a", 0)
-    rig.abort("a", 1)
+    rig.cancel("a", 0)
+    rig.cancel("a", 1)
     assert (rig.engine.num_live, rig.engine.counts().running) == (3, 3)
-    rig.abort("a")
+    rig.cancel("a")
     assert (rig.engine.has_work, rig.engine.counts().blocks_used) == (False, 0)
 
 
@@ -271,8 +271,8 @@ def test_a_search_may_be_aborted_before_its_prompt_is_computed():
     rig = Rig(max_sequences=3, max_step_tokens=4)
     rig.submit("a", [1] * 20, n=2, beams=Beams(3))
     rig.step()
-    rig.abort("a", 1)
-    rig.abort("a", 0)
+    rig.cancel("a", 1)
+    rig.cancel("a", 0)
     assert (rig.engine.has_work, rig.engine.counts().blocks_used) == (False, 0)
 
 

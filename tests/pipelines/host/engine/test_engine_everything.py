@@ -79,7 +79,7 @@ class Schedule(Life):
         self.foreseen: dict[tuple[int, int], list[int]] = {}
 
     def begin(self, context: StepContext) -> None:
-        self.grammar.begin(context)
+        self.grammar.prepare(context)
 
     def params(self) -> SamplingParams:
         draw = self.random

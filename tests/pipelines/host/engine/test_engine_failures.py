@@ -25,7 +25,7 @@ def greedy(max_tokens: int) -> SamplingParams:
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL, logger="pipelines.host.engine.loop")
+    caplog.set_level(logging.CRITICAL, logger="pipelines.host.engine.generation_engine")
 
 
 def test_a_failed_step_ends_its_sequences_with_a_message_and_frees_all():
@@ -210,7 +210,7 @@ def test_parameters_that_the_sampler_cannot_take_end_their_request_alone(monkeyp
 
 
 def test_the_log_has_the_traceback_that_the_client_does_not_see(caplog):
-    caplog.set_level(logging.ERROR, logger="pipelines.host.engine.loop")
+    caplog.set_level(logging.ERROR, logger="pipelines.host.engine.generation_engine")
     rig = Rig(poison=POISON)
     rig.submit("a", [POISON], max_tokens=5)
     (output,) = rig.step()

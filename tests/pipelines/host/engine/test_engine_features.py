@@ -254,7 +254,7 @@ def test_abort_frees_within_the_call(num_steps):
     rig.submit("a", PROMPT, n=3, max_tokens=50)
     for _ in range(num_steps):
         rig.step()
-    rig.abort("a")
+    rig.cancel("a")
     counts = rig.engine.counts()
     assert (counts.running, counts.waiting, counts.blocks_used) == (0, 0, 0)
     assert not rig.engine.has_work
@@ -268,7 +268,7 @@ def test_one_choice_may_go_and_the_others_stay(choice, num_steps):
     rig.submit("a", PROMPT, n=3, max_tokens=9, temperature=1.0, seed=3)
     for _ in range(num_steps):
         rig.step()
-    rig.abort("a", choice)
+    rig.cancel("a", choice)
     rig.run()
     params = SamplingParams(temperature=1.0, seed=3, max_tokens=9)
     for other in {0, 1, 2} - {choice}:
@@ -280,10 +280,10 @@ def test_aborting_what_is_gone_is_no_error():
     rig = Rig()
     rig.submit("a", PROMPT, max_tokens=1)
     rig.run()
-    rig.abort("a")
-    rig.abort("never")
+    rig.cancel("a")
+    rig.cancel("never")
     rig.submit("b", PROMPT, max_tokens=1)
-    rig.abort("b", 5)
+    rig.cancel("b", 5)
     assert rig.engine.has_work
 
 

@@ -6,6 +6,7 @@ import pytest
 from engine_rig import Rig, alone, scores_alone
 
 from pipelines.errors import RequestError
+from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.submission_checks import MAX_SCORES
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -85,7 +86,7 @@ def test_choices_share_scores_and_survive_their_leader():
     rig = Rig(max_step_tokens=64, max_scored_tokens=8)
     rig.submit("a", PROMPT, n=3, max_tokens=2, prompt_logprobs=2)
     rig.step()
-    rig.abort("a", 0)
+    rig.cancel("a", 0)
     rig.run()
     assert sum(step.num_scored for step in rig.steps) == len(PROMPT) - 1
     assert [rig.texts["a", choice].prompt_logprobs for choice in range(3)] == [None, wanted(), wanted()]
@@ -136,7 +137,7 @@ def test_a_body_that_scores_too_few_tokens_fails_its_step():
 def test_more_scores_than_may_be_sent_are_refused():
     rig = Rig(num_blocks=9000, block_tokens=8, max_context=65000)
     with pytest.raises(RequestError, match="log-probabilities of prompts") as refusal:
-        rig.engine.submit("a", [[1] * 60000], SamplingParams(prompt_logprobs=20), n=4)
+        rig.engine.submit("a", GenerationRequest([[1] * 60000], SamplingParams(prompt_logprobs=20), n=4))
     assert MAX_SCORES < 60000 * 21 * 4
     assert refusal.value.field == "prompt_logprobs"
     assert not rig.engine.has_work

@@ -21,7 +21,7 @@ COMPUTED = 2 * (len(PROMPT) + NUM_TOKENS - 1)  # by `crowded`, if nothing is com
 
 @pytest.fixture(autouse=True)
 def _quiet(caplog):
-    caplog.set_level(logging.CRITICAL, logger="pipelines.host.engine.loop")
+    caplog.set_level(logging.CRITICAL, logger="pipelines.host.engine.generation_engine")
 
 
 def crowded(num_host_blocks: int = 8, reuse_prefixes: bool = False, **params: object) -> Rig:
@@ -219,7 +219,7 @@ def test_a_group_keeps_its_host_blocks_when_one_choice_goes(gone, moment):
     rig = group(settled=moment != "leaving")
     if moment == "arriving":
         interrupt(rig, "after")
-    rig.abort("a", gone)
+    rig.cancel("a", gone)
     assert len(find(rig, "a", 1 - gone).host_blocks) == 4
     if moment == "leaving":
         step_without_admission(rig)
@@ -236,7 +236,7 @@ def test_an_heir_says_how_much_of_the_prompt_was_found_at_first():
     rig.submit("a", LONG, n=2, max_tokens=4)
     rig.step()
     rig.preempt()
-    rig.abort("a", 0)
+    rig.cancel("a", 0)
     rig.run()
     assert rig.texts["a", 1].num_cached == 8
     assert rig.engine.counts().prompt_tokens == 8 + len(LONG)
@@ -245,7 +245,7 @@ def test_an_heir_says_how_much_of_the_prompt_was_found_at_first():
 def test_abort_frees_host_blocks_at_once():
     rig = crowded()
     swapped_out(rig)
-    rig.abort("young")
+    rig.cancel("young")
     assert rig.engine.counts().host_blocks_used == 0
     rig.run()
     check_texts(rig, "old")
@@ -257,7 +257,7 @@ def test_abort_before_the_step_that_would_swap_out_takes_it_back():
         rig.step()
     rig.preempt()
     assert rig.engine.counts().host_blocks_used == 5
-    rig.abort("young")
+    rig.cancel("young")
     assert rig.engine.counts().host_blocks_used == 0
     rig.run()
     assert rig.engine.counts().swapped_out_blocks == 0

@@ -36,7 +36,7 @@ def test_it_passes_to_who_takes_the_place_of_an_aborted_choice():
     rig = Rig(max_step_tokens=5)
     rig.submit("a", PROMPT, n=2, max_tokens=2)
     rig.step()
-    rig.engine.abort("a", 0)
+    rig.engine.cancel("a", 0)
     rig.run()
     assert told(rig, "a", 1)[0] > 0
 

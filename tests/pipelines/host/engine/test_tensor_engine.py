@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.errors import Overloaded, RequestError
 from pipelines.host.backends.tensor_contract import TensorPort
+from pipelines.host.engine.engine_contract import TensorRequest
 from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.values import Tensors
 
@@ -55,7 +56,8 @@ def told():
 
 
 def put(engine, told, number, outputs=None):
-    engine.submit(number, {"x": np.array(number)}, outputs, lambda *answer: told.put(answer))
+    request = TensorRequest({"x": np.array(number)}, outputs, lambda *answer: told.put(answer))
+    engine.submit(number, request)
 
 
 def begin(engine, body, told, number):
@@ -79,7 +81,7 @@ def test_only_so_many_may_wait(engine, body, told):
     put(engine, told, 2)
     with pytest.raises(Overloaded, match="2 requests wait"):
         put(engine, told, 3)
-    engine.abort(1)
+    engine.cancel(1)
     put(engine, told, 3)
     body.turns.release(3)
     assert [told.get(timeout=5)[0] for _ in range(3)] == [0, 2, 3]
@@ -108,7 +110,7 @@ def test_a_run_that_fails_is_followed_by_the_next(engine, body, told):
 def test_what_does_not_fit_is_refused_before_it_waits(engine, body, told):
     begin(engine, body, told, 0)
     with pytest.raises(RequestError, match="its type is float32") as caught:
-        engine.submit("key", {"x": np.float32(1)}, None, told.put)
+        engine.submit("key", TensorRequest({"x": np.float32(1)}, None, told.put))
     assert caught.value.field == "x"
     with pytest.raises(RequestError, match="no output `mor`; did you mean `more`"):
         put(engine, told, 1, ["mor"])
@@ -117,8 +119,8 @@ def test_what_does_not_fit_is_refused_before_it_waits(engine, body, told):
 
 def test_an_aborted_run_goes_on_to_its_end(engine, body, told):
     begin(engine, body, told, 0)
-    engine.abort(0)
-    engine.abort("nobody")
+    engine.cancel(0)
+    engine.cancel("nobody")
     put(engine, told, 1)
     assert body.began.empty()
     body.turns.release(2)

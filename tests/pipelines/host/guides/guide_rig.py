@@ -9,7 +9,8 @@ import numpy as np
 
 from pipelines.grammars.grammar_text import grammar_of_format
 from pipelines.host.backends.fake_decoder import FakeSession
-from pipelines.host.engine.loop import Engine, Output
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import GenerationEngine, Output
 from pipelines.host.engine.policy import EngineSettings
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.step import Sampled
@@ -72,7 +73,7 @@ class GuidedRig:
             reuse_prefixes=True,
             num_draft_tokens=more.pop("num_draft_tokens", 0),
         )
-        self.engine = Engine(
+        self.engine = GenerationEngine(
             self._body,
             settings,
             num_blocks,
@@ -98,7 +99,7 @@ class GuidedRig:
             counts = np.array([len(ids) for ids in drafted], np.int64)
             ids = np.array([one for ids in drafted for one in ids], np.int64)
             context = context.with_step(with_draft_tokens(step, counts, ids))
-        self.node.begin(context)
+        self.node.prepare(context)
         return sample(self.node.run(Logits(self.session.run(context.step), context, self.session.ops)))
 
     def _draft_tokens(self, row: int, room: int) -> list[int]:
@@ -111,7 +112,8 @@ class GuidedRig:
 
     def submit(self, key, spec: GuideSpec | None, prompt=(1, 2, 3), n=1, **params) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, "max_tokens": 60, "guide": spec, **params})
-        self.engine.submit(key, [list(prompt)], wanted, n, guide=self.node.maker(wanted))
+        request = GenerationRequest([list(prompt)], wanted, n, guide=self.node.maker(wanted))
+        self.engine.submit(key, request)
 
     def step(self) -> None:
         for output in self.engine.step():

@@ -10,7 +10,7 @@ import pytest
 from guide_rig import ENDS, GuidedRig, grammar, grammar_node, schema, text_of
 
 from pipelines.errors import RequestError
-from pipelines.host.engine.loop import Output
+from pipelines.host.engine.generation_engine import Output
 from pipelines.wire.sampling_params import GuideSpec, Thinking
 
 PERSON = {

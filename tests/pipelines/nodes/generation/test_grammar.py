@@ -121,7 +121,7 @@ def test_masks_are_filled_while_the_model_runs(node):
     """The model would wait for ever if its step began before the masks did, or they waited for it."""
     guides = [Watched(7), Watched(1000), Watched(2040)]
     step = step_of(*guides)
-    node.begin(step)
+    node.prepare(step)
     assert guides[0].asked.wait(5)  # here the model runs
     for guide in guides:
         guide.answers.set()
@@ -132,7 +132,7 @@ def test_rows_that_are_free_are_not_touched(node):
     watched, free = Watched(7), Watched(8, restricting=False)
     watched.answers.set()
     step, wanted = step_of(None, watched, free), values(3)
-    node.begin(step)
+    node.prepare(step)
     logits = node.run(Logits(values(3), step))
     assert logits.masks.rows.tolist() == [1]
     assert sample(logits).token_ids.tolist() == [wanted[0].argmax(), 7, wanted[2].argmax()]
@@ -141,7 +141,7 @@ def test_rows_that_are_free_are_not_touched(node):
 
 def test_a_step_without_guides_passes_as_it_is(node):
     step = step_of(None, Watched(8, restricting=False))
-    node.begin(step)
+    node.prepare(step)
     logits = Logits(values(2), step)
     assert node.run(logits) is logits
 
@@ -150,7 +150,7 @@ def test_rows_behind_guesses_have_the_masks_that_come_after_these(node):
     guides = [Counting(5), None, Counting(20), Counting(30), Counting(40), Counting(50)]
     runs = [[5, 6], [8], [], [30, 9, 32], [40], [51]]
     step = with_runs(step_of(*guides), *runs)
-    node.begin(step)
+    node.prepare(step)
     logits = node.run(Logits(values(len(step.step.logit_slots)), step))
     assert logits.masks.rows.tolist() == [0, 1, 2, 5, 6, 7, 10, 11, 12]
     assert ids_of(logits.masks) == [5, 6, 7, 20, 30, 31, 40, 41, 50]
@@ -163,7 +163,7 @@ def test_rows_behind_guesses_have_the_masks_that_come_after_these(node):
 def test_runs_are_shared_between_threads(node, num_threads):
     node._num_threads = num_threads
     step = with_runs(step_of(*(Counting(40 * i) for i in range(7))), *([40 * i] * (i % 3) for i in range(7)))
-    node.begin(step)
+    node.prepare(step)
     masks = node.run(Logits(values(len(step.step.logit_slots)), step)).masks
     assert ids_of(masks) == [0, 40, 41, 80, 81, 120, 160, 161, 200, 201, 240]
     assert masks.rows.tolist() == [0, 1, 2, 3, 4, 6, 7, 8, 9, 10, 12]
@@ -171,7 +171,7 @@ def test_runs_are_shared_between_threads(node, num_threads):
 
 def test_what_becomes_restricted_within_a_run_is_masked_from_there(node):
     step = with_runs(step_of(Counting(5, first=7), Counting(5, first=9)), [1, 2, 7], [1])
-    node.begin(step)
+    node.prepare(step)
     logits = node.run(Logits(values(6), step))
     assert logits.masks.rows.tolist() == [2, 3]
     assert ids_of(logits.masks) == [7, 8]
@@ -179,18 +179,18 @@ def test_what_becomes_restricted_within_a_run_is_masked_from_there(node):
 
 def test_a_run_that_nothing_restricts_passes_as_it_is(node):
     step = with_runs(step_of(Counting(5, first=9)), [1])
-    node.begin(step)
+    node.prepare(step)
     logits = Logits(values(2), step)
     assert node.run(logits) is logits
 
 
 def test_masks_of_a_step_that_failed_are_not_those_of_the_next(node):
     first, second = Watched(7), Watched(9)
-    node.begin(step_of(first))
+    node.prepare(step_of(first))
     first.answers.set()
     second.answers.set()
     step = step_of(None, second)
-    node.begin(step)
+    node.prepare(step)
     assert sample(node.run(Logits(values(2), step))).token_ids[1] == 9
 
 
@@ -200,7 +200,7 @@ def test_a_guide_that_fails_fails_its_step(node):
             raise ZeroDivisionError
 
     step = step_of(Broken(1))
-    node.begin(step)
+    node.prepare(step)
     with pytest.raises(ZeroDivisionError):
         node.run(Logits(values(1), step))
 
@@ -214,7 +214,7 @@ def test_a_device_gives_what_numpy_gives(node, logprobs):
         for guide in (guides[0], guides[2]):
             guide.answers.set()
         step = step_of(*guides, logprobs=logprobs, logit_bias={7: -100.0, 3: 50.0}, min_tokens=2)
-        node.begin(step)
+        node.prepare(step)
         more = {} if ops is None else {"ops": ops}
         answers.append(sample(node.run(Logits(upload(values(3)), step, **more))))
     assert answers[0].token_ids.tolist() == answers[1].token_ids.tolist() == [7, 3, 1500]
@@ -227,7 +227,7 @@ def test_log_probabilities_are_told_of_logits_before_the_mask(node):
     guide, wanted = Watched(7), values(1)
     guide.answers.set()
     step = step_of(guide, logprobs=1)
-    node.begin(step)
+    node.prepare(step)
     (told,) = sample(node.run(Logits(values(1), step))).logprobs
     assert told.rank == 1 + int((wanted[0] > wanted[0, 7]).sum())
     assert told.top_ids == [wanted[0].argmax()]

@@ -9,15 +9,17 @@ from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from itertools import count
 from time import perf_counter
+from typing import ClassVar, Literal
 
 from pipelines.host.engine.active_requests import Live
 from pipelines.host.engine.beam.beam_checks import check_beams
 from pipelines.host.engine.commit import Commit
+from pipelines.host.engine.engine_contract import EngineKind, GenerationRequest
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.packing import pack
 from pipelines.host.engine.policy import EngineSettings, blocks_for
-from pipelines.host.engine.request_sequences import Arrival
+from pipelines.host.engine.request_sequences import sequence_groups
 from pipelines.host.engine.result_checks import check_result
 from pipelines.host.engine.scheduler import Scheduler
 from pipelines.host.engine.slots import Slots
@@ -25,14 +27,12 @@ from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import StepContext
 from pipelines.host.engine.submission_checks import Limits, check
-from pipelines.host.sampling.guide import GuideMaker
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
-from pipelines.wire.sampling_params import SamplingParams
 
 
-class Engine:
+class GenerationEngine:
     """Continuous batching over a paged cache of `num_blocks * block_tokens` tokens, a hard bound.
 
     Not thread-safe: one thread calls everything.  `body` computes a step: model, then sampler.  A step is a
@@ -43,6 +43,8 @@ class Engine:
     `num_host_blocks` blocks in host memory take what preempted sequences have computed; without room there
     it is computed again.
     """
+
+    kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Engine:
         eos_token_ids: frozenset[int],
         num_host_blocks: int = 0,
         profile: StepProfile | None = None,
+        close_body: Callable[[], None] = lambda: None,
     ) -> None:
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
@@ -67,46 +70,38 @@ class Engine:
             settings, self.cache, self.rows, self._sampling, self._totals, self._speculation
         )
         self._body = body
+        self._close_body = close_body
         self.profile = profile or StepProfile()  # the body marks its lines in it, where it has it too
         self._eos_token_ids = eos_token_ids
         self._live = Live(self.scheduler)
         self._commit = Commit(self.scheduler, self._live)
         self._arrivals = count(1)
 
-    def submit(
-        self,
-        key: Hashable,
-        prompts: list[list[int]],
-        params: SamplingParams,
-        n: int = 1,
-        cache_salt: str = "",
-        guide: GuideMaker | None = None,
-    ) -> None:
-        """Queue `n` choices for each prompt; choice `i * n + k` is the k-th of prompt i.
+    def submit(self, key: Hashable, request: GenerationRequest) -> None:
+        """Queue the choices of a request.  Raises RequestError, and then nothing was queued.
 
-        `guide` makes for each choice what keeps it to `params.guide`.
-        With `params.beams` they are the `n` best of a search, best first; each gets one Output, at its end.
-
-        `key` names the request until all its choices are finished or aborted.  Prefixes are shared only
-        between requests of equal `cache_salt`.  Raises RequestError, and then nothing was queued.
+        `key` names the request until all its choices have finished or were cancelled.
         """
         if key in self._live:
             raise ValueError(f"request {key!r} is already running")
-        check(prompts, params, n, self.limits)
-        if params.beams is not None:
-            check_beams(prompts, params, params.beams, n, self._eos_token_ids, self.limits)
-        arrival = Arrival(key, prompts, params, n, cache_salt, guide, self._eos_token_ids)
-        groups = arrival.groups(self.limits, self._arrivals)
+        check(request, self.limits)
+        if request.params.beams is not None:
+            check_beams(request, request.params.beams, self._eos_token_ids, self.limits)
+        groups = sequence_groups(key, request, self._eos_token_ids, self.limits, self._arrivals)
         self._live.begin(key, [sequence for group in groups for sequence in group])
         for leader, *_ in groups:
             self.scheduler.add(leader)
 
-    def abort(self, key: Hashable, choice: int | None = None) -> None:
-        """Forget one choice, or all, and free its row and blocks now; no Output follows.
+    def cancel(self, key: Hashable, choice: int | None = None) -> None:
+        """End one choice, or all, and free its slot and blocks now; no Output follows.
 
-        What is unknown or finished already is no error: the client may have gone while it finished.
+        What is unknown or finished already is no error: the client may have disconnected while it finished.
         """
-        self._live.give_up(key, choice)
+        self._live.cancel(key, choice)
+
+    def close(self) -> None:
+        """Close the body; no step follows."""
+        self._close_body()
 
     @property
     def has_work(self) -> bool:

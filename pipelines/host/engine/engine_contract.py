@@ -1,0 +1,93 @@
+"""What the host uses of an engine: one contract for engines that the host steps and engines with a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal, Protocol, TypeVar
+
+from numpy.typing import NDArray
+
+from pipelines.host.engine.outputs import Output
+from pipelines.host.sampling.guide import GuideMaker
+from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.step_profile import StepProfile
+from pipelines.wire.sampling_params import SamplingParams
+
+Result = dict[str, NDArray[Any]] | Exception
+ResultCallback = Callable[[Hashable, Result], None]
+
+
+class EngineKind(Enum):
+    """Where an engine's loop runs: in the host's main loop, step by step, or in a thread of the engine."""
+
+    STEPPED = "stepped"
+    THREADED = "threaded"
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """`n` choices for each prompt; choice `i * n + k` is the k-th of prompt i.
+
+    `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams` the
+    choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are shared
+    only between requests of equal `cache_salt`.
+    """
+
+    prompts: list[list[int]]
+    params: SamplingParams
+    n: int = 1
+    cache_salt: str = ""
+    guide: GuideMaker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TensorRequest:
+    """Named arrays to run a body over; `outputs` names the arrays of the result, None: all.
+
+    `on_result(key, result)` is called once, from the engine's thread, unless the request is cancelled.
+    """
+
+    inputs: Mapping[str, NDArray[Any]]
+    outputs: list[str] | None
+    on_result: ResultCallback
+
+
+Request = TypeVar("Request", contravariant=True)
+
+
+class Engine(Protocol[Request]):
+    """Runs requests, each named by a key until it has ended.  All methods are for one thread, the host's."""
+
+    @property
+    def profile(self) -> StepProfile: ...
+
+    def submit(self, key: Hashable, request: Request) -> None:
+        """Queue a request.  Raises RequestError or Overloaded, and then nothing was queued."""
+
+    def cancel(self, key: Hashable, choice: int | None = None) -> None:
+        """End one choice, or all, without a result; what is unknown or ended already is no error."""
+
+    def counts(self) -> Counts:
+        """What the engine holds now and has done so far; the caller's own copy."""
+
+    def close(self) -> None:
+        """Drop all requests and close the body, at once or when the run in progress has ended."""
+
+
+class SteppedEngine(Engine[GenerationRequest], Protocol):
+    """An engine that the host steps while it has work."""
+
+    @property
+    def kind(self) -> Literal[EngineKind.STEPPED]: ...
+
+    @property
+    def has_work(self) -> bool: ...
+
+    @property
+    def step_tokens(self) -> int:
+        """Tokens that all steps have computed, draft tokens included."""
+
+    def step(self) -> list[Output]:
+        """Compute one step; [] when it has no outputs."""
