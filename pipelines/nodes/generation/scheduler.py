@@ -111,8 +111,8 @@ class Scheduler(Node, Checking):
 
         Raises ValueError when the cache cannot hold a single block, or a draft does not fit its model.
         """
-        from pipelines.host.engine.kv_cache.cache_size import device_blocks, host_blocks
         from pipelines.host.engine.generation_engine import GenerationEngine
+        from pipelines.host.engine.kv_cache.cache_size import device_blocks, host_blocks
         from pipelines.host.engine.policy import EngineSettings
         from pipelines.nodes.generation.body.draft import check_draft
 
