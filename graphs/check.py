@@ -13,7 +13,7 @@ from typing import Any
 from graphs import node
 from graphs.errors import GraphError, Problem, hint, nearest
 from graphs.flow import accepts, show
-from graphs.graph import ROOTS, Binding, Graph, GraphLookup, Source, Task, TaskContract
+from graphs.graph import ROOTS, Binding, Graph, GraphLookup, PortsBySettings, Source, Task, TaskContract
 from graphs.header import misspelt, read_header
 from graphs.node import BodyContract, Node, Place
 from graphs.read import Document, KeyPath, read
@@ -211,14 +211,13 @@ class _Checker:
     def _ports(
         self, node_type: type[Node], config: Any, raw: Mapping[str, Any], path: KeyPath
     ) -> tuple[Ports | None, Any]:
-        """Inputs and output: the signature's, or what `ports_for` says of these settings."""
-        ports_for = getattr(node_type, "ports_for", None)
-        if ports_for is None:
+        """Inputs and output: the signature's, or those that `ports_for` returns for these settings."""
+        if not issubclass(node_type, PortsBySettings):
             return node.inputs(node_type), node.output(node_type)
         if config is None:
             return None, Any
         try:
-            ports, gives = ports_for(config, lambda name: self._other_graph(name, raw, path))
+            ports, gives = node_type.ports_for(config, lambda name: self._other_graph(name, raw, path))
         except _Unresolved:
             return None, Any
         return ports, gives

@@ -5,11 +5,11 @@ Knows no YAML and no node type by name.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
-from graphs.node import Node
+from graphs.node import Node, Port
 
 ROOTS = ("request", "step", "batch")
 """Names that no line may take: what a graph or a body reads without a line that makes it."""
@@ -83,6 +83,15 @@ class Graph:
     def result(self) -> Binding:
         """The line whose value is the reply."""
         return self.bindings[-1]
+
+
+@runtime_checkable
+class PortsBySettings(Protocol):
+    """A node type whose ports depend on its settings instead of on the signature of `run`."""
+
+    @classmethod
+    def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
+        """Inputs, and the type of the output.  `graph` returns another model's graph, or raises."""
 
 
 class GraphLookup(Protocol):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from graphs import node
-from graphs.graph import ROOTS, Task
+from graphs.graph import ROOTS, PortsBySettings, Task
 from graphs.header import VERSION
 from graphs.node import Node
 
@@ -92,7 +92,7 @@ def _from(node_type: type[Node]) -> dict[str, Any]:
     """A name for the first input, or names by input; the inputs that depend on settings are open."""
     source = {"$ref": "#/$defs/source"}
     named: dict[str, Any] = {"type": "object", "additionalProperties": source}
-    if not hasattr(node_type, "ports_for"):
+    if not issubclass(node_type, PortsBySettings):
         ports = node.inputs(node_type)
         named = {"type": "object", "properties": dict.fromkeys(ports, source), "additionalProperties": False}
     return {"anyOf": [source, named], "description": "where the inputs come from"}

@@ -1,30 +1,30 @@
-"""A graph as a node of another graph.  Knows names of models, not their nodes."""
+"""A graph as a node of another graph."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import Field
 
-from graphs.graph import GraphLookup
+from graphs.graph import Graph, PortsBySettings
 from graphs.node import Node, NodeConfig, Port
 from pipelines.nodes.interface import Checking, Loading, NamedGraph, NamesGraph, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 
 
-class GraphNode(Node, Planning, Checking, NamesGraph):
+class GraphNode(Node, PortsBySettings, Planning, Checking, NamesGraph):
     """Runs another model's graph in the same call: its request goes in, its reply comes out."""
 
     class Config(NodeConfig):
         graph: str = Field(description="name of another model of the repository")
 
     @classmethod
-    def ports_for(cls, config: Any, graphs: GraphLookup) -> tuple[Mapping[str, Port], Any]:
-        """The named graph's own border instead of a fixed signature."""
+    def ports_for(cls, config: Any, graph: Callable[[str], Graph]) -> tuple[Mapping[str, Port], Any]:
+        """The ports of the named graph's task."""
         from pipelines.tasks import TASKS
 
-        task = TASKS[graphs(config.graph).task]  # type: ignore[union-attr]  # the checker found it already
+        task = TASKS[graph(config.graph).task]
         return {"request": Port(task.request, optional=False)}, task.reply
 
     def load(self, resources: Loading) -> None:

@@ -23,7 +23,7 @@ SPECULATION_FIELDS = {
     "draft_threshold": SpeculationField("assistant_confidence_threshold", ("draft",)),
     "max_ngram": SpeculationField("max_ngram_size", ("lookup",)),
 }
-"""By name in `SamplingParams`; 0 needs no node.  Log-probabilities of drafts can be requested of any graph."""
+"""By name in `SamplingParams`; the value 0 needs no node."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SamplingRules:
     node_types: Collection[str]
 
     def params(self, request: GenerationInput, max_output: int, bad_words: list[list[int]]) -> SamplingParams:
-        """What the client set, over the model's defaults, over the neutral values; at most `max_output` tokens.
+        """What the client set, else the model's default, else the neutral value; at most `max_output` tokens.
 
         Raises RequestError.
         """

@@ -1,6 +1,6 @@
-"""The batcher node: on the worker it hands texts over, in the engine host it makes the engine.
+"""The batcher node: on the worker it submits texts, in the engine host it makes the engine.
 
-Knows how texts cross the wire; how they are batched lives in `pipelines/host/engine/batching`.
+How texts are batched is in `pipelines/host/engine/batching`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pipelines.errors import RequestError
 from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
 from pipelines.values import Deferred, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ class Batcher(Node):
         self.address = resources.address
 
     def run(self, call: Running, tokens: list[Tokens]) -> Deferred[PooledOutputs]:
-        """Raises RequestError for ids that no model has; the engine, for what this model does not read."""
+        """Raises RequestError for ids that no model has."""
         lengths = [len(text.ids) for text in tokens]
-        return call.infer(self.address, written(tokens, call.request), text_lengths=lengths).map(rows)
+        return call.infer(self.address, tensors_of(tokens, call.request), text_lengths=lengths).map(pooled)
 
     def start(self, body: Body) -> BatchEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
@@ -67,29 +68,36 @@ class Batcher(Node):
             body,
             self._bounds(body),
             BatchSettings(self._batch_tokens(body), config.max_wait_ms / 1000, config.max_waiting_tokens),
-            per_token=body.lines[-1].node.gives.per_token,  # type: ignore[attr-defined]
+            per_token=self._shape(body).per_token,
             profile=body.profile,
             warm=body.warm,
         )
 
     def _batch_tokens(self, body: Body) -> int:
-        """What the graph says, or what the slowest to fill of the encoders likes."""
+        """What the graph sets, or the most that suits one of the encoders."""
         return self.config.max_batch_tokens or max(encoder.good_batch_tokens for encoder in body.encoders)
 
     def _bounds(self, body: Body) -> Bounds:
-        """What every encoder of the body reads, or less where the graph says so."""
+        """What every encoder of the body can read, or less where the graph sets less."""
         if not body.encoders:
             raise ValueError("its body has no encoder")
         most = min(encoder.max_tokens for encoder in body.encoders)
-        asked = self.config.max_tokens
-        if asked is not None and asked > most:
-            raise ValueError(f"max_tokens: the model reads {most} tokens, not {asked}")
-        size: int = body.lines[-1].node.gives.size  # type: ignore[attr-defined]
-        return Bounds(asked or most, min(encoder.vocab_size for encoder in body.encoders), size)
+        wanted = self.config.max_tokens
+        if wanted is not None and wanted > most:
+            raise ValueError(f"max_tokens: the model reads {most} tokens, not {wanted}")
+        vocab_size = min(encoder.vocab_size for encoder in body.encoders)
+        return Bounds(wanted or most, vocab_size, self._shape(body).size)
+
+    def _shape(self, body: Body) -> RowShape:
+        """The shape of what the body gives."""
+        last = body.lines[-1].node
+        if not isinstance(last, GivesVectors):
+            raise ValueError("the last line of its body gives no vectors")
+        return last.gives
 
 
-def written(tokens: list[Tokens], request: object) -> Tensors:
-    """Texts as `pipelines.host.engine.batching` reads them; what goes without saying is not sent.
+def tensors_of(tokens: list[Tokens], request: object) -> Tensors:
+    """Texts as `pipelines.host.engine.batching` reads them; default values are not sent.
 
     Raises RequestError for ids that no model has.
     """
@@ -113,9 +121,9 @@ def _ids(tokens: list[Tokens], num_tokens: int) -> np.ndarray[tuple[int], np.dty
         raise RequestError(f"Token id {outside} is out of vocabulary") from None
 
 
-def rows(answer: Tensors) -> PooledOutputs:
-    """The engine's answer as the lines behind the batcher read it."""
-    values, lengths = answer["rows"], answer.get("lengths")
+def pooled(reply: Tensors) -> PooledOutputs:
+    """The engine's reply as the lines after the batcher read it."""
+    values, lengths = reply["rows"], reply.get("lengths")
     if lengths is None:
         return PooledOutputs(values)
     return PooledOutputs(np.split(values, np.cumsum(lengths)[:-1]))

@@ -1,11 +1,11 @@
-"""The infer node: on the worker it hands tensors over, in the engine host it makes the engine.
+"""The infer node: on the worker it submits tensors, in the engine host it makes the engine.
 
-Knows tensors of a request, or rows of another engine, and the border of its body; knows no model file.
+The tensors are those of the request, or the pooled outputs of another engine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pydantic import Field
@@ -15,13 +15,12 @@ from pipelines.errors import EngineError
 from pipelines.host.backends.tensor_contract import TensorPort
 from pipelines.host.engine.tensor_engine import TensorEngine
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.tensors.body.tensor_model import misfit
+from pipelines.nodes.tensors.body.tensor_model import TensorModel, misfit
 from pipelines.tasks import TensorInput
 from pipelines.values import Deferred, PooledOutputs, Tensors
 
 if TYPE_CHECKING:
     from pipelines.nodes.body_interface import Body
-    from pipelines.nodes.line import Line
 
 
 class Infer(Node):
@@ -44,29 +43,29 @@ class Infer(Node):
     def start(self, body: Body) -> TensorEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
 
-        Raises ValueError when two lines ask the request for different tensors of one name.
+        Raises ValueError where two lines require different tensors of one name of the request.
         """
-        last = body.lines[-1].node
-        inputs = requested(body.lines)
-        return TensorEngine(body, inputs, last.outputs, self.config.max_waiting, body.profile)  # type: ignore[attr-defined]
+        models = {line.name: line.node for line in body.lines if isinstance(line.node, TensorModel)}
+        outputs = list(models.values())[-1].outputs
+        return TensorEngine(body, required(models), outputs, self.config.max_waiting, body.profile)
 
 
 def rows_tensor(rows: PooledOutputs) -> Tensors:
-    """Another engine's rows as the one tensor of a batch.  Raises EngineError for rows of tokens."""
+    """Another engine's pooled outputs as one tensor.  Raises EngineError for vectors of tokens."""
     if isinstance(rows.values, list):
-        raise EngineError("an infer node needs a row for each text; this model gives one for each token")
+        raise EngineError("an infer node needs a vector for each text; this model gives one for each token")
     return Tensors(rows=rows.values)
 
 
-def requested(lines: Sequence[Line]) -> dict[str, TensorPort]:
-    """The tensors that a request must hold: what the lines ask of `batch`, together."""
-    asked: dict[str, tuple[str, TensorPort]] = {}
-    for line in lines:
-        for name, port in line.node.asks:  # type: ignore[attr-defined]
-            first, had = asked.setdefault(name, (line.name, port))
+def required(models: Mapping[str, TensorModel]) -> dict[str, TensorPort]:
+    """The tensors that a request must hold, by name: those that the body's lines require, together."""
+    found: dict[str, tuple[str, TensorPort]] = {}
+    for line, model in models.items():
+        for name, port in model.required:
+            first, had = found.setdefault(name, (line, port))
             if misfit(had, port):
                 raise ValueError(
                     f"the request's tensor `{name}` is {had} to the line `{first}` "
-                    f"and {port} to the line `{line.name}`; rename one with `inputs`"
+                    f"and {port} to the line `{line}`; rename one with `inputs`"
                 )
-    return {name: port for name, (_, port) in asked.items()}
+    return {name: port for name, (_, port) in found.items()}

@@ -1,29 +1,27 @@
 """The nodes that end a batcher's body: vectors of length 1, probabilities.
 
-A request may want none of it (`TokenBatch.activate`).  Knows no formula: those are `PoolingOps`'.
+A request may switch them off (`TokenBatch.activate`).  The formulas are in `PoolingOps`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from graphs.node import Node, Place
+from ops.contract import Bools, PoolingOps
 from pipelines.host.engine.encoder_batch import Encoded
+from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
-
-if TYPE_CHECKING:
-    from ops.contract import Bools, PoolingOps
-    from pipelines.loading import Resources
 
 
 class Activation(Node):
-    """Rows of the shape of those above.  Raises `ModelError` at load where none are."""
+    """Changes vectors, not their shape.  Raises `ModelError` at load where the line above gives none."""
 
     place: ClassVar[Place] = "step"
     gives: RowShape
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         self.gives = given_above(resources)
 
     def run(self, values: Encoded) -> Encoded:
@@ -31,7 +29,7 @@ class Activation(Node):
         return Encoded(changed, values.batch, values.ops)
 
     def function(self, ops: PoolingOps) -> Callable[[Any, Bools], Any]:
-        """What is made of the rows that want it."""
+        """Applied to the vectors of the requests that did not switch it off."""
         raise NotImplementedError
 
 

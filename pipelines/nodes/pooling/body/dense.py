@@ -1,10 +1,11 @@
-"""The dense node: a layer of a sentence-transformers folder, read as it is.  Knows its two files."""
+"""The dense node: a layer of a sentence-transformers folder, read from its two files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,21 +14,20 @@ from safetensors import SafetensorError, deserialize
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.activations import ACTIVATIONS
+from ops.contract import PoolingOps
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.engine.encoder_batch import Encoded
+from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
-
-if TYPE_CHECKING:
-    from ops.contract import PoolingOps
-    from pipelines.loading import Resources
 
 CONFIG, WEIGHTS, TORCH_WEIGHTS = "config.json", "model.safetensors", "pytorch_model.bin"
 FLOATS = {"F64": "<f8", "F32": "<f4", "F16": "<f2"}
 """Types that numpy has, by safetensors' names."""
+_deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = deserialize  # has no types of its own
 
 
 class ModuleFolder(FilePath):
-    """A path to a folder with a config.json, to the rules of paths to files."""
+    """A path to a folder with a config.json; the rules of file paths apply."""
 
     @classmethod
     def _checked(cls, text: str, info: ValidationInfo) -> FilePath:
@@ -48,15 +48,15 @@ class Dense(Node):
             description="a sentence-transformers module: config.json, model.safetensors"
         )
 
-    def load(self, resources: Resources) -> None:
-        """Raises `ModelError` where the folder cannot be read, or rows of another length stand above."""
+    def load(self, resources: Loading) -> None:
+        """Raises `ModelError` for a folder that cannot be read, and for vectors of another size."""
         folder = self.folder / self.config.path
         above = given_above(resources)
         self._activation = read_activation(folder)
         self._host = read_weights(folder)
         size, wanted = self._host[0].shape
         if wanted != above.size:
-            raise ModelError(f"{folder} takes rows of {wanted} numbers; above are {above}.")
+            raise ModelError(f"{folder} takes vectors of {wanted} numbers, but the line above gives {above}.")
         self.gives = RowShape(above.per_token, size)
         self._loaded: tuple[Any, Any] | None = None
 
@@ -66,7 +66,7 @@ class Dense(Node):
         return Encoded(wide, values.batch, values.ops)
 
     def _load(self, ops: PoolingOps) -> tuple[Any, Any]:
-        """The weights where the values are, as the first of these shows."""
+        """The weights on the device of the values."""
         weight, bias = self._host
         return ops.load(weight), None if bias is None else ops.load(bias)
 
@@ -79,7 +79,7 @@ def read_weights(folder: Path) -> tuple[NDArray[np.float32], NDArray[np.float32]
     if not (folder / WEIGHTS).is_file() and (folder / TORCH_WEIGHTS).is_file():
         raise ModelError(f"{folder} has only {TORCH_WEIGHTS}; braid export makes {WEIGHTS} of it.")
     try:
-        tensors = dict(deserialize((folder / WEIGHTS).read_bytes()))
+        tensors = dict(_deserialize((folder / WEIGHTS).read_bytes()))
         weight, bias = tensors["linear.weight"], tensors.get("linear.bias")
         return _floats(weight), None if bias is None else _floats(bias)
     except (OSError, SafetensorError, KeyError) as error:

@@ -1,26 +1,23 @@
 """The encoder node: one exported encoder, run once per batch of texts.
 
-Knows which engine opens which file on which device; knows nothing of pooling, queues or text.  Imported by
-workers too, to check graphs, so an engine is imported only when a file is opened.
+Chooses the engine by file and device.  Workers import it too, to check graphs, so an engine is imported only
+when a file is opened.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.encoder_contract import EncoderSession, EncoderSettings
 from pipelines.host.backends.open_model import Opener, log_facts, open_file
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
+from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape
-
-if TYPE_CHECKING:
-    from pipelines.host.backends.encoder_contract import EncoderSession
-    from pipelines.loading import Resources
 
 
 class Encoder(Node):
@@ -45,7 +42,7 @@ class Encoder(Node):
         )
         threads: int | None = Field(default=None, ge=1, description="default: every core")
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         config = self.config
         device = resources.device or config.device
         settings = EncoderSettings(device, config.engine, config.precision, config.threads)
@@ -94,4 +91,4 @@ ENGINES: dict[str, dict[str, Opener[EncoderSettings, EncoderSession]]] = {
     ".xml": {"openvino": _open_openvino},
     ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
 }
-"""File suffix → engine → what opens it; on cpu the first that can, unless the graph says which."""
+"""File suffix → engine → what opens it; on cpu the first that can, unless the graph names one."""

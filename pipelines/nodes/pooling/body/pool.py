@@ -1,18 +1,16 @@
-"""The pool node: one row for each text, of the rows of its tokens.  Knows ways of pooling by name."""
+"""The pool node: one vector for each text, of the vectors of its tokens."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
 from graphs.node import Node, NodeConfig, Place
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.engine.encoder_batch import Encoded
+from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape, given_above
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
 
 
 class Pool(Node):
@@ -29,11 +27,14 @@ class Pool(Node):
             description="how a text's vector is made of those of its tokens; none: a vector for each token"
         )
 
-    def load(self, resources: Resources) -> None:
-        """Raises `ModelError` where rows of tokens do not stand above."""
+    def load(self, resources: Loading) -> None:
+        """Raises `ModelError` where the line above gives no vectors of tokens."""
         above = given_above(resources)
         if not above.per_token:
-            raise ModelError(f"how: {self.config.how} wants rows of tokens; above are {above}: take it out.")
+            raise ModelError(
+                f"how: {self.config.how} needs vectors of tokens, but the line above gives {above}: "
+                "delete this line."
+            )
         self.gives = RowShape(self.config.how == "none", above.size)
 
     def run(self, values: Encoded) -> Encoded:

@@ -1,22 +1,17 @@
-"""What the lines of a batcher's body hand on, as far as it is known when they are loaded.
-
-Knows shapes; knows nothing of what computes them.
-"""
+"""The shape of the values between the lines of a batcher's body, as it is known when they are loaded."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol, runtime_checkable
 
 from pipelines.host.backends.device_errors import ModelError
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
+from pipelines.nodes.interface import Loading
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """A row of `size` numbers for each text, or for each of its tokens."""
+    """A vector of `size` numbers for each text, or for each of its tokens."""
 
     per_token: bool
     size: int
@@ -25,11 +20,19 @@ class RowShape:
         return f"{self.size} numbers for each {'token' if self.per_token else 'text'}"
 
 
-def given_above(resources: Resources) -> RowShape:
-    """What the line that a step node reads gives.  Raises `ModelError` where it is no line of a body."""
+@runtime_checkable
+class GivesVectors(Protocol):
+    """A step node whose output has a shape that is known once it is loaded."""
+
+    @property
+    def gives(self) -> RowShape: ...
+
+
+def given_above(resources: Loading) -> RowShape:
+    """The shape of a step node's input.  Raises `ModelError` where no line above gives vectors."""
     assert resources.binding is not None, "a node is loaded with its line"
     (source,) = resources.binding.sources.values()
-    shape = getattr(resources.above.get(source.root), "gives", None)
-    if not isinstance(shape, RowShape):
-        raise ModelError(f"`from: {source.root}` gives no rows; an encoder has to stand above.")
-    return shape
+    above = resources.above.get(source.root)
+    if not isinstance(above, GivesVectors):
+        raise ModelError(f"`from: {source.root}` gives no vectors; put an encoder line above.")
+    return above.gives

@@ -1,7 +1,7 @@
 """The tensor_model node: one model of named tensors in the body of an `infer` node.
 
-Knows which tensor feeds which input, and checks it when the model is loaded; knows nothing of requests'
-queues, caches or tokens.  Imported by workers too, to check graphs: an engine is imported by `open_tensors`.
+Finds at load which tensor feeds which input.  Workers import it too, to check graphs, so an engine is
+imported only when a file is opened.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -17,10 +17,8 @@ from graphs.errors import hint
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.tensor_contract import TensorPort, TensorSession, run_tensors
+from pipelines.nodes.interface import Loading
 from pipelines.values import Tensors
-
-if TYPE_CHECKING:
-    from pipelines.loading import Resources
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,8 @@ class TensorSettings:
 class TensorModel(Node):
     """Runs one model on named tensors: takes its inputs by name and gives all its outputs.
 
-    A tensor is looked for in `tensors`, then in `beside`; `batch` has every name that the request is then
-    asked for.  `asks` are those names, `outputs` what the model gives.
+    An input is looked up in `tensors`, then in `beside`, and else required of the request: `required` holds
+    the names and ports of those, `outputs` the ports of what the model gives.
     """
 
     place: ClassVar[Place] = "step"
@@ -51,7 +49,7 @@ class TensorModel(Node):
             default={}, description="model input: name of the tensor that feeds it, where they differ"
         )
 
-    def load(self, resources: Resources) -> None:
+    def load(self, resources: Loading) -> None:
         """Open the model, on cpu wherever others run, and find what feeds it.  Raises `ModelError`."""
         settings = TensorSettings(self.config.engine, self.config.threads)
         self.model: TensorSession = resources.shared(open_tensors, self.folder / self.config.path, settings)
@@ -62,7 +60,7 @@ class TensorModel(Node):
                     f"inputs: the model has no input `{name}`{hint(name, self.model.inputs, 'inputs')}."
                 )
         self.feeds = {name: self.config.inputs.get(name, name) for name in self.model.inputs}
-        self.asks = self._asks(resources)
+        self.required = self._required(resources)
 
     def run(self, tensors: Tensors, beside: Tensors | None = None) -> Tensors:
         given = {**(beside or {}), **tensors}
@@ -71,12 +69,16 @@ class TensorModel(Node):
     def close(self) -> None:
         self.model.close()
 
-    def _asks(self, resources: Resources) -> list[tuple[str, TensorPort]]:
-        """What falls to the request; all else is given by a line above, and fits."""
+    def _required(self, resources: Loading) -> list[tuple[str, TensorPort]]:
+        """The inputs that the request must hold.  Raises `ModelError` where a line above gives a misfit."""
         assert resources.binding is not None, "a node is loaded with its line"
         roots = [source.root for source in resources.binding.sources.values()]
-        given = {name: node.outputs for name, node in resources.above.items() if name in roots}
-        asks = []
+        given = {
+            name: node.outputs
+            for name, node in resources.above.items()
+            if name in roots and isinstance(node, TensorModel)
+        }
+        required = []
         for name, feed in self.feeds.items():
             port = self.model.inputs[name]
             giver = next((root for root in roots if root not in given or feed in given[root]), None)
@@ -84,11 +86,11 @@ class TensorModel(Node):
                 names = [known for root in given for known in given[root]]
                 raise ModelError(f"nothing gives its input `{name}`, {port}{hint(feed, names, 'given')}.")
             if giver not in given:
-                asks.append((feed, port))
+                required.append((feed, port))
             elif misfit(given[giver][feed], port):
                 had = given[giver][feed]
                 raise ModelError(f"its input `{name}` is {port}, but `{giver}` gives `{feed}` as {had}.")
-        return asks
+        return required
 
 
 def misfit(have: TensorPort, want: TensorPort) -> bool:

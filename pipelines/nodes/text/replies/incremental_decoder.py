@@ -23,7 +23,7 @@ class Decoder:
         self._pending: list[int] = []  # ids that gave no text yet
 
     def push(self, token_id: int) -> str:
-        piece = self._stream.step(self.tokenizer, token_id)
+        piece: str | None = self._stream.step(self.tokenizer, token_id)
         if piece is None:
             self._pending.append(token_id)
             return ""

@@ -5,7 +5,7 @@ Knows nothing of tokens but how many of them are reasoning; nothing of HTTP.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
@@ -19,8 +19,12 @@ from pipelines.nodes.text.replies.tool_call_rule import ToolCallRule, names_tool
 from pipelines.tasks import GenerationInput
 from pipelines.values import ReplyUpdate, Stream, StreamChoice, TextUpdate
 
-ReasoningName = Literal[tuple(REASONING)]  # type: ignore[valid-type]
-ToolsName = Literal[tuple(TOOLS)]  # type: ignore[valid-type]
+if TYPE_CHECKING:
+    ReasoningName = str
+    ToolsName = str
+else:  # the values that a graph may have
+    ReasoningName = Literal[tuple(REASONING)]
+    ToolsName = Literal[tuple(TOOLS)]
 
 
 class ParseReply(Node, Planning, Checking):

@@ -1,4 +1,4 @@
-"""Whole texts → token ids for embedding and pooling models: encoded together, truncated, refused where too long."""
+"""Whole texts → token ids for embedding and pooling models; long ones are truncated or refused."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Tokenizer files, and what a tokenizer puts around the tokens of a text or of a pair.
 
-The one place that reads tokenizer.json.  A tokenizer is opened once per file and shared by its nodes.  Its frame is
-learned from one example, so that ids can be cut and joined without the tokenizer.
+The one place that reads tokenizer.json.  A tokenizer is opened once per file and shared by its nodes.  Its
+frame is learned from one example, so that ids can be cut and joined without the tokenizer.
 """
 
 from __future__ import annotations

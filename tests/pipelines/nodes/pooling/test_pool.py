@@ -106,7 +106,7 @@ def test_probabilities_of_rows_that_the_model_gives(tmp_path):
 def test_rows_of_texts_are_not_pooled(tmp_path):
     write_encoder_model(tmp_path, text=TEXT_ROWS)
     for how in ("mean", "none"):
-        with pytest.raises(ModelError, match="above are 2 numbers for each text: take it out"):
+        with pytest.raises(ModelError, match="the line above gives 2 numbers for each text: delete this line"):
             loaded(tmp_path, hidden=ENCODER, pooled={**POOL, "how": how})
     write_encoder_model(tmp_path)
     with pytest.raises(ModelError, match="2 numbers for each text"):
@@ -116,7 +116,7 @@ def test_rows_of_texts_are_not_pooled(tmp_path):
 @pytest.mark.parametrize("kind", ["pool", "normalize", "softmax", "sigmoid"])
 def test_an_encoder_stands_above(tmp_path, kind):
     settings = {"how": "cls"} if kind == "pool" else {}
-    with pytest.raises(ModelError, match="`from: batch` gives no rows"):
+    with pytest.raises(ModelError, match="`from: batch` gives no vectors"):
         loaded(tmp_path, line={"type": kind, "from": "batch", **settings})
 
 
@@ -129,7 +129,7 @@ def test_a_dense_layer_that_does_not_fit_is_refused(tmp_path):
     write_dense(tmp_path / "broken", np.zeros((3, 2), np.float32), None, "torch.nn.modules.linear.Identity")
     (tmp_path / "broken" / "model.safetensors").write_bytes(b"no tensors")
     for path, complaint in (
-        ("wide", "takes rows of 5 numbers; above are 2 numbers for each token"),
+        ("wide", "takes vectors of 5 numbers, but the line above gives 2 numbers for each token"),
         ("odd", "activation torch.nn.modules.activation.Mish is none of identity, tanh"),
         ("torch", r"has only pytorch_model\.bin; braid export makes model\.safetensors of it"),
         ("broken", "holds no dense layer"),
