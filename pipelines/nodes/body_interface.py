@@ -1,4 +1,4 @@
-"""What an engine uses of the body of its node, and what a body uses of its lines.  All of it in the engine host."""
+"""What an engine uses of the body of its node, and what a body uses of its lines; in the engine host."""
 
 from __future__ import annotations
 
