@@ -106,7 +106,9 @@ def test_probabilities_of_rows_that_the_model_gives(tmp_path):
 def test_rows_of_texts_are_not_pooled(tmp_path):
     write_encoder_model(tmp_path, text=TEXT_ROWS)
     for how in ("mean", "none"):
-        with pytest.raises(ModelError, match="the line above gives 2 numbers for each text: delete this line"):
+        with pytest.raises(
+            ModelError, match="the line above gives 2 numbers for each text: delete this line"
+        ):
             loaded(tmp_path, hidden=ENCODER, pooled={**POOL, "how": how})
     write_encoder_model(tmp_path)
     with pytest.raises(ModelError, match="2 numbers for each text"):
