@@ -29,7 +29,7 @@ def update_of(request_id: int, output: Output) -> TokenUpdate:
 
 
 def frames(updates: list[TokenUpdate]) -> list[Frame]:
-    """One frame for all updates but those with log-probabilities of a prompt: each is long, and sent alone."""
+    """One frame for all updates; one that has log-probabilities of a prompt is long, and is sent alone."""
     found: list[Frame] = []
     short: list[TokenUpdate] = []
     for update in updates:
