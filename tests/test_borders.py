@@ -44,6 +44,7 @@ MAY_IMPORT = {
     | {"pipelines.telemetry", "pipelines.worker"},
     "pipelines.nodes.text.parsers": {"pipelines.values", "pipelines.nodes.text.parsers"},
     "server": {"graphs.errors", "pipelines", "server"},
+    "server.http": {"pipelines.errors", "server.dialects", "server.http"},
     "server.cli": {"graphs", "pipelines", "server"},
     # the engine host
     "pipelines.host": SHARED
@@ -68,8 +69,6 @@ TYPES_LEFT = {
     "pipelines.nodes": {"pipelines.loading", "pipelines.worker"},
 }
 CIRCLES_LEFT = [
-    ["server.endpoints", "server.endpoints.documentation"],
-    [f"server.generation.requests.{name}" for name in ("checks", "generation", "sampling")],
     ["tools.gpu_check.packs.pack_encoders", "tools.gpu_check.packs.packed_encoders"],
 ]
 HEAVY = {"torch", "transformers", "optimum"}

@@ -1,4 +1,4 @@
-"""The table of endpoints.  Each stands in a file of its own here, and in one line below."""
+"""The table of endpoints: each has a file of its own in this folder, and one line below."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from server.endpoints.load import Load
 from server.endpoints.messages import CountTokens, Messages
 from server.endpoints.metrics import Metrics
 from server.endpoints.models import ModelCards, OneModel
-from server.endpoints.path_suffixes import joined
+from server.endpoints.paths import PREFIXES, merge_suffixes
 from server.endpoints.pooling import PoolingTasksEndpoint
 from server.endpoints.profile import ModelProfile
 from server.endpoints.rerank import RerankEndpoint
@@ -32,9 +32,6 @@ from server.endpoints.stored_responses import (
 from server.endpoints.tokenizer import DetokenizeEndpoint, TokenizeEndpoint, TokenizerInfoEndpoint
 from server.endpoints.version import Version
 from server.services import Services
-
-PREFIXES = ("/v1", "/v3", "/v3/v1")
-"""OpenAI's, OpenVINO Model Server's, and that server's older one."""
 
 ROUTES: dict[str, Callable[[Services], Any]] = {
     "/chat/completions": ChatCompletions,
@@ -90,6 +87,6 @@ def routes(services: Services) -> Iterator[tuple[str, Any]]:
     """(path template, resource) of every endpoint; the prefixes share one resource."""
     for path, make in ROOT_ROUTES.items():
         yield path, make(services)
-    for path, resource in joined((path, make(services)) for path, make in ROUTES.items()):
+    for path, resource in merge_suffixes((path, make(services)) for path, make in ROUTES.items()):
         for prefix in PREFIXES:
             yield prefix + path, resource

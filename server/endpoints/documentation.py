@@ -1,4 +1,4 @@
-"""GET openapi.json and docs: what this server can be asked, for programs and for people.  No key is asked."""
+"""GET openapi.json and docs: the API of this server, for programs and for people.  Needs no API key."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import falcon
 import falcon.asgi
 
 from server import openapi
+from server.endpoints.paths import PREFIXES
 from server.services import Services
 
 PAGE = Path(openapi.__file__).with_name("page.html")
 
 
 @cache
-def written() -> bytes:
-    """The document as JSON; made when it is first asked for."""
-    from server.endpoints import PREFIXES  # the table of endpoints, which names this one
-    from server.openapi.document import document  # few ask for it, and a worker starts sooner without
+def document_json() -> bytes:
+    """The document as JSON; made at the first request for it."""
+    from server.openapi.document import document  # rarely requested, and a worker starts sooner without it
 
     return json.dumps(document(PREFIXES), ensure_ascii=False).encode()
 
@@ -33,7 +33,7 @@ class OpenAPI:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await asyncio.to_thread(written)
+        resp.data = await asyncio.to_thread(document_json)
 
 
 class Docs:

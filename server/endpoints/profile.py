@@ -9,7 +9,7 @@ import falcon.asgi
 
 from pipelines.errors import RequestError
 from server.endpoints.models import ready_card
-from server.generation.requests.known_fields import shown
+from server.http.error_text import quoted
 from server.profile_reply import profile
 from server.services import Services
 
@@ -38,5 +38,5 @@ def seconds(req: falcon.asgi.Request) -> float:
     except ValueError:
         value = -1.0
     if not value > 0:
-        raise RequestError(f"`seconds` must be a number greater than 0, got {shown(text)}", field="seconds")
+        raise RequestError(f"`seconds` must be a number greater than 0, got {quoted(text)}", field="seconds")
     return value

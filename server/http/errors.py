@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from pipelines.errors import BraidError, EngineError, RequestError
 from server.dialects import dialect_of
-from server.generation.requests.known_fields import shown
+from server.http.error_text import quoted
 from server.http.exchange import ClientGone
 
 log = logging.getLogger("braid.server")
@@ -93,7 +93,7 @@ def _fault_text(fault: Any) -> str:
     if kind == "fault":
         return f"`{path}` {message}"
     message = PLAIN.get(kind) or _must(message)
-    return f"`{path}` {message}, got {shown(fault['input'])}"
+    return f"`{path}` {message}, got {quoted(fault['input'])}"
 
 
 def _must(message: str) -> str:
@@ -130,10 +130,10 @@ async def on_http_error(
 
 def _http_text(req: falcon.asgi.Request, error: falcon.HTTPError, status: int) -> str:
     if status == 404:
-        return f"Not Found: there is no path {shown(req.path)}"
+        return f"Not Found: there is no path {quoted(req.path)}"
     if status == 405:
         allowed = dict(error.headers or {}).get("Allow", "")
-        return f"Method Not Allowed: {req.method} on {shown(req.path)}; allowed: {allowed}"
+        return f"Method Not Allowed: {req.method} on {quoted(req.path)}; allowed: {allowed}"
     return ": ".join(text for text in (error.title, error.description) if text)
 
 

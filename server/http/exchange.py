@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from server.generation.replies.sse import KEEP_ALIVE
 from server.http.request_ids import clean_id
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
+KEEP_ALIVE = b": keep-alive\n\n"
+"""A comment in a stream of server-sent events; clients ignore it."""
 KEEP_ALIVE_S = 1.0
 """After this long without a word a stream sends a comment, so that proxies do not think it dead."""
 

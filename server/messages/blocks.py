@@ -11,7 +11,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictS
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import fault
-from server.generation.requests.known_fields import check_fields, shown
+from server.generation.requests.known_fields import check_fields
+from server.http.error_text import quoted
 from server.messages.unsupported_fields import IGNORED_IN_BLOCKS
 
 REQUIRED: dict[str, tuple[str, ...]] = {
@@ -40,7 +41,7 @@ MEDIA = ("image", "document", "search_result", "container_upload", "browser_stat
 
 def _content(value: Any) -> Any:
     if value is not None and not isinstance(value, str | list):
-        raise fault(f"must be a string or a list of content blocks, got {shown(value)}")
+        raise fault(f"must be a string or a list of content blocks, got {quoted(value)}")
     return [{"type": "text", "text": value}] if isinstance(value, str) else value
 
 
@@ -67,7 +68,7 @@ class Block(BaseModel):
             )
         if self.type not in allowed:
             raise RequestError(
-                f"`{where}.type`: {shown(self.type)} cannot stand here; allowed: {', '.join(allowed)}",
+                f"`{where}.type`: {quoted(self.type)} cannot stand here; allowed: {', '.join(allowed)}",
                 field=f"{where}.type",
             )
         for name in REQUIRED[self.type]:

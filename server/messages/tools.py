@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.known_fields import check_fields, shown
+from server.generation.requests.known_fields import check_fields
+from server.http.error_text import quoted
 from server.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
 
 
@@ -29,7 +30,7 @@ class ToolDeclaration(BaseModel):
         """Raises RequestError naming the place for a tool that this server would have to run."""
         if self.type not in (None, "custom"):
             raise RequestError(
-                f"`{where}.type`: tools of type {shown(self.type)} run on Anthropic's servers, this server "
+                f"`{where}.type`: tools of type {quoted(self.type)} run on Anthropic's servers, this server "
                 "runs none; allowed: custom",
                 field=f"{where}.type",
             )
@@ -58,7 +59,7 @@ class ToolChoice(BaseModel):
             return {"auto": "auto", "any": "required", "none": "none"}[self.type]
         if self.name not in names:
             raise RequestError(
-                f"`tool_choice.name`: {shown(self.name)} is not among `tools`: {shown(names)}",
+                f"`tool_choice.name`: {quoted(self.name)} is not among `tools`: {quoted(names)}",
                 field="tool_choice.name",
             )
         return {"type": "function", "function": {"name": self.name}}

@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, Validati
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import fault
-from server.generation.requests.known_fields import check_fields, shown
+from server.generation.requests.known_fields import check_fields
+from server.http.error_text import quoted
 from server.http.errors import from_validation
 from server.responses.unsupported_fields import IGNORED_IN_ITEMS
 
@@ -27,7 +28,7 @@ def _content(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(part, dict) for part in value):
         return value
     if not isinstance(value, str):
-        raise fault(f"must be a string or a list of content parts, got {shown(value)}")
+        raise fault(f"must be a string or a list of content parts, got {quoted(value)}")
     return value
 
 
@@ -122,7 +123,7 @@ def _kind(item: dict[str, Any]) -> Any:
 
 def _read_item(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise RequestError(f"`{where}` must be an object, got {shown(item)}", field=where)
+        raise RequestError(f"`{where}` must be an object, got {quoted(item)}", field=where)
     kind = _kind(item)
     if kind == "item_reference":
         return find(item["id"], where)
@@ -130,7 +131,7 @@ def _read_item(item: Any, where: str, find: Callable[[str, str], dict[str, Any]]
     if model is None:
         allowed = ", ".join([*ITEMS, "item_reference"])
         raise RequestError(
-            f"`{where}.type`: unknown item type {shown(item.get('type'))}; allowed: {allowed}",
+            f"`{where}.type`: unknown item type {quoted(item.get('type'))}; allowed: {allowed}",
             field=f"{where}.type",
         )
     try:

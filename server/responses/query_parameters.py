@@ -7,7 +7,7 @@ from typing import Any
 import falcon.asgi
 
 from pipelines.errors import RequestError
-from server.generation.requests.known_fields import shown
+from server.http.error_text import quoted
 from server.responses.reply_models import InputItemList
 from server.responses.request import LOGPROBS
 from server.responses.unsupported_fields import IGNORED_INCLUDES
@@ -24,7 +24,7 @@ def read_flag(req: falcon.asgi.Request, name: str) -> bool:
     if text is None:
         return False
     if text.lower() not in FLAGS:
-        raise RequestError(f"`{name}` must be true or false, got {shown(text)}", field=name)
+        raise RequestError(f"`{name}` must be true or false, got {quoted(text)}", field=name)
     return FLAGS[text.lower()]
 
 
@@ -34,7 +34,7 @@ def read_whole_number(req: falcon.asgi.Request, name: str) -> int | None:
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 15):
-        raise RequestError(f"`{name}` must be a whole number from 0, got {shown(text)}", field=name)
+        raise RequestError(f"`{name}` must be a whole number from 0, got {quoted(text)}", field=name)
     return int(text)
 
 
@@ -45,7 +45,7 @@ def check_includes(req: falcon.asgi.Request) -> None:
         for value in req.get_param_as_list(name) or []:
             if value not in allowed:
                 raise RequestError(
-                    f"`include` holds {shown(value)}; allowed: {', '.join(allowed)}", field="include"
+                    f"`include` holds {quoted(value)}; allowed: {', '.join(allowed)}", field="include"
                 )
 
 
@@ -53,7 +53,7 @@ def item_page(req: falcon.asgi.Request, items: list[dict[str, Any]]) -> InputIte
     """The page of `items` that `after`, `limit` and `order` select.  Raises RequestError."""
     order, after = req.get_param("order") or "desc", req.get_param("after")
     if order not in ORDERS:
-        raise RequestError(f"`order` must be asc or desc, got {shown(order)}", field="order")
+        raise RequestError(f"`order` must be asc or desc, got {quoted(order)}", field="order")
     limit = read_whole_number(req, "limit")
     limit = DEFAULT_LIMIT if limit is None else limit
     if not 1 <= limit <= MAX_LIMIT:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pipelines.errors import RequestError
-from server.generation.requests.known_fields import check_fields, shown
+from server.generation.requests.known_fields import check_fields
+from server.http.error_text import quoted
 from server.responses.unsupported_fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL
 
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
@@ -20,7 +21,9 @@ def functions(tools: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _function(tool: dict[str, Any], where: str) -> dict[str, Any]:
     if tool.get("type") != "function":
-        raise RequestError(f"`{where}.type`: {HOSTED} (got {shown(tool.get('type'))})", field=f"{where}.type")
+        raise RequestError(
+            f"`{where}.type`: {HOSTED} (got {quoted(tool.get('type'))})", field=f"{where}.type"
+        )
     nested = tool.get("function")
     found = nested if isinstance(nested, dict) else tool
     others = {name: value for name, value in found.items() if name not in (*FUNCTION_KEYS, "type")}
@@ -46,7 +49,7 @@ def select_tools(
         return _named_choice(choice, declared)
     if choice not in (None, "none", "auto", "required"):
         raise RequestError(
-            f"Invalid value for `tool_choice`: {shown(choice)}! "
+            f"Invalid value for `tool_choice`: {quoted(choice)}! "
             'Only named tools, allowed tools, "none", "auto" or "required" are supported.',
             field="tool_choice",
         )
@@ -64,11 +67,11 @@ def _named_choice(
         _find(name, declared, "tool_choice")
         return declared, {"type": "function", "function": {"name": name}}
     if kind != "allowed_tools":
-        raise RequestError(f"`tool_choice.type`: {HOSTED}, allowed_tools (got {shown(kind)})", "tool_choice")
+        raise RequestError(f"`tool_choice.type`: {HOSTED}, allowed_tools (got {quoted(kind)})", "tool_choice")
     mode = choice.get("mode")
     if mode not in ("auto", "required"):
         raise RequestError(
-            f"`tool_choice.mode` must be auto or required, got {shown(mode)}", "tool_choice.mode"
+            f"`tool_choice.mode` must be auto or required, got {quoted(mode)}", "tool_choice.mode"
         )
     return _allowed_functions(choice.get("tools"), declared), mode
 
@@ -96,7 +99,7 @@ def _name(tool: dict[str, Any], where: str) -> str:
 
 def _find(name: str, declared: list[dict[str, Any]], where: str) -> str:
     if not any(function["name"] == name for function in declared):
-        raise RequestError(f"Tool choice {shown(name)} not found in 'tools' parameter.", field=where)
+        raise RequestError(f"Tool choice {quoted(name)} not found in 'tools' parameter.", field=where)
     return name
 
 

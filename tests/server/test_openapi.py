@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import validate
 
-from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES
+from server.endpoints import ROOT_ROUTES, ROUTES
+from server.endpoints.paths import PREFIXES
 from server.http.auth import OPEN_PATHS
 from server.openapi.document import document
 from server.openapi.fields_page import page

@@ -8,8 +8,8 @@ import pytest
 from scripted import HI, said
 
 from pipelines.errors import EngineError, RequestError, Unavailable
-from server.generation.replies.sse import KEEP_ALIVE
 from server.http import exchange
+from server.http.exchange import KEEP_ALIVE
 
 CHAT = "/v1/chat/completions"
 BODY = {"messages": [{"role": "user", "content": "hi"}], "stream": True}

@@ -12,7 +12,6 @@ from pipelines.errors import BraidError
 from server.generation.replies.schema import Reply, envelope
 
 DONE = b"data: [DONE]\n\n"
-KEEP_ALIVE = b": keep-alive\n\n"
 
 encode_text = msgspec.json.Encoder().encode
 

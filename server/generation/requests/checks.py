@@ -6,21 +6,18 @@ Each rule raises RequestError naming the field at fault.  Knows nothing of HTTP 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pipelines.errors import RequestError
 from pipelines.nodes.generation.sampling_rules import SPECULATION_FIELDS
+from server.generation.requests.generation_fields import GenerationFields
 from server.generation.requests.known_fields import IGNORED, check_fields, unknown_field
 
-if TYPE_CHECKING:
-    from server.generation.requests.generation import GenerationRequest
 
-
-def fields_are_known(request: GenerationRequest, max_context: int) -> None:
+def fields_are_known(request: GenerationFields, max_context: int) -> None:
     check_fields(request.model_extra or {}, type(request).model_fields, request.refused, IGNORED)
 
 
-def stream_options(request: GenerationRequest, max_context: int) -> None:
+def stream_options(request: GenerationFields, max_context: int) -> None:
     options = request.stream_options
     if options is None:
         return
@@ -36,12 +33,12 @@ def stream_options(request: GenerationRequest, max_context: int) -> None:
             )
 
 
-def greedy_is_one(request: GenerationRequest, max_context: int) -> None:
+def greedy_is_one(request: GenerationFields, max_context: int) -> None:
     if request.temperature == 0 and request.num_returned > 1 and not request.use_beam_search:
         raise RequestError(f"n must be 1 when using greedy sampling, got {request.n}.", field="n")
 
 
-def best_of(request: GenerationRequest, max_context: int) -> None:
+def best_of(request: GenerationFields, max_context: int) -> None:
     if request.best_of is None:
         return
     if request.best_of < request.num_returned:
@@ -53,7 +50,7 @@ def best_of(request: GenerationRequest, max_context: int) -> None:
         raise RequestError("best_of cannot be used when `stream=True`.", field="best_of")
 
 
-def token_counts(request: GenerationRequest, max_context: int) -> None:
+def token_counts(request: GenerationFields, max_context: int) -> None:
     wanted = request.num_tokens
     if wanted is not None and wanted > max_context:
         raise RequestError(
@@ -69,7 +66,7 @@ def token_counts(request: GenerationRequest, max_context: int) -> None:
         )
 
 
-def truncation(request: GenerationRequest, max_context: int) -> None:
+def truncation(request: GenerationFields, max_context: int) -> None:
     if (request.truncate_prompt_tokens or 0) > max_context:
         raise RequestError(
             "truncate_prompt_tokens value is greater than max_model_len. "
@@ -78,7 +75,7 @@ def truncation(request: GenerationRequest, max_context: int) -> None:
         )
 
 
-def scores(request: GenerationRequest, max_context: int) -> None:
+def scores(request: GenerationFields, max_context: int) -> None:
     if request.stream and request.prompt_logprobs:
         raise RequestError("`prompt_logprobs` are not available when `stream=True`.", field="prompt_logprobs")
     if request.logprob_token_ids and request.alternatives() is None:
@@ -87,7 +84,7 @@ def scores(request: GenerationRequest, max_context: int) -> None:
         )
 
 
-def speculation(request: GenerationRequest, max_context: int) -> None:
+def speculation(request: GenerationFields, max_context: int) -> None:
     """A draft has a fixed length or stops at a doubt; beams are never drafted ahead."""
     if request.num_assistant_tokens and request.assistant_confidence_threshold:
         raise RequestError(
@@ -99,7 +96,7 @@ def speculation(request: GenerationRequest, max_context: int) -> None:
             raise RequestError(f"`{field}` is not supported with beam search", field=field)
 
 
-def beams(request: GenerationRequest, max_context: int) -> None:
+def beams(request: GenerationFields, max_context: int) -> None:
     if request.use_beam_search:
         if request.stream:
             raise RequestError("Streaming is not currently supported with beam search", field="stream")
@@ -114,7 +111,7 @@ def beams(request: GenerationRequest, max_context: int) -> None:
         raise RequestError("`early_stopping` ends beams; set `use_beam_search` too", field="early_stopping")
 
 
-Rule = Callable[["GenerationRequest", int], None]
+Rule = Callable[[GenerationFields, int], None]
 
 RULES: tuple[Rule, ...] = (
     fields_are_known,

@@ -19,7 +19,8 @@ from pydantic import (
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import Also, fault
-from server.generation.requests.known_fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields, shown
+from server.generation.requests.known_fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields
+from server.http.error_text import quoted
 
 Role = Literal["system", "developer", "user", "assistant", "tool", "function", "custom"]
 
@@ -54,7 +55,7 @@ class Part(BaseModel):
             )
         if self.type not in (*TEXT_PARTS, "refusal"):
             raise RequestError(
-                f"`{where}.type`: unknown content part {shown(self.type)}; allowed: "
+                f"`{where}.type`: unknown content part {quoted(self.type)}; allowed: "
                 f"{', '.join(TEXT_PARTS)}, refusal",
                 field=f"{where}.type",
             )
@@ -73,13 +74,13 @@ def _content(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
     if isinstance(value, str):
         return value
     if value is not None and not isinstance(value, list):
-        raise fault(f"must be a string or a list of content parts, got {shown(value)}")
+        raise fault(f"must be a string or a list of content parts, got {quoted(value)}")
     return read(value)
 
 
 def _arguments(value: Any) -> Any:
     if value is not None and not isinstance(value, str | dict):
-        raise fault(f"must be JSON text or an object, got {shown(value)}")
+        raise fault(f"must be JSON text or an object, got {quoted(value)}")
     return value
 
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, Stri
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
-from server.generation.requests.known_fields import shown
+from server.http.error_text import quoted
 from server.http.request_ids import MAX_ID_CHARS, clean_id
 
 MAX_TOKEN_ID = 2**31 - 1
@@ -43,7 +43,7 @@ def whole(value: Any) -> Any:
     if type(value) is float and value.is_integer():
         return int(value)
     if value is not None and type(value) is not int:
-        raise fault(f"must be an integer, got {shown(value)}")
+        raise fault(f"must be an integer, got {quoted(value)}")
     return value
 
 
@@ -52,7 +52,7 @@ def number(value: Any) -> Any:
     if value is None or type(value) is int:
         return value
     if type(value) is not float or not math.isfinite(value):
-        raise fault(f"must be a number, got {shown(value)}")
+        raise fault(f"must be a number, got {quoted(value)}")
     return value
 
 
@@ -61,7 +61,7 @@ def check(allowed: Callable[[Any], bool], text: str) -> AfterValidator:
 
     def checked(value: Any, info: ValidationInfo) -> Any:
         if value is not None and not allowed(value):
-            raise said(text.format(name=info.field_name, got=shown(value)))
+            raise said(text.format(name=info.field_name, got=quoted(value)))
         return value
 
     return AfterValidator(checked)
@@ -212,11 +212,11 @@ def biases(value: dict[str, float]) -> dict[int, float]:
     bad = [key for key in value if not (key.isascii() and key.isdecimal())]
     if bad:
         raise said(
-            f"logit_bias contains key(s) that cannot be converted to integer token IDs: {shown(bad[:3])}"
+            f"logit_bias contains key(s) that cannot be converted to integer token IDs: {quoted(bad[:3])}"
         )
     large = [key for key in value if len(key) > 10 or int(key) > MAX_TOKEN_ID]
     if large:
-        raise said(f"token_id(s) {shown(large[:3])} in logit_bias contain out-of-vocab token ids.")
+        raise said(f"token_id(s) {quoted(large[:3])} in logit_bias contain out-of-vocab token ids.")
     return {int(key): max(-100.0, min(100.0, bias)) for key, bias in value.items()}
 
 

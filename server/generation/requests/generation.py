@@ -1,203 +1,20 @@
-"""What the two generation endpoints ask alike: checked fields → `tasks.GenerationInput`.
-
-Every declared field is honoured; the others are looked up in `fields.py`.  Knows nothing of HTTP.
-"""
+"""The body of a generation request: checked fields → `tasks.GenerationInput`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
-
-from pipelines.tasks import Constraint, GenerationInput
-from pipelines.wire.sampling_params import Beams
+from pipelines.tasks import GenerationInput
 from server.generation.requests import checks
-from server.generation.requests.field_types import (
-    AllowedIds,
-    BadWords,
-    CacheSalt,
-    ChosenIds,
-    Confidence,
-    Interval,
-    KeptTokens,
-    LengthPenalty,
-    LogitBias,
-    MinP,
-    MinTokens,
-    NgramSize,
-    NumChoices,
-    NumDraftTokens,
-    NumLogprobs,
-    NumTokens,
-    Penalty,
-    Priority,
-    RepetitionPenalty,
-    RequestId,
-    Seed,
-    Stops,
-    Temperature,
-    TokenIds,
-    TopK,
-    TopP,
-)
-from server.generation.requests.known_fields import REFUSED, Refused
-from server.generation.requests.processors import Processors, read_processors
-from server.generation.requests.repetition import Repetition
+from server.generation.requests.generation_fields import GenerationFields
 from server.generation.requests.sampling import sampling
-from server.generation.requests.structured import read_constraint
 
 
-class StreamOptions(BaseModel):
-    """What a stream carries beside its text."""
-
-    model_config = ConfigDict(extra="allow")
-    include_usage: StrictBool | None = None
-    continuous_usage_stats: StrictBool | None = None
-
-
-class GenerationRequest(BaseModel):
-    """The fields that chat/completions and completions share.  Null means: not set."""
-
-    model_config = ConfigDict(extra="allow", protected_namespaces=())
-    refused: ClassVar[Mapping[str, Refused]] = REFUSED
-    default_max_tokens: ClassVar[int | None] = None
-
-    model: StrictStr | None = None
-    n: NumChoices | None = None
-    best_of: NumChoices | None = None
-    stream: StrictBool | None = None
-    stream_options: StreamOptions | None = None
-    stream_interval: Interval | None = None
-    max_streaming_response_tokens: Interval | None = None
-    max_tokens: NumTokens | None = None
-    min_tokens: MinTokens | None = None
-    temperature: Temperature | None = None
-    top_p: TopP | None = None
-    top_k: TopK | None = None
-    min_p: MinP | None = None
-    repetition_penalty: RepetitionPenalty | None = None
-    presence_penalty: Penalty | None = None
-    frequency_penalty: Penalty | None = None
-    repetition_detection: Repetition | None = None
-    logit_bias: LogitBias | None = None
-    logits_processors_args: dict[str, Any] | None = None
-    allowed_token_ids: AllowedIds | None = None
-    bad_words: BadWords | None = None
-    bad_words_token_ids: TokenIds | None = None
-    stop: Stops | None = None
-    stop_token_ids: TokenIds | None = None
-    include_stop_str_in_output: StrictBool | None = None
-    ignore_eos: StrictBool | None = None
-    skip_special_tokens: StrictBool | None = None
-    seed: Seed | None = None
-    use_beam_search: StrictBool | None = None
-    length_penalty: LengthPenalty | None = None
-    early_stopping: StrictBool | Literal["never"] | None = None
-    num_assistant_tokens: NumDraftTokens | None = None
-    assistant_confidence_threshold: Confidence | None = None
-    max_ngram_size: NgramSize | None = None
-    prompt_token_ids: Any = None
-    truncate_prompt_tokens: KeptTokens | None = None
-    truncation_side: Literal["left", "right"] | None = None
-    echo: StrictBool | None = None
-    prompt_logprobs: NumLogprobs | None = None
-    logprob_token_ids: ChosenIds | None = None
-    temp_scaled_logprobs: StrictBool | None = None
-    top_p_normalized_logprobs: StrictBool | None = None
-    return_token_ids: StrictBool | None = None
-    return_tokens_as_token_ids: StrictBool | None = None
-    include_logprobs_decode_token: StrictBool | None = None
-    include_draft_logprobs: StrictBool | None = None
-    response_format: dict[str, Any] | None = None
-    structured_outputs: dict[str, Any] | None = None
-    guided_json: Any = None
-    guided_regex: StrictStr | None = None
-    guided_choice: Any = None
-    guided_grammar: StrictStr | None = None
-    guided_whitespace_pattern: StrictStr | None = None
-    structural_tag: Any = None
-    priority: Priority | None = None
-    cache_salt: CacheSalt | None = None
-    request_id: RequestId | None = None
-
-    @property
-    def num_returned(self) -> int:
-        """Choices for each prompt in the reply."""
-        return self.n or 1
-
-    @property
-    def num_choices(self) -> int:
-        """Choices that are computed for each prompt: the best are picked of `best_of` samples.
-
-        Of a greedy one there is only one, as in vLLM; of beams the search itself picks the best.
-        """
-        draws = self.temperature != 0 and not self.use_beam_search
-        return self.beam_width if draws else self.num_returned
-
-    @property
-    def picks_best(self) -> bool:
-        """Picking takes log-probabilities, whether they are shown or not."""
-        return self.num_choices > self.num_returned
-
-    @property
-    def num_tokens(self) -> int | None:
-        """The most tokens that the client wants, None when it did not say."""
-        return self.max_tokens
-
-    @property
-    def include_usage(self) -> bool:
-        return bool(self.stream_options and self.stream_options.include_usage)
-
-    @property
-    def continuous_usage(self) -> bool:
-        """Usage on every chunk; as in vLLM it takes effect together with `include_usage` only."""
-        return self.include_usage and bool(self.stream_options and self.stream_options.continuous_usage_stats)
-
-    @property
-    def tokens_per_event(self) -> int:
-        return self.stream_interval or self.max_streaming_response_tokens or 1
-
-    @property
-    def tokens_as_ids(self) -> bool:
-        return bool(self.return_tokens_as_token_ids) or self.include_logprobs_decode_token is False
-
-    @property
-    def beam_width(self) -> int:
-        return max(self.best_of or 1, self.num_returned)
-
-    @property
-    def beams(self) -> Beams | None:
-        if not self.use_beam_search:
-            return None
-        penalty = 1.0 if self.length_penalty is None else self.length_penalty
-        return Beams(self.beam_width, penalty, self.early_stopping or False)
-
-    @property
-    def compiles(self) -> bool:
-        """Whether it brings a grammar or a schema, which may take long to look at however short it is."""
-        return any(getattr(self, name) is not None for name in CONSTRAINTS)
-
-    def alternatives(self) -> int | None:
-        """How many likely tokens are wanted beside each chosen one; None: no log-probabilities at all."""
-        raise NotImplementedError
-
-    def scores_prompt(self) -> int | None:
-        """The same of each token of the prompt."""
-        return self.prompt_logprobs
-
-    def processors(self) -> Processors:
-        return read_processors(self.logits_processors_args)
-
-    def thinking_budget(self) -> int | None:
-        """The most tokens of reasoning; None: no bound."""
-        return self.processors().thinking_budget
-
-    def constraint(self) -> Constraint | None:
-        return read_constraint({name: getattr(self, name) for name in CONSTRAINTS})
+class GenerationRequest(GenerationFields):
+    """What chat/completions and completions do alike with their fields."""
 
     def generation(self, max_context: int) -> GenerationInput:
-        """What the pipeline is asked.  Raises RequestError for fields that do not go together."""
+        """The input of a pipeline.  Raises RequestError for fields that exclude each other."""
         self.check(max_context)
         return GenerationInput(
             n=self.num_choices,
@@ -220,19 +37,6 @@ class GenerationRequest(BaseModel):
         raise NotImplementedError
 
     def check(self, max_context: int) -> None:
-        """Raise RequestError for what single fields cannot tell."""
+        """Raise RequestError for fields that are valid alone but not together."""
         for rule in checks.RULES:
             rule(self, max_context)
-
-
-CONSTRAINTS = (
-    "response_format",
-    "structured_outputs",
-    "guided_json",
-    "guided_regex",
-    "guided_choice",
-    "guided_grammar",
-    "guided_whitespace_pattern",
-    "structural_tag",
-)
-"""Fields that say what the text of a reply must be."""

@@ -6,12 +6,12 @@ it is unknown and the request is refused with the nearest known name: nothing is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from graphs.errors import nearest
 from pipelines.errors import RequestError
+from server.http.error_text import quoted
 
 MAX_SHOWN_NAME = 64
 NONE: Mapping[str, Any] = {}
@@ -119,7 +119,7 @@ def check_fields(
             raise unknown_field(name, [*known, *refused, *ignored], where)
         if not any(_same(value, neutral) for neutral in refused[name].neutral):
             raise RequestError(
-                f"`{where}{name}`: {refused[name].reason} (got {shown(value)})", field=where + name
+                f"`{where}{name}`: {refused[name].reason} (got {quoted(value)})", field=where + name
             )
 
 
@@ -129,14 +129,6 @@ def unknown_field(name: str, known: Iterable[str], where: str = "") -> RequestEr
     hint = f"; did you mean `{where}{near}`?" if near else ""
     field = where + name[:MAX_SHOWN_NAME]
     return RequestError(f"unknown field `{field}`{hint}", field=field)
-
-
-def shown(value: Any) -> str:
-    """A value for an error message: JSON, cut short; containers by their size."""
-    if isinstance(value, dict | list) and len(value) > 2:
-        return f"{'an object' if isinstance(value, dict) else 'a list'} of {len(value)}"
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= 100 else text[:97] + "..."
 
 
 def _same(value: Any, neutral: Any) -> bool:

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import MAX_TOKEN_ID
-from server.generation.requests.known_fields import shown, unknown_field
+from server.generation.requests.known_fields import unknown_field
+from server.http.error_text import quoted
 
 FIELD = "logits_processors_args"
 
@@ -38,13 +39,15 @@ def read_processors(args: Mapping[str, Any] | None) -> Processors:
 def _biases(value: Any) -> dict[int, float]:
     where = f"{FIELD}.logit_bias"
     if not isinstance(value, dict):
-        raise RequestError(f"`{where}` must be an object, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be an object, got {quoted(value)}", field=where)
     found = {}
     for key, bias in value.items():
         if not (key.isascii() and key.isdecimal() and len(key) <= 10 and int(key) <= MAX_TOKEN_ID):
-            raise RequestError(f"`{where}` holds {shown(key)}, which is no token id", field=where)
+            raise RequestError(f"`{where}` holds {quoted(key)}, which is no token id", field=where)
         if isinstance(bias, bool) or not isinstance(bias, int | float) or not abs(bias) < float("inf"):
-            raise RequestError(f"`{where}.{key}` must be a number, got {shown(bias)}", field=f"{where}.{key}")
+            raise RequestError(
+                f"`{where}.{key}` must be a number, got {quoted(bias)}", field=f"{where}.{key}"
+            )
         found[int(key)] = max(-100.0, min(100.0, float(bias)))
     return found
 
@@ -52,5 +55,5 @@ def _biases(value: Any) -> dict[int, float]:
 def _budget(value: Any) -> int | None:
     where = f"{FIELD}.thinking_budget"
     if value is not None and (type(value) is not int or not 0 <= value <= MAX_TOKEN_ID):
-        raise RequestError(f"`{where}` must be a non-negative integer, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be a non-negative integer, got {quoted(value)}", field=where)
     return value

@@ -7,7 +7,7 @@ from typing import Any
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID
-from server.generation.requests.known_fields import shown
+from server.http.error_text import quoted
 
 SHAPES = "a string, a list of strings, a list of token ids or a list of lists of token ids"
 
@@ -19,7 +19,7 @@ def read_prompts(value: Any, add_special_tokens: bool) -> list[Prompt]:
     if isinstance(value, str):
         return [Prompt(text=value, add_special_tokens=add_special_tokens)]
     if not isinstance(value, list):
-        raise RequestError(f"`prompt` must be {SHAPES}, got {shown(value)}", field="prompt")
+        raise RequestError(f"`prompt` must be {SHAPES}, got {quoted(value)}", field="prompt")
     if not value:
         raise RequestError("You must pass at least one prompt", field="prompt")
     if _is_number(value[0]):
@@ -31,7 +31,7 @@ def read_ids(value: Any, where: str) -> list[list[int]]:
     """`prompt_token_ids`: token ids, or lists of them.  At least one prompt, none empty."""
     if not isinstance(value, list) or not value:
         raise RequestError(
-            f"`{where}` must be a list of token ids or a list of lists of token ids, got {shown(value)}",
+            f"`{where}` must be a list of token ids or a list of lists of token ids, got {quoted(value)}",
             field=where,
         )
     if _is_number(value[0]):
@@ -39,7 +39,7 @@ def read_ids(value: Any, where: str) -> list[list[int]]:
     for i, item in enumerate(value):
         if not isinstance(item, list) or not item:
             raise RequestError(
-                f"`{where}.{i}` must be a list of token ids, got {shown(item)}", field=f"{where}.{i}"
+                f"`{where}.{i}` must be a list of token ids, got {quoted(item)}", field=f"{where}.{i}"
             )
     return [token_ids(item, f"{where}.{i}") for i, item in enumerate(value)]
 
@@ -51,7 +51,7 @@ def _one(item: Any, where: str, add_special_tokens: bool) -> Prompt:
         return Prompt(text=item, add_special_tokens=add_special_tokens)
     if isinstance(item, list):
         return Prompt(ids=token_ids(item, where))
-    raise RequestError(f"`{where}`: `prompt` must be {SHAPES}, got {shown(item)}", field=where)
+    raise RequestError(f"`{where}`: `prompt` must be {SHAPES}, got {quoted(item)}", field=where)
 
 
 def token_ids(items: list[Any], where: str) -> list[int]:
@@ -60,11 +60,11 @@ def token_ids(items: list[Any], where: str) -> list[int]:
         if not _is_number(item) or item != int(item):
             raise RequestError(
                 f"`{where}.{i}` must be a token id, an integer from 0 to the size of the vocabulary, "
-                f"got {shown(item)}",
+                f"got {quoted(item)}",
                 field=f"{where}.{i}",
             )
         if not 0 <= item <= MAX_TOKEN_ID:
-            raise RequestError(f"Token id {shown(item)} is out of vocabulary", field=f"{where}.{i}")
+            raise RequestError(f"Token id {quoted(item)} is out of vocabulary", field=f"{where}.{i}")
     return [int(item) for item in items]
 
 

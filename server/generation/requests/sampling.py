@@ -6,12 +6,10 @@ Knows nothing of HTTP or of what the engine does with it.
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.nodes.generation.sampling_rules import SPECULATION_FIELDS
-
-if TYPE_CHECKING:
-    from server.generation.requests.generation import GenerationRequest
+from server.generation.requests.generation_fields import GenerationFields
 
 LOWEST_TEMPERATURE = 0.01
 """A temperature between 0 and this is raised to it, as in vLLM: below it logits overflow."""
@@ -35,7 +33,7 @@ SAME = (
 """Fields whose name and meaning are the engine's."""
 
 
-def sampling(request: GenerationRequest) -> dict[str, Any]:
+def sampling(request: GenerationFields) -> dict[str, Any]:
     """A seed is drawn when the client names none."""
     chosen = {name: getattr(request, name) for name in SAME}
     chosen["max_tokens"] = request.num_tokens

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
 from pipelines.tasks import Constraint
-from server.generation.requests.known_fields import shown, unknown_field
+from server.generation.requests.known_fields import unknown_field
+from server.http.error_text import quoted
 
 MAX_CHOICES = 4096
 MAX_GRAMMAR_CHARS = 1 << 20
@@ -74,7 +75,8 @@ def _response_format(value: Any) -> Iterator[Constraint]:
         yield Constraint("structural_tag", {"type": "structural_tag", "format": value}, where)
     elif kind != "text":
         raise RequestError(
-            f"`{where}.type` must be one of {', '.join(FORMATS)}, got {shown(kind)}", field=f"{where}.type"
+            f"`{where}.type` must be one of {', '.join(FORMATS)}, got {quoted(kind)}",
+            field=f"{where}.type",
         )
 
 
@@ -87,7 +89,7 @@ def _named_schema(value: Any) -> Any:
             field="response_format",
         )
     if not isinstance(value, dict):
-        raise RequestError(f"`{where}` must be an object, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be an object, got {quoted(value)}", field=where)
     for name in value:
         if name not in ("name", "description", "schema", "strict"):
             raise unknown_field(name, ("name", "description", "schema", "strict"), f"{where}.")
@@ -98,14 +100,14 @@ def _schema(value: Any, where: str) -> Any:
     """A JSON Schema as an object or a truth value, or as the JSON text of one."""
     value = _parsed(value, where)
     if not isinstance(value, dict | bool):
-        raise RequestError(f"`{where}` must be a JSON Schema, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be a JSON Schema, got {quoted(value)}", field=where)
     return value
 
 
 def _tag(value: Any, where: str) -> Any:
     value = _parsed(value, where)
     if not isinstance(value, dict):
-        raise RequestError(f"`{where}` must be a structural tag, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be a structural tag, got {quoted(value)}", field=where)
     return value
 
 
@@ -116,12 +118,12 @@ def _parsed(value: Any, where: str) -> Any:
     try:
         return json.loads(value)
     except (ValueError, RecursionError):
-        raise RequestError(f"`{where}` is not valid JSON: {shown(value)}", field=where) from None
+        raise RequestError(f"`{where}` is not valid JSON: {quoted(value)}", field=where) from None
 
 
 def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
-        raise RequestError(f"`{where}` must be a string, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be a string, got {quoted(value)}", field=where)
     if len(value) > MAX_GRAMMAR_CHARS:
         raise RequestError(f"`{where}` may have {MAX_GRAMMAR_CHARS} characters at most", field=where)
     return value
@@ -131,7 +133,7 @@ def _choices(value: Any, where: str) -> list[str]:
     if value == []:
         raise RequestError("Choice '[]' cannot be an empty list", field=where)
     if not isinstance(value, list) or not all(isinstance(choice, str) for choice in value):
-        raise RequestError(f"`{where}` must be a list of strings, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be a list of strings, got {quoted(value)}", field=where)
     if len(value) > MAX_CHOICES:
         raise RequestError(f"`{where}` may hold {MAX_CHOICES} choices at most", field=where)
     return value
@@ -139,7 +141,7 @@ def _choices(value: Any, where: str) -> list[str]:
 
 def _any_object(value: Any, where: str) -> None:
     if not isinstance(value, bool):
-        raise RequestError(f"`{where}` must be true or false, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be true or false, got {quoted(value)}", field=where)
 
 
 class Kind(NamedTuple):
@@ -199,7 +201,7 @@ def _option(name: str, value: Any, where: str) -> Any:
     wanted = str if name == "whitespace_pattern" else bool
     if not isinstance(value, wanted):
         allowed = "a string" if wanted is str else "true or false"
-        raise RequestError(f"`{where}` must be {allowed}, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be {allowed}, got {quoted(value)}", field=where)
     return value
 
 

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import said
-from server.generation.requests.known_fields import shown
+from server.http.error_text import quoted
 
 
 class Function(BaseModel):
@@ -75,7 +75,7 @@ def read_choice(choice: Any, tools: list[Tool] | None) -> Choice:
         return Choice(True, REQUIRED)
     if isinstance(choice, dict):
         return Choice(True, _named(choice, [tool.function.name for tool in tools]))
-    got = choice if isinstance(choice, str) and len(choice) <= 64 else shown(choice)
+    got = choice if isinstance(choice, str) and len(choice) <= 64 else quoted(choice)
     raise RequestError(
         f"Invalid value for `tool_choice`: {got}! "
         'Only named tools, "none", "auto" or "required" are supported.',
@@ -86,7 +86,7 @@ def read_choice(choice: Any, tools: list[Tool] | None) -> Choice:
 def _named(choice: dict[str, Any], names: list[str]) -> str:
     function = choice if "name" in choice and "function" not in choice else choice.get("function")
     if not isinstance(function, dict):
-        got = "None" if function is None else shown(function)
+        got = "None" if function is None else quoted(function)
         raise RequestError(
             f"Invalid value for `function`: `{got}` in `tool_choice`! {USAGE}", field="tool_choice.function"
         )
@@ -99,7 +99,7 @@ def _named(choice: dict[str, Any], names: list[str]) -> str:
     if name not in names:
         raise RequestError(
             "The tool specified in `tool_choice` does not match any of the specified `tools`: "
-            f"{shown(name)} is not among {shown(names)}",
+            f"{quoted(name)} is not among {quoted(names)}",
             field="tool_choice",
         )
     return name

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from pipelines.errors import RequestError
 from server.generation.requests.conversation import Message
-from server.generation.requests.known_fields import shown
+from server.http.error_text import quoted
 from server.http.errors import from_validation
 
 Messages = list[dict[str, Any]]
@@ -36,7 +36,7 @@ def _conversation(value: Any, where: str) -> Messages:
 
 def _non_empty_list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
-        raise RequestError(f"`{where}` must be a list of messages, got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be a list of messages, got {quoted(value)}", field=where)
     if not value:
         raise RequestError(
             "Cannot apply chat template to an empty conversation. Provide at least one message.", field=where
@@ -46,7 +46,7 @@ def _non_empty_list(value: Any, where: str) -> list[Any]:
 
 def _message(item: Any, where: str) -> dict[str, Any]:
     if not isinstance(item, dict):
-        raise RequestError(f"`{where}` must be a message, an object, got {shown(item)}", field=where)
+        raise RequestError(f"`{where}` must be a message, an object, got {quoted(item)}", field=where)
     try:
         message = Message.model_validate(item)
     except ValidationError as error:

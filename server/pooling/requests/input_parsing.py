@@ -9,8 +9,8 @@ from pydantic import WithJsonSchema
 
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
-from server.generation.requests.known_fields import shown
 from server.generation.requests.prompts import token_ids
+from server.http.error_text import quoted
 
 MAX_TEXTS = 16_384
 MAX_TOTAL_CHARS = 1 << 25
@@ -77,7 +77,7 @@ def read_inputs(value: Any, where: str, add_special_tokens: bool) -> list[Prompt
     if value is None:
         raise RequestError(f"`{where}` is required", field=where)
     if not isinstance(value, list):
-        raise RequestError(f"`{where}` must be {SHAPES}; got {shown(value)}", field=where)
+        raise RequestError(f"`{where}` must be {SHAPES}; got {quoted(value)}", field=where)
     if not value:
         raise RequestError("You must pass at least one prompt", field=where)
     if type(value[0]) in (int, float):
@@ -92,4 +92,4 @@ def _prompt(item: Any, where: str, add_special_tokens: bool) -> Prompt:
         raise RequestError("The decoder prompt cannot be empty", field=where)
     if isinstance(item, list):
         return Prompt(ids=token_ids(item, where))
-    raise RequestError(f"`{where}`: an input must be {SHAPES}; got {shown(item)}", field=where)
+    raise RequestError(f"`{where}`: an input must be {SHAPES}; got {quoted(item)}", field=where)

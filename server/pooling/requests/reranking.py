@@ -11,7 +11,8 @@ from pydantic import BeforeValidator, StrictBool, StrictStr
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import Also
-from server.generation.requests.known_fields import Refused, shown
+from server.generation.requests.known_fields import Refused
+from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
 from server.pooling.requests.scoring import ComparedTexts, ComparisonRequest, NonNegative, Truncate
 from server.pooling.requests.text_inputs import Text, TextInput, as_list, as_object
@@ -37,8 +38,8 @@ class Document(TextInput):
 
 def _line(value: Any, where: str) -> str:
     if not isinstance(value, str | int | float):
-        raise RequestError(f"`{where}` must be a string or a number, got {shown(value)}", field=where)
-    return value if isinstance(value, str) else shown(value)
+        raise RequestError(f"`{where}` must be a string or a number, got {quoted(value)}", field=where)
+    return value if isinstance(value, str) else quoted(value)
 
 
 Documents = Annotated[

@@ -10,7 +10,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 from pipelines.errors import RequestError
 from server.generation.requests.conversation import Part
 from server.generation.requests.field_types import Also, fault
-from server.generation.requests.known_fields import check_fields, shown
+from server.generation.requests.known_fields import check_fields
+from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
 
 
@@ -18,7 +19,7 @@ def _as_parts(value: Any) -> Any:
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
     if value is not None and not isinstance(value, list):
-        raise fault(f"must be a string or a list of content parts, got {shown(value)}")
+        raise fault(f"must be a string or a list of content parts, got {quoted(value)}")
     return value
 
 
@@ -27,7 +28,7 @@ def as_object(value: Any) -> Any:
     if isinstance(value, str):
         return {"text": value}
     if not isinstance(value, dict | BaseModel):
-        raise fault(f"must be a string, or an object with `text` or `content`, got {shown(value)}")
+        raise fault(f"must be a string, or an object with `text` or `content`, got {quoted(value)}")
     return value
 
 
@@ -36,7 +37,7 @@ def as_list(value: Any) -> Any:
     if isinstance(value, str | dict):
         return [value]
     if value is not None and not isinstance(value, list):
-        raise fault(f"must be a string or a list of strings, got {shown(value)}")
+        raise fault(f"must be a string or a list of strings, got {quoted(value)}")
     return value
 
 

@@ -10,7 +10,7 @@ from pooled_calls import PooledPipeline, rows, scores, token_rows
 
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.values import PooledOutputs, Prompt
-from server.endpoints import PREFIXES
+from server.endpoints.paths import PREFIXES
 from server.pooling.replies.ranking import ScoreList
 from server.pooling.replies.similarity import cosines, max_sim, similarities
 from server.pooling.requests.input_parsing import MAX_TEXTS
