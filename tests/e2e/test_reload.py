@@ -1,0 +1,266 @@
+"""What is served while model folders change, workers die and the server is reloaded.
+
+Every answer comes from what the engine host loaded, in every worker, and no request of a loaded model fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import signal
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from paced_model import GRAPH, write_model
+from server_process import NO_LIMITS, ROOT, ServerProcess, ask, chat
+
+BROKEN = "version: 1\ntask: chat\nnodes: ["
+ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: edited, from: request}\n"
+STARTED = "Application startup complete"
+LONGEST_GAP_S = 5.0
+"""Bound of the longest time without an answer across a reload: far below a worker's start on a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    """A server with three models: `fake`, `edited` whose folder the tests change, `alias` of `edited`."""
+    models = tmp_path_factory.mktemp("reload") / "models"
+    write_model(models / "fake")
+    write_model(models / "edited", step_s=0.0)
+    (models / "alias").mkdir()
+    (models / "alias" / "graph.yaml").write_text(ALIAS)
+    with ServerProcess(models) as server:
+        server.models = models
+        for name in ("fake", "edited", "alias"):
+            server.ready(model=name)
+        yield server
+
+
+@pytest.fixture
+def edited(served):
+    """The folder of the model `edited`; put back, and loaded if it was not, after the test."""
+    folder, saved = served.models / "edited", served.models.parent / "saved"
+    shutil.copytree(folder, saved)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+    saved.rename(folder)
+    served.reload()
+    for name in ("edited", "alias"):
+        served.ready(model=name)
+
+
+def content(server, model):
+    """Status and text of one short chat request on a connection of its own."""
+    body = {**chat(12, model=model), "temperature": 0}
+    try:
+        reply = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=20)
+    except httpx.TransportError as error:
+        return type(error).__name__, ""
+    text = reply.json()["choices"][0]["message"]["content"] if reply.status_code == 200 else reply.text
+    return reply.status_code, text
+
+
+def get(server, path):
+    return httpx.get(f"{server.url}{path}", timeout=20)
+
+
+def agreed(server, model, num_looks=12):
+    """What list, card, request and readiness report, over connections to all workers: one set if they agree."""
+    found = set()
+    for _ in range(num_looks):
+        listed = model in [one["id"] for one in get(server, "/v1/models").json()["data"]]
+        card = get(server, f"/v1/models/{model}").status_code
+        ready = get(server, "/v2/health/ready").status_code
+        found.add((listed, card, content(server, model)[0], ready))
+    return found
+
+
+class Clients:
+    """Threads that request an answer over and over; `replies` holds all that came."""
+
+    def __init__(self, server, models, count=3):
+        self.replies = []
+        self._stop = threading.Event()
+        self._threads = [
+            threading.Thread(target=self._run, args=(server, models[number % len(models)]))
+            for number in range(count)
+        ]
+
+    def _run(self, server, model):
+        while not self._stop.is_set():
+            self.replies.append((model, *content(server, model)))
+
+    def __enter__(self):
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def kill_workers(server):
+    """kill -9 each worker, one after another, each after the successor of the one before serves."""
+    for worker in server.children()[1]:
+        started = server.log().count(STARTED)
+        worker.kill()
+        server.wait_for(lambda before=started: server.log().count(STARTED) > before, 30)
+
+
+def change_template(folder):
+    template = folder / "chat_template.jinja"
+    template.write_text("Changed. " + template.read_text())
+
+
+def change_and_break(folder):
+    change_template(folder)
+    (folder / "graph.yaml").write_text(BROKEN)
+
+
+def half_write_a_version(folder):
+    (folder / "2").mkdir()
+    shutil.copy(folder / "graph.yaml", folder / "2")
+    (folder / "2" / "tokenizer.json").write_text('{"version": "1.0", "trunc')
+
+
+def empty(folder):
+    for file in folder.iterdir():
+        file.unlink()
+
+
+@pytest.mark.parametrize("change", [change_template, change_and_break, half_write_a_version, empty])
+def test_a_changed_folder_changes_nothing_that_is_served_when_workers_die(served, edited, change):
+    expected = {name: content(served, name) for name in ("edited", "alias")}
+    assert {status for status, _ in expected.values()} == {200}
+    with Clients(served, ["edited", "alias"]) as clients:
+        change(edited)
+        kill_workers(served)
+    answers = [reply for reply in clients.replies if isinstance(reply[1], int)]  # others: killed with it
+    assert len(clients.replies) - len(answers) <= 3 * 2
+    assert {(model, (status, text)) for model, status, text in answers} == set(expected.items())
+    assert agreed(served, "edited") == agreed(served, "alias") == {(True, 200, 200, 200)}
+
+
+@pytest.mark.parametrize("change", [change_and_break, half_write_a_version, empty])
+def test_a_folder_that_does_not_load_leaves_the_loaded_model_serving_after_a_reload(served, edited, change):
+    expected = content(served, "edited")
+    with Clients(served, ["edited", "alias"]) as clients:
+        change(edited)
+        served.reload()
+        kill_workers(served)
+    assert {reply[1:] for reply in clients.replies if isinstance(reply[1], int)} == {expected}
+    assert agreed(served, "edited") == {(True, 200, 200, 200)}
+
+
+def test_a_successful_load_changes_the_answers_of_all_workers(served, edited):
+    before = content(served, "edited")
+    with Clients(served, ["edited", "alias"]) as clients:
+        change_template(edited)
+        served.reload()
+        served.wait_for(lambda: content(served, "edited") != before, 20)
+    assert {reply[1] for reply in clients.replies} == {200}
+    after = {content(served, name) for name in ("edited", "alias") * 6}
+    assert len(after) == 1
+    assert before not in after
+
+
+def test_a_removed_folder_serves_until_the_reload_and_is_unknown_after_it(served, edited):
+    shutil.rmtree(edited)
+    kill_workers(served)
+    assert agreed(served, "edited", 6) == {(True, 200, 200, 200)}
+    served.reload()
+    served.wait_for(lambda: get(served, "/v1/models/edited").status_code == 404, 20)
+    served.wait_for(lambda: agreed(served, "edited", 4) == {(False, 404, 404, 503)}, 20)
+    assert get(served, "/v1/models/alias").status_code == 503  # its graph names the one that is gone
+
+
+def test_a_folder_that_never_loaded_is_forgotten_with_its_removal(served):
+    write_model(served.models / "never", graph=BROKEN)
+    served.reload()
+    served.wait_for(lambda: agreed(served, "never", 4) == {(False, 503, 503, 200)}, 20)
+    shutil.rmtree(served.models / "never")
+    served.reload()
+    served.wait_for(lambda: agreed(served, "never", 4) == {(False, 404, 404, 200)}, 20)
+
+
+async def ping(url, gaps, stopped):
+    """GET /health on a new connection each time; adds the seconds of each to `gaps`."""
+    async with httpx.AsyncClient(limits=NO_LIMITS, timeout=30) as client:
+        while not stopped.is_set():
+            start_s = time.monotonic()
+            reply = await client.get(f"{url}/health")
+            assert reply.status_code == 200
+            gaps.append(time.monotonic() - start_s)
+            await asyncio.sleep(0.02)
+
+
+def test_a_reload_under_streams_has_no_gap(served):
+    async def scene():
+        stopped, gaps = asyncio.Event(), []
+        pingers = [asyncio.create_task(ping(served.url, gaps, stopped)) for _ in range(3)]
+        streams = [asyncio.create_task(ask(served.url, 600)) for _ in range(32)]
+        await asyncio.sleep(1)
+        await asyncio.to_thread(served.reload)
+        later = [await ask(served.url, 3) for _ in range(8)]
+        replies = await asyncio.gather(*streams)
+        stopped.set()
+        await asyncio.gather(*pingers)
+        return replies + later, gaps
+
+    replies, gaps = asyncio.run(scene())
+    assert all(reply.done and not reply.error for reply in replies), replies
+    print(f"longest time without an answer: {max(gaps):.2f} s")
+    assert max(gaps) < LONGEST_GAP_S
+
+
+def test_reloads_in_a_row_lose_nothing_and_end(served):
+    most = 0
+    with Clients(served, ["fake", "edited"]) as clients:
+        for _ in range(5):
+            served.process.send_signal(signal.SIGHUP)
+            time.sleep(0.5)
+            most = max(most, len(served.children()[1]))
+        served.wait_for(lambda: "another one follows" in served.log(), 20)
+        served.wait_for(lambda: len(served.children()[1]) == 2, 30)
+    assert {reply[1] for reply in clients.replies} == {200}
+    assert most <= 4 * served.num_workers
+
+
+def test_the_host_is_replaced_with_the_code_and_broken_code_replaces_nothing(tmp_path):
+    """The wire gets another message under a running server."""
+    root = tmp_path / "checkout"
+    for package in ("graphs", "ops", "pipelines", "server"):
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    write_model(tmp_path / "models" / "fake", graph=GRAPH)
+    app, messages = root / "server" / "app.py", root / "pipelines" / "wire" / "messages.py"
+    with ServerProcess(tmp_path / "models", root=root) as server:
+        server.ready()
+        host, good = server.host().pid, app.read_text()
+        app.write_text("this is no Python\n")
+        with Clients(server, ["fake"]) as clients:
+            server.process.send_signal(signal.SIGHUP)
+            server.wait_for(lambda: "The reload failed" in server.log(), 30)
+            time.sleep(1)
+        assert {reply[1] for reply in clients.replies} == {200}
+        app.write_text(good)
+        add_message_field(messages)
+        server.reload()
+        server.wait_for(lambda: server.children()[0] is not None and server.host().pid != host, 30)
+        server.ready(timeout_s=30)
+        assert "runs another version of Braid" in server.log()
+        assert {content(server, "fake")[0] for _ in range(12)} == {200}
+        assert len(server.children()[1]) == 2
+
+
+def add_message_field(messages: Path) -> None:
+    old = "    engine_pid: int\n    state: HostState\n"
+    text = messages.read_text()
+    assert text.count(old) == 1
+    messages.write_text(
+        text.replace(old, "    engine_pid: int\n    added: int = 0\n    state: HostState = 'ready'\n")
+    )
