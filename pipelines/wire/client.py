@@ -80,6 +80,7 @@ class EngineClient:
         self._mismatch_callbacks: list[Callable[[int], None]] = []
         self._mismatched_pid: int | None = None
         self._lost = asyncio.Event()
+        self._had_status = False  # whether this connection brought one
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -255,20 +256,22 @@ class EngineClient:
             self._set_status(None)
 
     async def _stay_connected(self) -> None:
+        """Connect again after each loss, the more rarely the longer no host gives a status."""
         delay_s = FIRST_DELAY_S
         while True:
             self._lost.clear()
+            self._had_status = False
             try:
                 link = await self._connect(self)
             except OSError:
-                await asyncio.sleep(delay_s)
-                delay_s = min(delay_s * 1.5, LONGEST_DELAY_S)
-                continue
-            link.send(Hello(os.getpid(), SCHEMA))
-            self._link, delay_s = link, FIRST_DELAY_S
-            await self._lost.wait()
-            self._link = None  # again: the connection may have ended before `_connect` returned
-            await asyncio.sleep(delay_s if self._mismatched_pid is None else LONGEST_DELAY_S)
+                pass
+            else:
+                link.send(Hello(os.getpid(), SCHEMA))
+                self._link = link
+                await self._lost.wait()
+                self._link = None  # again: the connection may have ended before `_connect` returned
+            delay_s = FIRST_DELAY_S if self._had_status else min(delay_s * 1.5, LONGEST_DELAY_S)
+            await asyncio.sleep(delay_s)
 
     def _compare(self, message: Welcome) -> None:
         """Hang up on a host of another version."""
@@ -336,6 +339,7 @@ class EngineClient:
 
     def _set_status(self, status: Status | None) -> None:
         self._status = status
+        self._had_status = self._had_status or status is not None
         for callback in self._callbacks:
             try:
                 callback(status)
