@@ -39,4 +39,4 @@ class Engine:
         self._loop.submit(number, GenerationRequest([request.prompt], params))
 
     def turn(self) -> list[tuple[int, int]]:
-        return [(output.key, len(output.token_ids)) for output in self._loop.step()]
+        return [(output.key, len(output.piece.token_ids)) for output in self._loop.step()]

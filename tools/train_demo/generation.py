@@ -74,7 +74,7 @@ class Exported:
         written: list[list[int]] = [[] for _ in prompts]
         while engine.has_work:
             for output in engine.step():
-                written[int(str(output.key))] += output.token_ids
+                written[int(str(output.key))] += output.piece.token_ids
         return [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in written]
 
     def _engine(self) -> GenerationEngine:

@@ -21,7 +21,7 @@ def test_the_host_builds_an_engine_that_generates(tmp_path):
     host_model = load_for_host(only(tmp_path))
     engine = host_model.engines["generated"]
     engine.submit("call", GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=2, temperature=0)))
-    tokens = [token for _ in range(2) for output in engine.step() for token in output.token_ids]
+    tokens = [token for _ in range(2) for output in engine.step() for token in output.piece.token_ids]
     assert len(tokens) == 2
     host_model.close()
 

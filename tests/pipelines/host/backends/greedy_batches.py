@@ -45,7 +45,7 @@ def generate_together(engine: GenerationEngine, prompts: list[list[int]]) -> tup
             engine.submit(number, GenerationRequest([prompt], params))
         for _ in range(3):
             for output in engine.step():
-                texts[output.key].extend(output.token_ids)
-                cached[output.key] = max(cached[output.key], output.num_cached)
+                texts[output.key].extend(output.piece.token_ids)
+                cached[output.key] = max(cached[output.key], output.piece.num_cached)
             assert violations(snapshot(engine)) == []
     return texts, sum(cached)

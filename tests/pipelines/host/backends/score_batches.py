@@ -65,9 +65,10 @@ def drain(engine: GenerationEngine) -> dict[tuple[object, int], list[TokenLogpro
     while engine.has_work:
         for output in engine.step():
             assert output.error is None
-            if output.prompt_logprobs is not None:
+            logprobs = output.piece.logprobs
+            if logprobs is not None and logprobs.prompt is not None:
                 assert (output.key, output.choice) not in found
-                found[output.key, output.choice] = output.prompt_logprobs
+                found[output.key, output.choice] = logprobs.prompt
         assert violations(snapshot(engine)) == []
     return found
 

@@ -94,7 +94,7 @@ def search_together(engine: GenerationEngine) -> dict[tuple[int, int], tuple[lis
         for output in engine.step():
             assert output.error is None
             assert (output.key, output.choice) not in found
-            found[output.key, output.choice] = output.token_ids, output.finish
+            found[output.key, output.choice] = output.piece.token_ids, output.piece.finish
         assert violations(snapshot(engine)) == []
     return found
 

@@ -88,7 +88,7 @@ class Schedule:
                 key += 1
             for output in self.engine.step():
                 assert output.error is None
-                self.texts[output.key, output.choice] += output.token_ids
+                self.texts[output.key, output.choice] += output.piece.token_ids
             assert violations(snapshot(self.engine)) == []
         counts = self.engine.counts()
         assert counts.blocks_used == 0

@@ -59,9 +59,10 @@ class Crowd:
         for output in self.engine.step():
             assert output.error is None
             choice = output.key, output.choice
-            self.texts.setdefault(choice, []).extend(output.token_ids)
-            self.logprobs.setdefault(choice, []).extend(output.logprobs)
-            self.scores.setdefault(choice, []).extend(output.prompt_logprobs or [])
+            self.texts.setdefault(choice, []).extend(output.piece.token_ids)
+            logprobs = output.piece.logprobs
+            self.logprobs.setdefault(choice, []).extend([] if logprobs is None else logprobs.tokens)
+            self.scores.setdefault(choice, []).extend(logprobs.prompt or [] if logprobs is not None else [])
         assert violations(snapshot(self.engine)) == []
 
     def finish(self) -> None:
