@@ -123,7 +123,9 @@ def test_a_draft_may_guess_where_nothing_was_found(tmp_path):
     for host_model in (both, plain):
         engine = host_model.engines["generated"]
         engine.submit("call", GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=60, seed=3)))
-        texts.append([token for _ in range(60) for output in engine.step() for token in output.piece.token_ids])
+        texts.append(
+            [token for _ in range(60) for output in engine.step() for token in output.piece.token_ids]
+        )
     assert texts[0] == texts[1]
     assert both.engines["generated"].counts().accepted_tokens > 30
     assert both.engines["generated"].scheduler.settings.num_draft_tokens == 5  # who comes first, or the other
