@@ -1,0 +1,40 @@
+"""The rooms of the suite, their budgets, and how files are distributed over processes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from documents import ROOT
+from suite_schedule import FIRST, TOGETHER, unit_of
+from suite_times import BUDGETS_S, room_of
+
+ROW = re.compile(r"^\| `(tests[\w/]*)` \|.*\| (\d+) \|$", re.MULTILINE)
+
+
+def test_the_documented_budgets_are_those_of_the_suite():
+    page = (ROOT / "docs" / "contributing.md").read_text()
+    assert {room: int(seconds) for room, seconds in ROW.findall(page)} == BUDGETS_S
+
+
+@pytest.mark.parametrize("folder", [*BUDGETS_S, *TOGETHER, *FIRST])
+def test_rooms_and_units_are_there(folder):
+    assert (ROOT / folder).exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "room"),
+    [
+        ("tests/test_borders.py", "tests"),
+        ("tests/server/pooling/test_rerank.py", "tests/server"),
+        ("tests/pipelines/host/test_calls.py", "tests/pipelines/host"),
+        ("tests/pipelines/host/engine/test_beams.py", "tests/pipelines/host/engine"),
+    ],
+)
+def test_a_test_counts_for_the_innermost_room(file, room):
+    assert room_of(f"{file}::test_x[a/b::c]") == room
+
+
+def test_a_file_or_a_folder_runs_whole_in_one_process():
+    assert unit_of("tests/e2e/test_abuse.py::test_x[1]") == "tests/e2e/"
+    assert unit_of("tests/server/test_cli.py::test_x[a::b]") == "tests/server/test_cli.py"
