@@ -1,7 +1,7 @@
-"""The text of a graph file → a Graph, or every problem at once.
+"""Checks the text of a graph file: the result is a Graph, or a list of all its problems.
 
-The vocabulary is handed in: `node_types` and `tasks`.  Knows no node type and no task by name, and runs
-nothing: a class's `place`, `body`, `Config` and the signature of its `run` are all that is looked at.
+The vocabulary, `node_types` and `tasks`, is passed in.  Of a node class only `place`, `body`, `Config` and
+the signature of `run` are read; nothing runs.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 LINE_KEYS = ("type", "from", "body")
 MAX_LINES = 500
-"""Lines of one list: far above any graph, and a bound for the search of nearest names."""
+"""Lines of one list; bounds the search for nearest names."""
 
 
 def check(
@@ -59,11 +59,11 @@ def check(
 
 
 class _Unresolved(Exception):
-    """A node's ports depend on a graph that is not there or has problems; already noted."""
+    """A node's ports depend on a graph that is missing or has problems, which are recorded already."""
 
 
 class _Checker:
-    """One walk down one file.  Every method notes what is wrong and goes on with what can be understood."""
+    """Checks one file from top to bottom.  Each method records problems and continues with the rest."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class _Checker:
 
     def _too_long(self, raw: Mapping[str, Any], at: KeyPath) -> bool:
         if len(raw) > MAX_LINES:
-            self.document.add(at, f"{len(raw)} lines stand here; a list has at most {MAX_LINES}")
+            self.document.add(at, f"this list has {len(raw)} lines; at most {MAX_LINES} are allowed")
         return len(raw) > MAX_LINES
 
     def _scope(
@@ -142,14 +142,14 @@ class _Checker:
         elif not (name.isidentifier() and name.isascii()):
             self.document.add(at, f"`{name}` is not a name: letters, digits and `_`, no digit first")
 
-    def _result(self, bindings: tuple[Binding, ...], want: Any, who: str, scope: Scope) -> None:
+    def _result(self, bindings: tuple[Binding, ...], want: Any, demand: str, scope: Scope) -> None:
         last = bindings[-1]
         if accepts(want, last.gives):
             return
         others = [name for name in scope.giving(want) if name in scope.lines]
         offer = f"; `{others[0]}` gives it" if others else ""
         given = f"the last line, `{last.name}`, gives {show(last.gives)}"
-        self.document.add(last.line, f"{who} {show(want)}, but {given}{offer}")
+        self.document.add(last.line, f"{demand} {show(want)}, but {given}{offer}")
 
     # --- one line
 
@@ -191,9 +191,9 @@ class _Checker:
         if node_type.place in places:
             return True
         runs = {
-            "request": "runs once per request: it stands under `nodes`, not in a body",
-            "engine": "owns a loop: it stands under `nodes`, not in a body",
-            "step": "runs once per step: it stands in the `body` of an engine node, not under `nodes`",
+            "request": "runs once per request: put it under `nodes`, not in a body",
+            "engine": "owns a loop: put it under `nodes`, not in a body",
+            "step": "runs once per step: put it in the `body` of an engine node, not under `nodes`",
         }
         self.document.add((*path, "type"), f"`{type_name}` {runs[node_type.place]}")
         return False
@@ -223,15 +223,15 @@ class _Checker:
         return ports, gives
 
     def _other_graph(self, name: str, raw: Mapping[str, Any], path: KeyPath) -> Graph:
-        """The graph of another model; raises _Unresolved after noting what is wrong with it."""
+        """The graph of another model.  Records its problems and raises _Unresolved where it has any."""
         setting = next((key for key, value in raw.items() if value == name and key not in LINE_KEYS), "type")
         at = (*path, setting)
         names = [] if self.graphs is None else self.graphs.names
         try:
             graph = None if self.graphs is None else self.graphs(name)
         except GraphError as error:
-            told = "; ".join(f"{each.source}:{each.line}: {each.message}" for each in error.problems)
-            self.document.add(at, f"the graph `{name}` has problems of its own: {told}")
+            problems = "; ".join(f"{each.source}:{each.line}: {each.message}" for each in error.problems)
+            self.document.add(at, f"the graph `{name}` has problems of its own: {problems}")
             raise _Unresolved from None
         if graph is None:
             self.document.add(at, f"there is no graph `{name}`{hint(name, names, 'graphs')}")
@@ -252,7 +252,7 @@ class _Checker:
             at = (*path, "body") if "body" in raw else path
             self.document.add(
                 at,
-                f"`{raw['type']}` needs a `body`: lines that begin from `{contract.root}`, "
+                f"`{raw['type']}` needs a `body`: lines that start from `{contract.root}`, "
                 f"the last of which gives {show(contract.result)}",
             )
             return ()

@@ -1,7 +1,4 @@
-"""Every graph of a repository, each checked on first use, so that graphs may name one another.
-
-Knows texts and names; knows nothing of how a repository finds them.
-"""
+"""All graphs of a repository, each checked on first use, so that graphs can name one another."""
 
 from __future__ import annotations
 
@@ -26,8 +23,8 @@ class GraphSource:
 class Graphs:
     """The graphs of a repository by name: a GraphLookup.
 
-    A graph is checked once; what it gave, graph or problems, is given again.  A graph that contains itself,
-    through however many others, has a problem: calling would never end.
+    A graph is checked once and its result, graph or problems, is cached.  A graph that contains itself,
+    directly or through others, is a problem.
     """
 
     def __init__(

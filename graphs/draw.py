@@ -1,7 +1,4 @@
-"""A checked graph as a picture: plain text for terminals, mermaid for pages.
-
-Knows names, types and places; knows no node type by name.
-"""
+"""Draws a checked graph: as plain text for terminals, as mermaid for web pages."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 
 from graphs.flow import show
 from graphs.graph import Binding, Graph
-from graphs.plan import process
+from graphs.placement import process
 from graphs.settings import dotted
 
 WIDTH = 100
@@ -47,7 +44,7 @@ def text(graph: Graph) -> str:
 
 
 def _columns(graph: Graph) -> _Columns:
-    """Names of bodies stand deeper, by the width of a box's edge."""
+    """Names in bodies are indented by the width of the box's edge."""
     rows = [(binding, 0) for binding in graph.bindings]
     rows += [(inner, 4) for binding in graph.bindings for inner in binding.body]
     return _Columns(
@@ -169,7 +166,7 @@ def _id(binding: Binding, within: str) -> str:
 
 
 def _safe(name: str) -> str:
-    """No word that mermaid reads as its own (`end`, `graph` …), and neither `request` nor `reply`."""
+    """An id that is no keyword of mermaid (`end`, `graph` …) and differs from `request` and `reply`."""
     return name if name == "request" else f"{name}_"
 
 

@@ -1,7 +1,4 @@
-"""What can be wrong with a graph file: problems with lines, and the one exception that carries them all.
-
-Knows nothing of YAML, nodes or files.
-"""
+"""Problems of a graph file, each with its line, and the exception that carries all of them."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One thing to mend: `line` counts from 1, `message` says what is wrong and what is allowed."""
+    """One problem: `line` counts from 1, `message` states what is wrong and what is allowed."""
 
     line: int
     message: str
@@ -23,7 +20,7 @@ class Problem:
 
 
 class GraphError(Exception):
-    """The graph cannot be built.  `problems` holds every reason, in the order of lines, none twice."""
+    """The graph cannot be built.  `problems` holds every reason once, in the order of lines."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(set(problems)))
@@ -31,13 +28,13 @@ class GraphError(Exception):
 
 
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
-    """The allowed word that comes closest to `word`, if one comes close."""
+    """The allowed word that is most similar to `word`; None where no word is similar."""
     found = difflib.get_close_matches(word, list(allowed), 1)
     return found[0] if found else None
 
 
 def hint(word: str, allowed: Iterable[str], kind: str = "allowed") -> str:
-    """The end of a message about an unknown word: the nearest allowed one, else the whole list."""
+    """The end of a message about an unknown word: the most similar allowed word, else all of them."""
     words = list(allowed)
     near = nearest(word, words)
     if near is not None:

@@ -1,7 +1,4 @@
-"""Which values may flow where: types compared, their fields listed, their names written for people.
-
-Knows typing; knows no node, no file and no value.
-"""
+"""Types of values: which type fits which port, which fields a type has, how it is written in messages."""
 
 from __future__ import annotations
 
@@ -17,8 +14,8 @@ _UNIONS = (typing.Union, types.UnionType)
 def accepts(want: Any, have: Any) -> bool:
     """True if every value of type `have` may flow into a port of type `want`.
 
-    `Any` on either side fits; arguments of generics are compared one by one and may narrow, since what
-    flows is never changed in place by its reader.
+    `Any` on either side fits.  Arguments of generics are compared one by one and may be narrower, since a
+    node never changes its inputs in place.
     """
     if want is Any or have is Any or want == have:
         return True
@@ -38,7 +35,7 @@ def accepts(want: Any, have: Any) -> bool:
 
 
 def _arguments(have: Any, generic: type) -> tuple[Any, ...]:
-    """The type arguments with which `have` is a `generic`; () when it does not say."""
+    """The type arguments with which `have` is a `generic`; () where they are not declared."""
     base, given = typing.get_origin(have) or have, typing.get_args(have)
     if base is generic:
         return given

@@ -1,7 +1,4 @@
-"""The nouns of a checked graph.  Whoever holds a `Graph` holds one without problems.
-
-Knows no YAML and no node type by name.
-"""
+"""A checked graph as data: every `Graph` is free of problems."""
 
 from __future__ import annotations
 
@@ -12,19 +9,19 @@ from typing import Any, Protocol, runtime_checkable
 from graphs.node import Node, Port
 
 ROOTS = ("request", "step", "batch")
-"""Names that no line may take: what a graph or a body reads without a line that makes it."""
+"""Names that no line may have: the inputs of a graph or of a body."""
 
 
 @dataclass(frozen=True)
 class TaskContract:
-    """What a task asks and what it replies: the type of `request`, and of the graph's last line."""
+    """The types of a task's `request` and of its reply, which is the graph's last line."""
 
     request: Any
     reply: Any
 
 
 class Task(Protocol):
-    """What the checker needs of a task; `TaskContract` is the plainest one."""
+    """What the checker reads of a task, such as a `TaskContract`."""
 
     @property
     def request(self) -> Any: ...
@@ -35,7 +32,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class Source:
-    """Where an input comes from: a root or a line above, and the fields read from its value in turn."""
+    """Where an input comes from: a root or a line above, then the fields that are read from its value."""
 
     root: str
     fields: tuple[str, ...] = ()
@@ -48,8 +45,8 @@ class Source:
 class Binding:
     """One line: `name` is bound to what a node of type `type` gives when fed from `sources`.
 
-    `sources` is in the order of the node's inputs; an input that stands not in it is optional and left out.
-    `gives` is the type of the value; `body` holds the lines of an engine node's body.
+    `sources` is in the order of the node's inputs; an input that is missing there is optional and was left
+    out. `gives` is the type of the value; `body` holds the lines of an engine node's body.
     """
 
     name: str
@@ -99,7 +96,7 @@ class GraphLookup(Protocol):
 
     @property
     def names(self) -> Collection[str]:
-        """Every name that may be asked for."""
+        """All names."""
 
     def __call__(self, name: str) -> Graph | None:
         """The graph of that name, None if there is none; raises GraphError if it has problems."""

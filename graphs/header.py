@@ -1,4 +1,4 @@
-"""The top of a graph file: version, task and description.  Knows tasks by what is handed in, and no node."""
+"""Reads the top of a graph file: version, task and description."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ KEYS = ("version", "task", "description", "nodes")
 
 
 def read_header(document: Document, tasks: Mapping[str, Task]) -> Task:
-    """The task that the file serves; one that takes and gives anything when none can be understood.
+    """The task that the file serves; one with any request and reply where the file names no valid one.
 
-    What is wrong with any key of the top goes to the document, but for the value of `nodes`.
+    Problems of all top keys, except the value of `nodes`, are recorded in the document.
     """
     data = document.data or {}
     for key in data:
@@ -29,7 +29,7 @@ def read_header(document: Document, tasks: Mapping[str, Task]) -> Task:
 
 
 def misspelt(key: str, data: Collection[str]) -> bool:
-    """Whether `key` is absent and another key means it: then its absence is no second problem."""
+    """Whether `key` is absent because another key is a misspelling of it, so that one problem is enough."""
     return key not in data and any(nearest(each, KEYS) == key for each in data if each not in KEYS)
 
 

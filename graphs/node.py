@@ -1,7 +1,4 @@
-"""What a node type is: a place, settings, and a `run` whose signature declares its ports.
-
-Knows no node type by name, and nothing of models, HTTP or devices.
-"""
+"""What a node type is: a place, settings, and a `run` whose signature declares its ports."""
 
 from __future__ import annotations
 
@@ -38,10 +35,9 @@ class NodeConfig(BaseModel):
 
 
 class FilePath(str):
-    """A path written in a graph file, relative to the graph's folder; it never leads out of it.
+    """A path in a graph file, relative to the graph's folder and inside it.
 
-    Validation normalises it, so that the same file is the same text.  With a `folder` in pydantic's
-    validation context the file must also be there.
+    Validation normalises it.  With a `folder` in pydantic's validation context the file must also exist.
     """
 
     @classmethod
@@ -79,8 +75,8 @@ class BodyContract:
 class Node:
     """One node type.  A subclass declares `place`, `Config` and `run`; the checker reads nothing else.
 
-    Life: `__init__` keeps the settings and touches no file, `load` opens what they name, `run` is called
-    once per request (place `request`, `engine`) or once per step (place `step`), `close` gives all back.
+    Life cycle: `__init__` stores the settings and opens no file, `load` opens what they name, `run` is called
+    once per request (place `request`, `engine`) or once per step (place `step`), `close` releases everything.
     """
 
     place: ClassVar[Place] = "request"
@@ -98,12 +94,12 @@ class Node:
         """Open files and compile models.  Raises what the file's reader raises."""
 
     def close(self) -> None:
-        """Give back what `load` took; called once, after the last `run`."""
+        """Release what `load` opened; called once, after the last `run`."""
 
 
 @dataclass(frozen=True)
 class Port:
-    """One input of a node: its type, and whether a line may leave it out."""
+    """One input of a node: its type, and whether a line may omit it."""
 
     type: Any
     optional: bool
@@ -126,7 +122,7 @@ def output(node_type: type[Node]) -> Any:
 
 
 def _hints(node_type: type[Node]) -> Mapping[str, Any]:
-    """Resolved annotations of `run`'s ports and result; that of `call` may name what is not imported."""
+    """Resolved annotations of `run`'s ports and result; that of `call` is not resolved."""
     run = node_type.run
     ports = {name: hint for name, hint in run.__annotations__.items() if name not in NOT_PORTS}
     return typing.get_type_hints(SimpleNamespace(__annotations__=ports), globalns=run.__globals__)

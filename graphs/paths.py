@@ -1,7 +1,4 @@
-"""The rules of a path in a graph file: relative, inside the model's folder, and there.
-
-Knows nothing of what the file holds.
-"""
+"""The rules for a path in a graph file: relative, inside the model's folder, and of an existing file."""
 
 from __future__ import annotations
 
@@ -13,11 +10,11 @@ from itertools import islice
 from pathlib import Path, PureWindowsPath
 
 MAX_LISTED = 2000
-"""Files looked at for a suggestion: enough for any model, little enough for a mistaken folder."""
+"""Most files that are searched for a suggestion."""
 
 
 def fault(path: str, folder: Path | None) -> str | None:
-    """What is wrong with `path`, or None.  Without a folder only the text is judged."""
+    """What is wrong with `path`, or None.  Without a folder only the text is checked."""
     written = _text_fault(path)
     return written if written or folder is None else _file_fault(path, folder)
 

@@ -1,8 +1,8 @@
-"""YAML text → plain values and the line of every key; what is wrong with the text becomes problems.
+"""Reads YAML text: plain values, the line of every key, and the problems of the text.
 
-A graph file uses the plain part of YAML: mappings whose keys are words, lists, and scalars by the core rules
-of YAML 1.2 (so `no` and `on` are words).  Anchors, aliases, merge keys and tags are refused, and size and
-depth are bounded, so that no text can cost more than its length.  Knows nothing of nodes or tasks.
+A graph file uses a subset of YAML: mappings whose keys are words, lists, and scalars by the core rules of
+YAML 1.2 (so `no` and `on` are words).  Anchors, aliases, merge keys and tags are refused, and size and depth
+are bounded, so that the cost of reading is bounded by the length of the text.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_MESSAGE = 2000
 """Characters of a message, which may quote the file."""
 
 KeyPath = tuple[str | int, ...]
-"""Where a value stands: the keys and list indexes that lead to it from the top."""
+"""The position of a value: the keys and list indexes that lead to it from the top."""
 
 _CONSTANTS: dict[str, bool | None] = {"": None, "~": None, "null": None, "Null": None, "NULL": None}
 _CONSTANTS |= dict.fromkeys(("true", "True", "TRUE"), True)
@@ -33,7 +33,7 @@ _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
 
 @dataclass
 class Document:
-    """A read file.  `data` is None when the text could not be read to its end or is no mapping."""
+    """A file that was read.  `data` is None where the text is invalid or is no mapping."""
 
     data: dict[str, Any] | None = None
     lines: dict[KeyPath, int] = field(default_factory=dict)
@@ -47,14 +47,14 @@ class Document:
         return self.lines.get(path, 1)
 
     def add(self, where: KeyPath | int, message: str) -> None:
-        """Record a problem at a key or at a line; what a terminal would obey is shown as an escape."""
+        """Record a problem at a key or at a line; control characters are escaped."""
         line = where if isinstance(where, int) else self.line(where)
         shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in message[:MAX_MESSAGE])
         self.problems.append(Problem(line, shown, self.source))
 
 
 def read(text: str, source: str = "graph.yaml") -> Document:
-    """The values of a graph file and all that is wrong with its text; raises nothing."""
+    """The values of a graph file and the problems of its text.  Raises nothing."""
     document = Document(source=source)
     if len(text) > MAX_CHARACTERS:
         document.add(1, f"the file is {len(text)} characters long; a graph has at most {MAX_CHARACTERS}")
@@ -87,16 +87,16 @@ def scalar(text: str) -> Any:
 
 
 class _StopReading(Exception):
-    """The rest of the text is not worth reading: what stands there would be misread."""
+    """The rest of the text cannot be read reliably."""
 
 
 class _Reader:
-    """Builds values from the parser's events, so that depth is bounded before anything is built."""
+    """Builds values from the parser's events, so that the depth is checked before anything is built."""
 
     def __init__(self, text: str, document: Document) -> None:
         self.events = yaml.parse(text, Loader=yaml.SafeLoader)
         self.out = document
-        self.plain = True  # False once a YAML feature was refused: the values are then not what was meant
+        self.plain = True  # False once a YAML feature was refused: then the values are not usable
 
     def document(self) -> None:
         event = self.skip(yaml.StreamStartEvent, yaml.DocumentStartEvent)
@@ -107,7 +107,7 @@ class _Reader:
             self.stop(event, "a graph file is a mapping with the keys `version`, `task` and `nodes`")
         after = self.skip(yaml.DocumentEndEvent)
         if not isinstance(after, yaml.StreamEndEvent):
-            self.stop(after, "a second document begins here; a file holds one graph")
+            self.stop(after, "a second document starts here; a file holds one graph")
         self.out.data = data if self.plain else None
 
     def skip(self, *kinds: type[yaml.Event]) -> yaml.Event:
@@ -140,7 +140,7 @@ class _Reader:
             if key is None or key in out:
                 first = self.out.lines.get((*path, key or ""))
                 if key is not None:
-                    self.out.add(_line(event), f"`{key}` is written twice; the first stands at line {first}")
+                    self.out.add(_line(event), f"`{key}` is written twice; the first is at line {first}")
                 self.value(next(self.events), (*path, "", ""))  # read for its own problems, then left out
                 continue
             child = (*path, key)
@@ -187,8 +187,8 @@ def _syntax_problem(error: yaml.MarkedYAMLError, text: str, document: Document) 
     line = mark.line + 1 if mark else 1
     since = error.context_mark.line + 1 if error.context_mark else line
     if "'\\t'" in str(error.problem):
-        document.add(line, "a tab stands where YAML wants spaces; indent with spaces")
+        document.add(line, "YAML does not allow a tab here; indent with spaces")
         return
-    context = f" ({error.context} that begins at line {since})" if error.context and since != line else ""
+    context = f" ({error.context} that starts at line {since})" if error.context and since != line else ""
     lines = text.splitlines() or [""]
     document.add(min(line, len(lines)), f"not YAML: {error.problem or error}{context}")

@@ -1,6 +1,6 @@
 """The JSON Schema of graph.yaml (draft 2020-12), made from the node classes, for editors.
 
-It says what a schema can say: names, settings, inputs.  Order, types and files are the checker's.
+It covers names, settings and inputs.  Order, types and files are checked by `graphs.check` only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SOURCE = {
 
 
 def schema(node_types: Mapping[str, type[Node]], tasks: Mapping[str, Task]) -> dict[str, Any]:
-    """A schema document that accepts every graph the checker accepts."""
+    """A schema that accepts every graph that the checker accepts."""
     classes = dict(node_types.items())
     definitions: dict[str, Any] = {"source": SOURCE}
     for name, node_type in classes.items():
@@ -39,7 +39,7 @@ def schema(node_types: Mapping[str, type[Node]], tasks: Mapping[str, Task]) -> d
         "additionalProperties": False,
         "properties": {
             "version": {"const": VERSION, "description": "the version of the language"},
-            "task": {"enum": list(tasks), "description": "what clients may ask of this graph"},
+            "task": {"enum": list(tasks), "description": "what clients can request of this graph"},
             "description": {"type": "string", "description": "text for people"},
             "nodes": {"$ref": "#/$defs/lines"},
         },
@@ -48,7 +48,7 @@ def schema(node_types: Mapping[str, type[Node]], tasks: Mapping[str, Task]) -> d
 
 
 def _lines(types: list[str]) -> dict[str, Any]:
-    """A list of lines whose types are among `types`; told apart by the constant of `type`."""
+    """A list of lines whose types are among `types`, distinguished by the constant of `type`."""
     line: dict[str, Any] = {
         "type": "object",
         "required": ["type"],
@@ -89,7 +89,7 @@ def _definitions(name: str, node_type: type[Node]) -> dict[str, Any]:
 
 
 def _from(node_type: type[Node]) -> dict[str, Any]:
-    """A name for the first input, or names by input; the inputs that depend on settings are open."""
+    """A name for the first input, or names by input; inputs that depend on settings are not restricted."""
     source = {"$ref": "#/$defs/source"}
     named: dict[str, Any] = {"type": "object", "additionalProperties": source}
     if not issubclass(node_type, PortsBySettings):

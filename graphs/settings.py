@@ -1,6 +1,6 @@
 """The settings of a line → the node's Config, or what is wrong with each of them.
 
-Values are validated strictly: `"64"` is no integer and `1` no truth value.  Knows pydantic; no node by name.
+Values are validated strictly: `"64"` is no integer and `1` no truth value.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def read_settings(
 def _faults(
     config_type: type[BaseModel], settings: Mapping[str, Any], error: ValidationError, words: tuple[str, ...]
 ) -> Faults:
-    """One fault per setting: what several members of a union say of it is joined."""
+    """One fault per setting; the faults of several members of a union are joined."""
     found: dict[KeyPath, list[str]] = {}
     for each in error.errors(include_url=False):
         path = _path(each["loc"], settings)
@@ -59,7 +59,7 @@ def _faults(
 
 
 def _path(loc: tuple[str | int, ...], settings: Any) -> KeyPath:
-    """`loc` without the steps that only pydantic knows (members of a union)."""
+    """`loc` without the steps that are in pydantic only (members of a union)."""
     path: list[str | int] = []
     for step in loc:
         inside = isinstance(settings, dict) and step in settings
@@ -81,14 +81,14 @@ def _message(error: ErrorDetails, path: KeyPath, config_type: type[BaseModel], w
         return f"the setting `{dotted((*path, error['loc'][-1]))}` is missing"
     if kind in ("file_path", "value_error", "assertion_error"):
         return f"`{name}`: {re.sub('^(Value|Assertion) error, ', '', error['msg'])}"
-    said = re.sub(r"^\w+ should ", "must ", error["msg"]).replace("an object", "a mapping")
+    fault = re.sub(r"^\w+ should ", "must ", error["msg"]).replace("an object", "a mapping")
     if kind == "string_pattern_mismatch" and (meaning := _description(config_type, error["loc"])):
-        said = f"must be {meaning}"  # what the pattern says, in words
-    return f"`{name}` {said}, not {_shown(error['input'])}{_near_choice(error)}"
+        fault = f"must be {meaning}"  # the pattern in words
+    return f"`{name}` {fault}, not {_shown(error['input'])}{_near_choice(error)}"
 
 
 def dotted(path: KeyPath) -> str:
-    """A path as people write it: `cache.memory_gb`, `files[2]`."""
+    """A path as text: `cache.memory_gb`, `files[2]`."""
     text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return text.removeprefix(".")
 
@@ -105,13 +105,13 @@ def _near_choice(error: ErrorDetails) -> str:
 
 
 def _description(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> str | None:
-    """What the setting at `loc` says of itself."""
+    """The description of the setting at `loc`."""
     fields = [model.model_fields.get(str(loc[-1])) for model in _models_at(config_type, loc[:-1])]
     return next((field.description for field in fields if field), None)
 
 
 def _names(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> list[str]:
-    """The settings that may stand in the mapping at `loc`."""
+    """The settings that the mapping at `loc` may have."""
     models = _models_at(config_type, loc)
     return [field.alias or name for model in models for name, field in model.model_fields.items()]
 
@@ -127,7 +127,7 @@ def _renamed(model: type[BaseModel]) -> Mapping[str, str]:
 
 
 def _models_at(config_type: type[BaseModel], loc: tuple[str | int, ...]) -> list[type[BaseModel]]:
-    """The models that the mapping at `loc` may be read as; steps that name no setting stay where they are."""
+    """The models that the mapping at `loc` may have; steps that name no setting are skipped."""
     models = [config_type]
     for step in loc:
         fields = [model.model_fields.get(str(step)) for model in models]

@@ -1,7 +1,4 @@
-"""The `from` of a line → the source of each input, with the types compared.
-
-Knows scopes and types; knows no node by name, no settings and no YAML but its key paths.
-"""
+"""Resolves the `from` of a line: the source of each input, with the types compared."""
 
 from __future__ import annotations
 
@@ -20,11 +17,11 @@ Ports = Mapping[str, Port]
 
 @dataclass
 class Scope:
-    """What the lines of one list may read.
+    """The names that the lines of one list can read.
 
-    `values` holds the type of every root and of every line above; a line that could not be understood
-    gives `Any`.  `lines` holds every name of the list with its line, above and below; `outside` maps names
-    of other lists to why they are out of reach.
+    `values` holds the type of every root and of every line above; the type of an invalid line is `Any`.
+    `lines` holds every name of the list with its line, above and below; `outside` maps names of other lists
+    to the reason why they cannot be read.
     """
 
     what: str
@@ -38,7 +35,7 @@ class Scope:
         self.values = {**self.roots, **self.values}
 
     def giving(self, want: Any) -> list[str]:
-        """What may feed a port of type `want`: lines from the nearest up, then fields of the roots."""
+        """The names that fit a port of type `want`: lines from the nearest up, then fields of the roots."""
         names = [name for name, have in reversed(self.values.items()) if accepts(want, have)]
         return names + [
             f"{root}.{name}"
@@ -59,10 +56,10 @@ class Wire:
         self.document = document
 
     def sources(self, written: Any, ports: Ports | None) -> dict[str, Source]:
-        """Sources by port, in the order of `ports`; what is wrong goes to the document.
+        """Sources by port, in the order of `ports`; problems are recorded in the document.
 
-        `written` is the value of `from`, or {} when the line has none.  With `ports` None (the node's type
-        could not be understood) the names are looked up and nothing is compared.
+        `written` is the value of `from`, or {} where the line has none.  With `ports` None (the node's type
+        is unknown) the names are looked up and nothing is compared.
         """
         named = self._named(written, ports)
         if named is None:
@@ -82,7 +79,7 @@ class Wire:
         }
 
     def _named(self, written: Any, ports: Ports | None) -> Mapping[str, Any] | None:
-        """References by port, or None when `from` cannot be understood."""
+        """References by port, or None where `from` is invalid."""
         if isinstance(written, str):
             if ports is None:
                 return {"": written}
@@ -107,7 +104,7 @@ class Wire:
     def _source(
         self, name: str, port: Port, found: Mapping[str, tuple[Source, Any] | None], at: KeyPath
     ) -> Source | None:
-        """What feeds one input: what `from` names, else the root of its name; None when nothing does."""
+        """The source of one input: what `from` names, else the root of its name, else None."""
         if name not in found and name in self.scope.roots:
             return self._fitting(name, port.type, Source(name), self.scope.roots[name], self.path)
         if name not in found:
@@ -136,13 +133,13 @@ class Wire:
         return f"; to be read here: {', '.join(names)}" if names else otherwise
 
     def _meant(self, want: Any) -> list[str]:
-        """What an input that lacks its source may mean; none of it is told to be unread as well."""
+        """The names that an input without a source may mean; none of them is reported as unread as well."""
         names = self.scope.giving(want)
         self.scope.was_read.update(names)
         return names
 
     def _resolve(self, reference: Any, at: KeyPath) -> tuple[Source, Any] | None:
-        """What `a.b.c` names and its type, or None after noting why it names nothing."""
+        """What `a.b.c` names and its type; None, with a problem recorded, where it names nothing."""
         if not isinstance(reference, str) or not all(part.isidentifier() for part in reference.split(".")):
             self.document.add(at, f"`{reference}` is not a name of a value; write NAME or NAME.FIELD")
             return None
@@ -166,7 +163,7 @@ class Wire:
         if root == self.name:
             return f"`{root}` reads itself; a line reads only lines above it"
         if root in scope.lines:
-            return f"`{root}` stands below, at line {scope.lines[root]}; a line reads only lines above it"
+            return f"`{root}` is below, at line {scope.lines[root]}; a line reads only lines above it"
         readable = list(scope.values)
         if root in scope.outside:
             return f"`{root}` {scope.outside[root]}; readable here: {', '.join(readable)}"

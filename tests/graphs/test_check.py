@@ -171,7 +171,7 @@ ONE_PROBLEM = {
     "reads a line below": (
         "from: prompt",
         "from: text",
-        "5: `text` stands below, at line 14; a line reads only lines above it",
+        "5: `text` is below, at line 14; a line reads only lines above it",
     ),
     "reads a line of a body": (
         "from: generated",
@@ -319,17 +319,17 @@ ONE_PROBLEM = {
     "step node in the graph": (
         "  text: {type: detokenize, from: generated}",
         "  text: {type: mask, from: generated}",
-        "14: `mask` runs once per step: it stands in the `body` of an engine node, not under `nodes`",
+        "14: `mask` runs once per step: put it in the `body` of an engine node, not under `nodes`",
     ),
     "request node in a body": (
         "next: {type: sampler",
         "next: {type: detokenize",
-        "13: `detokenize` runs once per request: it stands under `nodes`, not in a body",
+        "13: `detokenize` runs once per request: put it under `nodes`, not in a body",
     ),
     "engine node in a body": (
         "next: {type: sampler",
         "next: {type: scheduler",
-        "13: `scheduler` owns a loop: it stands under `nodes`, not in a body",
+        "13: `scheduler` owns a loop: put it under `nodes`, not in a body",
     ),
     "body on a node without one": (
         "{type: detokenize, from: generated}",
@@ -366,7 +366,7 @@ ONE_PROBLEM = {
     "line twice": (
         "  reply:",
         "  text: {type: parse, from: text}\n  reply:",
-        "15: `text` is written twice; the first stands at line 14",
+        "15: `text` is written twice; the first is at line 14",
     ),
 }
 
@@ -388,7 +388,7 @@ def test_from_misspelt_is_one_cause_with_two_words(problems):
 
 def test_body_misspelt(problems):
     assert problems(toys.CHAT.replace("body:", "boby:")) == [
-        "6: `scheduler` needs a `body`: lines that begin from `step`, the last of which gives Sampled",
+        "6: `scheduler` needs a `body`: lines that start from `step`, the last of which gives Sampled",
         "11: unknown setting `boby`; did you mean `body`?",
     ]
 
@@ -398,7 +398,7 @@ def test_a_body_without_lines(body, problems):
     head, tail = toys.CHAT.split("    body:\n")
     text = f"{head}    body: {body}\n" + tail[tail.index("  text:") :]
     assert problems(text) == [
-        "11: `scheduler` needs a `body`: lines that begin from `step`, the last of which gives Sampled"
+        "11: `scheduler` needs a `body`: lines that start from `step`, the last of which gives Sampled"
     ]
 
 
@@ -427,7 +427,7 @@ def test_nodes_missing(problems):
 
 def test_the_number_of_lines_is_bounded(problems):
     lines = "".join(f"  a{index}: {{type: zzz, from: z{index}}}\n" for index in range(501))
-    assert problems(HEAD + lines) == ["3: 501 lines stand here; a list has at most 500"]
+    assert problems(HEAD + lines) == ["3: this list has 501 lines; at most 500 are allowed"]
 
 
 def test_a_text_that_is_no_yaml_has_only_that_problem(problems):

@@ -71,19 +71,19 @@ def test_line_of_an_absent_key_is_that_of_the_key_around_it():
 def test_a_duplicate_key_names_both_lines_and_keeps_the_first():
     document = read("a: 1\nb: 2\na: 3\n")
     assert [str(each) for each in document.problems] == [
-        "graph.yaml:3: `a` is written twice; the first stands at line 1"
+        "graph.yaml:3: `a` is written twice; the first is at line 1"
     ]
     assert document.data == {"a": 1, "b": 2}
 
 
 def test_a_duplicate_key_in_a_flow_mapping():
-    assert said("a: {x: 1,\n  x: 2}") == ["2: `x` is written twice; the first stands at line 1"]
+    assert said("a: {x: 1,\n  x: 2}") == ["2: `x` is written twice; the first is at line 1"]
 
 
 def test_problems_inside_a_duplicate_are_told_too():
     assert said("a: 1\na: {x: 1, x: 2}") == [
-        "2: `a` is written twice; the first stands at line 1",
-        "2: `x` is written twice; the first stands at line 2",
+        "2: `a` is written twice; the first is at line 1",
+        "2: `x` is written twice; the first is at line 2",
     ]
 
 
@@ -132,13 +132,13 @@ def test_a_tag_is_refused(tag):
 
 
 def test_a_tab_is_named():
-    assert said("a:\n\tb: 1\n") == ["2: a tab stands where YAML wants spaces; indent with spaces"]
+    assert said("a:\n\tb: 1\n") == ["2: YAML does not allow a tab here; indent with spaces"]
 
 
 def test_a_syntax_error_has_its_line():
     (problem,) = said("a: 1\nb: {c: 1\nd: 2\n")
     assert problem.startswith("3: not YAML: ")
-    assert "begins at line 2" in problem
+    assert "starts at line 2" in problem
 
 
 def test_a_second_colon_has_its_line():
@@ -168,7 +168,7 @@ def test_a_file_that_is_no_mapping(text):
 
 
 def test_a_second_document():
-    assert said("a: 1\n---\nb: 2\n") == ["2: a second document begins here; a file holds one graph"]
+    assert said("a: 1\n---\nb: 2\n") == ["2: a second document starts here; a file holds one graph"]
 
 
 def test_depth_is_bounded():

@@ -1,7 +1,4 @@
-"""A graph → which of its lines runs in which process, and what crosses between them.
-
-Knows places; knows nothing of sockets or processes themselves.
-"""
+"""Divides a graph's lines between the two processes, and lists what crosses between them."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ Process = Literal["worker", "host"]
 
 @dataclass(frozen=True)
 class Crossing:
-    """What one engine node is sent and what it sends back.
+    """What is sent to one engine node and what it sends back.
 
     `inputs` maps each connected port to its source and type; `gives` is the type of the engine's value.
     """
@@ -28,8 +25,8 @@ class Crossing:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Every binding is in exactly one of `worker` and `host`; each in the order of the file.
+class Placement:
+    """Every binding is in exactly one of `worker` and `host`, in the order of the file.
 
     `host` holds engine nodes, whose bodies run there with them.
     """
@@ -40,15 +37,15 @@ class Plan:
 
 
 def process(binding: Binding) -> Process:
-    """Where a line's work is done: request nodes in a worker, engine nodes and their bodies in the host."""
+    """The process of a line: request nodes run in a worker, engine nodes and their bodies in the host."""
     return "worker" if binding.type.place == "request" else "host"
 
 
-def plan(graph: Graph) -> Plan:
+def placement(graph: Graph) -> Placement:
     """The division of a graph's lines between worker and engine host."""
     host = tuple(binding for binding in graph.bindings if process(binding) == "host")
     worker = tuple(binding for binding in graph.bindings if process(binding) == "worker")
-    return Plan(worker, host, tuple(map(_crossing, host)))
+    return Placement(worker, host, tuple(map(_crossing, host)))
 
 
 def _crossing(engine: Binding) -> Crossing:

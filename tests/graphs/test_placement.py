@@ -5,15 +5,15 @@ from __future__ import annotations
 import toys
 
 from graphs.check import Source, check
-from graphs.plan import plan, process
+from graphs.placement import placement, process
 
 
 def test_request_nodes_run_in_the_worker(chat):
-    assert [each.name for each in plan(chat).worker] == ["prompt", "tokens", "text", "reply"]
+    assert [each.name for each in placement(chat).worker] == ["prompt", "tokens", "text", "reply"]
 
 
 def test_engine_nodes_run_in_the_host(chat):
-    assert [each.name for each in plan(chat).host] == ["generated"]
+    assert [each.name for each in placement(chat).host] == ["generated"]
 
 
 def test_a_body_runs_with_its_engine(chat):
@@ -21,7 +21,7 @@ def test_a_body_runs_with_its_engine(chat):
 
 
 def test_what_crosses_is_the_engine_s_inputs_and_its_value(chat):
-    (crossing,) = plan(chat).crossings
+    (crossing,) = placement(chat).crossings
     assert crossing.engine == "generated"
     assert crossing.inputs == {"prompts": (Source("tokens"), list[toys.Tokens])}
     assert crossing.gives == toys.Stream[list[int]]
@@ -29,5 +29,5 @@ def test_what_crosses_is_the_engine_s_inputs_and_its_value(chat):
 
 def test_a_graph_without_an_engine_crosses_nothing():
     text = "version: 1\ntask: text\nnodes:\n  a: {type: chat_template, template: x}\n"
-    planned = plan(check(text, toys.NODE_TYPES, toys.TASKS))
+    planned = placement(check(text, toys.NODE_TYPES, toys.TASKS))
     assert (planned.host, planned.crossings) == ((), ())
