@@ -14,7 +14,9 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 
 @pytest.mark.parametrize(
-    ("page", "file"), [(graphs.page, "graph_reference.md"), (settings.page, "settings.md")], ids=str
+    ("page", "file"),
+    [(graphs.page, "graph_reference.md"), (settings.page, "settings.md")],
+    ids=["graph reference", "settings"],
 )
 def test_a_generated_page_is_current(page, file):
     assert (DOCS / file).read_text() == page(), "run `make docs`"
