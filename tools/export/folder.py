@@ -117,7 +117,8 @@ def _tried(source: str, error: Exception) -> str:
         return f"{source} has no {SETTINGS[0]}: it is not the folder of a Hugging Face model"
     if Path(source).is_dir():
         return f"{source} has no tokenizer that transformers can read: {reason}"
-    return f"the folder {Path(source).resolve()} does not exist, and the hub id {source} failed: {reason}"
+    folder = Path(source).resolve()
+    return f"the folder {folder} does not exist, and {source} does not load as a hub id: {reason}"
 
 
 def first_line(error: Exception) -> str:

@@ -27,7 +27,8 @@ EXACT = 2e-4
 """Errors of log-probabilities below this are the noise of 32 bits over a few layers."""
 GRAPHS = {"without CUDA graphs": False, "with CUDA graphs": True}
 LOOK_AT = {
-    "mixed": "backends/onnxruntime/cuda/decoder_session.py (feed, logits_indices); the check `attention`",
+    "mixed": "pipelines/host/backends/onnxruntime/cuda/decoder_session.py (feed, logits_indices); "
+    "the check `attention`",
     "prefixes": "copies and block tables: ops/cuda/cache_blocks.py, pipelines/host/engine/kv_cache/cache.py",
     "recompute": "pipelines/host/engine/scheduler.py; slots of padding rows",
     "swap": "ops/cuda/cache_blocks.py: swap_out, swap_in, and their order in the session's run",
