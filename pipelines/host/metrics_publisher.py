@@ -90,8 +90,8 @@ class Publisher:
         """The runs that ended since the last publication."""
         if self._published[engine].running:  # its end is published even when no request waits for it any more
             self.note_change()
-        while engine.new_runs:
-            ran = engine.new_runs.popleft()
+        while engine.finished_batches:
+            ran = engine.finished_batches.popleft()
             metrics.step(model, ran.num_tokens)
             metrics.texts_ran(model, ran.waits, ran.took_s)
 

@@ -33,5 +33,7 @@ def profiled(instances: ModelInstances, loop_times: LoopTimes, asked: Profile) -
         instance = instances.find(asked.model, asked.instance_id)
     except BraidError as error:
         return Profiled(asked.request_id, {}, {}, error.message, error.status, error.field)
-    engines = {node: engine.profile.told(asked.recent_s) for node, engine in instance.model.engines.items()}
+    engines = {
+        node: engine.profile.summary(asked.recent_s) for node, engine in instance.model.engines.items()
+    }
     return Profiled(asked.request_id, engines, dict(loop_times.seconds))

@@ -68,10 +68,10 @@ Laps = list[tuple[str, float]]
 
 
 class StepProfile:
-    """The recorder of one engine: `begin`, `mark` after each phase, `end`; then `after` for what follows.
+    """The recorder of one engine: `start`, `mark` after each phase, `end`; then `after` for what follows.
 
-    A step that never ends, because it failed, leaves nothing.  Belongs to the thread that steps; `told` may
-    be asked from another between two steps.
+    A step that never ends, because it failed, leaves nothing.  Belongs to the thread that steps; `summary`
+    may be called from another between two steps.
     """
 
     def __init__(self, nodes: Mapping[str, str] | None = None) -> None:
@@ -82,7 +82,7 @@ class StepProfile:
         self._kind: str | None = None
         self._recent: deque[tuple[str, Laps]] = deque(maxlen=NUM_RECENT)
 
-    def begin(self) -> None:
+    def start(self) -> None:
         """A step begins now."""
         self._kind = None
         self._laps = [("", perf_counter())]
@@ -112,7 +112,7 @@ class StepProfile:
             (_, from_s), (_, to_s) = self._laps[-2:]
             self.totals[self._kind].seconds[phase] += to_s - from_s
 
-    def told(self, recent_s: float = inf) -> list[Steps]:
+    def summary(self, recent_s: float = inf) -> list[Steps]:
         """All of it, a kind of steps after another; percentiles of what ended in the last `recent_s` seconds.
 
         Costs a few milliseconds.

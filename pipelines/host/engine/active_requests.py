@@ -16,7 +16,7 @@ from pipelines.host.engine.sequence import Sequence
 log = logging.getLogger(__name__)
 
 
-class Live:
+class ActiveRequests:
     """A request is here exactly while one of its sequences is: a choice, or a beam of a search."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -33,12 +33,12 @@ class Live:
     def num_sequences(self) -> int:
         return sum(map(len, self._requests.values()))
 
-    def begin(self, key: Hashable, sequences: list[Sequence]) -> None:
+    def add(self, key: Hashable, sequences: list[Sequence]) -> None:
         self._requests[key] = {sequence.choice: sequence for sequence in sequences}
 
-    def forget(self, sequence: Sequence) -> None:
-        """Take it out of the queues, its row and its blocks from it."""
-        self._scheduler.leave(sequence)
+    def remove(self, sequence: Sequence) -> None:
+        """Take it out of the queues, its slot and its blocks from it."""
+        self._scheduler.remove(sequence)
         choices = self._requests[sequence.key]
         del choices[sequence.choice]
         if not choices:
@@ -48,7 +48,7 @@ class Live:
         """Remove one choice of a request, or all; what is unknown is no error."""
         cancelled = sequences_to_cancel(self._requests.get(key, {}), choice)
         for sequence in reversed(cancelled):  # followers before their leader, so that none inherits in vain
-            self.forget(sequence)
+            self.remove(sequence)
 
     def among(self, sequences: list[Sequence]) -> list[Sequence]:
         """Those of `sequences` that have not ended."""
@@ -60,7 +60,7 @@ class Live:
         message = f"the step that computed this request failed: {type(error).__name__}"
         failed = whole_searches(sequences)
         for sequence in reversed(failed):
-            self.forget(sequence)
+            self.remove(sequence)
         return [
             failed_output(sequence.key, choice, message)
             for sequence in failed

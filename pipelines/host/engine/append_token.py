@@ -13,10 +13,10 @@ from pipelines.host.sampling.sampling_slots import SamplingSlots
 
 Ending = tuple[str | None, int | None]
 """How a sequence ends, None while it goes on, and by which of the stop tokens that its request named."""
-GOES_ON: Ending = None, None
+CONTINUES: Ending = None, None
 
 
-class Growth(NamedTuple):
+class Appended(NamedTuple):
     """What a sequence grew by, [] when the token ended it, and how it ended."""
 
     token_ids: list[int]
@@ -24,7 +24,7 @@ class Growth(NamedTuple):
     stop_token_id: int | None
 
 
-def grow(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Growth:
+def append_token(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Appended:
     """A running sequence gets the chosen token and those that its guide says must follow, up to its end.
 
     What the guide raises leaves the sequence as it was.
@@ -32,16 +32,16 @@ def grow(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Growth:
     guide = sequence.guide
     if guide is None:
         finish, stop_token_id = _add(sequence, sampling, token_id)
-        return Growth([] if finish == "stop" else [token_id], finish, stop_token_id)
+        return Appended([] if finish == "stop" else [token_id], finish, stop_token_id)
     token_ids = [token_id, *guide.append(token_id)]
-    before, ending = len(sequence.token_ids), GOES_ON
+    before, ending = len(sequence.token_ids), CONTINUES
     for next_id in token_ids:
         ending = _add(sequence, sampling, next_id)
-        if ending is not GOES_ON:
+        if ending is not CONTINUES:
             break
-    if ending is GOES_ON and guide.finished:
+    if ending is CONTINUES and guide.finished:
         ending = "stop", None
-    return Growth(token_ids[: len(sequence.token_ids) - before], *ending)
+    return Appended(token_ids[: len(sequence.token_ids) - before], *ending)
 
 
 def _add(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Ending:
@@ -51,11 +51,11 @@ def _add(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Ending:
     if token_id in sequence.stop_token_ids:
         return "stop", token_id
     sequence.token_ids.append(token_id)
-    sampling.append(sequence.row, token_id)
+    sampling.append(sequence.slot, token_id)
     if len(sequence.token_ids) >= sequence.max_length:
         return "length", None
     watch = sequence.repetition
-    return ("repetition", None) if watch is not None and _repeats(sequence, watch) else GOES_ON
+    return ("repetition", None) if watch is not None and _repeats(sequence, watch) else CONTINUES
 
 
 def _repeats(sequence: Sequence, watch: RepetitionWatch) -> bool:

@@ -10,14 +10,14 @@ from itertools import islice
 
 import numpy as np
 
-from pipelines.host.engine.active_requests import Live
-from pipelines.host.engine.append_token import grow
+from pipelines.host.engine.active_requests import ActiveRequests
+from pipelines.host.engine.append_token import append_token
 from pipelines.host.engine.beam.beam_group import Ending
 from pipelines.host.engine.beam.beam_search import grow_beams
 from pipelines.host.engine.outputs import Output, Piece, failed_output, piece_of, speculation_of
 from pipelines.host.engine.scheduler import Plan, Scheduler
-from pipelines.host.engine.sequence import NO_ROW, Search, Sequence, Slice
-from pipelines.host.engine.speculation.accepted_runs import Chosen, Run, first_ids, runs_of
+from pipelines.host.engine.sequence import NO_SLOT, Search, Sequence, Slice
+from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.logprobs import TokenLogprobs
@@ -27,9 +27,9 @@ from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 class Commit:
     """Never raises: what goes wrong with one sequence ends that one alone."""
 
-    def __init__(self, scheduler: Scheduler, live: Live) -> None:
-        self._scheduler, self._live = scheduler, live
-        self._cache, self._rows = scheduler.cache, scheduler.rows
+    def __init__(self, scheduler: Scheduler, active: ActiveRequests) -> None:
+        self._scheduler, self._active = scheduler, active
+        self._cache, self._slots = scheduler.cache, scheduler.slots
         self._sampling, self._totals = scheduler.sampling, scheduler.counts
 
     def step(self, plan: Plan, step: Step, sampled: Sampled) -> Iterator[Output]:
@@ -38,8 +38,8 @@ class Commit:
         self._totals.step_tokens += step.num_tokens
         self._totals.swapped_out_blocks += len(step.swaps_out)
         self._totals.swapped_in_blocks += len(step.swaps_in)
-        self._rows.num_past[plan.rows()] = step.num_past + np.diff(step.starts)
-        self._rows.last_token[step.logit_slots] = first_ids(sampled)
+        self._slots.num_past[plan.slots()] = step.num_past + np.diff(step.starts)
+        self._slots.last_token[step.logit_slots] = first_ids(sampled)
         _add_scores(plan.scoring, sampled.scores)
         chosen = runs_of(sampled)
         for slice in plan.slices:
@@ -55,19 +55,19 @@ class Commit:
         """One slice is computed; `chosen` are its group's next tokens, none in the middle of a prompt."""
         sequence = slice.sequence
         group = sequence.group if sequence.followers else [sequence]
-        if sequence.row == NO_ROW:  # its search ended with an earlier slice
+        if sequence.slot == NO_SLOT:  # its search ended with an earlier slice
             return []
         try:
             sequence.num_cached = slice.end
-            self._cache.remember(sequence)
+            self._cache.register(sequence)
             if chosen and sequence.followers:
                 self._scheduler.fork(sequence)
             if chosen and sequence.search is not None:
                 return self._search(sequence.search, sequence, chosen[0].logprobs)
         except Exception as error:
-            return self._live.fail(group, error)
+            return self._active.fail(group, error)
         outputs = [self._extend(member, *choice) for member, choice in zip(group, chosen, strict=False)]
-        if slice.draft_budget and sequence.row != NO_ROW:
+        if slice.draft_budget and sequence.slot != NO_SLOT:
             self._close_run(sequence)
         return outputs
 
@@ -75,20 +75,20 @@ class Commit:
         """Record one beam's candidates; the last report lets all beams grow, or ends the search."""
         assert top is not None
         grown = search.report(beam, top)
-        self._rows.last_token[beam.row] = beam.token_ids[-1]
+        self._slots.last_token[beam.slot] = beam.token_ids[-1]
         if grown:
             grow_beams(search, grown, self._scheduler)
         if grown is None or grown:
             return []
         for member in reversed(search.beams):
-            self._live.forget(member)
+            self._active.remove(member)
         endings = search.endings()
         self._totals.output_tokens += sum(len(ending.token_ids) for ending in endings)
         num_cached = beam.num_reused or 0
         return [Output(beam.key, ending.choice, _found(ending, num_cached)) for ending in endings]
 
     def _extend(
-        self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None, run: Run | None
+        self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None, run: AcceptedRun | None
     ) -> Output:
         """One more token, and those of its run; or the end."""
         piece = None
@@ -100,10 +100,10 @@ class Commit:
                 self._count(sequence, piece, run)
             return Output(sequence.key, sequence.choice, piece)
         except GuideError as error:
-            self._live.forget(sequence)
+            self._active.remove(sequence)
             ending = failed_output(sequence.key, sequence.choice, str(error), error.status)
         except Exception as error:
-            [ending] = self._live.fail([sequence], error)
+            [ending] = self._active.fail([sequence], error)
         if piece is None:
             return ending
         piece.extend(ending.piece)
@@ -111,26 +111,26 @@ class Commit:
 
     def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Piece:
         if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only its prompt was wanted
-            self._live.forget(sequence)
+            self._active.remove(sequence)
             return piece_of(sequence, [], [], "length")
-        taken, finish, stop_token_id = grow(sequence, self._sampling, token_id)
+        taken, finish, stop_token_id = append_token(sequence, self._sampling, token_id)
         self._totals.output_tokens += len(taken)
         if finish:
-            self._cache.remember(sequence)  # what accepted draft tokens have filled
-            self._live.forget(sequence)
+            self._cache.register(sequence)  # what accepted draft tokens have filled
+            self._active.remove(sequence)
         elif len(taken) > 1:
-            self._rows.last_token[sequence.row] = taken[-1]
+            self._slots.last_token[sequence.slot] = taken[-1]
         told = [] if logprobs is None or not taken else [logprobs]
         return piece_of(sequence, taken, told, finish, stop_token_id)
 
-    def _follow(self, sequence: Sequence, run: Run) -> Iterator[Piece]:
+    def _follow(self, sequence: Sequence, run: AcceptedRun) -> Iterator[Piece]:
         """The first token of a run is appended: now those behind it, as far as they hold.
 
         Each draft token that were accepted is in the cache.  Where the guide has forced tokens meanwhile,
         those count, and a run that went another way ends.
         """
         for token_id, logprobs in run.later:
-            if sequence.row == NO_ROW:
+            if sequence.slot == NO_SLOT:
                 return
             sequence.num_cached += 1
             if sequence.num_pending == 0:
@@ -138,7 +138,7 @@ class Commit:
             elif sequence.token_ids[sequence.num_cached] != token_id:
                 return
 
-    def _count(self, sequence: Sequence, piece: Piece, run: Run) -> None:
+    def _count(self, sequence: Sequence, piece: Piece, run: AcceptedRun) -> None:
         """Count the draft tokens of a run; those that the end of the sequence cut off were not accepted."""
         num_accepted = min(len(run.later), len(piece.token_ids))
         sequence.num_drafted += run.num_drafted
@@ -150,10 +150,10 @@ class Commit:
             piece.logprobs.drafted = [*run.draft_logprobs[:num_accepted]]
 
     def _close_run(self, sequence: Sequence) -> None:
-        """Draft tokens may have are accepted or not: its row and its blocks hold what did."""
-        self._rows.num_past[sequence.row] = sequence.num_cached
-        self._rows.last_token[sequence.row] = sequence.token_ids[-1]
-        self._cache.remember(sequence)
+        """Draft tokens may have are accepted or not: its slot and its blocks hold what did."""
+        self._slots.num_past[sequence.slot] = sequence.num_cached
+        self._slots.last_token[sequence.slot] = sequence.token_ids[-1]
+        self._cache.register(sequence)
         self._cache.trim(sequence)
 
 

@@ -30,9 +30,9 @@ class EngineKind(Enum):
 class GenerationRequest:
     """`n` choices for each prompt; choice `i * n + k` is the k-th of prompt i.
 
-    `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams` the
-    choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are shared
-    only between requests of equal `cache_salt`.
+    `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams`
+    the choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are
+    shared only between requests of equal `cache_salt`.
     """
 
     prompts: list[list[int]]

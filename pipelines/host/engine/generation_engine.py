@@ -11,7 +11,7 @@ from itertools import count
 from time import perf_counter
 from typing import ClassVar, Literal
 
-from pipelines.host.engine.active_requests import Live
+from pipelines.host.engine.active_requests import ActiveRequests
 from pipelines.host.engine.beam.beam_checks import check_beams
 from pipelines.host.engine.commit import Commit
 from pipelines.host.engine.engine_contract import EngineKind, GenerationRequest
@@ -22,7 +22,7 @@ from pipelines.host.engine.policy import EngineSettings, blocks_for
 from pipelines.host.engine.request_sequences import sequence_groups
 from pipelines.host.engine.result_checks import check_result
 from pipelines.host.engine.scheduler import Scheduler
-from pipelines.host.engine.slots import Slots
+from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import StepContext
@@ -61,34 +61,34 @@ class GenerationEngine:
     ) -> None:
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
-        self.rows = Slots(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
-        self.cache = Cache(num_blocks, block_tokens, self.rows, settings.reuse_prefixes, num_host_blocks)
+        self.slots = SequenceSlots(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
+        self.cache = Cache(num_blocks, block_tokens, self.slots, settings.reuse_prefixes, num_host_blocks)
         self._sampling = SamplingSlots(settings.max_sequences, vocab_size)
         self._totals = Counts()
         self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None
         self.scheduler = Scheduler(
-            settings, self.cache, self.rows, self._sampling, self._totals, self._speculation
+            settings, self.cache, self.slots, self._sampling, self._totals, self._speculation
         )
         self._body = body
         self._close_body = close_body
         self.profile = profile or StepProfile()  # the body marks its lines in it, where it has it too
         self._eos_token_ids = eos_token_ids
-        self._live = Live(self.scheduler)
-        self._commit = Commit(self.scheduler, self._live)
-        self._arrivals = count(1)
+        self._active = ActiveRequests(self.scheduler)
+        self._commit = Commit(self.scheduler, self._active)
+        self._submit_orders = count(1)
 
     def submit(self, key: Hashable, request: GenerationRequest) -> None:
         """Queue the choices of a request.  Raises RequestError, and then nothing was queued.
 
         `key` names the request until all its choices have finished or were cancelled.
         """
-        if key in self._live:
+        if key in self._active:
             raise ValueError(f"request {key!r} is already running")
         check(request, self.limits)
         if request.params.beams is not None:
             check_beams(request, request.params.beams, self._eos_token_ids, self.limits)
-        groups = sequence_groups(key, request, self._eos_token_ids, self.limits, self._arrivals)
-        self._live.begin(key, [sequence for group in groups for sequence in group])
+        groups = sequence_groups(key, request, self._eos_token_ids, self.limits, self._submit_orders)
+        self._active.add(key, [sequence for group in groups for sequence in group])
         for leader, *_ in groups:
             self.scheduler.add(leader)
 
@@ -97,7 +97,7 @@ class GenerationEngine:
 
         What is unknown or finished already is no error: the client may have disconnected while it finished.
         """
-        self._live.cancel(key, choice)
+        self._active.cancel(key, choice)
 
     def close(self) -> None:
         """Close the body; no step follows."""
@@ -105,12 +105,12 @@ class GenerationEngine:
 
     @property
     def has_work(self) -> bool:
-        return len(self._live) > 0
+        return len(self._active) > 0
 
     @property
-    def num_live(self) -> int:
+    def num_active(self) -> int:
         """Sequences that have not ended: the choices of a request, or all beams of a search."""
-        return self._live.num_sequences
+        return self._active.num_sequences
 
     @property
     def step_tokens(self) -> int:
@@ -124,11 +124,11 @@ class GenerationEngine:
 
     def counts(self) -> Counts:
         """What is held now and what was done so far; the caller's own copy."""
-        pool, swap, running = self.cache.pool, self.cache.swap, self.rows.num_taken
+        pool, swap, running = self.cache.pool, self.cache.swap, self.slots.num_taken
         return replace(
             self._totals,
             running=running,
-            waiting=self.num_live - running,
+            waiting=self.num_active - running,
             swapped=sum(len(sequence.group) for sequence in self.scheduler.waiting if sequence.host_blocks),
             blocks_used=pool.num_blocks - pool.num_free,
             blocks_total=pool.num_blocks,
@@ -142,9 +142,9 @@ class GenerationEngine:
     def step(self) -> list[Output]:
         """One turn: plan → reserve → run the body → commit.  [] when there is nothing to say."""
         mark = self.profile.mark
-        self.profile.begin()
+        self.profile.start()
         plan = self.scheduler.plan()
-        fail = self._live.fail
+        fail = self._active.fail
         outputs = [output for sequence, error in plan.refused for output in fail(sequence.group, error)]
         if plan.refused or not plan.slices:  # a refusal may have ended what was to run: plan anew
             return outputs
@@ -152,7 +152,7 @@ class GenerationEngine:
         try:
             with self.cache.reserve(plan.slices) as moves:
                 mark("reserve")
-                step = pack(plan, self.rows, moves, self._speculation is not None)
+                step = pack(plan, self.slots, moves, self._speculation is not None)
                 mark("pack")
                 sampled = self._run(step)
                 mark("body")
@@ -163,7 +163,7 @@ class GenerationEngine:
             outputs.extend(self._commit.step(plan, step, sampled))
         except Exception as error:
             self._totals.failed_steps += 1
-            return outputs + fail(self._live.among(plan.sequences), error)
+            return outputs + fail(self._active.among(plan.sequences), error)
         mark("commit")
         kind = DECODING if plan.num_decoding == len(plan.slices) else PROMPTS
         self.profile.end(kind, step.num_tokens, step.num_seqs, len(sampled.token_ids))

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.kv_cache.cache import Moves
+from pipelines.host.engine.kv_cache.cache import BlockMoves
 from pipelines.host.engine.scheduler import Plan
-from pipelines.host.engine.slots import Slots
+from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.step import Step, no_ids, no_pairs, no_slots
 
 
@@ -36,23 +36,23 @@ class Packed(NamedTuple):
 NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 
 
-def pack(plan: Plan, rows: Slots, moves: Moves, speculates: bool = False) -> Step:
+def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool = False) -> Step:
     """The step of `plan`, whose blocks are reserved.  Its arrays are copies: the slots may change.
 
     `speculates`: a speculation node reads `slots` and `draft_budget`.
     """
-    row_of = plan.rows()
-    num_past = rows.num_past[row_of]
-    num_blocks = rows.num_blocks[row_of]
-    tokens = _tokens(plan, rows.last_token[row_of[: plan.num_decoding]], num_past)
-    logit_indices, logit_slots = _logits(plan, tokens.starts, row_of)
+    slot_of = plan.slots()
+    num_past = slots.num_past[slot_of]
+    num_blocks = slots.num_blocks[slot_of]
+    tokens = _tokens(plan, slots.last_token[slot_of[: plan.num_decoding]], num_past)
+    logit_indices, logit_slots = _logits(plan, tokens.starts, slot_of)
     scored = _scored(plan, tokens.starts) if plan.num_scoring else NO_SCORED
     return Step(
         token_ids=tokens.ids,
         positions=tokens.positions,
         starts=tokens.starts,
         num_past=num_past,
-        block_table=rows.block_table[row_of, : num_blocks.max()],
+        block_table=slots.block_table[slot_of, : num_blocks.max()],
         num_blocks=num_blocks,
         max_context=int(tokens.positions.max()) + 1,
         logit_indices=np.concatenate([logit_indices, scored.at]) if plan.num_scoring else logit_indices,
@@ -62,7 +62,7 @@ def pack(plan: Plan, rows: Slots, moves: Moves, speculates: bool = False) -> Ste
         swaps_in=_pairs(moves.swaps_in),
         scored_ids=scored.ids,
         scored_top_counts=scored.tops,
-        slots=row_of if speculates else no_slots(),
+        slots=slot_of if speculates else no_slots(),
         draft_budget=_draft_budget(plan) if speculates else no_slots(),
     )
 
@@ -90,17 +90,17 @@ def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]
 
 
 def _logits(
-    plan: Plan, starts: NDArray[np.int32], row_of: NDArray[np.int32]
+    plan: Plan, starts: NDArray[np.int32], slot_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
     """Where tokens are sampled, and for which rows: a prompt's last position once for each of its choices."""
     if plan.num_decoding == len(plan.slices):
-        return np.arange(len(row_of)), row_of
-    at, of = list(range(plan.num_decoding)), row_of[: plan.num_decoding].tolist()
+        return np.arange(len(slot_of)), slot_of
+    at, of = list(range(plan.num_decoding)), slot_of[: plan.num_decoding].tolist()
     ends = starts[plan.num_decoding + 1 :].tolist()
     for slice, end in zip(plan.slices[plan.num_decoding :], ends, strict=True):
         if slice.samples:
             at += [end - 1] * len(slice.sequence.group)
-            of += [member.row for member in slice.sequence.group]
+            of += [member.slot for member in slice.sequence.group]
     return np.array(at, np.int64), np.array(of, np.int32)
 
 

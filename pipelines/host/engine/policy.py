@@ -87,15 +87,15 @@ def share_draft_budget(
     return rooms
 
 
-def may_admit(needed: int, promised: int, num_running: int, free: int) -> bool:
+def may_admit(needed: int, reserved: int, num_running: int, free: int) -> bool:
     """Whether a waiting sequence that needs `needed` more blocks for all its tokens may start to run.
 
-    `promised` blocks go to the pending tokens of those that run, and each of them is left one more, for its
+    `reserved` blocks go to the pending tokens of those that run, and each of them is left one more, for its
     next block or its copy of a shared one; beams that rest are not counted, for they grow when all have room.
     So an admission never preempts in its own step and rarely soon
     after, and a lone sequence always may (`submit` refused what exceeds the cache).
     """
-    return needed + promised + num_running <= free
+    return needed + reserved + num_running <= free
 
 
 def may_swap_out(num_tokens: int, num_blocks: int, free: int) -> bool:

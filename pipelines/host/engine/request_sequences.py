@@ -19,7 +19,7 @@ def sequence_groups(
     request: GenerationRequest,
     eos_token_ids: frozenset[int],
     limits: Limits,
-    arrivals: Iterator[int],
+    submit_orders: Iterator[int],
 ) -> list[list[Sequence]]:
     """For each prompt its leader and then the followers; every sequence has a guide of its own.
 
@@ -28,7 +28,7 @@ def sequence_groups(
     params, n = request.params, request.n
     width = n if params.beams is None else params.beams.width
     sequences = [
-        _sequence(key, number, request, eos_token_ids, limits, next(arrivals))
+        _sequence(key, number, request, eos_token_ids, limits, next(submit_orders))
         for number in range(len(request.prompts) * width)
     ]
     groups = [sequences[first : first + width] for first in range(0, len(sequences), width)]
@@ -46,7 +46,7 @@ def _sequence(
     request: GenerationRequest,
     eos_token_ids: frozenset[int],
     limits: Limits,
-    arrival: int,
+    submit_order: int,
 ) -> Sequence:
     params, beams = request.params, request.params.beams
     prompt = request.prompts[number // (request.n if beams is None else beams.width)]
@@ -60,7 +60,7 @@ def _sequence(
         eos_token_ids=frozenset() if params.ignore_eos else eos_token_ids,
         stop_token_ids=frozenset(params.stop_token_ids),
         max_length=min(len(prompt) + params.max_tokens, limits.max_context),
-        arrival=arrival,
+        submit_order=submit_order,
         root=root(request.cache_salt),
         repetition=watch_repetition(params),
         guide=None if guide is None else guide(),

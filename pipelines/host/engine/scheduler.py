@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.policy import EngineSettings, may_admit, share_draft_budget, split_budget
-from pipelines.host.engine.sequence import NO_ROW, Sequence, Slice
-from pipelines.host.engine.slots import Slots
+from pipelines.host.engine.sequence import NO_SLOT, Sequence, Slice
+from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
@@ -23,7 +23,7 @@ from pipelines.telemetry.engine_counts import Counts
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The slices of one step, and the sequences that could not be given a row.
+    """The slices of one step, and the sequences that could not be given a slot.
 
     The first `num_decoding` slices decode; the last `num_scoring` belong to prompts that are scored, and give
     no token.  `sum(num_tokens + room) <= max_step_tokens` and `sum(len(scored) + room) <= max_scored_tokens`;
@@ -44,13 +44,13 @@ class Plan:
     def scoring(self) -> list[Slice]:
         return self.slices[len(self.slices) - self.num_scoring :]
 
-    def rows(self) -> NDArray[np.int32]:
-        return np.array([slice.sequence.row for slice in self.slices], np.int32)
+    def slots(self) -> NDArray[np.int32]:
+        return np.array([slice.sequence.slot for slice in self.slices], np.int32)
 
 
 def by_turn(sequence: Sequence) -> tuple[int, int]:
     """Smaller priority first, then the older."""
-    return sequence.params.priority, sequence.arrival
+    return sequence.params.priority, sequence.submit_order
 
 
 @dataclass(slots=True)
@@ -60,7 +60,7 @@ class Scheduler:
     Among sequences of one priority the oldest run: `running + waiting` is sorted by arrival.  The last in
     turn that runs is preempted; nobody is preempted so that a waiting one may run.
 
-    Running sequences have rows and blocks, waiting ones neither; what those had computed before they were
+    Running sequences have slots and blocks, waiting ones neither; what those had computed before they were
     preempted may lie in host memory.  Admission follows the queue without overtaking, so of each priority the
     oldest that waits is next once no smaller one is waiting; the first in turn that runs is never preempted
     and gets tokens in every step, so it ends, and with it that wait.  Smaller priorities that keep coming may
@@ -69,7 +69,7 @@ class Scheduler:
 
     settings: EngineSettings
     cache: Cache
-    rows: Slots
+    slots: SequenceSlots
     sampling: SamplingSlots
     counts: Counts
     speculation: SpeculationSlots | None = None
@@ -80,11 +80,11 @@ class Scheduler:
         insort(self.waiting, sequence, key=by_turn)
 
     def plan(self) -> Plan:
-        """Choose what the next step computes; afterwards every planned sequence has a row."""
-        slices = self._share_out()
+        """Choose what the next step computes; afterwards every planned sequence has a slot."""
+        slices = self._split_budget()
         while self.cache.shortage(slices) > 0:
             self._preempt(self.running[-1])
-            slices = self._share_out()
+            slices = self._split_budget()
         refused: list[tuple[Sequence, Exception]] = []
         if self.waiting:
             self._admit(slices, refused)
@@ -96,7 +96,7 @@ class Scheduler:
         prompts.sort(key=lambda slice: slice.sequence.scoring)
         num_scoring = sum(slice.sequence.scoring for slice in prompts)
         if self.speculation is not None:
-            decoding = self._with_room(decoding, prompts)
+            decoding = self._with_draft_budget(decoding, prompts)
         return Plan(decoding + prompts, len(decoding), num_scoring, refused)
 
     def fork(self, leader: Sequence) -> None:
@@ -105,16 +105,16 @@ class Scheduler:
             self._inherit(leader, follower)
         leader.followers = []
 
-    def leave(self, sequence: Sequence) -> None:
-        """Take one sequence out of the queues, its row and blocks from it; its followers stay behind it."""
+    def remove(self, sequence: Sequence) -> None:
+        """Take one sequence out of the queues, its slot and blocks from it; its followers stay behind it."""
         if sequence.leader is not None:
             sequence.leader.followers.remove(sequence)
         elif sequence.followers:
-            self._promote(sequence)
+            self._replace_leader(sequence)
         self.cache.release(sequence)
-        self._unseat(sequence)
+        self._stop(sequence)
 
-    def _share_out(self) -> list[Slice]:
+    def _split_budget(self) -> list[Slice]:
         pending = [sequence.num_pending for sequence in self.running]
         if max(pending, default=0) > 1:  # who only decodes has nothing to score
             self._limit_scoring(pending)
@@ -125,7 +125,7 @@ class Scheduler:
             if count
         ]
 
-    def _with_room(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
+    def _with_draft_budget(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
         """Room for draft tokens, of what the others leave of the step and of the free blocks."""
         spare = self.settings.max_step_tokens - len(decoding) - sum(slice.num_tokens for slice in prompts)
         budgets = share_draft_budget(
@@ -138,7 +138,9 @@ class Scheduler:
         return [slice._replace(draft_budget=budget) for slice, budget in zip(decoding, budgets, strict=True)]
 
     def _limit_scoring(self, pending: list[int]) -> None:
-        """Lower what is pending of scored prompts to what the step has rows for, the first in turn first."""
+        """Lower what is pending of scored prompts to what the step has logit rows for, the first in turn
+        first.
+        """
         num_rows = self.settings.max_scored_tokens
         for place, sequence in enumerate(self.running):
             if sequence.scoring:
@@ -146,26 +148,26 @@ class Scheduler:
                 num_rows -= len(Slice(sequence, sequence.num_cached, pending[place]).scored)
 
     def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]]) -> None:
-        """Admit from the head of the queue while rows, blocks and what `slices` leave of the step last."""
+        """Admit from the head of the queue while slots, blocks and what `slices` leave of the step last."""
         spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
-        promised = self.cache.num_promised(self.running)
+        reserved = self.cache.num_reserved(self.running)
         num_resting = sum(not sequence.num_pending for sequence in self.running)
-        while spare > 0 and self._has_rows_for_next():
+        while spare > 0 and self._has_slots_for_next():
             sequence = self.waiting[0]
             num_rows = self._num_rows_to_score(slices) if sequence.scoring else None
             if num_rows == 0:
                 break
             matched = self.cache.match(sequence)
             needed = self.cache.num_needed(sequence, matched)
-            num_growing = self.rows.num_taken - num_resting
-            if not may_admit(needed, promised, num_growing, self.cache.pool.num_free):
+            num_growing = self.slots.num_taken - num_resting
+            if not may_admit(needed, reserved, num_growing, self.cache.pool.num_free):
                 break
             try:
-                self._seat(sequence, matched)
+                self._start(sequence, matched)
             except Exception as error:  # the fault of its own parameters: it must not stop the others
                 refused.append((sequence, error))
                 continue
-            promised += self.cache.num_promised([sequence])
+            reserved += self.cache.num_reserved([sequence])
             pending = sequence.num_pending if num_rows is None else sequence.num_scorable(num_rows)
             slices.append(Slice(sequence, sequence.num_cached, min(pending, spare)))
             spare -= slices[-1].num_tokens
@@ -173,31 +175,31 @@ class Scheduler:
     def _num_rows_to_score(self, slices: list[Slice]) -> int:
         return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)
 
-    def _has_rows_for_next(self) -> bool:
-        return bool(self.waiting) and len(self.waiting[0].group) <= len(self.rows.free)
+    def _has_slots_for_next(self) -> bool:
+        return bool(self.waiting) and len(self.waiting[0].group) <= len(self.slots.free)
 
-    def _seat(self, sequence: Sequence, matched: list[int]) -> None:
-        """From the head of the queue to a row (one more for each follower) and to the matched blocks."""
+    def _start(self, sequence: Sequence, matched: list[int]) -> None:
+        """From the head of the queue to a slot (one more for each follower) and to the matched blocks."""
         del self.waiting[0]
         try:
             for member in sequence.group:
-                member.row = self.rows.take(member.token_ids[-1])
-                self._tell_sampling(member)
+                member.slot = self.slots.take(member.token_ids[-1])
+                self._set_sampling(member)
         except BaseException:
             for member in sequence.group:
-                self._give_row(member)
+                self._free_slot(member)
             raise
-        self.cache.adopt(sequence, matched)
+        self.cache.attach(sequence, matched)
         insort(self.running, sequence, key=by_turn)
         if sequence.num_reused is None:
             self._count_prompt(sequence)
 
-    def _tell_sampling(self, sequence: Sequence) -> None:
+    def _set_sampling(self, sequence: Sequence) -> None:
         prompt_ids = sequence.token_ids[: sequence.num_prompt]
         output_ids = sequence.token_ids[sequence.num_prompt :]
         end_token_ids = sorted(sequence.eos_token_ids | sequence.stop_token_ids)
         self.sampling.set(
-            sequence.row,
+            sequence.slot,
             sequence.params,
             prompt_ids,
             output_ids,
@@ -206,7 +208,7 @@ class Scheduler:
             sequence.guide,
         )
         if self.speculation is not None:
-            self.speculation.set(sequence.row, sequence.token_ids, sequence.params)
+            self.speculation.set(sequence.slot, sequence.token_ids, sequence.params)
 
     def _count_prompt(self, sequence: Sequence) -> None:
         sequence.num_reused, sequence.admitted_s = sequence.num_cached, perf_counter()
@@ -218,25 +220,29 @@ class Scheduler:
     def _preempt(self, sequence: Sequence) -> None:
         """Back to the queue with its followers; what is not swapped out will be computed again."""
         self.counts.preemptions += 1
-        self.counts.swap_preemptions += self.cache.set_aside(sequence)
-        self._unseat(sequence)
+        self.counts.swap_preemptions += self.cache.evict(sequence)
+        self._stop(sequence)
         for follower in sequence.followers:
-            self._give_row(follower)
+            self._free_slot(follower)
         self.add(sequence)
 
-    def _promote(self, leader: Sequence) -> None:
+    def _replace_leader(self, leader: Sequence) -> None:
         """The first follower takes the leader's place, with what the leader has computed."""
-        heir, *others = leader.followers
-        leader.followers, heir.followers = [], others
+        successor, *others = leader.followers
+        leader.followers, successor.followers = [], others
         for other in others:
-            other.leader = heir
-        if leader.row == NO_ROW:
-            heir.leader, heir.num_reused, heir.num_cached = None, leader.num_reused, leader.num_cached
-            heir.admitted_s = leader.admitted_s
-            self.add(heir)
+            other.leader = successor
+        if leader.slot == NO_SLOT:
+            successor.leader, successor.num_reused, successor.num_cached = (
+                None,
+                leader.num_reused,
+                leader.num_cached,
+            )
+            successor.admitted_s = leader.admitted_s
+            self.add(successor)
         else:
-            self._inherit(leader, heir)
-        self.cache.swap.hand_over(leader, heir)
+            self._inherit(leader, successor)
+        self.cache.swap.transfer(leader, successor)
 
     def _inherit(self, leader: Sequence, follower: Sequence) -> None:
         follower.leader = None
@@ -244,16 +250,16 @@ class Scheduler:
         self.cache.fork(leader, follower)
         insort(self.running, follower, key=by_turn)
 
-    def _unseat(self, sequence: Sequence) -> None:
-        queue = self.waiting if sequence.row == NO_ROW else self.running
+    def _stop(self, sequence: Sequence) -> None:
+        queue = self.waiting if sequence.slot == NO_SLOT else self.running
         if sequence in queue:  # followers stand in none
             queue.remove(sequence)
-        self._give_row(sequence)
+        self._free_slot(sequence)
 
-    def _give_row(self, sequence: Sequence) -> None:
-        if sequence.row != NO_ROW:
-            self.sampling.clear(sequence.row)
+    def _free_slot(self, sequence: Sequence) -> None:
+        if sequence.slot != NO_SLOT:
+            self.sampling.clear(sequence.slot)
             if self.speculation is not None:
-                self.speculation.clear(sequence.row)
-            self.rows.give(sequence.row)
-            sequence.row = NO_ROW
+                self.speculation.clear(sequence.slot)
+            self.slots.release(sequence.slot)
+            sequence.slot = NO_SLOT

@@ -17,7 +17,7 @@ from pipelines.host.sampling.guide import Guide
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 
-NO_ROW = -1
+NO_SLOT = -1
 """The row of a sequence that waits."""
 
 
@@ -71,13 +71,13 @@ class Sequence:
     eos_token_ids: frozenset[int]  # empty when the request ignores them
     stop_token_ids: frozenset[int]
     max_length: int  # tokens, prompt included
-    arrival: int  # unique; the smaller, the older
+    submit_order: int  # unique; the smaller, the older
     root: bytes  # start of its chain of block digests
     num_cached: int = 0
-    num_remembered: int = 0  # blocks whose digests the pool was told
+    num_registered: int = 0  # blocks whose digests the pool was told
     num_reused: int | None = None  # prompt tokens found in the cache at the first admission
     admitted_s: float | None = None  # when that was, until its first token was told
-    row: int = NO_ROW
+    slot: int = NO_SLOT
     blocks: list[int] = field(default_factory=list)
     host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
     digests: list[bytes] = field(default_factory=list)  # of its first full blocks

@@ -1,7 +1,7 @@
-"""Persistent rows: what a step needs of each running sequence, kept in arrays from step to step.
+"""Persistent slots: what a step needs of each running sequence, kept in arrays from step to step.
 
-Rebuilding block tables from lists costs milliseconds at long contexts; here a row changes only where its
-sequence grew.  Knows rows and blocks; knows nothing of scheduling.
+Rebuilding block tables from lists costs milliseconds at long contexts; here a slot changes only where its
+sequence grew.  Knows slots and blocks; knows nothing of scheduling.
 """
 
 from __future__ import annotations
@@ -10,43 +10,43 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-class Slots:
-    """One row for each of at most `num_rows` running sequences.
+class SequenceSlots:
+    """One slot for each of at most `num_slots` running sequences.
 
-    Of a running sequence: block_table[row, :num_blocks[row]] are its blocks, num_past[row] its
-    `num_cached`, last_token[row] its last token id.  Other entries are undefined.
+    Of a running sequence: block_table[slot, :num_blocks[slot]] are its blocks, num_past[slot] its
+    `num_cached`, last_token[slot] its last token id.  Other entries are undefined.
     """
 
-    def __init__(self, num_rows: int, columns: int) -> None:
-        self.block_table: NDArray[np.int32] = np.zeros((num_rows, columns), np.int32)
-        self.num_blocks: NDArray[np.int32] = np.zeros(num_rows, np.int32)
-        self.num_past: NDArray[np.int32] = np.zeros(num_rows, np.int32)
-        self.last_token: NDArray[np.int64] = np.zeros(num_rows, np.int64)
-        self.free = list(reversed(range(num_rows)))
+    def __init__(self, num_slots: int, columns: int) -> None:
+        self.block_table: NDArray[np.int32] = np.zeros((num_slots, columns), np.int32)
+        self.num_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
+        self.num_past: NDArray[np.int32] = np.zeros(num_slots, np.int32)
+        self.last_token: NDArray[np.int64] = np.zeros(num_slots, np.int64)
+        self.free = list(reversed(range(num_slots)))
 
     @property
     def num_taken(self) -> int:
         return len(self.num_blocks) - len(self.free)
 
     def take(self, last_token: int) -> int:
-        """A row whose blocks are not set yet.  IndexError when none is free."""
-        row = self.free.pop()
-        self.last_token[row] = last_token
-        return row
+        """A slot whose blocks are not set yet.  IndexError when none is free."""
+        slot = self.free.pop()
+        self.last_token[slot] = last_token
+        return slot
 
-    def give(self, row: int) -> None:
-        self.free.append(row)
+    def release(self, slot: int) -> None:
+        self.free.append(slot)
 
-    def set_blocks(self, row: int, blocks: list[int]) -> None:
-        self.block_table[row, : len(blocks)] = blocks
-        self.num_blocks[row] = len(blocks)
+    def set_blocks(self, slot: int, blocks: list[int]) -> None:
+        self.block_table[slot, : len(blocks)] = blocks
+        self.num_blocks[slot] = len(blocks)
 
-    def add_block(self, row: int, block: int) -> None:
-        self.block_table[row, self.num_blocks[row]] = block
-        self.num_blocks[row] += 1
+    def add_block(self, slot: int, block: int) -> None:
+        self.block_table[slot, self.num_blocks[slot]] = block
+        self.num_blocks[slot] += 1
 
-    def drop_block(self, row: int) -> None:
-        self.num_blocks[row] -= 1
+    def drop_block(self, slot: int) -> None:
+        self.num_blocks[slot] -= 1
 
-    def replace_block(self, row: int, column: int, block: int) -> None:
-        self.block_table[row, column] = block
+    def replace_block(self, slot: int, column: int, block: int) -> None:
+        self.block_table[slot, column] = block

@@ -17,7 +17,7 @@ MAX_SCORES = 1 << 22
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What an engine can hold: rows, the model's vocabulary and context, and the cache, in tokens."""
+    """What an engine can hold: slots, the model's vocabulary and context, and the cache, in tokens."""
 
     max_sequences: int
     vocab_size: int

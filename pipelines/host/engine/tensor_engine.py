@@ -57,11 +57,11 @@ class TensorEngine(ThreadedEngine[_Work]):
                 raise RequestError(message, field=name)
         outputs = list(self.outputs) if request.outputs is None else request.outputs
         work = _Work(key, Tensors(request.inputs), outputs, request.on_result)
-        with self._news:
+        with self._condition:
             if self._is_full(work):
                 raise Overloaded(f"{len(self._waiting)} requests wait for this model already")
             self._waiting[key] = work
-            self._news.notify()
+            self._condition.notify()
 
     def _is_full(self, work: _Work) -> bool:
         held = [each.num_bytes for each in self._waiting.values()]

@@ -32,7 +32,7 @@ class ThreadEnded(BaseException):
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class FinishedBatch:
     """A run that succeeded; `waits` are (how many texts, how long they had waited before)."""
 
     num_tokens: int
@@ -52,8 +52,8 @@ class ThreadedEngine(ABC, Generic[Job]):
     """`submit`, `abort`, `counts`, `step` and `close` are for one thread, `body` runs in another.
 
     A job is what the body runs over at once.  A run is never interrupted: that of an aborted request ends
-    unheard.  All that a subclass queues is read and written under `_news`; it sets its own fields before it
-    calls `__init__`, which starts the thread.
+    unheard.  All that a subclass queues is read and written under `_condition`; it sets its own fields before
+    it calls `__init__`, which starts the thread.
     """
 
     kind: ClassVar[Literal[EngineKind.THREADED]] = EngineKind.THREADED
@@ -63,13 +63,13 @@ class ThreadedEngine(ABC, Generic[Job]):
         nothing waits, until it says that there is no more of it.
         """
         self.profile = profile
-        self.new_runs: deque[Ran] = deque()  # those that nobody has looked at yet
+        self.finished_batches: deque[FinishedBatch] = deque()  # those that nobody has looked at yet
         self._body = body
         self._warm = warm
         self._totals = Counts()
         self._closed = False
-        self._lost: BaseException | None = None
-        self._news = threading.Condition()
+        self._failure: BaseException | None = None
+        self._condition = threading.Condition()
         self._thread = threading.Thread(target=self._serve, name=type(self).__name__, daemon=True)
         self._thread.start()
 
@@ -82,29 +82,29 @@ class ThreadedEngine(ABC, Generic[Job]):
 
     def check_alive(self) -> None:
         """Raise DeviceLost, or ThreadEnded, when the engine's thread has ended."""
-        if self._lost is not None:
-            raise self._lost
+        if self._failure is not None:
+            raise self._failure
 
     def cancel(self, key: Hashable, choice: int | None = None) -> None:
         """Drop what waits of a request; one that is unknown is no error."""
-        with self._news:
+        with self._condition:
             self._remove(key)
 
     def counts(self) -> Counts:
         """What runs, what waits, and the totals of runs."""
-        with self._news:
+        with self._condition:
             now = copy.copy(self._totals)
             now.waiting = self._num_waiting()
             return now
 
     def close(self) -> None:
         """Drop what waits; the thread closes the body after its last run.  Returns before that."""
-        with self._news:
+        with self._condition:
             self._closed = True
             self._remove_all()
-            self._news.notify()
+            self._condition.notify()
 
-    # What an engine is; all but `_compute` and `_failed` with `_news` held
+    # What an engine is; all but `_compute` and `_failed` with `_condition` held
 
     @abstractmethod
     def _due_s(self) -> float | None:
@@ -139,19 +139,19 @@ class ThreadedEngine(ABC, Generic[Job]):
                 self._turn()
         except Exception as error:
             log.exception("an engine's thread ends")
-            self._lost = ThreadEnded(f"an engine's thread ended: {error!r}")
+            self._failure = ThreadEnded(f"an engine's thread ended: {error!r}")
         except BaseException as error:  # the device is lost
-            self._lost = error
+            self._failure = error
         else:
             self._body.close()
 
     def _turn(self) -> None:
-        with self._news:
+        with self._condition:
             job = self._next()
         if job is not None:
             self._run(job)
         elif self._warm is not None and not self._closed:
-            self._warm_a_little(self._warm)
+            self._warm_up(self._warm)
 
     def _next(self) -> Job | None:
         """The job that is due; None when the engine was closed, or has time to be warmed."""
@@ -161,16 +161,16 @@ class ThreadedEngine(ABC, Generic[Job]):
                 return None
             if due_s is not None and due_s <= 0:
                 return self._begin()
-            self._news.wait(due_s)
+            self._condition.wait(due_s)
         return None
 
     def _run(self, job: Job) -> None:
-        self.profile.begin()
+        self.profile.start()
         try:
             result = self._compute(job)
         except Exception as error:  # whatever it is, it is that of this job's requests alone
             result = error
-        with self._news:
+        with self._condition:
             deliveries = self._end(job, result)
             self._totals.running = 0
             self._totals.steps += 1
@@ -178,7 +178,7 @@ class ThreadedEngine(ABC, Generic[Job]):
         for on_result, key, one in deliveries:
             on_result(key, one)
 
-    def _warm_a_little(self, warm: Callable[[], bool]) -> None:
+    def _warm_up(self, warm: Callable[[], bool]) -> None:
         """A model that fails here may serve all the same."""
         try:
             more = warm()

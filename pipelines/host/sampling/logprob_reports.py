@@ -22,26 +22,33 @@ from pipelines.wire.logprobs import TokenLogprobs
 def report(
     ops: SamplingOps, raw: Any, raw_rows: Index, token_ids: Index, asking: Index, context: StepContext
 ) -> list[TokenLogprobs | None]:
-    """What is told of the chosen tokens: one entry per sampled row, None where nobody asks.
+    """Log-probabilities of the chosen tokens: one entry per sampled row, None where not requested.
 
     `raw_rows[i]` is the row of `raw` that holds the model's logits for logit row `asking[i]`.
     """
     if not len(asking):
         return []
-    rows, at = context.sampling, context.step.logit_slots[asking]
-    heat, share = rows.logprob_temperature[at], rows.logprob_top_p[at]
+    sampling, at = context.sampling, context.step.logit_slots[asking]
+    heat, share = sampling.logprob_temperature[at], sampling.logprob_top_p[at]
     changed = (heat != 1) | (share < 1)
     reports: list[TokenLogprobs | None] = [None] * len(token_ids)
     if changed.any():
         values = ops.fetch(raw, raw_rows[changed])
         as_drawn(values, heat[changed], share[changed])
-        _tell(
-            numpy_ops, values, np.arange(len(values)), asking[changed], at[changed], token_ids, rows, reports
+        _report(
+            numpy_ops,
+            values,
+            np.arange(len(values)),
+            asking[changed],
+            at[changed],
+            token_ids,
+            sampling,
+            reports,
         )
         same = ~changed
         raw_rows, asking, at = raw_rows[same], asking[same], at[same]
     if len(asking):
-        _tell(ops, raw, raw_rows, asking, at, token_ids, rows, reports)
+        _report(ops, raw, raw_rows, asking, at, token_ids, sampling, reports)
     return reports
 
 
@@ -53,22 +60,22 @@ def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
     return gather(ops, values, at, step.scored_ids, step.scored_top_counts)
 
 
-def _tell(
+def _report(
     ops: SamplingOps,
     values: Any,
     value_rows: Index,
     asking: Index,
     at: NDArray[np.int32],
     token_ids: Index,
-    rows: SamplingSlots,
+    sampling: SamplingSlots,
     reports: list[TokenLogprobs | None],
 ) -> None:
     """Fill the reports of `asking`: their logits are `value_rows` of `values`, their persistent rows `at`."""
-    told = gather(ops, values, value_rows, token_ids[asking], rows.num_logprobs[at])
-    named = [(i, ids) for i, row in enumerate(at.tolist()) if len(ids := rows.logprob_ids[row])]
+    found = gather(ops, values, value_rows, token_ids[asking], sampling.num_logprobs[at])
+    named = [(i, ids) for i, slot in enumerate(at.tolist()) if len(ids := sampling.logprob_ids[slot])]
     if named:
-        _name(ops, values, value_rows, named, told)
-    for j, one in zip(asking.tolist(), told, strict=True):
+        _name(ops, values, value_rows, named, found)
+    for j, one in zip(asking.tolist(), found, strict=True):
         reports[j] = one
 
 
@@ -80,11 +87,13 @@ def gather(ops: SamplingOps, values: Any, at: Index, token_ids: Index, tops: Ind
 
 
 def _name(
-    ops: SamplingOps, values: Any, at: Index, named: list[tuple[int, Index]], told: list[TokenLogprobs]
+    ops: SamplingOps, values: Any, at: Index, named: list[tuple[int, Index]], reports: list[TokenLogprobs]
 ) -> None:
-    """Give those that named their alternatives these instead of the likeliest, in the order they named."""
+    """Give the requests that named their alternatives these instead of the most likely, in the order
+    named.
+    """
     sizes = [len(ids) for _, ids in named]
     places = np.repeat(at[[i for i, _ in named]], sizes)
     found = ops.logprobs_of(values, places, np.concatenate([ids for _, ids in named]))
     for (i, ids), logprobs in zip(named, np.split(found, np.cumsum(sizes)[:-1]), strict=True):
-        told[i] = told[i]._replace(top_ids=ids.tolist(), top_logprobs=logprobs.tolist())
+        reports[i] = reports[i]._replace(top_ids=ids.tolist(), top_logprobs=logprobs.tolist())

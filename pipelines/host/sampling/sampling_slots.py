@@ -1,6 +1,6 @@
-"""What the sampler keeps of each sequence from step to step: parameters and state, by row.
+"""What the sampler keeps of each sequence from step to step: parameters and state, by slot.
 
-Knows rows, ids and counts; knows nothing of logits, text or the model.
+Knows slots, ids and counts; knows nothing of logits, text or the model.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ NO_IDS = np.empty(0, np.int64)
 
 
 class SamplingSlots:
-    """Parameters and state of the sequences that hold the rows of a step, kept from step to step.
+    """Parameters and state of the sequences that hold the slots of a step, kept from step to step.
 
-    Arrays are indexed by row; a row that no sequence holds is greedy and has no edits.
-    `num_outputs[row]` counts the output tokens so far: with the row's key it is all that a random number
-    depends on, so a sequence draws the same tokens in any batch, in any row, and after a preemption.
-    `edits[row]` is None, or what changes single logits of the row before a token is chosen; `guides[row]` is
-    None, or what says which tokens may come (`guided` says where there is one).
-    Log-probabilities are told of logits / `logprob_temperature[row]`, within the nucleus of
-    `logprob_top_p[row]` (both 1: of the model's own), with `logprob_ids[row]`, if any, as alternatives.
+    Arrays are indexed by slot; a slot that no sequence holds is greedy and has no edits.
+    `num_outputs[slot]` counts the output tokens so far: with the slot's key it is all that a random number
+    depends on, so a sequence draws the same tokens in any batch, in any slot, and after a preemption.
+    `edits[slot]` is None, or what changes single logits of the slot before a token is chosen; `guides[slot]`
+    is None, or what says which tokens may come (`guided` says where there is one).
+    Log-probabilities are told of logits / `logprob_temperature[slot]`, within the nucleus of
+    `logprob_top_p[slot]` (both 1: of the model's own), with `logprob_ids[slot]`, if any, as alternatives.
     Owned by the thread that runs the engine.
     """
 
-    def __init__(self, num_rows: int, vocab_size: int) -> None:
-        self.num_rows = num_rows
+    def __init__(self, num_slots: int, vocab_size: int) -> None:
+        self.num_slots = num_slots
         self.vocab_size = vocab_size
-        self.temperature = np.zeros(num_rows, np.float32)
-        self.min_p = np.zeros(num_rows, np.float32)
-        self.top_k = np.full(num_rows, NO_LIMIT, np.int64)
-        self.top_p = np.ones(num_rows, np.float32)
-        self.keys = np.zeros(num_rows, np.uint64)
-        self.num_outputs = np.zeros(num_rows, np.int64)
-        self.num_logprobs = np.full(num_rows, -1, np.int64)  # -1: none
-        self.logprob_ids: list[NDArray[np.int64]] = [NO_IDS] * num_rows
-        self.logprob_temperature = np.ones(num_rows, np.float32)
-        self.logprob_top_p = np.ones(num_rows, np.float32)
-        self.edits: list[RowEdits | None] = [None] * num_rows
-        self.edited = np.zeros(num_rows, np.bool_)
-        self.guides: list[Guide | None] = [None] * num_rows
-        self.guided = np.zeros(num_rows, np.bool_)
+        self.temperature = np.zeros(num_slots, np.float32)
+        self.min_p = np.zeros(num_slots, np.float32)
+        self.top_k = np.full(num_slots, NO_LIMIT, np.int64)
+        self.top_p = np.ones(num_slots, np.float32)
+        self.keys = np.zeros(num_slots, np.uint64)
+        self.num_outputs = np.zeros(num_slots, np.int64)
+        self.num_logprobs = np.full(num_slots, -1, np.int64)  # -1: none
+        self.logprob_ids: list[NDArray[np.int64]] = [NO_IDS] * num_slots
+        self.logprob_temperature = np.ones(num_slots, np.float32)
+        self.logprob_top_p = np.ones(num_slots, np.float32)
+        self.edits: list[RowEdits | None] = [None] * num_slots
+        self.edited = np.zeros(num_slots, np.bool_)
+        self.guides: list[Guide | None] = [None] * num_slots
+        self.guided = np.zeros(num_slots, np.bool_)
 
     def set(
         self,
-        row: int,
+        slot: int,
         params: SamplingParams,
         prompt_ids: Sequence[int],
         output_ids: Sequence[int],
@@ -60,47 +60,47 @@ class SamplingSlots:
         end_token_ids: Sequence[int],
         guide: Guide | None = None,
     ) -> None:
-        """Give the row to a sequence; after a preemption again, with the output so far.
+        """Give the slot to a sequence; after a preemption again, with the output so far.
 
         Ids must lie in the vocabulary (`check_ids`).  `end_token_ids` are impossible before `min_tokens`.
         """
-        self.temperature[row] = params.temperature
-        self.min_p[row] = params.min_p
-        self.top_k[row] = params.top_k if params.top_k > 0 else NO_LIMIT
-        self.top_p[row] = params.top_p
-        self.keys[row] = random_key(params.seed, choice)
-        self.num_outputs[row] = len(output_ids)
-        self._set_logprobs(row, params)
+        self.temperature[slot] = params.temperature
+        self.min_p[slot] = params.min_p
+        self.top_k[slot] = params.top_k if params.top_k > 0 else NO_LIMIT
+        self.top_p[slot] = params.top_p
+        self.keys[slot] = random_key(params.seed, choice)
+        self.num_outputs[slot] = len(output_ids)
+        self._set_logprobs(slot, params)
         needed = has_edits(params)
-        self.edited[row] = needed
-        self.edits[row] = RowEdits(params, prompt_ids, output_ids, end_token_ids) if needed else None
-        self.guides[row] = guide
-        self.guided[row] = guide is not None
+        self.edited[slot] = needed
+        self.edits[slot] = RowEdits(params, prompt_ids, output_ids, end_token_ids) if needed else None
+        self.guides[slot] = guide
+        self.guided[slot] = guide is not None
 
-    def _set_logprobs(self, row: int, params: SamplingParams) -> None:
+    def _set_logprobs(self, slot: int, params: SamplingParams) -> None:
         """Named ids are told instead of the likeliest; greedy choice has no temperature to divide by."""
         named, scaled = params.logprob_token_ids, params.temp_scaled_logprobs and params.temperature > 0
         num_top = 0 if named else params.logprobs
-        self.num_logprobs[row] = -1 if num_top is None else min(num_top, self.vocab_size)
-        self.logprob_ids[row] = np.array(named, np.int64) if named else NO_IDS
-        self.logprob_temperature[row] = params.temperature if scaled else 1
-        self.logprob_top_p[row] = params.top_p if params.top_p_normalized_logprobs else 1
+        self.num_logprobs[slot] = -1 if num_top is None else min(num_top, self.vocab_size)
+        self.logprob_ids[slot] = np.array(named, np.int64) if named else NO_IDS
+        self.logprob_temperature[slot] = params.temperature if scaled else 1
+        self.logprob_top_p[slot] = params.top_p if params.top_p_normalized_logprobs else 1
 
-    def append(self, row: int, token_id: int) -> None:
-        """An output token of the row's sequence was committed."""
-        self.num_outputs[row] += 1
-        edits = self.edits[row]
+    def append(self, slot: int, token_id: int) -> None:
+        """An output token of the slot's sequence was committed."""
+        self.num_outputs[slot] += 1
+        edits = self.edits[slot]
         if edits is not None:
             edits.append(token_id)
 
-    def clear(self, row: int) -> None:
-        """No sequence holds the row any more."""
-        self.temperature[row] = 0
-        self.num_logprobs[row] = -1
-        self.edited[row] = False
-        self.edits[row] = None
-        self.guides[row] = None
-        self.guided[row] = False
+    def clear(self, slot: int) -> None:
+        """No sequence holds the slot any more."""
+        self.temperature[slot] = 0
+        self.num_logprobs[slot] = -1
+        self.edited[slot] = False
+        self.edits[slot] = None
+        self.guides[slot] = None
+        self.guided[slot] = False
 
 
 def random_key(seed: int, choice: int) -> np.uint64:

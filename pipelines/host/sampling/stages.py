@@ -87,28 +87,28 @@ def sample(logits: Logits) -> Sampled:
     Rows behind draft tokens choose as if these had been appended; where they do not are accepted, rows do not
     count.
     """
-    step, rows, ops = logits.context.step, logits.context.sampling, logits.ops
+    step, sampling, ops = logits.context.step, logits.context.sampling, logits.ops
     at = step.logit_slots
     values = ops.writable(logits.values)
     scores = score(ops, values, step)
     if step.num_scored:
         values = values[: step.num_sampled]
-    asking = np.flatnonzero(rows.num_logprobs[at] >= 0)
-    edited = edits_of(step, rows)
+    asking = np.flatnonzero(sampling.num_logprobs[at] >= 0)
+    edited = edits_of(step, sampling)
     raw, raw_rows, masks = values, asking, logits.masks
-    if rows.edited[at[asking]].any() or (masks is not None and np.isin(asking, masks.rows).any()):
+    if sampling.edited[at[asking]].any() or (masks is not None and np.isin(asking, masks.rows).any()):
         raw, raw_rows = ops.take(values, asking), np.arange(len(asking))
     _edit(ops, values, edited, frozenset() if masks is None else frozenset(masks.rows.tolist()))
     if masks is not None:
         ops.apply_bitmask(values, masks.rows, narrow(masks, dict(edited)))
     token_ids = ops.choose(
         values,
-        rows.temperature[at],
-        rows.min_p[at],
-        rows.top_k[at],
-        rows.top_p[at],
-        rows.keys[at],
-        counters_of(step, rows),
+        sampling.temperature[at],
+        sampling.min_p[at],
+        sampling.top_k[at],
+        sampling.top_p[at],
+        sampling.keys[at],
+        counters_of(step, sampling),
         step.draft_tokens,
     )
     if step.draft_tokens is None:

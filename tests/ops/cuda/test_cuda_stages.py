@@ -42,7 +42,7 @@ def rows_of(params):
 
 def step_of(rows):
     none, small = np.zeros(0, np.int64), np.zeros(0, np.int32)
-    at = np.arange(rows.num_rows, dtype=np.int32)[::-1].copy()
+    at = np.arange(rows.num_slots, dtype=np.int32)[::-1].copy()
     step = Step(none, none, small, small, np.zeros((0, 0), np.int32), small, 0, none, at, no_pairs())
     return StepContext(step, rows)
 

@@ -28,7 +28,7 @@ def test_each_line_is_a_phase_with_its_node_and_what_begins_early_is_one(tmp_pat
         engine.submit("a", GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=3, temperature=0.0)))
         while engine.has_work:
             engine.step()
-        told = {steps.kind: steps for steps in engine.profile.told()}
+        told = {steps.kind: steps for steps in engine.profile.summary()}
     finally:
         host_model.close()
     assert {kind: steps.steps for kind, steps in told.items()} == {"with_prompts": 1, "decoding": 2}
@@ -55,7 +55,7 @@ def test_runs_over_tensors_are_steps_of_their_own_kind(tmp_path):
         for key in range(3):
             engine.submit(key, TensorRequest({"image": image}, None, lambda key, answer: told.put(answer)))
         answers = [told.get(timeout=10) for _ in range(3)]
-        (runs,) = engine.profile.told()
+        (runs,) = engine.profile.summary()
     finally:
         host_model.close()
     assert not any(isinstance(answer, Exception) for answer in answers)

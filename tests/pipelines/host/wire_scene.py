@@ -60,7 +60,7 @@ class ScriptedEngine:
         return bool(self.live)
 
     def step(self):
-        self.profile.begin()
+        self.profile.start()
         if self.step_s:
             threading.Event().wait(self.step_s)
         self.num_steps += 1

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from pipelines.errors import BraidError, EngineError, Overloaded
 from pipelines.host.engine.batching.batch_assembly import gathered, scatter
-from pipelines.host.engine.batching.batched_request import Piece, Texts, texts_of
-from pipelines.host.engine.batching.failure_isolation import Suspects
+from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
+from pipelines.host.engine.batching.failure_isolation import FailedBatches
 from pipelines.host.engine.batching.text_checks import Bounds, check_answer, check_texts
-from pipelines.host.engine.batching.waiting_queue import Waiting
+from pipelines.host.engine.batching.waiting_queue import WaitingQueue
 from pipelines.host.engine.encoder_batch import TokenBatch
 from pipelines.host.engine.engine_contract import TensorRequest
-from pipelines.host.engine.threaded_engine import Delivery, Ran, Runnable, ThreadedEngine
+from pipelines.host.engine.threaded_engine import Delivery, FinishedBatch, Runnable, ThreadedEngine
 from pipelines.telemetry.step_profile import BATCHES, StepProfile
 
 log = logging.getLogger("braid.engine")
@@ -33,7 +33,7 @@ class BatchSettings:
     max_waiting_tokens: int = 4_000_000
 
 
-class BatchEngine(ThreadedEngine[list[Piece]]):
+class BatchEngine(ThreadedEngine[list[BatchPart]]):
     """A request is in `_requests` until its last row came, it failed or was aborted.
 
     A batch that fails is run again in halves, until a request fails alone: it is told so once, and its other
@@ -57,8 +57,8 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         self.per_token = per_token
         self._clock = clock
         self._requests: dict[Hashable, Texts] = {}
-        self._waiting = Waiting(settings.max_batch_tokens)
-        self._suspects = Suspects()
+        self._waiting = WaitingQueue(settings.max_batch_tokens)
+        self._failed_batches = FailedBatches()
         self._began_s = 0.0  # the batch that runs
         super().__init__(body, profile or StepProfile(), warm)
 
@@ -67,18 +67,18 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         check_texts(inputs, self.bounds)
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.row_size)
         texts = texts_of(key, inputs, request.on_result, self._clock())
-        with self._news:
+        with self._condition:
             waiting = self._waiting.num_tokens
             if waiting and waiting + len(texts.ids) > self._settings.max_waiting_tokens:
                 raise Overloaded(f"texts of {waiting} tokens wait for this model already")
             self._requests[key] = texts
             self._waiting.add(texts)
-            self._news.notify()
+            self._condition.notify()
 
     def _due_s(self) -> float | None:
         """A call that may be full is due at once, another when the oldest request has waited long enough."""
         waiting, settings = self._waiting, self._settings
-        if self._suspects:
+        if self._failed_batches:
             return 0.0
         if not waiting.num_texts:
             return None
@@ -86,41 +86,41 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
             return 0.0
         return waiting.oldest.arrived_s + settings.max_wait_s - self._clock()
 
-    def _begin(self) -> list[Piece]:
-        pieces = self._suspects.take() if self._suspects else self._waiting.take()
-        self._totals.running = sum(map(len, pieces))
+    def _begin(self) -> list[BatchPart]:
+        parts = self._failed_batches.take() if self._failed_batches else self._waiting.take()
+        self._totals.running = sum(map(len, parts))
         self._began_s = self._clock()
-        return pieces
+        return parts
 
-    def _compute(self, pieces: list[Piece]) -> TokenBatch:
+    def _compute(self, parts: list[BatchPart]) -> TokenBatch:
         """Afterwards the rows are with their requests."""
-        batch = gathered(pieces)
+        batch = gathered(parts)
         self.profile.mark("gather")
         encoded = self._body(batch)
         values = encoded.ops.fetch(encoded.values)
         self.profile.mark("fetch")
-        scatter(values, pieces)
+        scatter(values, parts)
         self.profile.mark("scatter")
         self.profile.end(BATCHES, int(batch.lengths.sum()), len(batch.lengths), 0)
         return batch
 
-    def _end(self, pieces: list[Piece], result: TokenBatch | Exception) -> list[Delivery]:
+    def _end(self, parts: list[BatchPart], result: TokenBatch | Exception) -> list[Delivery]:
         if isinstance(result, Exception):
-            return self._failed(pieces, result)
-        self._count(result, pieces)
-        return [one for piece in pieces for one in self._rows_of(piece)]
+            return self._failed(parts, result)
+        self._count(result, parts)
+        return [one for part in parts for one in self._rows_of(part)]
 
-    def _failed(self, pieces: list[Piece], error: Exception) -> list[Delivery]:
-        waited_for = [piece for piece in pieces if self._requests.get(piece.texts.key) is piece.texts]
-        if self._suspects.add(waited_for):
+    def _failed(self, parts: list[BatchPart], error: Exception) -> list[Delivery]:
+        waited_for = [part for part in parts if self._requests.get(part.texts.key) is part.texts]
+        if self._failed_batches.add(waited_for):
             log.warning("a batch of several requests failed and is run again in halves: %r", error)
             return []
         told = _failure(error)
-        return [one for piece in waited_for for one in self._fail(piece.texts, told)]
+        return [one for part in waited_for for one in self._fail(part.texts, told)]
 
-    def _rows_of(self, piece: Piece) -> list[Delivery]:
-        texts = piece.texts
-        texts.remaining -= len(piece)
+    def _rows_of(self, part: BatchPart) -> list[Delivery]:
+        texts = part.texts
+        texts.remaining -= len(part)
         if texts.remaining or self._requests.get(texts.key) is not texts:
             return []
         del self._requests[texts.key]
@@ -132,26 +132,26 @@ class BatchEngine(ThreadedEngine[list[Piece]]):
         self._remove(texts.key)
         return [(texts.on_result, texts.key, error)]
 
-    def _count(self, batch: TokenBatch, pieces: list[Piece]) -> None:
+    def _count(self, batch: TokenBatch, parts: list[BatchPart]) -> None:
         num_tokens, totals = int(batch.lengths.sum()), self._totals
         totals.prompt_tokens += num_tokens
         totals.step_tokens += num_tokens
         totals.padding_tokens += batch.ids.size - num_tokens
-        waits = [(len(piece), self._began_s - piece.texts.arrived_s) for piece in pieces]
-        self.new_runs.append(Ran(num_tokens, self._clock() - self._began_s, waits))
+        waits = [(len(part), self._began_s - part.texts.arrived_s) for part in parts]
+        self.finished_batches.append(FinishedBatch(num_tokens, self._clock() - self._began_s, waits))
 
     def _remove(self, key: Hashable) -> None:
         texts = self._requests.pop(key, None)
         if texts is not None:
             self._waiting.drop(texts)
-            self._suspects.drop(texts)
+            self._failed_batches.drop(texts)
 
     def _remove_all(self) -> None:
         for key in list(self._requests):
             self._remove(key)
 
     def _num_waiting(self) -> int:
-        return self._waiting.num_texts + self._suspects.num_texts
+        return self._waiting.num_texts + self._failed_batches.num_texts
 
 
 def _failure(error: Exception) -> BraidError:

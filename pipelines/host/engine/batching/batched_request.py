@@ -74,7 +74,7 @@ def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: fl
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BatchPart:
     """Texts of one request in a batch, all of `length` tokens: the places `start` to `end` of its order."""
 
     texts: Texts

@@ -7,37 +7,37 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pipelines.host.engine.batching.batched_request import Piece, Texts
+from pipelines.host.engine.batching.batched_request import BatchPart, Texts
 
 
-class Suspects:
+class FailedBatches:
     """What is left to run again.  Invariant: no batch of it is empty."""
 
     def __init__(self) -> None:
-        self._batches: list[list[Piece]] = []
+        self._batches: list[list[BatchPart]] = []
 
     def __bool__(self) -> bool:
         return bool(self._batches)
 
     @property
     def num_texts(self) -> int:
-        return sum(len(piece) for pieces in self._batches for piece in pieces)
+        return sum(len(part) for parts in self._batches for part in parts)
 
-    def add(self, pieces: Sequence[Piece]) -> bool:
+    def add(self, parts: Sequence[BatchPart]) -> bool:
         """Have each half of a batch's requests run again; False where it holds one request, or none."""
-        requests = list(dict.fromkeys(piece.texts for piece in pieces))
+        requests = list(dict.fromkeys(part.texts for part in parts))
         first = {*requests[: len(requests) // 2]}
         if not first:
             return False
-        halves = ([piece for piece in pieces if (piece.texts in first) is there] for there in (False, True))
+        halves = ([part for part in parts if (part.texts in first) is there] for there in (False, True))
         self._batches += halves
         return True
 
-    def take(self) -> list[Piece]:
+    def take(self) -> list[BatchPart]:
         """The next batch, from its longest texts down; there is one."""
         return self._batches.pop()
 
     def drop(self, texts: Texts) -> None:
         """Forget what is here of a request."""
-        kept = ([piece for piece in pieces if piece.texts is not texts] for pieces in self._batches)
-        self._batches = [pieces for pieces in kept if pieces]
+        kept = ([part for part in parts if part.texts is not texts] for parts in self._batches)
+        self._batches = [parts for parts in kept if parts]

@@ -11,7 +11,7 @@ import heapq
 from dataclasses import dataclass
 from itertools import count
 
-from pipelines.host.engine.batching.batched_request import Piece, Texts
+from pipelines.host.engine.batching.batched_request import BatchPart, Texts
 from pipelines.host.engine.batching.length_policy import choose
 
 
@@ -34,7 +34,7 @@ Turn = tuple[int, int, int, _Run]
 """Priority, tag, number of the run: whose is the smallest comes first."""
 
 
-class Waiting:
+class WaitingQueue:
     """Texts are added with their request and leave it one batch after another, the longest first.
 
     Invariants: `_counts[length]` is the number of texts of that length that wait, never 0; `_left[request]`
@@ -78,7 +78,7 @@ class Waiting:
             self._count(run.length, run.next - run.end)
             run.next = run.end
 
-    def take(self) -> list[Piece]:
+    def take(self) -> list[BatchPart]:
         """The next batch, from its longest texts down; something waits.
 
         It holds the text whose turn it is, and of those of near length the ones whose turn is next.
@@ -87,29 +87,29 @@ class Waiting:
         anchor = min(map(self._first, list(self._counts)))[3].length
         chosen = choose(anchor, self._counts, sorted(self._counts), self._budget)
         self._share = sum(length * num_texts for length, num_texts in chosen.items()) // len(self._runs)
-        return [piece for length, num_texts in chosen.items() for piece in self._pieces(length, num_texts)]
+        return [part for length, num_texts in chosen.items() for part in self._parts(length, num_texts)]
 
-    def _pieces(self, length: int, num_texts: int) -> list[Piece]:
-        begun: dict[_Run, int] = {}
+    def _parts(self, length: int, num_texts: int) -> list[BatchPart]:
+        started: dict[_Run, int] = {}
         turns, left = self._turns[length], num_texts
         while left:
             run = self._first(length)[3]
-            begun.setdefault(run, run.next)
+            started.setdefault(run, run.next)
             taken = min(left, run.end - run.next, self._turns_in_a_row(turns))
             run.take(taken)
             left -= taken
             if run.next < run.end:
                 heapq.heapreplace(turns, self._turn(run))
-        pieces = [Piece(run.texts, length, start, run.next) for run, start in begun.items()]
+        parts = [BatchPart(run.texts, length, start, run.next) for run, start in started.items()]
         self._count(length, -num_texts)
-        for piece in pieces:
-            self._took(piece)
-        return pieces
+        for part in parts:
+            self._took(part)
+        return parts
 
-    def _took(self, piece: Piece) -> None:
-        self._left[piece.texts] -= len(piece)
-        if not self._left[piece.texts]:
-            del self._left[piece.texts], self._runs[piece.texts]
+    def _took(self, part: BatchPart) -> None:
+        self._left[part.texts] -= len(part)
+        if not self._left[part.texts]:
+            del self._left[part.texts], self._runs[part.texts]
 
     def _turns_in_a_row(self, turns: list[Turn]) -> int:
         """How many texts of the first run come before any of another."""

@@ -33,10 +33,10 @@ class Ending(NamedTuple):
     stop_token_id: int | None
 
 
-class Trail(NamedTuple):
+class LogprobChain(NamedTuple):
     """The log-probabilities of a beam's tokens; beams of one parent share what lies before."""
 
-    before: Trail | None
+    before: LogprobChain | None
     last: TokenLogprobs
 
 
@@ -46,15 +46,15 @@ class Hypothesis(NamedTuple):
     token_ids: array[int]
     score: float  # divided by length ** length_penalty
     end: int | None
-    trail: Trail | None
+    chain: LogprobChain | None
 
     @property
     def logprobs(self) -> list[TokenLogprobs]:
         """One for each of `token_ids`, or none when nobody asked."""
-        found, trail = list[TokenLogprobs](), self.trail
-        while trail is not None:
-            found.append(trail.last)
-            trail = trail.before
+        found, chain = list[TokenLogprobs](), self.chain
+        while chain is not None:
+            found.append(chain.last)
+            chain = chain.before
         return found[::-1]
 
 
@@ -72,7 +72,7 @@ class BeamGroup:
     num_logprobs: int | None = None  # alternatives to each token of an answer; None: no log-probabilities
     length: int = 0
     scores: list[float] = field(default_factory=lambda: [0.0])  # of the open beams
-    trails: list[Trail | None] = field(default_factory=lambda: [None])
+    chains: list[LogprobChain | None] = field(default_factory=lambda: [None])
     finished: list[Hypothesis] = field(default_factory=list)
 
     def advance(self, contexts: Many[array[int]], tops: Many[TokenLogprobs]) -> list[Beam]:
@@ -91,7 +91,7 @@ class BeamGroup:
                 self._finish(context[len(context) - length :], beam, tops)
         grown = [beam for beam in best if beam.token_id not in ends][:width]
         self.scores = [beam.score for beam in grown]
-        self.trails = [self._trail(beam, tops) for beam in grown]
+        self.chains = [self._chain(beam, tops) for beam in grown]
         return [] if last or self._is_decided() else grown
 
     def _candidates(self, tops: Many[TokenLogprobs]) -> list[Beam]:
@@ -106,22 +106,22 @@ class BeamGroup:
     def _finish(self, token_ids: array[int], beam: Beam, tops: Many[TokenLogprobs]) -> None:
         score = self._normalised(beam.score, self.length)
         if beam.token_id in self.end_token_ids:
-            found = Hypothesis(token_ids, score, beam.token_id, self.trails[beam.parent])
+            found = Hypothesis(token_ids, score, beam.token_id, self.chains[beam.parent])
         else:
             token_ids.append(beam.token_id)
-            found = Hypothesis(token_ids, score, None, self._trail(beam, tops))
+            found = Hypothesis(token_ids, score, None, self._chain(beam, tops))
         self.finished.append(found)
         self.finished.sort(key=lambda one: -one.score)
         del self.finished[self.beams.width :]
 
-    def _trail(self, beam: Beam, tops: Many[TokenLogprobs]) -> Trail | None:
+    def _chain(self, beam: Beam, tops: Many[TokenLogprobs]) -> LogprobChain | None:
         count = self.num_logprobs
         if count is None:
             return None
         ids, logprobs = tops[beam.parent].top_ids, tops[beam.parent].top_logprobs
         place = ids.index(beam.token_id)
         found = TokenLogprobs(logprobs[place], place + 1, ids[:count], logprobs[:count])
-        return Trail(self.trails[beam.parent], found)
+        return LogprobChain(self.chains[beam.parent], found)
 
     def _is_decided(self) -> bool:
         """Whether no open beam is expected to become better than the worst that is finished.

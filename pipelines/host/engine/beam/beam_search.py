@@ -91,8 +91,8 @@ def grow_beams(search: Search, grown: list[Beam], scheduler: Scheduler) -> None:
         search.beams.append(beam)
     for beam, (_, token_id, _) in zip(search.beams, grown, strict=True):
         beam.token_ids.append(token_id)
-        scheduler.rows.last_token[beam.row] = token_id
-        scheduler.sampling.append(beam.row, token_id)
+        scheduler.slots.last_token[beam.slot] = token_id
+        scheduler.sampling.append(beam.slot, token_id)
 
 
 def whole_searches(sequences: list[Sequence]) -> list[Sequence]:

@@ -1,6 +1,6 @@
 """Which blocks hold which sequence's keys and values: lending, sharing, copy-on-write, reuse of prefixes.
 
-The blocks in the sequences and the block tables in the rows are changed here and nowhere else.  Knows
+The blocks in the sequences and the block tables in the slots are changed here and nowhere else.  Knows
 sequences and blocks, and that they may be swapped; knows nothing of who should run.
 """
 
@@ -17,10 +17,10 @@ from pipelines.host.engine.kv_cache.block_pool import BlockPool
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
 from pipelines.host.engine.policy import blocks_for, may_swap_out
 from pipelines.host.engine.sequence import Sequence, Slice
-from pipelines.host.engine.slots import Slots
+from pipelines.host.engine.slots import SequenceSlots
 
 
-class Loan(NamedTuple):
+class Reservation(NamedTuple):
     """A block given for the time of a step: a new last column, or the copy of a shared one."""
 
     sequence: Sequence
@@ -28,7 +28,7 @@ class Loan(NamedTuple):
     replaced: int | None
 
 
-class Moves(NamedTuple):
+class BlockMoves(NamedTuple):
     """What a step moves before its model runs, in this order; each pair is (from, to)."""
 
     swaps_out: list[tuple[int, int]]  # block, host block
@@ -44,13 +44,18 @@ class Cache:
     """
 
     def __init__(
-        self, num_blocks: int, block_tokens: int, rows: Slots, reuse_prefixes: bool, num_host_blocks: int = 0
+        self,
+        num_blocks: int,
+        block_tokens: int,
+        slots: SequenceSlots,
+        reuse_prefixes: bool,
+        num_host_blocks: int = 0,
     ) -> None:
         self.block_tokens = block_tokens
         self.reuse_prefixes = reuse_prefixes
         self.pool = BlockPool(num_blocks)
         self.swap = SwapSpace(num_host_blocks)
-        self.rows = rows
+        self.slots = slots
 
     def shortage(self, slices: Many[Slice]) -> int:
         """Blocks that `slices` will write to beyond those owned and those free; fits when <= 0."""
@@ -66,24 +71,24 @@ class Cache:
         return needed - self.pool.num_free
 
     @contextmanager
-    def reserve(self, slices: Many[Slice]) -> Iterator[Moves]:
+    def reserve(self, slices: Many[Slice]) -> Iterator[BlockMoves]:
         """Lend every slice the blocks that it will write to; all are given back if the body raises.
 
         Yields what must be moved before anything is written.  Needs `shortage(slices) <= 0`.  If the body
         raises, who should have been swapped out will be computed again; who should have been swapped in
         keeps its host blocks.
         """
-        loans: list[Loan] = []
+        reservations: list[Reservation] = []
         try:
-            copies = self._lend(slices, loans)
-            yield Moves(self.swap.swaps_out(), self.swap.swaps_in(), copies)
+            copies = self._reserve(slices, reservations)
+            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies)
         except BaseException:
-            for loan in reversed(loans):
-                self._give_back(loan)
-            for sequence in list(self.swap.leaving):
+            for reservation in reversed(reservations):
+                self._undo(reservation)
+            for sequence in list(self.swap.swapping_out):
                 self.release(sequence)
             raise
-        self.swap.settle()
+        self.swap.finish_swaps()
 
     def match(self, sequence: Sequence) -> list[int]:
         """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse."""
@@ -104,14 +109,14 @@ class Cache:
         num_owned = sum(self.pool.references[block] > 0 for block in matched)
         return blocks_for(len(sequence.token_ids), self.block_tokens) - num_owned
 
-    def num_promised(self, running: Many[Sequence]) -> int:
+    def num_reserved(self, running: Many[Sequence]) -> int:
         """Blocks that the pending tokens of `running` will take."""
         return sum(
             blocks_for(len(sequence.token_ids), self.block_tokens) - len(sequence.blocks)
             for sequence in running
         )
 
-    def adopt(self, sequence: Sequence, blocks: list[int]) -> None:
+    def attach(self, sequence: Sequence, blocks: list[int]) -> None:
         """Begin a sequence that owns no block on `blocks`, which hold its first tokens.
 
         What its host blocks hold beyond them counts as cached: the step that gives it blocks brings it.
@@ -119,39 +124,39 @@ class Cache:
         for block in blocks:
             self.pool.share(block)
         sequence.blocks = list(blocks)
-        sequence.num_remembered = len(blocks)
+        sequence.num_registered = len(blocks)
         self.swap.swap_in(sequence, len(blocks))
         if not sequence.host_blocks:
             sequence.num_cached = len(blocks) * self.block_tokens
-        self.rows.set_blocks(sequence.row, blocks)
-        self.rows.num_past[sequence.row] = sequence.num_cached
+        self.slots.set_blocks(sequence.slot, blocks)
+        self.slots.num_past[sequence.slot] = sequence.num_cached
 
     def fork(self, leader: Sequence, follower: Sequence) -> None:
         """Give `follower`, which owns nothing, a share in all that `leader` has computed."""
-        self.adopt(follower, leader.blocks)
+        self.attach(follower, leader.blocks)
         follower.num_cached = leader.num_cached
-        follower.num_remembered = leader.num_remembered
+        follower.num_registered = leader.num_registered
         follower.digests = list(leader.digests)
-        self.rows.num_past[follower.row] = leader.num_cached
+        self.slots.num_past[follower.slot] = leader.num_cached
 
-    def remember(self, sequence: Sequence) -> None:
+    def register(self, sequence: Sequence) -> None:
         """Let the blocks that a step has filled be found by other sequences."""
         if not self.reuse_prefixes:
             return
         full = sequence.num_cached // self.block_tokens
-        if full > sequence.num_remembered:
+        if full > sequence.num_registered:
             self._extend_digests(sequence, full)
-            for index in range(sequence.num_remembered, full):
+            for index in range(sequence.num_registered, full):
                 self.pool.register(sequence.blocks[index], sequence.digests[index])
-            sequence.num_remembered = full
+            sequence.num_registered = full
 
     def trim(self, sequence: Sequence) -> None:
         """Take back the blocks that were lent for draft tokens and hold nothing that were accepted."""
         while len(sequence.blocks) > blocks_for(sequence.num_cached, self.block_tokens):
             self.pool.release(sequence.blocks.pop())
-            self.rows.drop_block(sequence.row)
+            self.slots.drop_block(sequence.slot)
 
-    def set_aside(self, sequence: Sequence) -> bool:
+    def evict(self, sequence: Sequence) -> bool:
         """Take its blocks from a sequence that must wait; whether the host keeps what it has computed.
 
         Who waits has something to compute: of one that rests the last token is given up.
@@ -177,13 +182,13 @@ class Cache:
         for block in reversed(sequence.blocks):
             self.pool.release(block)
         sequence.blocks = []
-        sequence.num_remembered = 0
+        sequence.num_registered = 0
 
     def _forget_last(self, sequence: Sequence) -> None:
         sequence.num_cached -= 1
         if blocks_for(sequence.num_cached, self.block_tokens) < len(sequence.blocks):
             self.pool.release(sequence.blocks.pop())
-            self.rows.drop_block(sequence.row)
+            self.slots.drop_block(sequence.slot)
 
     def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:
         prefix_digests.extend(
@@ -198,40 +203,40 @@ class Cache:
             return column
         return None
 
-    def _lend(self, slices: Many[Slice], loans: list[Loan]) -> list[tuple[int, int]]:
+    def _reserve(self, slices: Many[Slice], reservations: list[Reservation]) -> list[tuple[int, int]]:
         copies: list[tuple[int, int]] = []
         for slice in slices:
             column = self._shared_column(slice)
             if column is not None:
-                copies.append(self._replace(slice.sequence, column, loans))
+                copies.append(self._replace(slice.sequence, column, reservations))
             num_blocks = blocks_for(slice.end + slice.draft_budget, self.block_tokens)
             for _ in range(num_blocks - len(slice.sequence.blocks)):
-                self._grow(slice.sequence, loans)
+                self._grow(slice.sequence, reservations)
         return copies
 
-    def _replace(self, sequence: Sequence, column: int, loans: list[Loan]) -> tuple[int, int]:
+    def _replace(self, sequence: Sequence, column: int, reservations: list[Reservation]) -> tuple[int, int]:
         source, target = sequence.blocks[column], self.pool.take()
-        loans.append(Loan(sequence, column, source))
+        reservations.append(Reservation(sequence, column, source))
         self._put(sequence, column, target)
         self.pool.release(source)  # never the last owner, so the source stays as it is
         return source, target
 
-    def _grow(self, sequence: Sequence, loans: list[Loan]) -> None:
+    def _grow(self, sequence: Sequence, reservations: list[Reservation]) -> None:
         block = self.pool.take()
-        loans.append(Loan(sequence, len(sequence.blocks), None))
+        reservations.append(Reservation(sequence, len(sequence.blocks), None))
         sequence.blocks.append(block)
-        self.rows.add_block(sequence.row, block)
+        self.slots.add_block(sequence.slot, block)
 
     def _put(self, sequence: Sequence, column: int, block: int) -> None:
         sequence.blocks[column] = block
-        self.rows.replace_block(sequence.row, column, block)
+        self.slots.replace_block(sequence.slot, column, block)
 
-    def _give_back(self, loan: Loan) -> None:
-        sequence = loan.sequence
-        self.pool.release(sequence.blocks[loan.column])
-        if loan.replaced is None:
+    def _undo(self, reservation: Reservation) -> None:
+        sequence = reservation.sequence
+        self.pool.release(sequence.blocks[reservation.column])
+        if reservation.replaced is None:
             sequence.blocks.pop()
-            self.rows.drop_block(sequence.row)
+            self.slots.drop_block(sequence.slot)
         else:
-            self.pool.share(loan.replaced)
-            self._put(sequence, loan.column, loan.replaced)
+            self.pool.share(reservation.replaced)
+            self._put(sequence, reservation.column, reservation.replaced)

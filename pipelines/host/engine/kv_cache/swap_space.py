@@ -12,16 +12,17 @@ class SwapSpace:
     """`num_blocks` host blocks, each free or in the `host_blocks` of one sequence.
 
     A sequence with host blocks owns exactly those that its `num_cached` tokens fill.  It waits, and is in
-    `leaving` until a step has filled them; or it was admitted again, and is in `arriving` until a step has
-    read them.  What a failed step moved is not known: nothing of `leaving` may be trusted after it, while
-    `arriving` may be moved once more, since host blocks stay owned until the step is through.
+    `swapping_out` until a step has filled them; or it was admitted again, and is in `swapping_in` until a
+    step has read them.  What a failed step moved is not known: nothing of `swapping_out` may be trusted after
+    it, while
+    `swapping_in` may be moved once more, since host blocks stay owned until the step is through.
     """
 
     def __init__(self, num_blocks: int) -> None:
         self.num_blocks = num_blocks
         self.free = list(reversed(range(num_blocks)))
-        self.leaving: dict[Sequence, list[int]] = {}  # → the blocks that held its content
-        self.arriving: dict[Sequence, int] = {}  # → how many of its first blocks it found on the device
+        self.swapping_out: dict[Sequence, list[int]] = {}  # → the blocks that held its content
+        self.swapping_in: dict[Sequence, int] = {}  # → how many of its first blocks it found on the device
 
     @property
     def num_free(self) -> int:
@@ -32,8 +33,8 @@ class SwapSpace:
 
         Needs as many free host blocks, except for a sequence that no step has swapped in yet.
         """
-        if self.arriving.pop(sequence, None) is None:
-            self.leaving[sequence] = list(sequence.blocks)
+        if self.swapping_in.pop(sequence, None) is None:
+            self.swapping_out[sequence] = list(sequence.blocks)
             sequence.host_blocks = [self.free.pop() for _ in sequence.blocks]
 
     def swap_in(self, sequence: Sequence, num_found: int) -> None:
@@ -41,31 +42,31 @@ class SwapSpace:
 
         Its host blocks are given back if those are all, or if no step has filled them yet.
         """
-        if sequence in self.leaving or num_found >= len(sequence.host_blocks):
+        if sequence in self.swapping_out or num_found >= len(sequence.host_blocks):
             self.drop(sequence)
         else:
-            self.arriving[sequence] = num_found
+            self.swapping_in[sequence] = num_found
 
     def drop(self, sequence: Sequence) -> None:
         """Forget what the host holds of a sequence, if it holds anything."""
         self.free += reversed(sequence.host_blocks)
         sequence.host_blocks = []
-        self.leaving.pop(sequence, None)
-        self.arriving.pop(sequence, None)
+        self.swapping_out.pop(sequence, None)
+        self.swapping_in.pop(sequence, None)
 
-    def hand_over(self, sequence: Sequence, heir: Sequence) -> None:
-        """Make `heir`, which has computed the same tokens, the owner of a sequence's host blocks."""
-        heir.host_blocks, sequence.host_blocks = sequence.host_blocks, []
-        if sequence in self.leaving:
-            self.leaving[heir] = self.leaving.pop(sequence)
-        if sequence in self.arriving:
-            self.arriving[heir] = self.arriving.pop(sequence)
+    def transfer(self, sequence: Sequence, successor: Sequence) -> None:
+        """Make `successor`, which has computed the same tokens, the owner of a sequence's host blocks."""
+        successor.host_blocks, sequence.host_blocks = sequence.host_blocks, []
+        if sequence in self.swapping_out:
+            self.swapping_out[successor] = self.swapping_out.pop(sequence)
+        if sequence in self.swapping_in:
+            self.swapping_in[successor] = self.swapping_in.pop(sequence)
 
     def swaps_out(self) -> list[tuple[int, int]]:
         """(block, host block) pairs for the next step, to be moved before any block is written."""
         return [
             pair
-            for sequence, blocks in self.leaving.items()
+            for sequence, blocks in self.swapping_out.items()
             for pair in zip(blocks, sequence.host_blocks, strict=True)
         ]
 
@@ -77,7 +78,7 @@ class SwapSpace:
         """
         return [
             pair
-            for sequence, num_found in self.arriving.items()
+            for sequence, num_found in self.swapping_in.items()
             for pair in zip(
                 sequence.host_blocks[num_found:],
                 sequence.blocks[num_found : len(sequence.host_blocks)],
@@ -85,8 +86,8 @@ class SwapSpace:
             )
         ]
 
-    def settle(self) -> None:
+    def finish_swaps(self) -> None:
         """The step is through: who left is gone, who arrived needs the host no more."""
-        self.leaving.clear()
-        for sequence in list(self.arriving):
+        self.swapping_out.clear()
+        for sequence in list(self.swapping_in):
             self.drop(sequence)

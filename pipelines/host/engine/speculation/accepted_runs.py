@@ -16,7 +16,7 @@ from pipelines.host.engine.step import Sampled
 from pipelines.wire.logprobs import TokenLogprobs
 
 
-class Run(NamedTuple):
+class AcceptedRun(NamedTuple):
     """What came of `num_drafted` draft tokens.
 
     The first `len(later)` were accepted: `later` are the tokens chosen behind each of them, with
@@ -33,7 +33,7 @@ class Chosen(NamedTuple):
 
     token_id: int
     logprobs: TokenLogprobs | None
-    run: Run | None
+    run: AcceptedRun | None
 
 
 def first_ids(sampled: Sampled) -> NDArray[np.int64]:
@@ -59,6 +59,6 @@ def _runs(tokens: list[tuple[int, TokenLogprobs | None]], sampled: Sampled) -> I
     for count, num_drafted in zip(sampled.num_tokens.tolist(), sampled.num_drafted.tolist(), strict=True):
         end = start + count
         told = [one for one in sampled.draft_logprobs[start : end - 1] if one is not None]
-        run = Run(num_drafted, tokens[start + 1 : end], told) if num_drafted else None
+        run = AcceptedRun(num_drafted, tokens[start + 1 : end], told) if num_drafted else None
         yield Chosen(*tokens[start], run)
         start = end

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipelines.host.engine.step import Step, no_ids, no_pairs
 
 
-class Drafted:
+class DraftCacheState:
     """How many of each block's first tokens the draft has computed, by block and by host block.
 
     The draft may leave steps out: what it missed is seen here and can be computed later, whoever has the
@@ -26,7 +26,7 @@ class Drafted:
         self._blocks = np.zeros(0, np.int32)
         self._host_blocks = np.zeros(0, np.int32)
 
-    def begin(self, step: Step) -> None:
+    def start_step(self, step: Step) -> None:
         """A step is about to run: its blocks move, its tokens and what may be drafted behind them are new."""
         reach = np.diff(step.starts)
         if len(step.draft_budget) and step.draft_tokens is None:
@@ -80,7 +80,7 @@ def _reaching(counts: NDArray[np.int32], place: int) -> NDArray[np.int32]:
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class DraftInput:
     """What a draft computes for the sequences `seqs` of a step, one after another, at least one token each.
 
     Of sequence `seqs[i]` the next `counts[i]` of `token_ids` behind its first `num_past[i]`; `asks[i]` says
@@ -94,7 +94,7 @@ class Feed:
     asks: NDArray[np.bool_]
 
 
-def draft_step(step: Step, feed: Feed, block_tokens: int, moves: bool) -> Step:
+def draft_step(step: Step, feed: DraftInput, block_tokens: int, moves: bool) -> Step:
     """The step that the draft runs: a row of logits for each sequence that asks, in order.
 
     `moves` says whether blocks move before it, as before `step`.

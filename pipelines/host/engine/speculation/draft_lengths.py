@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from pipelines.host.engine.speculation.step_cost import StepCost
 
-ROW_KEPT = 0.95
-"""What an observation leaves of those before it in the same row: about twenty count."""
-POOL_KEPT = 0.998
-"""… and of those of all rows: about five hundred."""
+SLOT_DECAY = 0.95
+"""What an observation leaves of those before it in the same slot: about twenty count."""
+POOL_DECAY = 0.998
+"""… and of those of all slots: about five hundred."""
 POOL_WEIGHT = 4.0
-"""Observations of its own that weigh as much for a row as what is known of all rows."""
+"""Observations of its own that weigh as much for a slot as what is known of all slots."""
 PRIOR_WEIGHT = 8.0
 """Observations that weigh as much as what was supposed at first."""
 LEAST_CHANCE = 0.02
@@ -30,53 +30,53 @@ Chances = NDArray[np.float64]
 
 
 class AcceptanceRate:
-    """How often draft tokens are accepted, by row and by kind (how much spoke for them): 0 <= hits <= tries.
+    """How often draft tokens are accepted, by slot and by kind (how much spoke for them): 0 <= hits <= tries.
 
-    A row begins with what is known of all rows, and goes over to its own observations.
+    A slot begins with what is known of all slots, and goes over to its own observations.
     """
 
-    def __init__(self, num_rows: int, prior: Chances) -> None:
+    def __init__(self, num_slots: int, prior: Chances) -> None:
         """prior: float64[num_kinds], what is supposed of each kind at first."""
-        shape = num_rows, len(prior)
-        self._owners = np.zeros(num_rows, np.int64)
+        shape = num_slots, len(prior)
+        self._owners = np.zeros(num_slots, np.int64)
         self._hits, self._tries = np.zeros(shape), np.zeros(shape)
         self._pool_hits, self._pool_tries = prior * PRIOR_WEIGHT, np.full(len(prior), PRIOR_WEIGHT)
 
     @property
-    def num_rows(self) -> int:
+    def num_slots(self) -> int:
         return len(self._owners)
 
-    def begin(self, rows: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Forget the rows that have another owner now; says which."""
-        new: NDArray[np.bool_] = self._owners[rows] != owners
-        self._hits[rows[new]] = self._tries[rows[new]] = 0
-        self._owners[rows] = owners
+    def assign(self, slots: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Forget the slots that have another owner now; says which."""
+        new: NDArray[np.bool_] = self._owners[slots] != owners
+        self._hits[slots[new]] = self._tries[slots[new]] = 0
+        self._owners[slots] = owners
         return new
 
-    def learn(self, rows: NDArray[np.int64], kinds: NDArray[np.int64], hits: NDArray[np.bool_]) -> None:
-        """Draft tokens that were accepted or not: a row and a kind for each, any number of times."""
-        if not len(rows):
+    def learn(self, slots: NDArray[np.int64], kinds: NDArray[np.int64], hits: NDArray[np.bool_]) -> None:
+        """Draft tokens that were accepted or not: a slot and a kind for each, any number of times."""
+        if not len(slots):
             return
         shape = self._hits.shape
-        flat = rows * shape[1] + kinds
+        flat = slots * shape[1] + kinds
         tries = np.bincount(flat, minlength=self._hits.size).reshape(shape)
-        came_true = np.bincount(flat, hits, self._hits.size).reshape(shape)
-        kept = ROW_KEPT**tries
-        self._hits, self._tries = self._hits * kept + came_true, self._tries * kept + tries
-        kept = POOL_KEPT ** tries.sum(0)
-        self._pool_hits = self._pool_hits * kept + came_true.sum(0)
+        record_accepted = np.bincount(flat, hits, self._hits.size).reshape(shape)
+        kept = SLOT_DECAY**tries
+        self._hits, self._tries = self._hits * kept + record_accepted, self._tries * kept + tries
+        kept = POOL_DECAY ** tries.sum(0)
+        self._pool_hits = self._pool_hits * kept + record_accepted.sum(0)
         self._pool_tries = self._pool_tries * kept + tries.sum(0)
 
     @property
-    def usual(self) -> Chances:
-        """Of each kind, in all rows: float64[num_kinds]."""
-        usual: Chances = self._pool_hits / self._pool_tries
-        return usual
+    def pooled(self) -> Chances:
+        """Of each kind, in all slots: float64[num_kinds]."""
+        pooled: Chances = self._pool_hits / self._pool_tries
+        return pooled
 
-    def rates(self, rows: NDArray[np.int32]) -> Chances:
-        """How likely a draft token is accepted, if those before it did: float64[len(rows), num_kinds]."""
-        hits = self._hits[rows] + POOL_WEIGHT * self.usual
-        return hits / (self._tries[rows] + POOL_WEIGHT)
+    def rates(self, slots: NDArray[np.int32]) -> Chances:
+        """How likely a draft token is accepted, if those before it did: float64[len(slots), num_kinds]."""
+        hits = self._hits[slots] + POOL_WEIGHT * self.pooled
+        return hits / (self._tries[slots] + POOL_WEIGHT)
 
 
 def draft_lengths(
@@ -86,29 +86,29 @@ def draft_lengths(
     cost: StepCost,
     draft_cost: StepCost | None = None,
 ) -> NDArray[np.int64]:
-    """How many draft tokens of each row make output tokens cheapest: int64[num_rows].
+    """How many draft tokens of each slot make output tokens cheapest: int64[num_rows].
 
-    chances: float64[num_rows, depth], never rising along a row: how likely draft token i and all before it
+    chances: float64[num_rows, depth], never rising along a slot: how likely draft token i and all before it
     come true; 0 where none is to be had.  The step has `num_tokens` without draft tokens, `num_decoding` of
     which give a token.  The likeliest draft tokens are taken first, as many as give the fewest seconds per
     expected token; of the step's seconds count those that decoding alone would take, and those that draft
     tokens add.
     `draft_cost` is of the model that draft tokens, which takes a step for each depth.
     """
-    num_rows, depth = chances.shape
-    none = np.zeros(num_rows, np.int64)
-    order = np.argsort(-chances.T.reshape(-1), kind="stable")  # of equal ones the first in their rows first
+    num_slots, depth = chances.shape
+    none = np.zeros(num_slots, np.int64)
+    order = np.argsort(-chances.T.reshape(-1), kind="stable")  # of equal ones the first in their slots first
     order = order[: np.count_nonzero(chances >= LEAST_CHANCE)]
     alone_s = cost.seconds(num_decoding)
     if not len(order) or alone_s is None:
         return none
     if num_tokens == num_decoding and (untried := cost.untried(num_tokens)):
-        return np.bincount(order[:untried] % num_rows, minlength=num_rows)
+        return np.bincount(order[:untried] % num_slots, minlength=num_slots)
     with_s = cost.curve(num_tokens + np.arange(len(order) + 1))
     assert with_s is not None
     price_s = alone_s + with_s - with_s[0]
     if draft_cost is not None:
-        price_s += _draft_seconds(order // num_rows, depth, draft_cost)
+        price_s += _draft_seconds(order // num_slots, depth, draft_cost)
     tokens = num_decoding + np.concatenate([[0], np.cumsum(chances.T.reshape(-1)[order])])
     worth = tokens / price_s
     totals = num_tokens + 1 + np.arange(len(order))
@@ -118,20 +118,20 @@ def draft_lengths(
     best = int(worth.argmax())
     if worth[best] < worth[0] * LEAST_GAIN:
         return none
-    return np.bincount(order[:best] % num_rows, minlength=num_rows)
+    return np.bincount(order[:best] % num_slots, minlength=num_slots)
 
 
 def worth_speculating(
-    num_rows: int,
+    num_slots: int,
     num_tokens: int,
     num_decoding: int,
     cost: StepCost,
     draft_cost: StepCost | None = None,
 ) -> bool:
-    """Whether draft tokens for `num_rows` rows would pay if all were accepted: else nothing needs to be
+    """Whether draft tokens for `num_slots` slots would pay if all were accepted: else nothing needs to be
     looked at.
     """
-    sure = np.ones((num_rows, 1))
+    sure = np.ones((num_slots, 1))
     return bool(draft_lengths(sure, num_tokens, num_decoding, cost, draft_cost).any())
 
 

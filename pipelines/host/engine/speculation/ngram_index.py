@@ -1,6 +1,6 @@
 """What a sequence seems to repeat: the latest earlier place where its last tokens stood.
 
-Knows token ids; knows nothing of steps, rows or how likely a repetition is.
+Knows token ids; knows nothing of steps, slots or how likely a repetition is.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _enter(table: NDArray[np.int64], words: NDArray[np.uint64], at: NDArray[np.i
     table[(words >> np.uint64(shift)).astype(np.int64)] = tags << 32 | at
 
 
-class Followed(NamedTuple):
+class TrackedTokens(NamedTuple):
     """Of the tokens that came, how many the trail had foretold, and whether another came then."""
 
     matched: int  # how many tokens had matched before
@@ -100,7 +100,7 @@ class Followed(NamedTuple):
     missed: bool
 
 
-class Trail:
+class CopyTracker:
     """Where a sequence seems to copy from: `back` tokens before its end, 0 for nowhere.
 
     Its last `matched` tokens equal those before that place.  A trail is followed as long as it foretells what
@@ -113,7 +113,7 @@ class Trail:
         self.back = 0
         self.matched = 0
 
-    def follow(self, token_ids: array[int]) -> Followed | None:
+    def follow(self, token_ids: array[int]) -> TrackedTokens | None:
         """Go on to the end of the list, which has grown; None where nothing had been foretold."""
         before, end, back = self._end, len(token_ids), self.back
         if end == before:
@@ -122,7 +122,7 @@ class Trail:
         at = before
         while back and at < end and token_ids[at] == token_ids[at - back]:
             at += 1
-        followed = Followed(self.matched, at - before, at < end) if back else None
+        followed = TrackedTokens(self.matched, at - before, at < end) if back else None
         place, length = self._ngrams.find(token_ids)
         if back and at == end:
             self.matched += end - before

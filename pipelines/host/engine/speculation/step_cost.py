@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 EXACT = 8
 """Up to here each number of tokens is learnt by itself; beyond, four sizes share a doubling."""
-KEPT = 8
+MAX_SAMPLES = 8
 """Steps of a size that are remembered."""
 TRUSTED = 3
 """Fewer of them say nothing."""
@@ -22,7 +22,7 @@ RETRIED = 64
 """Steps of other sizes after which the size next to the one in use is tried again,"""
 STALE = 128
 """after which the one in use itself should be seen again,"""
-FORGOTTEN = 1024
+EXPIRED = 1024
 """and after which it counts as never seen, so that nothing is believed for ever."""
 
 
@@ -36,8 +36,8 @@ class Size:
 
     def add(self, num_tokens: int, seconds: float, now: int) -> None:
         self.seen = now
-        self.num_tokens = [*self.num_tokens[1 - KEPT :], num_tokens]
-        self.seconds = [*self.seconds[1 - KEPT :], seconds]
+        self.num_tokens = [*self.num_tokens[1 - MAX_SAMPLES :], num_tokens]
+        self.seconds = [*self.seconds[1 - MAX_SAMPLES :], seconds]
 
     @property
     def typical(self) -> tuple[float, float]:
@@ -59,18 +59,18 @@ class StepCost:
         self._sizes: dict[int, Size] = {}
         self._shapes: set[int] = set()
         self._now = 0
-        self._aside_s = 0.0
+        self._excluded_s = 0.0
         self._known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def learn(self, num_tokens: int, seconds: float) -> None:
         """A step that computed `num_tokens` took so long, what was put aside included."""
         self._now += 1
-        own_s, self._aside_s = max(0.0, seconds - self._aside_s), 0.0
+        own_s, self._excluded_s = max(0.0, seconds - self._excluded_s), 0.0
         if num_tokens not in self._shapes:
             self._shapes.add(num_tokens)
             return
         size = self._sizes.setdefault(_bucket(num_tokens), Size())
-        if self._now - size.seen > FORGOTTEN:
+        if self._now - size.seen > EXPIRED:
             size.num_tokens, size.seconds = [], []
         size.add(num_tokens, own_s, self._now)
         self._known = None
@@ -84,9 +84,9 @@ class StepCost:
         self._shapes.update(seconds)
         self._known = None
 
-    def put_aside(self, seconds: float) -> None:
+    def exclude(self, seconds: float) -> None:
         """So much of the step that runs is spent on speculation, and would not be without draft tokens."""
-        self._aside_s += seconds
+        self._excluded_s += seconds
 
     def seconds(self, num_tokens: int) -> float | None:
         """What a step of `num_tokens` would take; None while nothing is known."""
@@ -122,7 +122,7 @@ class StepCost:
         return int(self._known[0].max(initial=0))
 
     def _is_known(self, size: Size) -> bool:
-        return len(size.seconds) >= TRUSTED and self._now - size.seen <= FORGOTTEN
+        return len(size.seconds) >= TRUSTED and self._now - size.seen <= EXPIRED
 
     def _fit(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Tokens, ascending, and seconds that neither fall nor grow faster than the tokens do.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from pipelines.host.backends.open_model import log_facts
-from pipelines.host.engine.speculation.draft_cache import Drafted, Feed, draft_step
+from pipelines.host.engine.speculation.draft_cache import DraftCacheState, DraftInput, draft_step
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
@@ -55,12 +55,12 @@ class Draft(Speculator):
     def load(self, resources: Resources) -> None:
         config = on_device(self.config, resources)
         path = self.folder / config.path
-        self.begin_with(open_session(path, config))  # never shared: its cache is its own
+        self.use_session(open_session(path, config))  # never shared: its cache is its own
         log_facts(path, self.session.describe())
 
-    def begin_with(self, session: DecoderSession) -> None:
+    def use_session(self, session: DecoderSession) -> None:
         self.session = session
-        self._drafted = Drafted(session.block_tokens)
+        self._drafted = DraftCacheState(session.block_tokens)
         self._cost = StepCost()
         self._policy = DraftPolicy(self.num_draft_tokens, self.config.adaptive, self._cost)
         self._largest = 0
@@ -71,20 +71,20 @@ class Draft(Speculator):
     def _speculate(self, context: StepContext) -> StepContext:
         began = perf_counter()
         step, speculation = context.step, context.speculation
-        self._drafted.begin(step)
+        self._drafted.start_step(step)
         self._largest = max(self._largest, step.num_tokens)
         if speculation is None or step.draft_tokens is not None:
             self._drafted.leave_out(step)
             return context
         computed = self._drafted.computed(step)
         counts = self._policy.counts(step, speculation, computed, self._longest(step))
-        feed = self._feed(step, speculation, computed, counts)
-        if not len(feed.seqs):
+        draft_input = self._input(step, speculation, computed, counts)
+        if not len(draft_input.seqs):
             self._drafted.leave_out(step)
             return context
-        draft_tokens = self._draft_token(context, feed, counts)
-        self._policy.remember(step, speculation, draft_tokens)
-        speculation.cost.put_aside(perf_counter() - began)
+        draft_tokens = self._draft(context, draft_input, counts)
+        self._policy.record_drafts(step, speculation, draft_tokens)
+        speculation.cost.exclude(perf_counter() - began)
         return context.with_step(
             with_draft_tokens(step, draft_tokens.counts, draft_tokens.ids, draft_tokens.logprobs)
         )
@@ -102,25 +102,25 @@ class Draft(Speculator):
             np.clip(self.session.max_context - step.num_past, 0, self.num_draft_tokens), np.int32
         )
 
-    def _feed(
+    def _input(
         self,
         step: Step,
         speculation: SpeculationSlots,
         computed: NDArray[np.int32],
         counts: NDArray[np.int64],
-    ) -> Feed:
+    ) -> DraftInput:
         """What the draft lacks of those that draft token, and of prompts if more draft tokens are to come.
 
         Never more tokens than a step had, which is what the session was prepared for.  Who has to wait does
         not draft token: its entry of `counts` becomes 0.
         """
-        token_ids, rows = speculation.token_ids, step.slots.tolist()
+        token_ids, slots = speculation.token_ids, step.slots.tolist()
         ends = step.num_past + np.diff(step.starts)
         speculators = np.flatnonzero(counts)
         wanted = speculators[np.argsort(ends[speculators] - computed[speculators], kind="stable")]
         prompts = np.flatnonzero((np.diff(step.starts) > 1) & (ends <= self.session.max_context))
         if len(prompts) and self._policy.wants_prompts(step, speculation):
-            known = [seq for seq in prompts.tolist() if len(token_ids[rows[seq]]) >= ends[seq]]
+            known = [seq for seq in prompts.tolist() if len(token_ids[slots[seq]]) >= ends[seq]]
             wanted = np.concatenate([wanted, np.array(known, np.int64)])
         lacking = ends[wanted] - computed[wanted]
         left = np.maximum(self._largest - (np.cumsum(lacking) - lacking), 0)
@@ -128,38 +128,40 @@ class Draft(Speculator):
         counts[wanted[taken < lacking]] = 0
         wanted, taken = wanted[taken > 0], taken[taken > 0]
         tokens = [
-            token_ids[rows[seq]][begin : begin + count]
+            token_ids[slots[seq]][begin : begin + count]
             for seq, begin, count in zip(
                 wanted.tolist(), computed[wanted].tolist(), taken.tolist(), strict=True
             )
         ]
         ids = np.array([one for some in tokens for one in some], np.int64)
-        return Feed(wanted, computed[wanted], taken.astype(np.int32), ids, counts[wanted] > 0)
+        return DraftInput(wanted, computed[wanted], taken.astype(np.int32), ids, counts[wanted] > 0)
 
-    def _draft_token(self, context: StepContext, feed: Feed, counts: NDArray[np.int64]) -> DraftTokens:
+    def _draft(self, context: StepContext, draft_input: DraftInput, counts: NDArray[np.int64]) -> DraftTokens:
         """Run the draft once for each draft token ahead, over the sequences that want one more."""
         step = context.step
         vocab_size = min(self.session.vocab_size, context.sampling.vocab_size)
         draft_tokens = DraftTokens(context, vocab_size, self.session.ops)
-        values, seconds = self._run(step, feed, moves=True)
-        seqs = feed.seqs[feed.asks]
+        values, seconds = self._run(step, draft_input, moves=True)
+        seqs = draft_input.seqs[draft_input.asks]
         for ahead in range(int(counts.max(initial=0))):
             began = perf_counter()
             ids, seqs = draft_tokens.choose(values, seqs, ahead)
-            self._cost.learn(len(feed.token_ids), seconds + perf_counter() - began)
+            self._cost.learn(len(draft_input.token_ids), seconds + perf_counter() - began)
             more = counts[seqs] > ahead + 1
             if not more.any():
                 break
             seqs, ids = seqs[more], ids[more]
             past = step.num_past[seqs] + np.int32(ahead + 1)
-            feed = Feed(seqs, past, np.ones(len(seqs), np.int32), ids, np.ones(len(seqs), np.bool_))
-            values, seconds = self._run(step, feed, moves=False)
+            draft_input = DraftInput(
+                seqs, past, np.ones(len(seqs), np.int32), ids, np.ones(len(seqs), np.bool_)
+            )
+            values, seconds = self._run(step, draft_input, moves=False)
         return draft_tokens
 
-    def _run(self, step: Step, feed: Feed, moves: bool) -> tuple[Any, float]:
+    def _run(self, step: Step, draft_input: DraftInput, moves: bool) -> tuple[Any, float]:
         began = perf_counter()
-        np.minimum(feed.token_ids, self.session.vocab_size - 1, out=feed.token_ids)
-        run = draft_step(step, feed, self.session.block_tokens, moves)
+        np.minimum(draft_input.token_ids, self.session.vocab_size - 1, out=draft_input.token_ids)
+        run = draft_step(step, draft_input, self.session.block_tokens, moves)
         values = self.session.run(run)
         self._drafted.write(run)
         return values, perf_counter() - began

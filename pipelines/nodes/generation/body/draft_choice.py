@@ -43,7 +43,7 @@ class DraftTokens:
     @property
     def logprobs(self) -> list[TokenLogprobs | None] | None:
         """One for each of `ids`; None where no row asks."""
-        if not self._speculation.tell_logprobs[self._step.slots].any():
+        if not self._speculation.wants_logprobs[self._step.slots].any():
             return None
         return [one for told in self._told for one in told]
 
@@ -59,16 +59,16 @@ class DraftTokens:
         values: the draft's logits, float32[len(seqs), vocab].  A row ends with a draft token that the target
         does not know, or that the draft itself thinks less likely than the row's threshold.
         """
-        rows, at = self._sampling, self._step.slots[seqs]
+        sampling, at = self._sampling, self._step.slots[seqs]
         values = self._ops.writable(values)
         ids = self._ops.choose(
             values,
-            rows.temperature[at],
-            rows.min_p[at],
-            rows.top_k[at],
-            rows.top_p[at],
-            rows.keys[at],
-            (rows.num_outputs[at] + ahead).astype(np.uint64),
+            sampling.temperature[at],
+            sampling.min_p[at],
+            sampling.top_k[at],
+            sampling.top_p[at],
+            sampling.keys[at],
+            (sampling.num_outputs[at] + ahead).astype(np.uint64),
         )
         kept = (ids < self._vocab_size) & self._sure(values, ids, at)
         told = self._tell(values, ids, at)
@@ -89,7 +89,7 @@ class DraftTokens:
 
     def _tell(self, values: Any, ids: NDArray[np.int64], at: NDArray[np.int32]) -> dict[int, TokenLogprobs]:
         """What the draft thinks of its draft tokens, by place, for the rows that want to know."""
-        asking = np.flatnonzero(self._speculation.tell_logprobs[at])
+        asking = np.flatnonzero(self._speculation.wants_logprobs[at])
         if not len(asking):
             return {}
         tops = np.clip(self._sampling.num_logprobs[at[asking]], 0, self._vocab_size)

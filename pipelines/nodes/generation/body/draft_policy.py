@@ -1,7 +1,7 @@
-"""Which rows a draft draft tokens for, and how far ahead: as far as pays, and now and then a try whether it
+"""Which slots a draft draft tokens for, and how far ahead: as far as pays, and now and then a try whether it
 would.
 
-Knows rows, counts and seconds; knows nothing of models, caches or how draft tokens are chosen.
+Knows slots, counts and seconds; knows nothing of models, caches or how draft tokens are chosen.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ KIND = 0
 """Draft tokens of a draft are all of one kind."""
 
 
-class Drafted(NamedTuple):
-    """What was drafted to follow the first `begin` tokens of a row's owner."""
+class PendingDraft(NamedTuple):
+    """What was drafted to follow the first `begin` tokens of a slot's owner."""
 
     owner: int
     begin: int
@@ -44,8 +44,8 @@ class DraftPolicy:
     def __init__(self, num_draft_tokens: int, adaptive: bool, cost: StepCost) -> None:
         self._num_draft_tokens, self._adaptive, self._cost = num_draft_tokens, adaptive, cost
         self._acceptance = AcceptanceRate(0, PRIOR)
-        self._drafted: dict[int, Drafted] = {}
-        self._purse = ExplorationBudget(TRIES_SHARE)
+        self._drafted: dict[int, PendingDraft] = {}
+        self._budget = ExplorationBudget(TRIES_SHARE)
         self._tries = False
 
     def counts(
@@ -66,13 +66,13 @@ class DraftPolicy:
         if not self._adaptive or not len(seqs):
             return limits
         cost = speculation.cost
-        rows = step.slots[seqs]
-        self._acceptance.begin(rows, speculation.owner[rows])
-        self._purse.earn(cost.seconds(step.num_tokens) or 0.0)
+        slots = step.slots[seqs]
+        self._acceptance.assign(slots, speculation.owner[slots])
+        self._budget.earn(cost.seconds(step.num_tokens) or 0.0)
         self._tries = False
         if step.num_tokens == step.num_sampled and cost.is_stale(step.num_tokens):
             return counts
-        chances = self._chances(self._acceptance.rates(rows)[:, KIND], limits[seqs])
+        chances = self._chances(self._acceptance.rates(slots)[:, KIND], limits[seqs])
         counts[seqs] = draft_lengths(chances, step.num_tokens, step.num_sampled, cost, self._cost)
         if not counts.any() and worth_speculating(
             len(seqs), step.num_tokens, step.num_sampled, cost, self._cost
@@ -84,40 +84,40 @@ class DraftPolicy:
         """Whether a new sequence would draft token at this load: then the draft computes its prompt at
         once.
         """
-        cost, num_rows = speculation.cost, max(1, int(np.count_nonzero(step.draft_budget)))
-        if not self._adaptive or cost.seconds(num_rows) is None:
+        cost, num_slots = speculation.cost, max(1, int(np.count_nonzero(step.draft_budget)))
+        if not self._adaptive or cost.seconds(num_slots) is None:
             return True
-        usual = np.repeat(self._acceptance.usual[KIND], num_rows)
-        chances = self._chances(usual, np.full(num_rows, self._num_draft_tokens))
-        return bool(draft_lengths(chances, num_rows, num_rows, cost, self._cost).any())
+        pooled = np.repeat(self._acceptance.pooled[KIND], num_slots)
+        chances = self._chances(pooled, np.full(num_slots, self._num_draft_tokens))
+        return bool(draft_lengths(chances, num_slots, num_slots, cost, self._cost).any())
 
-    def remember(self, step: Step, speculation: SpeculationSlots, draft_tokens: DraftTokens) -> None:
+    def record_drafts(self, step: Step, speculation: SpeculationSlots, draft_tokens: DraftTokens) -> None:
         """What was drafted for the step, to be compared with what came when the next one begins."""
         owner, tokens = speculation.owner, speculation.token_ids
         for seq in np.flatnonzero(draft_tokens.counts).tolist():
-            row = int(step.slots[seq])
-            begin = len(tokens[row])
-            self._drafted[row] = Drafted(int(owner[row]), begin, draft_tokens.of(seq), self._tries)
+            slot = int(step.slots[seq])
+            begin = len(tokens[slot])
+            self._drafted[slot] = PendingDraft(int(owner[slot]), begin, draft_tokens.of(seq), self._tries)
 
     def _learn(self, step: Step, speculation: SpeculationSlots) -> None:
         """Which of the last draft tokens were accepted."""
-        if len(speculation.owner) != self._acceptance.num_rows:
+        if len(speculation.owner) != self._acceptance.num_slots:
             self._acceptance = AcceptanceRate(len(speculation.owner), PRIOR)
-        rows: list[int] = []
+        slots: list[int] = []
         hits: list[bool] = []
-        for row, (owner, begin, ids, tried) in self._drafted.items():
-            if speculation.owner[row] != owner:
+        for slot, (owner, begin, ids, tried) in self._drafted.items():
+            if speculation.owner[slot] != owner:
                 continue
-            came = speculation.token_ids[row][begin : begin + len(ids)].tolist()
+            came = speculation.token_ids[slot][begin : begin + len(ids)].tolist()
             for draft_token, token_id in zip(ids, came, strict=False):
-                rows.append(row)
+                slots.append(slot)
                 hits.append(draft_token == token_id)
                 if not hits[-1]:
                     break
             if tried and came[:1] == ids[:1]:
-                self._purse.earn(0.0, self._worth_s(step, speculation.cost))
+                self._budget.earn(0.0, self._worth_s(step, speculation.cost))
         self._drafted.clear()
-        self._acceptance.learn(np.array(rows, np.int64), np.full(len(rows), KIND), np.array(hits, np.bool_))
+        self._acceptance.learn(np.array(slots, np.int64), np.full(len(slots), KIND), np.array(hits, np.bool_))
 
     def _worth_s(self, step: Step, cost: StepCost) -> float:
         """What one more output token saves."""
@@ -147,6 +147,6 @@ class DraftPolicy:
         if after_s is None:
             return
         price_s = float(after_s[1] - after_s[0]) + (self._cost.seconds(int(lacking[cheapest])) or 0.0)
-        if self._purse.pays(price_s):
+        if self._budget.pays(price_s):
             counts[seqs[cheapest]] = 1
             self._tries = True

@@ -1,6 +1,6 @@
 """The lookup node: what followed the last tokens when they stood in the text before is drafted to follow.
 
-Knows steps and rows; knows nothing of models.  Prompt lookup decoding (Saxena, 2023).
+Knows steps and slots; knows nothing of models.  Prompt lookup decoding (Saxena, 2023).
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pydantic import Field
 
 from graphs.node import NodeConfig
 from pipelines.host.engine.speculation.draft_lengths import AcceptanceRate, draft_lengths, worth_speculating
-from pipelines.host.engine.speculation.ngram_index import Trail
+from pipelines.host.engine.speculation.ngram_index import CopyTracker
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 from pipelines.host.engine.step_context import StepContext
-from pipelines.nodes.generation.body.lookup_cost import Upkeep
+from pipelines.nodes.generation.body.lookup_cost import LookupCost
 from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
 
@@ -56,7 +56,7 @@ class Lookup(Speculator):
 
     def __init__(self, config: Any, folder: Path) -> None:
         super().__init__(config, folder)
-        self._upkeep = Upkeep()
+        self._lookup_cost = LookupCost()
 
     def run(self, step: StepContext) -> StepContext:
         return self._speculate(step)
@@ -67,50 +67,51 @@ class Lookup(Speculator):
             return context
         seqs = np.flatnonzero(step.draft_budget)
         if self.config.adaptive and not (
-            self._upkeep.is_paid(step, speculation.cost) and _may_pay(step, len(seqs), speculation.cost)
+            self._lookup_cost.is_affordable(step, speculation.cost)
+            and _may_pay(step, len(seqs), speculation.cost)
         ):
             return context
         began_s = perf_counter()
-        drafted = self._draft_token(step, seqs, speculation)
-        self._upkeep.took(perf_counter() - began_s)
+        drafted = self._draft(step, seqs, speculation)
+        self._lookup_cost.took(perf_counter() - began_s)
         return context.with_step(drafted)
 
-    def _draft_token(self, step: Step, seqs: NDArray[np.int64], speculation: SpeculationSlots) -> Step:
-        rows = step.slots[seqs]
-        self._follow(rows, speculation)
-        chances = self._chances(rows, np.minimum(step.draft_budget[seqs], self.num_draft_tokens))
+    def _draft(self, step: Step, seqs: NDArray[np.int64], speculation: SpeculationSlots) -> Step:
+        slots = step.slots[seqs]
+        self._follow(slots, speculation)
+        chances = self._chances(slots, np.minimum(step.draft_budget[seqs], self.num_draft_tokens))
         counts = np.zeros(step.num_seqs, np.int64)
         counts[seqs] = self._counts(step, chances, speculation.cost)
-        self._upkeep.draft_token(rows, counts[seqs])
+        self._lookup_cost.draft_token(slots, counts[seqs])
         return with_draft_tokens(step, counts, self._ids(step, seqs, counts, speculation))
 
-    def _follow(self, rows: NDArray[np.int32], speculation: SpeculationSlots) -> None:
-        """Each row's trail up to its last token, and what that says about trails."""
+    def _follow(self, slots: NDArray[np.int32], speculation: SpeculationSlots) -> None:
+        """Each slot's trail up to its last token, and what that says about trails."""
         if not hasattr(self, "_acceptance"):
             self._acceptance = AcceptanceRate(len(speculation.owner), PRIOR)
-            self._trails: list[Trail | None] = [None] * len(speculation.owner)
-        for row in rows[self._acceptance.begin(rows, speculation.owner[rows])].tolist():
-            longest = int(speculation.max_ngram[row]) or self.config.max_ngram
-            self._trails[row] = Trail(min(longest, MAX_NGRAM))
+            self._trackers: list[CopyTracker | None] = [None] * len(speculation.owner)
+        for slot in slots[self._acceptance.assign(slots, speculation.owner[slots])].tolist():
+            longest = int(speculation.max_ngram[slot]) or self.config.max_ngram
+            self._trackers[slot] = CopyTracker(min(longest, MAX_NGRAM))
         seen: list[tuple[int, int, bool]] = []
-        for row in rows.tolist():
-            followed = self._trail(row).follow(speculation.token_ids[row])
+        for slot in slots.tolist():
+            followed = self._tracker(slot).follow(speculation.token_ids[slot])
             if followed is not None:
                 kind, hits, missed = followed
-                self._upkeep.came_true(row, hits)
-                seen += [(row, kind + k, True) for k in range(hits)]
-                seen += [(row, kind + hits, False)] * missed
+                self._lookup_cost.record_accepted(slot, hits)
+                seen += [(slot, kind + k, True) for k in range(hits)]
+                seen += [(slot, kind + hits, False)] * missed
         if seen:
             of, kinds, hits_of = (np.array(column, np.int64) for column in zip(*seen, strict=True))
             self._acceptance.learn(of, _kind(kinds), hits_of == 1)
 
-    def _chances(self, rows: NDArray[np.int32], limits: NDArray[np.int32]) -> NDArray[np.float64]:
-        """How likely each of the next tokens of each trail is accepted: float64[len(rows),
+    def _chances(self, slots: NDArray[np.int32], limits: NDArray[np.int32]) -> NDArray[np.float64]:
+        """How likely each of the next tokens of each trail is accepted: float64[len(slots),
         num_draft_tokens].
         """
-        matched = np.array([self._trail(row).matched for row in rows.tolist()])
+        matched = np.array([self._tracker(slot).matched for slot in slots.tolist()])
         depths = np.arange(self.num_draft_tokens)
-        rates = np.take_along_axis(self._acceptance.rates(rows), _kind(matched[:, None] + depths), axis=1)
+        rates = np.take_along_axis(self._acceptance.rates(slots), _kind(matched[:, None] + depths), axis=1)
         chances = np.asarray(np.cumprod(rates, axis=1), np.float64)
         return chances * ((depths < limits[:, None]) & (matched > 0)[:, None])
 
@@ -124,24 +125,24 @@ class Lookup(Speculator):
     ) -> NDArray[np.int64]:
         ids: list[int] = []
         for seq in seqs[counts[seqs] > 0].tolist():
-            row = int(step.slots[seq])
-            ids += self._trail(row).next_ids(speculation.token_ids[row], int(counts[seq]))
+            slot = int(step.slots[seq])
+            ids += self._tracker(slot).next_ids(speculation.token_ids[slot], int(counts[seq]))
         return np.array(ids, np.int64)
 
-    def _trail(self, row: int) -> Trail:
-        trail = self._trails[row]
-        assert trail is not None
-        return trail
+    def _tracker(self, slot: int) -> CopyTracker:
+        tracker = self._trackers[slot]
+        assert tracker is not None
+        return tracker
 
 
 def _kind(matched: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.asarray(np.minimum(matched, len(PRIOR)) - 1, np.int64)
 
 
-def _may_pay(step: Step, num_rows: int, cost: StepCost) -> bool:
-    """Whether draft tokens would pay if they were sure: then it is worth the time to look at many rows."""
+def _may_pay(step: Step, num_slots: int, cost: StepCost) -> bool:
+    """Whether draft tokens would pay if they were sure: then it is worth the time to look at many slots."""
     if step.num_tokens == step.num_sampled and cost.is_stale(step.num_tokens):
         return False
-    if num_rows <= FEW_ROWS:
+    if num_slots <= FEW_ROWS:
         return True
-    return worth_speculating(num_rows, step.num_tokens, step.num_sampled, cost)
+    return worth_speculating(num_slots, step.num_tokens, step.num_sampled, cost)

@@ -1,7 +1,7 @@
 """Whether the time that looking up takes is paid: by a small share of all time, and by what draft tokens
 save.
 
-Knows seconds, rows and counts; knows nothing of tokens.
+Knows seconds, slots and counts; knows nothing of tokens.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from pipelines.host.engine.speculation.draft_lengths import ExplorationBudget
 from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 
-UPKEEP_SHARE = 0.01
+LOOKUP_SHARE = 0.01
 """Of all time, what the node may take itself while nothing that it draft tokens is accepted."""
-UPKEEP_TRIES = 200
+LOOKUP_TRIES = 200
 """As many steps it goes on when nothing is accepted any more."""
 NODE_WEIGHT = 0.1
 """Of the last step in what the node is taken to need."""
 
 
-class Upkeep:
+class LookupCost:
     """What the node takes, and what its last draft tokens have saved."""
 
     def __init__(self) -> None:
-        self._purse = ExplorationBudget(UPKEEP_SHARE, UPKEEP_TRIES)
+        self._budget = ExplorationBudget(LOOKUP_SHARE, LOOKUP_TRIES)
         self._drafted: dict[int, int] = {}
         self._num_true = 0
         self._node_s = 0.0
 
-    def is_paid(self, step: Step, cost: StepCost) -> bool:
+    def is_affordable(self, step: Step, cost: StepCost) -> bool:
         alone_s = cost.seconds(step.num_sampled)
         if alone_s is None:
             return True
-        self._purse.earn(alone_s, self._saved_s(step, alone_s, cost))
+        self._budget.earn(alone_s, self._saved_s(step, alone_s, cost))
         self._num_true = 0
-        return self._purse.pays(self._node_s)
+        return self._budget.pays(self._node_s)
 
     def took(self, seconds: float) -> None:
         self._node_s += (seconds - self._node_s) * NODE_WEIGHT
 
-    def draft_token(self, rows: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
-        self._drafted = dict(zip(rows.tolist(), counts.tolist(), strict=True))
+    def draft_token(self, slots: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+        self._drafted = dict(zip(slots.tolist(), counts.tolist(), strict=True))
 
-    def came_true(self, row: int, hits: int) -> None:
-        """So many of the next tokens of a row were foretold, whether they were drafted or not."""
-        self._num_true += min(hits, self._drafted.get(row, 0))
+    def record_accepted(self, slot: int, hits: int) -> None:
+        """So many of the next tokens of a slot were foretold, whether they were drafted or not."""
+        self._num_true += min(hits, self._drafted.get(slot, 0))
 
     def _saved_s(self, step: Step, alone_s: float, cost: StepCost) -> float:
         """Of the last draft tokens: what the tokens would have taken, less what it took to verify them."""

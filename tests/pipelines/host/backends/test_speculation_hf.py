@@ -39,7 +39,7 @@ def speculating_engine(
 def draft(folder: Path) -> Draft:
     settings = {"path": "openvino_model.xml", "kv_cache": "f32", "precision": "f32", "adaptive": False}
     node = Draft(Draft.Config(**settings), folder)
-    node.begin_with(OpenVINOSession(folder / "openvino_model.xml", EXACT))
+    node.use_session(OpenVINOSession(folder / "openvino_model.xml", EXACT))
     node.session.allocate(NUM_BLOCKS)
     return node
 

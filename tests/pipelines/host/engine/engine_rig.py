@@ -165,11 +165,11 @@ def check_moves(step: Step, session: FakeSession) -> None:
         assert moves.shape == (len(moves), 2), name
         assert len(np.unique(moves[:, 1])) == len(moves), name
     sources, targets = (set(step.copies[:, side].tolist()) for side in (0, 1))
-    arriving = set(step.swaps_in[:, 1].tolist())
+    swapping_in = set(step.swaps_in[:, 1].tolist())
     assert not sources & targets
-    assert not arriving & (sources | targets)
+    assert not swapping_in & (sources | targets)
     assert not np.isin(step.swaps_out[:, 1], step.swaps_in[:, 0]).any()
-    blocks = [*sources, *targets, *arriving, *step.swaps_out[:, 0].tolist()]
+    blocks = [*sources, *targets, *swapping_in, *step.swaps_out[:, 0].tolist()]
     host_blocks = [*step.swaps_out[:, 1].tolist(), *step.swaps_in[:, 0].tolist()]
     assert all(0 <= block < len(session.cache) for block in blocks)
     assert all(0 <= block < len(session.host_cache) for block in host_blocks)

@@ -29,8 +29,8 @@ class Seer:
         assert context.speculation is not None
         check_room(step, self.rig)
         drafted = [
-            self._of(row, room)
-            for row, room in zip(step.slots.tolist(), step.draft_budget.tolist(), strict=True)
+            self._of(slot, room)
+            for slot, room in zip(step.slots.tolist(), step.draft_budget.tolist(), strict=True)
         ]
         counts = np.array([len(ids) for ids in drafted], np.int64)
         with_runs = with_draft_tokens(
@@ -39,11 +39,11 @@ class Seer:
         check_runs(step, with_runs, drafted)
         return context.with_step(with_runs)
 
-    def _of(self, row: int, room: int) -> list[int]:
+    def _of(self, slot: int, room: int) -> list[int]:
         if not room:
             return []
         running = self.rig.engine.scheduler.running
-        sequence = next(one for one in running if one.row == row)
+        sequence = next(one for one in running if one.slot == slot)
         coming = self.foresight(sequence.key, sequence.choice)[sequence.num_output :]
         count = self.random.randint(0, room)
         return [self._perhaps(coming[k]) if k < len(coming) else self._any() for k in range(count)]
@@ -69,7 +69,7 @@ def check_room(step: Step, rig: Rig) -> None:
 
 
 def check_runs(step: Step, with_runs: Step, drafted: list[list[int]]) -> None:
-    """Every sequence has its own tokens, then its draft tokens; every sampled row became a run."""
+    """Every sequence has its own tokens, then its draft tokens; every sampled slot became a run."""
     counts = np.diff(step.starts)
     tokens = [
         step.token_ids[begin : begin + count].tolist() + ids

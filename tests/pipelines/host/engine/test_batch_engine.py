@@ -115,9 +115,9 @@ def test_padding_is_counted_beside_the_tokens(rig):
     made.answer()
     counts = made.engine.counts()
     assert (counts.prompt_tokens, counts.step_tokens, counts.padding_tokens) == (17, 17, 3)
-    (ran,) = made.engine.new_runs
+    (ran,) = made.engine.finished_batches
     assert (ran.num_tokens, [num_texts for num_texts, _ in ran.waits]) == (17, [1, 1])
-    (steps,) = made.engine.profile.told()
+    (steps,) = made.engine.profile.summary()
     assert (steps.kind, steps.steps, steps.tokens, steps.sequences) == (BATCHES, 1, 17, 2)
     assert {phase.name for phase in steps.phases} == {"gather", "fetch", "scatter"}
 
@@ -216,11 +216,11 @@ def test_the_smaller_its_priority_the_sooner_a_request_is_answered(rig):
     made = rig(held=True, max_batch_tokens=20)
     made.put("running", [[1] * 20])
     made.body.began.get(timeout=LONG_S)
-    for key, priority in [("usual", 0), ("last", 2**63 - 1), ("soon", -1), ("first", -(2**63))]:
+    for key, priority in [("pooled", 0), ("last", 2**63 - 1), ("soon", -1), ("first", -(2**63))]:
         made.put(key, [[1] * 20] * 3, priority=priority)
     made.body.turns.release(13)
     answered = [made.answer()[0] for _ in range(5)]
-    assert answered == ["running", "first", "soon", "usual", "last"]
+    assert answered == ["running", "first", "soon", "pooled", "last"]
 
 
 def test_how_long_texts_waited_and_their_batch_took_is_told(rig):
@@ -237,7 +237,7 @@ def test_how_long_texts_waited_and_their_batch_took_is_told(rig):
     made.body.began.get(timeout=LONG_S)
     made.body.turns.release()
     assert [made.answer()[0] for _ in range(2)] == ["first", "second"]
-    told = [(ran.num_tokens, ran.took_s, ran.waits) for ran in made.engine.new_runs]
+    told = [(ran.num_tokens, ran.took_s, ran.waits) for ran in made.engine.finished_batches]
     assert told == [(20, 5.0, [(1, 0.0)]), (20, 2.0, [(2, 4.0)]), (10, 0.0, [(1, 6.0)])]
 
 

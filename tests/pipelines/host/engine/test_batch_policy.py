@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pipelines.host.engine.batching.batched_request import texts_of
 from pipelines.host.engine.batching.length_policy import FREE_SHARE, FREE_TOKENS, PADDING_SHARE, choose
-from pipelines.host.engine.batching.waiting_queue import Waiting
+from pipelines.host.engine.batching.waiting_queue import WaitingQueue
 
 LENGTHS = st.lists(st.integers(1, 300), min_size=1, max_size=60)
 BUDGETS = st.sampled_from([1, 100, 256, 1000, 8192])
@@ -27,7 +27,7 @@ def texts(lengths, key="one", priority=0):
 
 
 def waiting_of(*requests, budget=8192):
-    waiting = Waiting(budget)
+    waiting = WaitingQueue(budget)
     for request in requests:
         waiting.add(request)
     return waiting
@@ -38,8 +38,8 @@ def batches(waiting):
         yield waiting.take()
 
 
-def lengths_of(pieces):
-    return [piece.length for piece in pieces for _ in range(len(piece))]
+def lengths_of(parts):
+    return [part.length for part in parts for _ in range(len(part))]
 
 
 def padding_of(lengths):
@@ -48,8 +48,8 @@ def padding_of(lengths):
 
 @given(LENGTHS, BUDGETS)
 def test_no_batch_is_over_its_budget_nor_padded_beyond_its_bounds(lengths, budget):
-    for pieces in batches(waiting_of(texts(lengths), budget=budget)):
-        taken = lengths_of(pieces)
+    for parts in batches(waiting_of(texts(lengths), budget=budget)):
+        taken = lengths_of(parts)
         padded = max(taken) * len(taken)
         assert padded <= budget or len(taken) == 1
         assert taken == sorted(taken, reverse=True)
@@ -59,13 +59,13 @@ def test_no_batch_is_over_its_budget_nor_padded_beyond_its_bounds(lengths, budge
 @given(st.lists(LENGTHS, min_size=1, max_size=6), BUDGETS, st.data())
 def test_every_text_is_in_exactly_one_batch(requests, budget, data):
     requests = [texts(lengths, key) for key, lengths in enumerate(requests)]
-    waiting, left, seen = Waiting(budget), list(requests), {id(request): [] for request in requests}
+    waiting, left, seen = WaitingQueue(budget), list(requests), {id(request): [] for request in requests}
     while left or waiting.num_texts:
         if left and (not waiting.num_texts or data.draw(st.booleans())):
             waiting.add(left.pop())
-        for piece in waiting.take():
-            assert (piece.texts.lengths[piece.items] == piece.length).all()
-            seen[id(piece.texts)] += piece.items.tolist()
+        for part in waiting.take():
+            assert (part.texts.lengths[part.items] == part.length).all()
+            seen[id(part.texts)] += part.items.tolist()
     for request in requests:
         assert sorted(seen[id(request)]) == list(range(len(request.lengths)))
     assert (waiting.num_texts, waiting.num_tokens, waiting._runs, waiting._left) == (0, 0, {}, {})
@@ -81,7 +81,7 @@ def test_what_is_dropped_is_in_no_later_batch(requests, data):
     gone = data.draw(st.sampled_from(requests))
     waiting.drop(gone)
     waiting.drop(gone)
-    assert all(piece.texts is not gone for pieces in batches(waiting) for piece in pieces)
+    assert all(part.texts is not gone for parts in batches(waiting) for part in parts)
     assert (waiting.num_texts, waiting.num_tokens) == (0, 0)
 
 
@@ -91,7 +91,7 @@ def test_mixed_lengths_are_padded_by_less_than_a_tenth(budget, num_requests):
     drawn = np.random.default_rng(num_requests).lognormal(3.4, 0.7, 1000)
     parts = np.array_split(np.clip(drawn.astype(int), 3, 512), num_requests)
     waiting = waiting_of(*(texts(part.tolist(), key) for key, part in enumerate(parts)), budget=budget)
-    taken = [lengths_of(pieces) for pieces in batches(waiting)]
+    taken = [lengths_of(parts) for parts in batches(waiting)]
     padding, total = sum(map(padding_of, taken)), sum(map(sum, taken))
     assert padding < 0.1 * total
     assert len(taken) < 2 * total / budget + 30  # and the batches are no crumbs
@@ -103,7 +103,7 @@ def test_a_few_texts_make_one_call_where_padding_is_cheap():
 
 
 def test_a_text_longer_than_the_budget_goes_alone():
-    taken = [lengths_of(pieces) for pieces in batches(waiting_of(texts([300, 20, 300, 20]), budget=256))]
+    taken = [lengths_of(parts) for parts in batches(waiting_of(texts([300, 20, 300, 20]), budget=256))]
     assert sorted(taken) == [[20, 20], [300], [300]]
 
 
@@ -117,22 +117,22 @@ def test_one_text_does_not_wait_for_a_request_of_a_thousand():
     waiting = waiting_of(many)
     waiting.take()
     waiting.add(one)
-    assert {piece.texts.key for piece in waiting.take()} == {"one"}
+    assert {part.texts.key for part in waiting.take()} == {"one"}
 
 
 def test_two_requests_share_the_batches():
     waiting = waiting_of(texts([40] * 400, "first"), texts([150] * 400, "second"), budget=1200)
     served = {"first": 0, "second": 0}
     for _ in range(20):
-        for piece in waiting.take():
-            served[piece.texts.key] += piece.length * len(piece)
+        for part in waiting.take():
+            served[part.texts.key] += part.length * len(part)
     assert abs(served["first"] - served["second"]) <= 2 * 1200
 
 
 def test_of_one_length_requests_take_turns():
     waiting = waiting_of(*(texts([10] * 100, key) for key in range(5)), budget=200)
     taken = waiting.take()
-    assert sorted(len(piece) for piece in taken) == [4] * 5
+    assert sorted(len(part) for part in taken) == [4] * 5
 
 
 def test_a_request_ends_however_many_come_after_it():
@@ -147,11 +147,11 @@ def test_a_request_ends_however_many_come_after_it():
 
 def test_the_smaller_priority_goes_first():
     waiting = waiting_of(texts([10] * 3, "later", 1), texts([200], "sooner", 0), texts([100], "soonest", -1))
-    assert [pieces[0].texts.key for pieces in batches(waiting)] == ["soonest", "sooner", "later"]
+    assert [parts[0].texts.key for parts in batches(waiting)] == ["soonest", "sooner", "later"]
 
 
 def test_a_hundred_thousand_texts_take_a_few_batches_each():
-    waiting = Waiting(8192)
+    waiting = WaitingQueue(8192)
     for key in range(2000):
         waiting.add(texts([1 + (key * 7 + at * 13) % 400 for at in range(50)], key))
     first = waiting.take()
@@ -162,7 +162,7 @@ def test_a_hundred_thousand_texts_take_a_few_batches_each():
 @pytest.mark.parametrize("in_flight", [8, 32, 128])
 def test_texts_that_come_one_by_one_are_padded_by_less_than_a_tenth(in_flight):
     drawn = np.clip(np.random.default_rng(0).lognormal(3.4, 0.7, 1000).astype(int), 3, 256).tolist()
-    waiting, padding, flying = Waiting(2048), 0, 0
+    waiting, padding, flying = WaitingQueue(2048), 0, 0
     for key, length in enumerate(drawn):
         waiting.add(texts([length], key))
         flying += 1

@@ -132,13 +132,13 @@ def test_a_row_that_changes_is_noticed():
 
 def test_a_new_owner_begins_anew():
     acceptance, row = AcceptanceRate(1, np.array([0.5])), np.array([0], np.int32)
-    assert acceptance.begin(row, np.array([7])).tolist() == [True]
+    assert acceptance.assign(row, np.array([7])).tolist() == [True]
     learn(acceptance, 0, 0, *[True] * 10)
     before = rate(acceptance, 0, 0)
-    assert acceptance.begin(row, np.array([7])).tolist() == [False]
+    assert acceptance.assign(row, np.array([7])).tolist() == [False]
     assert rate(acceptance, 0, 0) == before
-    acceptance.begin(row, np.array([8]))
-    assert rate(acceptance, 0, 0) == float(acceptance.usual[0]) < before
+    acceptance.assign(row, np.array([8]))
+    assert rate(acceptance, 0, 0) == float(acceptance.pooled[0]) < before
 
 
 def test_many_observations_at_once_count_each():

@@ -211,7 +211,7 @@ def running_search(**options: object) -> Rig:
 
 def test_choices_are_numbered_by_prompt_and_come_whole_and_best_first():
     rig = running_search()
-    assert rig.engine.num_live == 6
+    assert rig.engine.num_active == 6
     assert not any(text.outputs for text in rig.texts.values())
     rig.run()
     params = SamplingParams(max_tokens=30, beams=Beams(3), ignore_eos=True)
@@ -253,7 +253,7 @@ def test_the_search_goes_on_while_one_of_its_choices_is_waited_for():
     rig = running_search()
     rig.cancel("a", 0)
     rig.cancel("a", 0)
-    assert rig.engine.num_live == 6
+    assert rig.engine.num_active == 6
     rig.run()
     assert [bool(rig.texts["a", choice].outputs) for choice in range(4)] == [False, True, True, True]
 
@@ -262,7 +262,7 @@ def test_without_its_last_choice_a_search_is_gone_at_once():
     rig = running_search()
     rig.cancel("a", 0)
     rig.cancel("a", 1)
-    assert (rig.engine.num_live, rig.engine.counts().running) == (3, 3)
+    assert (rig.engine.num_active, rig.engine.counts().running) == (3, 3)
     rig.cancel("a")
     assert (rig.engine.has_work, rig.engine.counts().blocks_used) == (False, 0)
 
@@ -302,14 +302,14 @@ def test_a_beam_that_finds_no_row_ends_the_search_and_what_the_step_had_planned_
         rig.step()
     for _ in range(3):
         rig.preempt()
-    seat, last = rig.engine.scheduler._tell_sampling, rig.engine.scheduler.waiting[1]
+    seat, last = rig.engine.scheduler._set_sampling, rig.engine.scheduler.waiting[1]
 
     def refuse(sequence: object) -> None:
         if sequence is last:
             raise ValueError("no")
         seat(sequence)
 
-    monkeypatch.setattr(type(rig.engine.scheduler), "_tell_sampling", lambda self, sequence: refuse(sequence))
+    monkeypatch.setattr(type(rig.engine.scheduler), "_set_sampling", lambda self, sequence: refuse(sequence))
     rig.run()
     assert (rig.texts["a", 0].finish, rig.texts["b", 0].finish) == ("error", "length")
 

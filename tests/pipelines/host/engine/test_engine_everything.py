@@ -183,14 +183,14 @@ def sampled(
             break
         for token_id in token_ids:
             if text.finish is None:
-                grow(text, token_id, eos, params, min(params.max_tokens, max_context - len(prompt)))
+                append_token(text, token_id, eos, params, min(params.max_tokens, max_context - len(prompt)))
                 rows.append(0, token_id)
         if text.finish is None and guide is not None and guide.finished:
             text.finish = "stop"
     return text
 
 
-def grow(text: Text, token_id: int, eos: frozenset[int], params: SamplingParams, room: int) -> None:
+def append_token(text: Text, token_id: int, eos: frozenset[int], params: SamplingParams, room: int) -> None:
     if token_id in eos:
         text.finish = "stop"
     elif token_id in params.stop_token_ids:

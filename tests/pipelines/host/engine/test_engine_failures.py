@@ -159,13 +159,13 @@ def test_a_fault_in_one_sequences_commit_ends_that_one_alone(monkeypatch):
     rig.submit("a", PROMPT, max_tokens=5)
     rig.submit("b", PROMPT[::-1], max_tokens=5)
     rig.step()
-    bad_row = rig.engine.scheduler.running[0].row
+    bad_slot = rig.engine.scheduler.running[0].slot
     append = rig.engine.scheduler.sampling.append
 
-    def fail(row, token_id):
-        if row == bad_row:
+    def fail(slot, token_id):
+        if slot == bad_slot:
             raise RuntimeError("no room")
-        append(row, token_id)
+        append(slot, token_id)
 
     monkeypatch.setattr(rig.engine.scheduler.sampling, "append", fail)
     rig.step()
@@ -179,14 +179,14 @@ def test_a_fault_while_blocks_are_remembered_ends_that_sequence_alone(monkeypatc
     rig = Rig(max_step_tokens=40)
     rig.submit("a", PROMPT, n=2, max_tokens=5)
     rig.submit("b", PROMPT[::-1], max_tokens=5)
-    remember = rig.engine.cache.remember
+    register = rig.engine.cache.register
 
     def fail(sequence):
         if sequence.key == "a":
             raise RuntimeError("no room")
-        remember(sequence)
+        register(sequence)
 
-    monkeypatch.setattr(rig.engine.cache, "remember", fail)
+    monkeypatch.setattr(rig.engine.cache, "register", fail)
     rig.run()
     assert [rig.texts["a", choice].finish for choice in (0, 1)] == ["error", "error"]
     assert rig.texts["b", 0].token_ids == alone(PROMPT[::-1], greedy(5)).token_ids
@@ -198,10 +198,10 @@ def test_parameters_that_the_sampler_cannot_take_end_their_request_alone(monkeyp
     rig.submit("b", PROMPT, max_tokens=5)
     take = rig.engine.scheduler.sampling.set
 
-    def fail(row, params, prompt_ids, output_ids, choice, *rest):
+    def fail(slot, params, prompt_ids, output_ids, choice, *rest):
         if params.seed == 666 and choice == 1:
             raise RuntimeError("bad parameters")
-        take(row, params, prompt_ids, output_ids, choice, *rest)
+        take(slot, params, prompt_ids, output_ids, choice, *rest)
 
     monkeypatch.setattr(rig.engine.scheduler.sampling, "set", fail)
     rig.run()

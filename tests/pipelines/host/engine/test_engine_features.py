@@ -204,10 +204,10 @@ def test_a_row_that_nobody_holds_is_neutral_for_the_sampler():
     rig = Rig()
     rig.submit("a", PROMPT, max_tokens=2, temperature=1.0, repetition_penalty=2.0, logprobs=3)
     rig.step()
-    row = rig.engine.scheduler.running[0].row
+    slot = rig.engine.scheduler.running[0].slot
     rig.run()
-    rows = rig.engine.scheduler.sampling
-    assert (rows.temperature[row], rows.num_logprobs[row], rows.edits[row]) == (0.0, -1, None)
+    slots = rig.engine.scheduler.sampling
+    assert (slots.temperature[slot], slots.num_logprobs[slot], slots.edits[slot]) == (0.0, -1, None)
 
 
 def test_a_prompt_that_fills_its_blocks_is_shared_without_copies():

@@ -87,17 +87,17 @@ def find_a_block_that_forgot(state: Snapshot) -> None:
     state.block_of[b"stale"] = state.free_blocks[0]
 
 
-def give_a_row_twice(state: Snapshot) -> None:
-    set_(state.running[1], "row", state.running[0].row)
+def give_a_slot_twice(state: Snapshot) -> None:
+    set_(state.running[1], "slot", state.running[0].slot)
 
 
-def lose_a_row(state: Snapshot) -> None:
-    state.free_rows.append(state.running[0].row)
+def lose_a_slot(state: Snapshot) -> None:
+    state.free_slots.append(state.running[0].slot)
 
 
-def run_without_a_row(state: Snapshot) -> None:
-    state.free_rows.append(state.running[0].row)
-    set_(state.running[0], "row", -1)
+def run_without_a_slot(state: Snapshot) -> None:
+    state.free_slots.append(state.running[0].slot)
+    set_(state.running[0], "slot", -1)
 
 
 def forget_to_update_the_table(state: Snapshot) -> None:
@@ -151,7 +151,7 @@ def overtake(state: Snapshot) -> None:
 
 
 def wait_behind_a_younger_one(state: Snapshot) -> None:
-    set_(state.waiting[0], "arrival", 0)
+    set_(state.waiting[0], "submit_order", 0)
 
 
 def cache_what_is_not_scored(state: Snapshot) -> None:
@@ -187,11 +187,11 @@ def own_more_on_the_host_than_is_cached(state: Snapshot) -> None:
 
 
 def forget_what_is_to_be_swapped_out(state: Snapshot) -> None:
-    state.waiting[0].leaving.pop()  # type: ignore[union-attr]
+    state.waiting[0].swapping_out.pop()  # type: ignore[union-attr]
 
 
 def swap_in_who_waits(state: Snapshot) -> None:
-    set_(state.waiting[1], "arriving", 0)
+    set_(state.waiting[1], "swapping_in", 0)
 
 
 def swap_who_is_gone(state: Snapshot) -> None:
@@ -203,11 +203,11 @@ def follow_with_host_blocks(state: Snapshot) -> None:
 
 
 def swap_out_who_runs(state: Snapshot) -> None:
-    set_(state.running[1], "leaving", [])
+    set_(state.running[1], "swapping_out", [])
 
 
 def forget_what_is_to_be_swapped_in(state: Snapshot) -> None:
-    set_(state.running[1], "arriving", None)
+    set_(state.running[1], "swapping_in", None)
 
 
 def keep_host_blocks_for_ever(state: Snapshot) -> None:
@@ -225,10 +225,10 @@ def test_a_sound_engine_breaks_nothing():
 def test_an_engine_that_swaps_breaks_nothing():
     state = swapped_out()
     assert [len(sequence.host_blocks) for sequence in state.waiting] == [5, 6]
-    assert [sequence.leaving is None for sequence in state.waiting] == [False, True]
+    assert [sequence.swapping_out is None for sequence in state.waiting] == [False, True]
     assert violations(state) == []
     state = swapped_in()
-    assert [sequence.arriving for sequence in state.running] == [None, 0]
+    assert [sequence.swapping_in for sequence in state.running] == [None, 0]
     assert violations(state) == []
 
 
@@ -241,14 +241,14 @@ def test_an_engine_that_swaps_breaks_nothing():
         (count_an_owner_too_many, "references but has"),
         (own_a_block_uncounted, "counts 0 references but has 1 owners"),
         (find_a_block_that_forgot, "digests of blocks"),
-        (give_a_row_twice, "rows"),
-        (lose_a_row, "rows"),
-        (run_without_a_row, "without a row"),
-        (forget_to_update_the_table, "its row says"),
+        (give_a_slot_twice, "slots"),
+        (lose_a_slot, "slots"),
+        (run_without_a_slot, "without a slot"),
+        (forget_to_update_the_table, "its slot says"),
         (forget_to_update_the_past, "another past"),
         (forget_to_update_the_last_token, "another last token"),
-        (forget_to_count_an_output, "its row others"),
-        (follow_the_guide_of_another, "its row others"),
+        (forget_to_count_an_output, "its slot others"),
+        (follow_the_guide_of_another, "its slot others"),
         (cache_beyond_the_blocks, "in blocks for"),
         (cache_every_token, "cached, of"),
         (run_beyond_the_context, "of 10"),

@@ -38,12 +38,12 @@ def test_the_oldest_always_gets_tokens_when_the_budget_exceeds_the_decoders(pend
 
 
 def test_admission_leaves_one_block_for_each_that_runs():
-    assert may_admit(needed=3, promised=2, num_running=4, free=9)
-    assert not may_admit(needed=3, promised=2, num_running=4, free=8)
+    assert may_admit(needed=3, reserved=2, num_running=4, free=9)
+    assert not may_admit(needed=3, reserved=2, num_running=4, free=8)
 
 
 def test_a_lone_sequence_may_take_every_block():
-    assert may_admit(needed=8, promised=0, num_running=0, free=8)
+    assert may_admit(needed=8, reserved=0, num_running=0, free=8)
 
 
 def test_what_fits_the_host_is_swapped_out():

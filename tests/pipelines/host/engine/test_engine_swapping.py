@@ -106,7 +106,7 @@ def interrupt(rig: Rig, when: str) -> None:
 
 
 def find(rig: Rig, key: str, choice: int = 0) -> Sequence:
-    return rig.engine._live._requests[key][choice]
+    return rig.engine._active._requests[key][choice]
 
 
 def check_texts(rig: Rig, *keys: str, **params: object) -> None:
@@ -214,14 +214,14 @@ def test_a_group_in_the_middle_of_its_prompt_is_swapped_as_one():
 
 
 @pytest.mark.parametrize("gone", [0, 1])
-@pytest.mark.parametrize("moment", ["leaving", "settled", "arriving"])
+@pytest.mark.parametrize("moment", ["swapping_out", "settled", "swapping_in"])
 def test_a_group_keeps_its_host_blocks_when_one_choice_goes(gone, moment):
-    rig = group(settled=moment != "leaving")
-    if moment == "arriving":
+    rig = group(settled=moment != "swapping_out")
+    if moment == "swapping_in":
         interrupt(rig, "after")
     rig.cancel("a", gone)
     assert len(find(rig, "a", 1 - gone).host_blocks) == 4
-    if moment == "leaving":
+    if moment == "swapping_out":
         step_without_admission(rig)
     rig.run()
     assert rig.engine.counts().swapped_in_blocks == 4

@@ -13,8 +13,8 @@ from pipelines.host.engine.speculation.ngram_index import (
     MULTIPLIER,
     STEP,
     WORD,
+    CopyTracker,
     NgramIndex,
-    Trail,
 )
 
 
@@ -69,29 +69,29 @@ def clash() -> tuple[int, int]:
 
 
 def test_a_run_is_not_taken_for_an_earlier_one_of_itself():
-    ids, trail = array("q", clash()), Trail(2)
+    ids, tracker = array("q", clash()), CopyTracker(2)
     assert NgramIndex(2).find(ids) == (EMPTY, 0)
-    trail.follow(ids)
-    assert (trail.back, trail.matched) == (0, 0)
+    tracker.follow(ids)
+    assert (tracker.back, tracker.matched) == (0, 0)
 
 
 def test_a_trail_is_followed_while_it_foretells():
     ids = array("q", [1, 2, 3, 4, 5, 6, 9, 9, 2, 3])
-    trail = Trail(3)
-    assert trail.follow(ids) is None
-    assert trail.next_ids(ids, 3) == [4, 5, 6]
-    assert trail.matched == 2
+    tracker = CopyTracker(3)
+    assert tracker.follow(ids) is None
+    assert tracker.next_ids(ids, 3) == [4, 5, 6]
+    assert tracker.matched == 2
     ids.extend([4, 5])
-    assert trail.follow(ids) == (2, 2, False)
-    assert trail.matched == 4
+    assert tracker.follow(ids) == (2, 2, False)
+    assert tracker.matched == 4
     ids.extend([6, 7])
-    assert trail.follow(ids) == (4, 1, True)
-    assert trail.back == 0
+    assert tracker.follow(ids) == (4, 1, True)
+    assert tracker.back == 0
 
 
 def test_nothing_new_changes_nothing():
-    ids, trail = array("q", [1, 2, 1]), Trail(3)
-    trail.follow(ids)
-    before = trail.back, trail.matched
-    assert trail.follow(ids) is None
-    assert (trail.back, trail.matched) == before == (2, 1)
+    ids, tracker = array("q", [1, 2, 1]), CopyTracker(3)
+    tracker.follow(ids)
+    before = tracker.back, tracker.matched
+    assert tracker.follow(ids) is None
+    assert (tracker.back, tracker.matched) == before == (2, 1)

@@ -36,12 +36,12 @@ class WatchedDraft:
         self.session.allocate(len(session.cache), len(session.host_cache))
         self.running = rig.engine.scheduler.running
         self.node = Draft(config, NOWHERE)
-        self.node.begin_with(self.session)
+        self.node.use_session(self.session)
         rig.draft_token = self.draft_token
 
     def draft_token(self, context: StepContext) -> StepContext:
         step, drafted = context.step, self.node.run(context)
-        token_ids = {sequence.row: sequence.token_ids for sequence in self.running}
+        token_ids = {sequence.slot: sequence.token_ids for sequence in self.running}
         for seq, computed in enumerate(self.node._drafted.computed(step).tolist()):
             slots = context_slots(step.block_table[seq], computed, self.session.block_tokens)
             held = self.session.cache.reshape(-1)[slots]

@@ -7,7 +7,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from pipelines.host.engine.speculation.step_cost import FORGOTTEN, RETRIED, STALE, StepCost
+from pipelines.host.engine.speculation.step_cost import EXPIRED, RETRIED, STALE, StepCost
 
 
 def learnt(*steps: tuple[int, float], times: int = 4) -> StepCost:
@@ -76,8 +76,8 @@ def test_twice_the_tokens_never_take_more_than_twice_the_time():
 def test_what_is_put_aside_is_not_the_steps_own():
     cost = StepCost()
     for _ in range(4):
-        cost.put_aside(0.5)
-        cost.put_aside(0.25)
+        cost.exclude(0.5)
+        cost.exclude(0.25)
         cost.learn(1, 0.77)
     assert cost.seconds(1) == pytest.approx(0.02)
     cost.learn(2, 0.02)
@@ -101,7 +101,7 @@ def test_a_size_that_was_not_seen_for_long_is_stale_and_then_forgotten():
     assert cost.is_stale(6)
     assert not cost.is_stale(1)
     assert cost.seconds(6) > 0.1
-    for _ in range(FORGOTTEN):
+    for _ in range(EXPIRED):
         cost.learn(1, 0.02)
     assert cost.seconds(6) == 0.02
     cost.learn(6, 0.03)

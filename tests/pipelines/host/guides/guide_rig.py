@@ -102,10 +102,10 @@ class GuidedRig:
         self.node.prepare(context)
         return sample(self.node.run(Logits(self.session.run(context.step), context, self.session.ops)))
 
-    def _draft_tokens(self, row: int, room: int) -> list[int]:
+    def _draft_tokens(self, slot: int, room: int) -> list[int]:
         if not room:
             return []
-        sequence = next(one for one in self.engine.scheduler.running if one.row == row)
+        sequence = next(one for one in self.engine.scheduler.running if one.slot == slot)
         begin = sequence.num_output
         coming = self.foreseen.get((sequence.key, sequence.choice), [])[begin : begin + room]
         return [one if (begin + k) % 5 else one + 1 for k, one in enumerate(coming)]

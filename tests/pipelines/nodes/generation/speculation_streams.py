@@ -21,42 +21,42 @@ BLOCK_TOKENS = 4
 def step_of(
     speculation: SpeculationSlots,
     sampling: SamplingSlots,
-    rows: list[int],
+    slots: list[int],
     room: int,
     extra: int = 0,
     columns: int = 64,
 ) -> StepContext:
-    """One token each of `rows`, which may be followed by `room`; and `extra` tokens of a prompt in a last row."""
-    lengths = [len(speculation.token_ids[row]) for row in rows]
+    """One token each of `slots`, which may be followed by `room`; and `extra` tokens of a prompt in a last slot."""
+    lengths = [len(speculation.token_ids[slot]) for slot in slots]
     num_past = np.array([length - 1 for length in lengths] + [0] * bool(extra), np.int32)
-    new = np.array([1] * len(rows) + [extra] * bool(extra), np.int32)
+    new = np.array([1] * len(slots) + [extra] * bool(extra), np.int32)
     starts = np.concatenate([[0], np.cumsum(new)]).astype(np.int32)
     num_seqs = len(num_past)
     prompt = speculation.token_ids[len(speculation.token_ids) - 1][:extra].tolist() if extra else []
-    of = [*rows, *([len(speculation.token_ids) - 1] if extra else [])]
+    of = [*slots, *([len(speculation.token_ids) - 1] if extra else [])]
     step = Step(
-        token_ids=np.array([speculation.token_ids[row][-1] for row in rows] + prompt, np.int64),
+        token_ids=np.array([speculation.token_ids[slot][-1] for slot in slots] + prompt, np.int64),
         positions=np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], new),
         starts=starts,
         num_past=num_past,
-        block_table=np.array([np.arange(columns) + row * columns for row in of], np.int32),
+        block_table=np.array([np.arange(columns) + slot * columns for slot in of], np.int32),
         num_blocks=np.full(num_seqs, columns, np.int32),
         max_context=int((num_past + new).max()),
-        logit_indices=np.arange(len(rows)),
-        logit_slots=np.array(rows, np.int32),
+        logit_indices=np.arange(len(slots)),
+        logit_slots=np.array(slots, np.int32),
         copies=no_pairs(),
         slots=np.array(of, np.int32),
-        draft_budget=np.array([room] * len(rows) + [0] * bool(extra), np.int32),
+        draft_budget=np.array([room] * len(slots) + [0] * bool(extra), np.int32),
     )
     return StepContext(step, sampling, speculation)
 
 
 def rows_of(token_ids: list[list[int]]) -> SpeculationSlots:
-    """A row for each list, with an owner of its own."""
+    """A slot for each list, with an owner of its own."""
     speculation = SpeculationSlots(len(token_ids))
-    for row, ids in enumerate(token_ids):
-        speculation.token_ids[row] = array("q", ids)
-        speculation.owner[row] = row + 1
+    for slot, ids in enumerate(token_ids):
+        speculation.token_ids[slot] = array("q", ids)
+        speculation.owner[slot] = slot + 1
     return speculation
 
 
@@ -102,19 +102,21 @@ def play(
         if step.num_tokens not in shapes:
             shapes.add(step.num_tokens)
             odd_s += random.uniform(0.01, 0.3)
-        speculation.cost.put_aside(drafted_s)
+        speculation.cost.exclude(drafted_s)
         speculation.cost.learn(step.num_tokens, took_s + drafted_s + odd_s)
         played.seconds += took_s + drafted_s
-        for seq, row in enumerate(live):
+        for seq, slot in enumerate(live):
             come(
                 played,
                 step.token_ids[step.starts[seq] + 1 : step.starts[seq + 1]].tolist(),
                 speculation,
                 texts,
-                row,
+                slot,
             )
         live = [
-            row for row in live if len(speculation.token_ids[row]) < len(texts[row][0]) + len(texts[row][1])
+            slot
+            for slot in live
+            if len(speculation.token_ids[slot]) < len(texts[slot][0]) + len(texts[slot][1])
         ]
     longest = max(len(output) for _, output in texts)
     for at in range(1, longest):
@@ -127,17 +129,17 @@ def come(
     draft_tokens: list[int],
     speculation: SpeculationSlots,
     texts: list[tuple[list[int], list[int]]],
-    row: int,
+    slot: int,
 ) -> None:
-    """The row's text grows by the accepted draft tokens and the token after them."""
-    prompt, output = texts[row]
-    at = len(speculation.token_ids[row]) - len(prompt)
+    """The slot's text grows by the accepted draft tokens and the token after them."""
+    prompt, output = texts[slot]
+    at = len(speculation.token_ids[slot]) - len(prompt)
     accepted = 0
     while accepted < len(draft_tokens) and output[at + accepted : at + accepted + 1] == [
         draft_tokens[accepted]
     ]:
         accepted += 1
-    speculation.token_ids[row].extend(output[at : at + accepted + 1])
+    speculation.token_ids[slot].extend(output[at : at + accepted + 1])
     played.num_drafted += len(draft_tokens)
     played.num_accepted += accepted
 

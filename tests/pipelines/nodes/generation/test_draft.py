@@ -24,7 +24,7 @@ VOCAB_SIZE = 97
 COLUMNS = 64
 
 
-def draft(num_rows: int, adaptive: bool = False, num_draft_tokens: int = 4, **fake: object) -> Draft:
+def draft(num_slots: int, adaptive: bool = False, num_draft_tokens: int = 4, **fake: object) -> Draft:
     settings = {
         "path": "fake.json",
         "device": "fake",
@@ -32,8 +32,8 @@ def draft(num_rows: int, adaptive: bool = False, num_draft_tokens: int = 4, **fa
         "adaptive": adaptive,
     }
     node = Draft(Draft.Config(**settings), Path())
-    node.begin_with(FakeSession(**{"vocab_size": VOCAB_SIZE, "block_tokens": BLOCK_TOKENS, **fake}))
-    node.session.allocate(num_rows * COLUMNS)
+    node.use_session(FakeSession(**{"vocab_size": VOCAB_SIZE, "block_tokens": BLOCK_TOKENS, **fake}))
+    node.session.allocate(num_slots * COLUMNS)
     return node
 
 
@@ -54,13 +54,13 @@ def draft_tokens(context: StepContext) -> list[list[int]]:
     return [ids.tolist()[1:] for ids in np.split(step.token_ids, step.starts[1:-1])]
 
 
-def held(node: Draft, row: int, count: int) -> list[int]:
-    slots = context_slots(np.arange(COLUMNS, dtype=np.int32) + row * COLUMNS, count, BLOCK_TOKENS)
+def held(node: Draft, slot: int, count: int) -> list[int]:
+    slots = context_slots(np.arange(COLUMNS, dtype=np.int32) + slot * COLUMNS, count, BLOCK_TOKENS)
     return node.session.cache.reshape(-1)[slots].tolist()
 
 
 def prompt_step(node: Draft, speculation: SpeculationSlots, sampling: SamplingSlots) -> None:
-    """The last row's prompt, whole, as a step that samples nothing."""
+    """The last slot's prompt, whole, as a step that samples nothing."""
     node.run(step_of(speculation, sampling, [], 0, extra=len(speculation.token_ids[-1])))
 
 
@@ -137,7 +137,7 @@ def test_a_block_of_another_sequence_is_begun_anew(sampling):
     prompt_step(node, speculation, sampling)
     speculation = rows_of([[40, 41, 42, 43, 44, 45]])
     step = step_of(speculation, sampling, [], 0, extra=6)
-    node._drafted.begin(step.step)
+    node._drafted.start_step(step.step)
     assert node._drafted.computed(step.step).tolist() == [0]
     speculation.token_ids[0].append(46)
     assert draft_tokens(node.run(step_of(speculation, sampling, [0], 1))) == [[]]  # 7 tokens, 6 at most
@@ -223,7 +223,7 @@ def test_a_row_stops_where_the_draft_itself_is_unsure(sampling):
 def test_it_tells_how_likely_it_thought_its_guesses(sampling):
     node, speculation = draft(2), rows_of([[5, 6, 7], [8, 9]])
     node._largest = 8
-    speculation.tell_logprobs[1] = True
+    speculation.wants_logprobs[1] = True
     sampling.num_logprobs[1] = 2
     step = node.run(step_of(speculation, sampling, [0, 1], 2))
     assert step.step.draft_logprobs is not None
@@ -286,7 +286,7 @@ class Coin:
         computed, longest = step.num_past, np.full(step.num_seqs, 5, np.int32)
         self.counts = self.policy.counts(step, speculation, computed, longest)
         self.told = [self._ids(step, seq, int(count)) for seq, count in enumerate(self.counts)]
-        self.policy.remember(step, speculation, self)
+        self.policy.record_drafts(step, speculation, self)
         self.took_s = 0.0
         for ahead in range(int(self.counts.max())):
             seconds = self.draft_s * self.random.lognormvariate(0, 0.05)

@@ -25,8 +25,8 @@ def always(**settings: object) -> Lookup:
     return lookup(adaptive=False, **settings)
 
 
-def sampling_rows(num_rows: int) -> SamplingSlots:
-    return SamplingSlots(num_rows, VOCAB_SIZE)
+def sampling_rows(num_slots: int) -> SamplingSlots:
+    return SamplingSlots(num_slots, VOCAB_SIZE)
 
 
 def drafted(node: Lookup, *texts: list[int], room: int = 5) -> list[list[int]]:
@@ -110,12 +110,14 @@ def test_a_text_that_grows_is_guessed_as_if_it_were_new(seed):
     node, sampling = always(), sampling_rows(1)
     for _ in range(30):
         [ids] = draft_tokens(node.run(step_of(speculation, sampling, [0], 5)))
-        trail = node._trails[0]
+        tracker = node._trackers[0]
         own = speculation.token_ids[0].tolist()
-        if trail.back:
-            matched = trail.matched
-            assert own[len(own) - matched :] == own[len(own) - trail.back - matched : len(own) - trail.back]
-            assert ids == [(own + ids)[len(own) + k - trail.back] for k in range(5)]
+        if tracker.back:
+            matched = tracker.matched
+            assert (
+                own[len(own) - matched :] == own[len(own) - tracker.back - matched : len(own) - tracker.back]
+            )
+            assert ids == [(own + ids)[len(own) + k - tracker.back] for k in range(5)]
         else:
             assert own[-1] not in own[:-1]
         speculation.token_ids[0].extend(draw.randrange(6) for _ in range(draw.choice([1, 1, 2, 30])))
@@ -157,6 +159,6 @@ def test_guesses_that_come_true_do_not_pay_where_a_token_costs_what_it_gives():
 def test_kinds_are_learnt_of_all_rows():
     node, draw = lookup(), Random(3)
     play(node.run, [copied_text(draw, 300), random_text(draw, 300)], draw)
-    usual = node._acceptance.usual
-    assert usual[0] < 0.5 < usual[-1]
-    assert np.all(usual <= 1)
+    pooled = node._acceptance.pooled
+    assert pooled[0] < 0.5 < pooled[-1]
+    assert np.all(pooled <= 1)
