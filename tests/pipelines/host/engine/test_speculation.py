@@ -10,7 +10,7 @@ from engine_rig import Rig, alone
 from seer import Seer
 
 from pipelines.host.engine.policy import blocks_for, share_draft_budget
-from pipelines.host.engine.speculation.accepted_runs import Chosen, Run, first_ids, runs_of
+from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
 from pipelines.host.engine.step import Sampled
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.logprobs import TokenLogprobs
@@ -61,8 +61,8 @@ def test_runs_are_taken_apart():
     )
     assert first_ids(sampled).tolist() == [7, 8, 5]
     assert list(runs_of(sampled)) == [
-        Chosen(7, told[0], Run(3, [], [])),
-        Chosen(8, told[1], Run(1, [(9, told[2])], [drafted])),
+        Chosen(7, told[0], AcceptedRun(3, [], [])),
+        Chosen(8, told[1], AcceptedRun(1, [(9, told[2])], [drafted])),
         Chosen(5, told[3], None),
     ]
 
