@@ -1,4 +1,4 @@
-"""What every test may use, and how the suite runs in several processes."""
+"""Fixtures for all tests, and hooks that run the suite in several processes."""
 
 from __future__ import annotations
 

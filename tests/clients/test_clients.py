@@ -1,4 +1,4 @@
-"""Programs written against other people's clients, run as they are against a real server with the demo."""
+"""Programs that use clients of other projects, run unchanged against a real server with the demo model."""
 
 from __future__ import annotations
 

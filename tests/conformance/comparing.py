@@ -1,8 +1,8 @@
-"""Two answers → where they differ.
+"""Finds where two replies differ.
 
-Compares status, content type, key sets, types and values.  What no two servers can have alike (ids, times,
-counts of a cache) is compared by its type, ids by their prefix too; so is a text that was drawn at random.
-Knows nothing of what may differ on purpose.
+Compares status, content type, key sets, types and values.  Values that differ between any two servers (ids, times,
+counts of a cache) are compared by type, ids by their prefix too; so is text that was sampled at random.
+Does not depend on the table of deliberate differences.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ PASSING = {
     *("cached_tokens", "created_cache_tokens", "time_to_first_token_ms", "generation_time_ms"),
     *("queue_time_ms", "mean_itl_ms", "tokens_per_second", "server_load"),
 }
-"""Values that are another each time."""
+"""Values that change with every request."""
 COUNTED_OR_NULL = {"created_cache_tokens"}
-"""Values of which vLLM too says now a number, now null."""
+"""Values that are a number or null in vLLM too."""
 DRAWN = {
     *("content", "text", "reasoning", "arguments", "token_ids", "delta"),
     *("finish_reason", "stop_reason", "completion_tokens", "total_tokens", "reasoning_tokens", "kinds"),
 }
-"""Values that follow from a text."""
+"""Values that depend on a sampled text."""
 TOLERANCE = 1e-3
 NEAR = 1e-4
-"""What numbers of vectors, classes and scores may differ by."""
+"""Tolerance for numbers of embeddings, classes and scores."""
 VECTORS = {"embedding", "data", "base64", "probs", "score", "relevance_score", "float"}
 DTYPES = {"float32": "<f4", "float16": "<f2"}
 MESSAGE = "error.message"
@@ -42,7 +42,7 @@ MESSAGE = "error.message"
 
 @dataclass(frozen=True)
 class Diff:
-    """One place where an answer is another one: `what` is missing, extra, type or value."""
+    """One place where a reply differs: `what` is missing, extra, type or value."""
 
     path: str
     what: str

@@ -1,7 +1,7 @@
-"""Where Braid answers otherwise than vLLM on purpose, and why.
+"""The table of deliberate differences from vLLM, with the reason of each.
 
-Each entry must still be a difference: one that no answer shows any more fails the tests.  `cases` and
-`paths` are patterns; `*` is every case.  Knows nothing of how differences are found.
+Each entry must still be a difference: an entry that no reply shows any more fails the tests.  `cases` and
+`paths` are patterns; `*` is every case.  Does not depend on how differences are found.
 """
 
 from __future__ import annotations

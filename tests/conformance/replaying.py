@@ -1,7 +1,7 @@
-"""Sends recorded requests to a server and reads its answers.
+"""Sends recorded requests to a server and reads its replies.
 
-Ids are a server's own: those of the recording become those of the server in later requests.  Knows HTTP and
-server-sent events; knows nothing of what an answer should be.
+Every server makes its own ids: in later requests, ids of the recording are replaced by those of the server.
+Does not depend on the expected replies.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ UNRECORDED = {
         },
     )
 }
-"""Case → an id that was made by a request that is not among the recordings, and that request."""
+"""Case → an id from a request that was not recorded, and that request."""
 
 
 class Replay:
@@ -43,7 +43,7 @@ class Replay:
         self._client.close()
 
     def send(self, exchange: Exchange) -> Answer:
-        """The server's answer to a recorded request."""
+        """The server's reply to a recorded request."""
         answer = self._prepared(exchange) if exchange.case in UNRECORDED else self._ask(exchange)
         for _ in range(POLLS):
             if not _should_wait(exchange, answer):
@@ -55,7 +55,7 @@ class Replay:
         return answer
 
     def _prepared(self, exchange: Exchange) -> Answer:
-        """The answer about something made just now; again where it was over before it could be asked about."""
+        """The reply for an object made just before; repeated where the object had ended already."""
         known_as, body = UNRECORDED[exchange.case]
         for _ in range(TRIES):
             made = self._client.post("/v1/responses", json=body)

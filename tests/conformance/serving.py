@@ -1,7 +1,4 @@
-"""Braid serving exports of the checkpoints that the recordings were made with, set as that server was.
-
-Knows `braid export`, graph files and processes; knows nothing of requests.
-"""
+"""Starts Braid with exports of the checkpoints of the recordings, with the settings of the recorded server."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from settings import Setting
 
 MODELS = Path(__file__).parent / "models"
 READ_BY_ALL = "tiny-qwen3"
-"""The checkpoint beside which the tokenizer of all of them lies."""
+"""The checkpoint whose folder has the tokenizer of all of them."""
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
 READY_S = 60
 
@@ -36,7 +33,7 @@ def export(engine: str, setting: Setting, folder: Path) -> Path:
     for name in TOKENIZER:
         shutil.copyfile(MODELS / READ_BY_ALL / name, source / name)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # torch and transformers warn of themselves
+        warnings.simplefilter("ignore")  # of torch and transformers
         from tools.export.choose_export import Options, choose
 
         form = "onnx" if engine == "onnxruntime" else "openvino"

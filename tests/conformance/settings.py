@@ -1,4 +1,4 @@
-"""How the servers were set that the recordings were made with: checkpoint, name, graph, keys.  Data only."""
+"""Settings of the servers that were recorded: checkpoint, name, graph, keys.  Data only."""
 
 from __future__ import annotations
 
@@ -107,4 +107,4 @@ GROUPS = {
     "gen2": "own",
     **{name: name for name in ("embed", "cls", "score", "bertemb", "bertscore", "nomat")},
 }
-"""Group of recordings → how the server was set that they were made with."""
+"""Group of recordings → the name of its server's settings."""

@@ -12,15 +12,15 @@ MODEL_REPO = Path(__file__).parent.parent.parent / "model_repo"
 
 @pytest.fixture
 def models_dir(tmp_path: Path) -> Path:
-    """A repository with one model, `fake`, of 5 ms a step."""
+    """A repository with one model, `fake`, whose steps take 5 ms."""
     write_model(tmp_path / "models" / "fake")
     return tmp_path / "models"
 
 
 @pytest.fixture(scope="session")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One running server with the shipped model, for the tests that leave it serving."""
-    models = tmp_path_factory.mktemp("demo") / "models"  # its log is written beside it
+    """A running server with the shipped model, shared by all tests that do not stop it."""
+    models = tmp_path_factory.mktemp("demo") / "models"  # the log is written next to it
     models.symlink_to(MODEL_REPO)
     with ServerProcess(models) as running:
         running.ready(model="braid-demo")
@@ -29,7 +29,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """One running server for the tests of a file that leave it serving."""
+    """A running server with the fake model, shared by the tests of a file that do not stop it."""
     models = tmp_path_factory.mktemp("server") / "models"
     write_model(models / "fake")
     with ServerProcess(models) as running:

@@ -1,4 +1,4 @@
-"""Whatever clients send, and however they leave: answers come, none is a 5xx, and nothing stays behind."""
+"""Hostile requests and disconnects: replies arrive, none is a 5xx, and every resource is freed."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ GUIDED = GRAPH.replace(
 NUM_BODIES = 600
 AT_ONCE = 32
 SOON_S = 15.0
-"""Generous: the machine that runs tests is busy with others."""
+"""Generous, since other tests run on the machine too."""
 STALL_S = 2.0
-"""A stream on the same model may pause so long; alone on a machine it is a quarter of that."""
+"""The longest pause of a stream on the same model; a quarter of that on an idle machine."""
 GONE = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
 BIG = {
     "type": "object",
@@ -49,7 +49,7 @@ def server(tmp_path_factory):
 
 
 def rest(server, model: str = "fake") -> None:
-    """Wait until nobody is served and every block is free."""
+    """Wait until no request runs or waits and every block is free."""
     server.wait_for(lambda: all(server.metric(name, model) == 0 for name in GONE))
 
 
@@ -63,7 +63,7 @@ def client_of(server, timeout: float = SOON_S) -> httpx.AsyncClient:
 def test_random_bodies_get_replies_soon_and_leave_nothing_behind(server):
     rng = random.Random(11)
     paths = sorted(FIELDS)
-    asked = [
+    requested = [
         (path, {**random_body(path, rng), "model": "short"}) for path in paths * -(-NUM_BODIES // len(paths))
     ]
     statuses = []
@@ -84,7 +84,7 @@ def test_random_bodies_get_replies_soon_and_leave_nothing_behind(server):
                 if answer.headers["content-type"].startswith("text/event-stream"):
                     assert answer.text.strip().rpartition("\n")[2], (path, body)
 
-            await asyncio.gather(*(one(path, body) for path, body in asked))
+            await asyncio.gather(*(one(path, body) for path, body in requested))
 
     asyncio.run(scene())
     assert statuses.count(200) > len(statuses) / 5
@@ -93,7 +93,7 @@ def test_random_bodies_get_replies_soon_and_leave_nothing_behind(server):
     server.ready()
 
 
-# Clients that leave
+# Clients that disconnect
 
 CANCELLED: dict[str, tuple[str, dict[str, Any]]] = {
     "compiling": ("/v1/completions", {"prompt": "hi", "structured_outputs": {"json": BIG}, "stream": True}),
@@ -141,7 +141,7 @@ def test_a_background_response_runs_until_it_is_cancelled(server):
     assert httpx.get(f"{server.url}/v1/responses/{reply_id}").json()["status"] == "cancelled"
 
 
-# The engine goes
+# The engine dies
 
 
 def test_a_killed_engine_fails_every_kind_of_request_cleanly(server):
@@ -178,7 +178,7 @@ def test_a_killed_engine_fails_every_kind_of_request_cleanly(server):
     rest(server)
 
 
-# Requests that are much work
+# Expensive requests
 
 DEEP: dict[str, Any] = {}
 for _ in range(60):
@@ -192,7 +192,7 @@ CHAIN = {f"n{i}": {"$ref": f"#/$defs/n{i + 1}"} for i in range(900)} | {"n900": 
 
 
 def rules(count: int) -> str:
-    """A grammar of so many rules, each of which goes on with the next."""
+    """A grammar of `count` rules, each of which continues with the next."""
     between = "\n".join(f'r{i}: "x" r{i + 1} | "y"' for i in range(count))
     return f'start: r0\n{between}\nr{count}: "z"'
 
@@ -298,11 +298,13 @@ async def watched(client, gaps: list[float], stop: asyncio.Event) -> None:
 
 
 async def beside_a_stream(
-    server, asked: list[tuple[str, dict[str, Any]]]
+    server, requested: list[tuple[str, dict[str, Any]]]
 ) -> tuple[list[httpx.Response], float]:
     """The answers, and the longest gap in a stream meanwhile."""
     gaps: list[float] = []
-    raw = [(path, json.dumps({"model": "fake", "max_tokens": 20, **body}).encode()) for path, body in asked]
+    raw = [
+        (path, json.dumps({"model": "fake", "max_tokens": 20, **body}).encode()) for path, body in requested
+    ]
     async with client_of(server) as client:
         stop = asyncio.Event()
         watching = asyncio.create_task(watched(client, gaps, stop))
@@ -325,7 +327,7 @@ def test_an_expensive_request_does_not_stall_other_streams(name, server):
 
 
 def test_expensive_grammars_together_do_not_stall_other_streams(server):
-    """Every hard grammar at once; those that compile are followed for a while."""
+    """Every hard grammar together; those that compile generate some tokens."""
     guided = [
         (path, {**body, "max_tokens": 100, "seed": 3})
         for path, body in HARD.values()

@@ -49,10 +49,10 @@ def test_parse_gives_the_arguments_of_a_strict_tool(chat):
 
 def test_the_streaming_helper_equals_the_whole_reply(chat):
     with chat.stream(model=MODEL, messages=FRANCE, stream_options={"include_usage": True}) as stream:
-        told = "".join(event.delta for event in stream if event.type == "content.delta")
+        streamed = "".join(event.delta for event in stream if event.type == "content.delta")
         final = stream.get_final_completion()
     plain = chat.create(model=MODEL, messages=FRANCE)
-    assert told == final.choices[0].message.content == plain.choices[0].message.content
+    assert streamed == final.choices[0].message.content == plain.choices[0].message.content
     assert final.usage.completion_tokens == plain.usage.completion_tokens
 
 
@@ -117,7 +117,7 @@ def test_the_async_client_does_the_same(demo):
             )
             assert replies[0].choices[0].message.parsed == Person(name="Ada", age=36)
             async with chat.stream(model=MODEL, messages=FRANCE) as stream:
-                told = "".join([event.delta async for event in stream if event.type == "content.delta"])
-            assert told == replies[1].choices[0].message.content
+                streamed = "".join([event.delta async for event in stream if event.type == "content.delta"])
+            assert streamed == replies[1].choices[0].message.content
 
     asyncio.run(ask())

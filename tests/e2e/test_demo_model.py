@@ -1,4 +1,4 @@
-"""The main job, as a new user does it: the shipped model behind the real server, asked by the real client."""
+"""What a new user does first: requests of the `openai` client to the shipped model behind a real server."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What a real server says of a real model, held against transformers and against itself in other company."""
+"""Scores, samples, beams and guided outputs of a real server equal those of transformers, alone and in a batch."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def post(client: httpx.AsyncClient, path: str, body: dict[str, Any]) -> di
 
 
 def ask(server, bodies, path="/v1/completions", together=True) -> list[dict[str, Any]]:
-    """The answers, asked one after the other or all at once."""
+    """The replies to requests sent one after the other, or all together."""
 
     async def scene():
         limits = httpx.Limits(max_connections=None)
@@ -84,8 +84,8 @@ def events(server, body, path="/v1/completions") -> list[dict[str, Any]]:
 
 
 def scored(model: str, prompt, **more) -> dict[str, Any]:
-    asked = {"model": model, "prompt": prompt, "echo": True, "logprobs": 1, "max_tokens": 0}
-    return {**asked, "temperature": 0, **more}
+    requested = {"model": model, "prompt": prompt, "echo": True, "logprobs": 1, "max_tokens": 0}
+    return {**requested, "temperature": 0, **more}
 
 
 def check_scores(answer: dict[str, Any], expected: list[float]) -> None:
@@ -114,36 +114,36 @@ def test_an_echo_s_scores_are_those_of_transformers(model, together, server, ref
 
 @pytest.mark.parametrize("model", ENGINES)
 def test_prompt_logprobs_are_those_of_transformers(model, server, reference, prompts):
-    asked = [
+    requested = [
         {"model": model, "prompt": ids, "prompt_logprobs": 3, "max_tokens": 2, "temperature": 0}
         for ids in prompts
     ]
-    for ids, answer in zip(prompts, ask(server, asked), strict=True):
+    for ids, answer in zip(prompts, ask(server, requested), strict=True):
         first, *rest = answer["choices"][0]["prompt_logprobs"]
         rows = reference.log_softmax(ids)
         assert first is None
         assert len(rest) == len(ids) - 1
-        for row, token, told in zip(rows[:-1], ids[1:], rest, strict=True):
+        for row, token, reported in zip(rows[:-1], ids[1:], rest, strict=True):
             wanted = {int(each) for each in np.argsort(-row)[:3]} | {token}
-            assert {int(each) for each in told} == wanted
-            found = {int(each): entry["logprob"] for each, entry in told.items()}
+            assert {int(each) for each in reported} == wanted
+            found = {int(each): entry["logprob"] for each, entry in reported.items()}
             assert found == pytest.approx({each: row[each] for each in wanted}, abs=WITHIN)
-            assert told[str(token)]["rank"] == 1 + int((row > row[token]).sum())
+            assert reported[str(token)]["rank"] == 1 + int((row > row[token]).sum())
 
 
 def test_a_conversation_s_scores_are_those_of_transformers(server, reference):
     messages = [{"role": "user", "content": TEXTS[1]}]
-    asked = {"model": "onnxruntime", "messages": messages, "max_tokens": 4, "temperature": 0}
-    asked |= {"prompt_logprobs": 0, "logprobs": True, "return_token_ids": True}
-    (answer,) = ask(server, [asked], "/v1/chat/completions")
+    requested = {"model": "onnxruntime", "messages": messages, "max_tokens": 4, "temperature": 0}
+    requested |= {"prompt_logprobs": 0, "logprobs": True, "return_token_ids": True}
+    (answer,) = ask(server, [requested], "/v1/chat/completions")
     ids = answer["prompt_token_ids"]
-    told = [
+    reported = [
         entry[str(token)]["logprob"]
         for token, entry in zip(ids[1:], answer["prompt_logprobs"][1:], strict=True)
     ]
     drawn = [entry["logprob"] for entry in answer["choices"][0]["logprobs"]["content"]]
     every = ids + answer["choices"][0]["token_ids"]
-    assert told + drawn == pytest.approx(reference.logprobs(every), abs=WITHIN)
+    assert reported + drawn == pytest.approx(reference.logprobs(every), abs=WITHIN)
 
 
 @pytest.mark.parametrize("max_tokens", [0, 5])
@@ -156,8 +156,8 @@ def test_text_and_ids_and_streams_are_scored_alike(max_tokens, server, reference
         check_scores(by_text, reference.logprobs(ids + choice["token_ids"]))
         check_same(by_ids["choices"][0]["logprobs"], choice["logprobs"])
         pieces = [event["choices"][0] for event in events(server, scored("onnxruntime", text, **more))]
-        told = [piece["logprobs"] for piece in pieces if piece["logprobs"]]
-        joined = {name: [value for each in told for value in each[name]] for name in choice["logprobs"]}
+        reported = [piece["logprobs"] for piece in pieces if piece["logprobs"]]
+        joined = {name: [value for each in reported for value in each[name]] for name in choice["logprobs"]}
         check_same(joined, choice["logprobs"])
         assert "".join(piece["text"] for piece in pieces) == choice["text"]
 
@@ -197,16 +197,16 @@ def test_an_evaluation_s_likelihoods_are_those_of_transformers(num_tokens, serve
 
 @pytest.mark.parametrize(("width", "count", "penalty"), [(2, 1, 1.0), (4, 4, 0.5), (5, 3, 2.0), (3, 2, -1.0)])
 def test_beams_are_those_of_transformers(width, count, penalty, server, reference, prompts):
-    asked = {
+    requested = {
         "model": "onnxruntime",
         "n": count,
         "best_of": width,
         "length_penalty": penalty,
         "max_tokens": 12,
     }
-    asked |= {"return_token_ids": True}
+    requested |= {"return_token_ids": True}
     some = [prompts[1], prompts[3], prompts[5]]
-    bodies = [{**asked, "prompt": ids} for ids in some]
+    bodies = [{**requested, "prompt": ids} for ids in some]
     expected = [reference.beams(ids, width, count, 12, length_penalty=penalty) for ids in some]
     more = {"use_beam_search": True, "temperature": 0}
     for answers in (
@@ -228,9 +228,9 @@ def drawing(model: str, prompts) -> list[dict[str, Any]]:
         {"temperature": 1.0, "structured_outputs": {"regex": "[a-z ]{30,60}"}, "n": 2},
         {"temperature": 1.0, "min_p": 0.01, "presence_penalty": 0.5, "frequency_penalty": 0.2},
     ]
-    asked = {"model": model, "max_tokens": 90, "ignore_eos": True, "return_token_ids": True}
+    requested = {"model": model, "max_tokens": 90, "ignore_eos": True, "return_token_ids": True}
     return [
-        {**asked, **kind, "prompt": ids, "seed": seed}
+        {**requested, **kind, "prompt": ids, "seed": seed}
         for seed, (kind, ids) in enumerate(zip(kinds * 2, prompts[-5:] + prompts[1:6], strict=True))
     ]
 
@@ -255,9 +255,9 @@ def test_a_seed_draws_the_same_after_a_preemption(server, prompts):
 
 
 def test_the_best_of_several_samples_are_the_likeliest(server, prompts):
-    asked = {"model": "onnxruntime", "prompt": prompts[3], "max_tokens": 12, "temperature": 1, "seed": 4}
-    asked |= {"logprobs": 0, "ignore_eos": True}
-    every, best = ask(server, [{**asked, "n": 8}, {**asked, "n": 3, "best_of": 8}])
+    requested = {"model": "onnxruntime", "prompt": prompts[3], "max_tokens": 12, "temperature": 1, "seed": 4}
+    requested |= {"logprobs": 0, "ignore_eos": True}
+    every, best = ask(server, [{**requested, "n": 8}, {**requested, "n": 3, "best_of": 8}])
 
     def mean(choice):
         return np.mean(choice["logprobs"]["token_logprobs"])
@@ -311,10 +311,10 @@ GUIDES = {
 
 @pytest.mark.parametrize("model", ENGINES)
 def test_guided_outputs_match_their_guides(model, server):
-    """Four choices of each of sixteen requests at once, on weights that know nothing."""
-    asked = {"model": model, "prompt": TEXTS[0], "temperature": 1, "n": 4, "max_tokens": 300}
+    """Four choices of each of sixteen concurrent requests, on random weights."""
+    requested = {"model": model, "prompt": TEXTS[0], "temperature": 1, "n": 4, "max_tokens": 300}
     jobs = [(name, seed) for name in GUIDES for seed in range(4)]
-    bodies = [{**asked, "seed": seed, "structured_outputs": GUIDES[name][0]} for name, seed in jobs]
+    bodies = [{**requested, "seed": seed, "structured_outputs": GUIDES[name][0]} for name, seed in jobs]
     ended = 0
     for (name, _), answer in zip(jobs, ask(server, bodies), strict=True):
         for choice in answer["choices"]:
@@ -325,14 +325,14 @@ def test_guided_outputs_match_their_guides(model, server):
 
 
 def test_log_probabilities_under_a_grammar_are_the_model_s_own(server, reference):
-    asked = {"model": "onnxruntime", "prompt": TEXTS[0], "temperature": 1, "seed": 1, "max_tokens": 60}
-    asked |= {"structured_outputs": {"json": PERSON}, "logprobs": 2, "return_token_ids": True}
-    (answer,) = ask(server, [asked])
+    requested = {"model": "onnxruntime", "prompt": TEXTS[0], "temperature": 1, "seed": 1, "max_tokens": 60}
+    requested |= {"structured_outputs": {"json": PERSON}, "logprobs": 2, "return_token_ids": True}
+    (answer,) = ask(server, [requested])
     choice = answer["choices"][0]
     prompt, made = choice["prompt_token_ids"], choice["token_ids"]
-    told = choice["logprobs"]["token_logprobs"]
-    assert told == pytest.approx(
-        reference.logprobs(prompt + made)[len(prompt) - 1 :][: len(told)], abs=WITHIN
+    reported = choice["logprobs"]["token_logprobs"]
+    assert reported == pytest.approx(
+        reference.logprobs(prompt + made)[len(prompt) - 1 :][: len(reported)], abs=WITHIN
     )
 
 
@@ -402,5 +402,5 @@ def test_streamed_calls_are_the_whole_calls(model, choice, server):
                 name, arguments = piece["function"].get("name"), piece["function"].get("arguments")
                 found = joined.setdefault(piece["index"], ["", ""])
                 joined[piece["index"]] = [found[0] + (name or ""), found[1] + (arguments or "")]
-        told = [[call["function"]["name"], call["function"]["arguments"]] for call in whole]
-        assert list(joined.values()) == told
+        reported = [[call["function"]["name"], call["function"]["arguments"]] for call in whole]
+        assert list(joined.values()) == reported

@@ -1,4 +1,4 @@
-"""What a server does before any endpoint is asked: start, refuse to start, bound a request's head."""
+"""What a server does before a request reaches an endpoint: start, refuse to start, limit the request head."""
 
 from __future__ import annotations
 

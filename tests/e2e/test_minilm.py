@@ -1,4 +1,4 @@
-"""A real server with the real weights of all-MiniLM-L6-v2, held against sentence-transformers."""
+"""A real server with the weights of all-MiniLM-L6-v2 gives the embeddings of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def body(model, texts, **more):
 
 
 def vectors(server, bodies, together=True):
-    """An array of vectors for each body, asked one after the other or all at once."""
+    """An array of embeddings for each body, requested one after the other or all together."""
 
-    async def asked(client, each):
+    async def requested(client, each):
         answer = await client.post("/v1/embeddings", json=each)
         assert answer.status_code == 200, answer.text
         return np.array([entry["embedding"] for entry in answer.json()["data"]])
@@ -74,8 +74,8 @@ def vectors(server, bodies, together=True):
         limits = httpx.Limits(max_connections=None)
         async with httpx.AsyncClient(base_url=server.url, timeout=60, limits=limits) as client:
             if together:
-                return await asyncio.gather(*(asked(client, each) for each in bodies))
-            return [await asked(client, each) for each in bodies]
+                return await asyncio.gather(*(requested(client, each) for each in bodies))
+            return [await requested(client, each) for each in bodies]
 
     return asyncio.run(scene())
 
@@ -107,9 +107,9 @@ def test_sixty_four_clients_each_have_their_own_vector(server, texts, expected):
 
 def test_openai_s_client_reads_numbers_and_base64_alike(server, texts, expected):
     with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
-        asked = {"model": "exact", "input": texts[:10]}
-        written = client.embeddings.create(**asked, encoding_format="float")
-        packed = client.embeddings.create(**asked)  # it asks for base64, and unpacks that itself
+        requested = {"model": "exact", "input": texts[:10]}
+        written = client.embeddings.create(**requested, encoding_format="float")
+        packed = client.embeddings.create(**requested)  # it asks for base64, and unpacks that itself
     for reply in (written, packed):
         found = np.array([entry.embedding for entry in reply.data])
         np.testing.assert_allclose(found, expected[:10], atol=CLOSE)
@@ -124,8 +124,8 @@ def test_a_text_that_is_too_long_is_refused_unless_it_may_be_cut(server):
 
 def test_each_question_finds_its_passage_first(server):
     pairs = yaml.safe_load(QUESTIONS.read_text(encoding="utf-8"))
-    asked = [pair["question"] for pair in pairs] + [pair["passage"] for pair in pairs]
-    found = embed(server.url, "int8", "none", asked)
+    requested = [pair["question"] for pair in pairs] + [pair["passage"] for pair in pairs]
+    found = embed(server.url, "int8", "none", requested)
     questions, passages = found[: len(pairs)], found[len(pairs) :]
     assert [nearest(question, passages)[0] for question in questions] == list(range(len(pairs)))
 

@@ -106,8 +106,8 @@ def test_a_stop_string_is_found_across_chunks(v1, stream):
 def test_the_stop_string_can_be_included(v1):
     whole = greedy(v1, max_tokens=60).choices[0].text
     stop = whole[5:9]
-    kept = greedy(v1, max_tokens=60, stop=stop, extra_body={"include_stop_str_in_output": True})
-    assert kept.choices[0].text == whole[: whole.index(stop) + len(stop)]
+    included = greedy(v1, max_tokens=60, stop=stop, extra_body={"include_stop_str_in_output": True})
+    assert included.choices[0].text == whole[: whole.index(stop) + len(stop)]
 
 
 def test_chat_logprobs(v1):

@@ -1,4 +1,4 @@
-"""Where the time goes, told by a real server: over HTTP, in metrics, and by the command."""
+"""The step profile of a real server: over HTTP, in metrics, and from the command."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def complete(server, max_tokens):
 
 
 def test_a_profile_has_the_steps_of_its_time(server):
-    asked = Server(server.url)
-    before = asked.profile("fake")
+    client = Server(server.url)
+    before = client.profile("fake")
     complete(server, 30)
-    after = asked.profile("fake")
+    after = client.profile("fake")
     ran = profile_difference(before, after)
     kinds = {kind.kind: kind for kind in ran.kinds}
     assert (kinds["with_prompts"].steps, kinds["decoding"].steps) == (1, 29)

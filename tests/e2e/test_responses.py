@@ -85,11 +85,13 @@ def test_a_tool_is_called_and_the_reply_uses_its_result(demo):
         "call_id": call.call_id,
         "output": '{"temperature": 21, "condition": "sunny"}',
     }
-    kept = demo.create(model="braid-demo", input=[result], tools=[WEATHER], previous_response_id=first.id)
-    said = [{"role": "user", "content": OSLO}, call.to_dict(), result]
-    sent = demo.create(model="braid-demo", input=said, tools=[WEATHER])
-    assert "21" in kept.output_text
-    assert kept.output_text == sent.output_text
+    continued = demo.create(
+        model="braid-demo", input=[result], tools=[WEATHER], previous_response_id=first.id
+    )
+    history = [{"role": "user", "content": OSLO}, call.to_dict(), result]
+    sent = demo.create(model="braid-demo", input=history, tools=[WEATHER])
+    assert "21" in continued.output_text
+    assert continued.output_text == sent.output_text
 
 
 def test_streamed_arguments_are_those_of_the_call(demo):

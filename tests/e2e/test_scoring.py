@@ -1,4 +1,4 @@
-"""What a reply tells of prompts and tokens, through a real server: the whole way from sampler to client."""
+"""Prompt and token details of replies, through a real server: the whole way from sampler to client."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def client(server):
 
 
 def complete(client, prompt=PROMPT, **more):
-    asked = {"model": "fake", "prompt": prompt, "temperature": 0, "max_tokens": 8, **more}
-    asked["extra_body"] = {"ignore_eos": True, "return_token_ids": True, **more.get("extra_body", {})}
-    return client.completions.create(**asked)
+    requested = {"model": "fake", "prompt": prompt, "temperature": 0, "max_tokens": 8, **more}
+    requested["extra_body"] = {"ignore_eos": True, "return_token_ids": True, **more.get("extra_body", {})}
+    return client.completions.create(**requested)
 
 
 def test_a_generated_token_scores_the_same_as_part_of_a_prompt(client):
@@ -32,17 +32,22 @@ def test_a_generated_token_scores_the_same_as_part_of_a_prompt(client):
 
 
 def test_a_score_does_not_depend_on_what_is_in_the_cache(client):
-    asked = {"prompt": "the same beginning, a different end", "echo": True, "logprobs": 0, "max_tokens": 0}
-    fresh = complete(client, **asked, extra_body={"cache_salt": "fresh"}).choices[0].logprobs
-    complete(client, asked["prompt"])
-    again = complete(client, **asked).choices[0].logprobs
+    requested = {
+        "prompt": "the same beginning, a different end",
+        "echo": True,
+        "logprobs": 0,
+        "max_tokens": 0,
+    }
+    fresh = complete(client, **requested, extra_body={"cache_salt": "fresh"}).choices[0].logprobs
+    complete(client, requested["prompt"])
+    again = complete(client, **requested).choices[0].logprobs
     assert again.token_logprobs[1:] == pytest.approx(fresh.token_logprobs[1:], abs=1e-6)
 
 
 def test_an_echo_and_its_stream_agree(client):
-    asked = {"echo": True, "logprobs": 1}
-    whole = complete(client, **asked).choices[0]
-    chunks = [chunk.choices[0] for chunk in complete(client, **asked, stream=True)]
+    requested = {"echo": True, "logprobs": 1}
+    whole = complete(client, **requested).choices[0]
+    chunks = [chunk.choices[0] for chunk in complete(client, **requested, stream=True)]
     assert "".join(chunk.text for chunk in chunks) == whole.text
     assert whole.text.startswith(PROMPT)
     streamed = [value for chunk in chunks if chunk.logprobs for value in chunk.logprobs.token_logprobs]
@@ -53,23 +58,23 @@ def test_an_echo_and_its_stream_agree(client):
 
 def test_token_ids_score_like_their_conversation(client):
     more = {"return_token_ids": True, "return_prompt_text": True, "ignore_eos": True}
-    asked = {"model": "fake", "temperature": 0, "max_tokens": 8}
-    said = client.chat.completions.create(**asked, messages=MESSAGES, extra_body=more)
-    assert said.prompt_text.endswith("<|im_start|>assistant\n")
-    again = client.chat.completions.create(**asked, messages=said.prompt_token_ids, extra_body=more)
-    assert again.choices[0].token_ids == said.choices[0].token_ids
-    assert again.prompt_text == said.prompt_text
-    begun = {**more, "completion_token_ids": said.choices[0].token_ids[:3]}
-    rest = client.chat.completions.create(**asked, messages=MESSAGES, extra_body=begun)
-    assert rest.choices[0].token_ids[:5] == said.choices[0].token_ids[3:]
-    assert rest.prompt_token_ids == said.prompt_token_ids + said.choices[0].token_ids[:3]
+    requested = {"model": "fake", "temperature": 0, "max_tokens": 8}
+    first = client.chat.completions.create(**requested, messages=MESSAGES, extra_body=more)
+    assert first.prompt_text.endswith("<|im_start|>assistant\n")
+    again = client.chat.completions.create(**requested, messages=first.prompt_token_ids, extra_body=more)
+    assert again.choices[0].token_ids == first.choices[0].token_ids
+    assert again.prompt_text == first.prompt_text
+    begun = {**more, "completion_token_ids": first.choices[0].token_ids[:3]}
+    rest = client.chat.completions.create(**requested, messages=MESSAGES, extra_body=begun)
+    assert rest.choices[0].token_ids[:5] == first.choices[0].token_ids[3:]
+    assert rest.prompt_token_ids == first.prompt_token_ids + first.choices[0].token_ids[:3]
 
 
 def test_a_batch_equals_single_requests(client):
     other = [{"role": "user", "content": "Something else."}]
-    asked = {"model": "fake", "temperature": 0, "max_tokens": 8}
-    alone = [client.chat.completions.create(**asked, messages=each) for each in (MESSAGES, other)]
-    body = {**asked, "messages": [MESSAGES, other]}
+    requested = {"model": "fake", "temperature": 0, "max_tokens": 8}
+    alone = [client.chat.completions.create(**requested, messages=each) for each in (MESSAGES, other)]
+    body = {**requested, "messages": [MESSAGES, other]}
     together = client.post("/chat/completions/batch", body=body, cast_to=object)
     texts = [choice["message"]["content"] for choice in together["choices"]]
     assert texts == [reply.choices[0].message.content for reply in alone]
@@ -86,11 +91,11 @@ def test_a_cut_prompt_is_its_end(client):
 
 
 def test_the_best_of_several_samples_scores_highest(client):
-    asked = {"temperature": 1, "seed": 5, "logprobs": 0}
+    requested = {"temperature": 1, "seed": 5, "logprobs": 0}
 
     def mean(choice):
         return sum(choice.logprobs.token_logprobs) / len(choice.logprobs.token_logprobs)
 
-    drawn = complete(client, n=4, **asked).choices
-    best = complete(client, best_of=4, **asked).choices
+    drawn = complete(client, n=4, **requested).choices
+    best = complete(client, best_of=4, **requested).choices
     assert [choice.text for choice in best] == [max(drawn, key=mean).text]

@@ -1,4 +1,4 @@
-"""The real `openai` client against models whose graphs draft token tokens ahead."""
+"""The `openai` client against models whose graphs speculate, by lookup or with a draft model."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def test_a_reply_equals_the_plain_model_s_and_counts_accepted_tokens(client, nam
 def test_a_stream_equals_the_whole_reply(client, name):
     whole = chat(client, name, temperature=0)
     chunks = list(chat(client, name, temperature=0, stream=True, stream_options={"include_usage": True}))
-    said = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
-    assert said == whole.choices[0].message.content
+    streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
+    assert streamed == whole.choices[0].message.content
     assert chunks[-1].usage.completion_tokens_details.accepted_prediction_tokens > 0
 
 
@@ -82,12 +82,12 @@ def test_each_choice_has_its_own_draft_tokens(client):
 
 
 def test_log_probabilities_of_draft_tokens_are_returned(client):
-    asked = {"include_draft_logprobs": True}
-    reply = chat(client, "draft", temperature=0, logprobs=True, top_logprobs=1, extra_body=asked)
+    requested = {"include_draft_logprobs": True}
+    reply = chat(client, "draft", temperature=0, logprobs=True, top_logprobs=1, extra_body=requested)
     drafted = reply.choices[0].draft_logprobs["content"]
     assert len(drafted) == reply.usage.completion_tokens_details.accepted_prediction_tokens
     assert all(entry["logprob"] <= 0 for entry in drafted)
-    plain = chat(client, "plain", temperature=0, logprobs=True, extra_body=asked)
+    plain = chat(client, "plain", temperature=0, logprobs=True, extra_body=requested)
     assert plain.choices[0].draft_logprobs is None
 
 
@@ -109,8 +109,8 @@ def test_a_request_can_switch_speculation_off(client):
 
 
 def test_the_responses_api_accepts_the_field(client):
-    asked = {"ignore_eos": True, "num_assistant_tokens": 2}
-    reply = client.responses.create(model="lookup", input="hi", max_output_tokens=24, extra_body=asked)
+    requested = {"ignore_eos": True, "num_assistant_tokens": 2}
+    reply = client.responses.create(model="lookup", input="hi", max_output_tokens=24, extra_body=requested)
     assert reply.usage.output_tokens == 24
 
 

@@ -1,4 +1,4 @@
-"""Every feature asked both ways: what a stream's pieces come to is what the whole reply says.
+"""The joined pieces of a stream equal the whole reply, for every feature of every endpoint.
 
 The demo model, greedy, so that a question has one answer.
 """
@@ -34,58 +34,68 @@ THINK = {"reasoning_effort": "high"}
 NAMED = {"type": "function", "function": {"name": "get_weather"}}
 
 
-def said(text, role="user", **more):
+def messages_of(text, role="user", **more):
     return [{"role": role, "content": text, **more}]
 
 
 CHATS = {
-    "plain": {"messages": said(HELLO)},
-    "token by token": {"messages": said(HELLO), **TOKENS},
-    "tokens as ids": {"messages": said(HELLO), "logprobs": True, "return_tokens_as_token_ids": True},
-    "several": {"messages": said(HELLO), "n": 3, "temperature": 1, "seed": 5},
-    "packed": {"messages": said(HELLO), "stream_interval": 3, **TOKENS},
-    "the prompt": {"messages": said(HELLO), "return_prompt_text": True, "return_token_ids": True},
-    "thinking": {"messages": said(HELLO), **THINK, **TOKENS},
-    "hidden thinking": {"messages": said(HELLO), **THINK, **TOKENS, "include_reasoning": False},
-    "a budget": {"messages": said(HELLO), **THINK, "thinking_token_budget": 2},
-    "cut in thinking": {"messages": said(HELLO), **THINK, "max_tokens": 3},
-    "stop": {"messages": said(HELLO), "stop": ["How"]},
-    "stop that stays": {"messages": said(HELLO), "stop": ["How"], "include_stop_str_in_output": True},
-    "stop in thinking": {"messages": said(HELLO), **THINK, "stop": ["user"]},
-    "auto": {"messages": said(OSLO), "tools": [TOOL], **TOKENS},
-    "auto with thinking": {"messages": said(OSLO), "tools": [TOOL], **THINK, **TOKENS},
-    "auto, several": {"messages": said(OSLO), "tools": [TOOL], "n": 2, "temperature": 0.7, "seed": 3},
+    "plain": {"messages": messages_of(HELLO)},
+    "token by token": {"messages": messages_of(HELLO), **TOKENS},
+    "tokens as ids": {"messages": messages_of(HELLO), "logprobs": True, "return_tokens_as_token_ids": True},
+    "several": {"messages": messages_of(HELLO), "n": 3, "temperature": 1, "seed": 5},
+    "packed": {"messages": messages_of(HELLO), "stream_interval": 3, **TOKENS},
+    "the prompt": {"messages": messages_of(HELLO), "return_prompt_text": True, "return_token_ids": True},
+    "thinking": {"messages": messages_of(HELLO), **THINK, **TOKENS},
+    "hidden thinking": {"messages": messages_of(HELLO), **THINK, **TOKENS, "include_reasoning": False},
+    "a budget": {"messages": messages_of(HELLO), **THINK, "thinking_token_budget": 2},
+    "cut in thinking": {"messages": messages_of(HELLO), **THINK, "max_tokens": 3},
+    "stop": {"messages": messages_of(HELLO), "stop": ["How"]},
+    "stop that stays": {"messages": messages_of(HELLO), "stop": ["How"], "include_stop_str_in_output": True},
+    "stop in thinking": {"messages": messages_of(HELLO), **THINK, "stop": ["user"]},
+    "auto": {"messages": messages_of(OSLO), "tools": [TOOL], **TOKENS},
+    "auto with thinking": {"messages": messages_of(OSLO), "tools": [TOOL], **THINK, **TOKENS},
+    "auto, several": {"messages": messages_of(OSLO), "tools": [TOOL], "n": 2, "temperature": 0.7, "seed": 3},
     "auto with a schema": {
-        "messages": said(OSLO),
+        "messages": messages_of(OSLO),
         "tools": [TOOL],
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": YES}},
     },
-    "auto, cut": {"messages": said(OSLO), "tools": [TOOL], "max_tokens": 14},
-    "two calls": {"messages": said(BOTH), "tools": [TOOL]},
-    "one call of two": {"messages": said(BOTH), "tools": [TOOL], "parallel_tool_calls": False},
-    "required": {"messages": said(HELLO), "tools": [TOOL], "tool_choice": "required"},
-    "required with thinking": {"messages": said(OSLO), "tools": [TOOL], "tool_choice": "required", **THINK},
-    "required, cut": {"messages": said(OSLO), "tools": [TOOL], "tool_choice": "required", "max_tokens": 14},
-    "named": {"messages": said(OSLO), "tools": [TOOL], "tool_choice": NAMED},
-    "none": {"messages": said(OSLO), "tools": [TOOL], "tool_choice": "none"},
+    "auto, cut": {"messages": messages_of(OSLO), "tools": [TOOL], "max_tokens": 14},
+    "two calls": {"messages": messages_of(BOTH), "tools": [TOOL]},
+    "one call of two": {"messages": messages_of(BOTH), "tools": [TOOL], "parallel_tool_calls": False},
+    "required": {"messages": messages_of(HELLO), "tools": [TOOL], "tool_choice": "required"},
+    "required with thinking": {
+        "messages": messages_of(OSLO),
+        "tools": [TOOL],
+        "tool_choice": "required",
+        **THINK,
+    },
+    "required, cut": {
+        "messages": messages_of(OSLO),
+        "tools": [TOOL],
+        "tool_choice": "required",
+        "max_tokens": 14,
+    },
+    "named": {"messages": messages_of(OSLO), "tools": [TOOL], "tool_choice": NAMED},
+    "none": {"messages": messages_of(OSLO), "tools": [TOOL], "tool_choice": "none"},
     "schema": {
-        "messages": said(HELLO),
+        "messages": messages_of(HELLO),
         "response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": YES}},
     },
-    "schema with thinking": {"messages": said(HELLO), "structured_outputs": {"json": YES}, **THINK},
-    "choice": {"messages": said(HELLO), "structured_outputs": {"choice": ["yes", "no"]}},
+    "schema with thinking": {"messages": messages_of(HELLO), "structured_outputs": {"json": YES}, **THINK},
+    "choice": {"messages": messages_of(HELLO), "structured_outputs": {"choice": ["yes", "no"]}},
     "echo": {
-        "messages": said(HELLO) + said("Hello! How", "assistant"),
+        "messages": messages_of(HELLO) + messages_of("Hello! How", "assistant"),
         "continue_final_message": True,
         "echo": True,
     },
     "going on after thinking": {
-        "messages": said(HELLO) + said("Hello! How", "assistant", reasoning="A greeting."),
+        "messages": messages_of(HELLO) + messages_of("Hello! How", "assistant", reasoning="A greeting."),
         "continue_final_message": True,
         **THINK,
     },
     "repetition": {
-        "messages": said(HELLO),
+        "messages": messages_of(HELLO),
         "logit_bias": {"20": 100},
         "repetition_detection": {"max_pattern_size": 2, "min_pattern_size": 1, "min_count": 5},
     },
@@ -125,22 +135,22 @@ RESPONSES = {
     "stop": {"input": HELLO, "stop": ["How"]},
 }
 MESSAGES = {
-    "plain": {"messages": said(HELLO)},
-    "thinking": {"messages": said(HELLO), "thinking": {"type": "enabled", "budget_tokens": 40}},
+    "plain": {"messages": messages_of(HELLO)},
+    "thinking": {"messages": messages_of(HELLO), "thinking": {"type": "enabled", "budget_tokens": 40}},
     "thinking not shown": {
-        "messages": said(HELLO),
+        "messages": messages_of(HELLO),
         "thinking": {"type": "adaptive", "display": "omitted"},
     },
-    "a call": {"messages": said(OSLO), "tools": [ANTHROPIC_TOOL]},
-    "two calls": {"messages": said(BOTH), "tools": [ANTHROPIC_TOOL]},
+    "a call": {"messages": messages_of(OSLO), "tools": [ANTHROPIC_TOOL]},
+    "two calls": {"messages": messages_of(BOTH), "tools": [ANTHROPIC_TOOL]},
     "thinking and a call": {
-        "messages": said(OSLO),
+        "messages": messages_of(OSLO),
         "tools": [ANTHROPIC_TOOL],
         "thinking": {"type": "adaptive"},
     },
-    "cut": {"messages": said(HELLO), "max_tokens": 3},
-    "stop": {"messages": said(HELLO), "stop_sequences": ["can"]},
-    "going on": {"messages": said(HELLO) + said("Hello! How", "assistant")},
+    "cut": {"messages": messages_of(HELLO), "max_tokens": 3},
+    "stop": {"messages": messages_of(HELLO), "stop_sequences": ["can"]},
+    "going on": {"messages": messages_of(HELLO) + messages_of("Hello! How", "assistant")},
 }
 
 
@@ -206,8 +216,8 @@ def test_chat(both, name):
         at: drop_empty(one) for at, one in expected.items()
     }
     assert spent(events[-1]["usage"]) == spent(whole["usage"])
-    for told in ("prompt_token_ids", "prompt_text"):
-        assert events[0].get(told) == whole[told]
+    for field in ("prompt_token_ids", "prompt_text"):
+        assert events[0].get(field) == whole[field]
 
 
 def drop_empty(one):

@@ -21,16 +21,16 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def problems(folder: Path) -> Callable[[str], list[str]]:
-    """What the checker says of a text, without the file's name; [] for a good graph."""
+    """The problems that the checker finds in a text, without the file name; [] for a valid graph."""
 
-    def said(text: str) -> list[str]:
+    def problems_of(text: str) -> list[str]:
         try:
             check(text, toys.NODE_TYPES, toys.TASKS, folder)
         except GraphError as error:
             return [str(each).removeprefix("graph.yaml:") for each in error.problems]
         return []
 
-    return said
+    return problems_of
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ COMPLETIONS = "/v1/completions"
 
 
 class Rig:
-    """An application around scripted services, and ways to ask it from a test that is not async."""
+    """An application around scripted services, and requests to it from tests that are not async."""
 
     def __init__(self, pipeline: ScriptedPipeline, **settings: Any) -> None:
         self.pipeline = pipeline

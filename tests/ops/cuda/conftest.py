@@ -1,4 +1,4 @@
-"""The kernels on the host: one device for each order in which a block's threads may run."""
+"""Kernels compiled for the host: one device for each order in which the threads of a block run."""
 
 from __future__ import annotations
 
