@@ -11,7 +11,7 @@ from tools.profile_step.__main__ import main
 from tools.profile_step.difference import profile_difference
 from tools.profile_step.server_client import RequestRefused, Server
 
-PHASES = ["plan", "reserve", "pack", "body.logits", "body.next", "body", "commit", "post"]
+PHASES = ["plan", "reserve", "pack", "body.logits", "body.next", "body", "commit", "send"]
 
 
 def complete(server, max_tokens):
@@ -53,7 +53,7 @@ def test_the_command_shows_something_on_an_idle_server(server):
     done = CliRunner().invoke(main, ["--url", server.url, "--seconds", "0.3", "--load", "3"])
     assert done.exit_code == 0, done.output
     assert "decoding only" in done.output
-    assert "of 3.0 sequences" in done.output
+    assert ", 3.0 sequences" in done.output
 
 
 def test_a_load_that_is_refused_is_an_error(server):
