@@ -1,4 +1,4 @@
-"""What can go wrong with a request, as the client will be told.  Knows nothing of HTTP libraries.
+"""The errors of requests, as clients see them.  Does not depend on an HTTP library.
 
 BraidError
 ├── RequestError      400  the request is at fault; `field` names where
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 
 class BraidError(Exception):
-    """Root of the tree.  `message` is written for the client: what is wrong and what to do next."""
+    """Root of the tree.  `message` is for the client: what is wrong and what to do next."""
 
     status = 500
     kind = "InternalServerError"

@@ -1,4 +1,4 @@
-"""What may be asked of a graph, and what each task replies.  Knows nothing of HTTP or of any node."""
+"""The tasks of graphs: the request and the reply of each.  Does not depend on HTTP or on nodes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pipelines.values import (
 
 @dataclass(frozen=True, slots=True)
 class Constraint:
-    """What the text of a reply must be, as the client said it.
+    """What the text of a reply must be, as the client wrote it.
 
-    `kind` is "json" (any object), "json_schema", "regex", "choice", "grammar" or "structural_tag"; `value` is
-    what belongs to it; `where` names its field in the request, for errors.
+    `kind` is "json" (any object), "json_schema", "regex", "choice", "grammar" or "structural_tag" and `value`
+    its definition; `where` names its field in the request, for errors.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class PromptInput:
     continue_final_message: bool = False
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     chat_template: str | None = None  # instead of the model's own
-    truncate_prompt_tokens: int | None = None  # most tokens of a prompt that are kept; -1: what the model can
+    truncate_prompt_tokens: int | None = None  # longer prompts are cut to so many; -1: to the context
     truncate_left: bool = True  # which end of a longer prompt is cut off
 
 
@@ -58,9 +58,9 @@ class GenerationInput(PromptInput):
 
     n: int = 1
     sampling: dict[str, Any] = field(default_factory=dict)
-    default_max_tokens: int | None = None  # None: as much as the context still holds
-    fallbacks: dict[str, Any] = field(default_factory=dict)  # where neither the client nor the model says
-    samples_always: bool = False  # though the model's files say `do_sample: false`
+    default_max_tokens: int | None = None  # None: what is left of the context
+    fallbacks: dict[str, Any] = field(default_factory=dict)  # where neither the client nor the model sets one
+    samples_always: bool = False  # even where the model's files set `do_sample: false`
     stop: list[str] = field(default_factory=list)
     include_stop_str_in_output: bool = False
     bad_words: list[str] = field(default_factory=list)
@@ -69,39 +69,39 @@ class GenerationInput(PromptInput):
     parse_tools: bool = True
     parse_reasoning: bool = True
     constraint: Constraint | None = None
-    tool_choice: str | None = None  # None: as the model likes; "required", or the name of the only tool
+    tool_choice: str | None = None  # None: the model decides; "required", or the name of the only tool
     parallel_calls: bool = True  # whether a reply may hold several calls
     thinking_budget: int | None = None  # most tokens of reasoning
     completion_ids: list[int] = field(default_factory=list)  # the reply's beginning, after the prompt's ids
 
 
 PURPOSES = ("search_document", "search_query", "classification", "clustering", "image")
-"""What Cohere's clients may say that vectors are for; a model without prompts makes no difference."""
+"""The purposes of vectors in Cohere's API; a model without prompts treats them alike."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolingInput(PromptInput):
     """One request for vectors, classes or scores: texts, conversations, or pairs of a query and a document.
 
-    Exactly one of `prompts`, `conversations` and `pairs` is not empty; the reply's rows are in its order.
+    Exactly one of `prompts`, `conversations` and `pairs` is not empty; the reply is in its order.
     """
 
     conversations: list[list[dict[str, Any]]] = field(default_factory=list)
     pairs: list[tuple[Prompt, Prompt]] = field(default_factory=list)
-    add_special_tokens: bool = False  # to conversations, whose template wrote its own
+    add_special_tokens: bool = False  # to conversations, whose template may add its own
     priority: int = 0  # the smaller, the sooner
     activate: bool = True  # vectors of length 1, classes and scores as probabilities
-    dimensions: int | None = None  # numbers of a vector that are kept
-    purpose: str | None = None  # which of the model's prompts stands before each text
-    instruction: str | None = None  # what a score is for, where the model's template asks
+    dimensions: int | None = None  # a vector is cut to this many numbers
+    purpose: str | None = None  # which of the model's prompts is put before each text
+    instruction: str | None = None  # what a score is for, where the model's template uses it
     max_query_tokens: int | None = None
     max_document_tokens: int | None = None
-    chunk: bool = False  # a document that is too long is scored by its parts, and has the best one's score
+    chunk: bool = False  # a long document is scored in parts and has the best part's score
 
 
 @dataclass(frozen=True, slots=True)
 class TensorInput:
-    """One request to tensor models.  `outputs` names those that the reply holds, None all."""
+    """One request to tensor models.  `outputs` names the tensors of the reply; None: all."""
 
     inputs: Tensors
     outputs: list[str] | None = None
@@ -116,4 +116,4 @@ TASKS: dict[str, TaskContract] = {
     "rerank": TaskContract(request=PoolingInput, reply=Deferred[Scores]),
     "infer": TaskContract(request=TensorInput, reply=Deferred[Tensors]),
 }
-"""Task name → the type of `request` in its graphs and of what their last line gives."""
+"""Task name → the type of `request` in its graphs, and of the output of their last line."""

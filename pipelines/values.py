@@ -1,7 +1,4 @@
-"""What flows between request nodes, and how a value arrives in pieces.
-
-Knows nothing of HTTP, YAML or engines; each class here is a port type that a graph file may connect.
-"""
+"""The values between request nodes: each class is a port type that a graph file can connect."""
 
 from __future__ import annotations
 
@@ -87,11 +84,11 @@ class Scores:
 
 
 class Tensors(dict[str, NDArray[Any]]):
-    """Arrays by name, as a tensor model takes and gives them: numbers and truth values, no text."""
+    """Arrays by name, the inputs and outputs of a tensor model: numbers and booleans, no text."""
 
 
 class Alternative(NamedTuple):
-    """A token that might have stood there."""
+    """A token that could have been chosen instead."""
 
     token: str
     bytes: bytes
@@ -135,7 +132,7 @@ class TextUpdate(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ToolCallPiece:
-    """A piece of one call that the model makes: `arguments` of all its pieces, joined, are its JSON text.
+    """A piece of one tool call: `arguments` of all its pieces, joined, are its JSON text.
 
     The first piece of call `index` has `id` and `name`, later ones have neither.
     """

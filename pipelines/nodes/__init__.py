@@ -1,4 +1,4 @@
-"""The vocabulary of graph files: one class is one node type.  A class is imported when a graph names it."""
+"""The node types of graph files.  One class is one node type; it is imported when a graph first names it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NODE_TYPES = {
     "sigmoid": "pooling.body.activation:Sigmoid",
     "softmax": "pooling.body.activation:Softmax",
 }
-"""Name in a graph file → module and class in this folder."""
+"""Node type in a graph file → module and class in this folder."""
 
 
 class Vocabulary(Mapping[str, type[Node]]):

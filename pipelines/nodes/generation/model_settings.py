@@ -1,4 +1,4 @@
-"""The settings files beside a model: its end tokens and its default sampling parameters.
+"""Reads the settings files of a model: its end tokens and its default sampling parameters.
 
 Used by workers, so it imports no array library.
 """
@@ -22,9 +22,9 @@ END_TOKEN_FILES = ("generation_config.json", "config.json", GENAI_CONFIG)
 
 
 def end_token_ids(folder: Path, body: Iterable[Binding]) -> frozenset[int]:
-    """The model's end tokens: what the settings beside the model, or one folder above it, name so.
+    """The model's end tokens, from the settings in the model's folder or one folder above it.
 
-    `onnx/model.onnx` has its settings in the folder above.  Raises ValueError naming file and key.
+    The settings of `onnx/model.onnx` are in the folder above.  Raises ValueError naming file and key.
     """
     paths = [getattr(line.config, name, None) for line in body for name in ("defaults", "path")]
     named = [folder / path for path in paths if path]
@@ -43,7 +43,7 @@ def _eos(settings: Path) -> list[int]:
 
 
 class Key(NamedTuple):
-    """A key of the file: what it is called in `SamplingParams`, and the range of its value."""
+    """A key of the file: its name in `SamplingParams`, and the range of its value."""
 
     name: str
     whole: bool
@@ -66,18 +66,18 @@ KEYS = {
 }
 
 MOST_DRAFTED = {"num_draft_tokens": MAX_DRAFT_TOKENS, "draft_threshold": 1.0, "max_ngram": MAX_NGRAM}
-"""More changes no text, so that it is lowered and not refused."""
+"""Higher values change no text, so they are lowered and not refused."""
 
 NEVER_ZERO = frozenset({"top_p", "repetition_penalty"})
 
 
 def read_defaults(path: Path) -> dict[str, Any]:
-    """Fields of `SamplingParams` that the file states.
+    """The fields of `SamplingParams` that the file sets.
 
     A key that is absent or null is left out.  `do_sample: false` without a temperature means greedy, as
     Hugging Face reads it (temperature 0); with one, the temperature counts.  `top_k` of 0 or -1 is off (0).
-    0 draft tokens are nothing stated, as in OpenVINO GenAI: whether there are any, the graph says.
-    Raises ValueError naming file and key where a value has a wrong type or lies out of range, OSError where
+    0 draft tokens count as not set, as in OpenVINO GenAI: the graph decides whether tokens are drafted.
+    Raises ValueError naming file and key where a value has a wrong type or is out of range, OSError where
     the file cannot be read.
     """
     stated = _read_object(path)

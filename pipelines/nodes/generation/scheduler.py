@@ -148,8 +148,8 @@ class Scheduler(Node, Checking):
         )
 
     def _max_context(self, target: DecoderSession) -> int:
-        """What the model can hold, or less where the graph says so."""
-        asked = self.config.max_context
-        if asked is not None and asked > target.max_context:
-            raise ValueError(f"max_context: the model holds {target.max_context} tokens, not {asked}")
-        return asked or target.max_context
+        """What the model can hold, or less where the graph sets less."""
+        bound = self.config.max_context
+        if bound is not None and bound > target.max_context:
+            raise ValueError(f"max_context: the model holds {target.max_context} tokens, not {bound}")
+        return bound or target.max_context

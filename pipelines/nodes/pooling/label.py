@@ -1,7 +1,4 @@
-"""The label node: rows, or the tensors of a head over them → classes by name.
-
-Knows the file that names the classes; knows nothing of models or HTTP.
-"""
+"""The label node: pooled outputs, or the tensors of a classification head → classes by name."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from pipelines.nodes.interface import Loading, Running
 from pipelines.values import Classes, Deferred, PooledOutputs, Tensors
 
 NUM_UNNAMED = 2
-"""Classes of a config.json that says nothing of them (transformers writes what is not its default)."""
+"""Number of classes where a config.json sets none (transformers omits its default)."""
 
 
 def read_labels(path: Path) -> list[str]:
@@ -26,14 +23,14 @@ def read_labels(path: Path) -> list[str]:
 
     Raises ValueError when the file is neither.
     """
-    said = json.loads(path.read_text(encoding="utf-8"))
-    if isinstance(said, dict):
-        unnamed = {index: f"LABEL_{index}" for index in range(said.get("num_labels") or NUM_UNNAMED)}
-        named = {int(index): label for index, label in (said.get("id2label") or unnamed).items()}
-        said = [named.get(index) for index in range(len(named))]
-    if not isinstance(said, list) or not said or not all(isinstance(label, str) for label in said):
+    labels = json.loads(path.read_text(encoding="utf-8"))
+    if isinstance(labels, dict):
+        unnamed = {index: f"LABEL_{index}" for index in range(labels.get("num_labels") or NUM_UNNAMED)}
+        named = {int(index): label for index, label in (labels.get("id2label") or unnamed).items()}
+        labels = [named.get(index) for index in range(len(named))]
+    if not isinstance(labels, list) or not labels or not all(isinstance(label, str) for label in labels):
         raise ValueError(f"{path.name}: neither a list of names nor an id2label for 0, 1, 2 …")
-    return said
+    return labels
 
 
 class Label(Node):
@@ -54,7 +51,7 @@ class Label(Node):
         return rows.map(lambda found: Classes(self.fitting(numbers(found, name)), self.labels))
 
     def fitting(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The same: a number for each label.  Raises EngineError."""
+        """The values, checked: a number for each label.  Raises EngineError."""
         if values.ndim != 2 or values.shape[1] != len(self.labels):
             raise EngineError(
                 f"the model gives {list(values.shape)} numbers, but {self.config.labels} names "
@@ -64,10 +61,10 @@ class Label(Node):
 
 
 def numbers(found: PooledOutputs | Tensors, name: str) -> NDArray[np.float32]:
-    """The rows, or the tensor of that name.  Raises EngineError where there is none."""
+    """The pooled outputs, or the tensor of that name.  Raises EngineError where there is none."""
     if isinstance(found, PooledOutputs):
         if isinstance(found.values, list):
-            raise EngineError("a label node needs a row for each text; this model gives one for each token")
+            raise EngineError("a label node needs a vector for each text; this model gives one per token")
         return found.values
     if name not in found:
         raise EngineError(f"a label node needs the tensor `{name}`; the model gives {', '.join(found)}")

@@ -1,7 +1,4 @@
-"""The matryoshka node: vectors of a model whose first numbers are a shorter vector each.
-
-Knows rows and the length that a request wants; knows nothing of models or HTTP.
-"""
+"""The matryoshka node: shorter vectors, of a model that was trained for that (Kusupati et al., 2022)."""
 
 from __future__ import annotations
 
@@ -46,9 +43,9 @@ class Matryoshka(Node, Planning):
 
 
 def shortened(rows: PooledOutputs, size: int, activate: bool, model: str) -> PooledOutputs:
-    """The first `size` numbers of each row, of length 1 again if `activate`.
+    """The first `size` numbers of each vector, normalized again if `activate`.
 
-    Raises RequestError for a size that no row has, in vLLM's words.
+    Raises RequestError, with vLLM's text, for a size that no vector has.
     """
     if isinstance(rows.values, list):
         return PooledOutputs([_cut(values, size, activate, model) for values in rows.values])
@@ -61,7 +58,5 @@ def _cut(values: NDArray[np.float32], size: int, activate: bool, model: str) -> 
             f"Model '{model}' only supports dimensions in range [1, {values.shape[1]}], got {size}.",
             "dimensions",
         )
-    kept = np.ascontiguousarray(values[:, :size])
-    if not activate:
-        return kept
-    return unit_length(kept)
+    shorter = np.ascontiguousarray(values[:, :size])
+    return unit_length(shorter) if activate else shorter

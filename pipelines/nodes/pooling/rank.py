@@ -1,7 +1,4 @@
-"""The rank node: one score for each pair, the best of the pair's parts.
-
-Knows rows and which pair each belongs to; knows nothing of tokens, models or HTTP.
-"""
+"""The rank node: one score for each pair of a query and a document, the best of its parts' scores."""
 
 from __future__ import annotations
 
@@ -22,12 +19,13 @@ class Rank(Node):
 
 
 def best(rows: PooledOutputs, of: np.ndarray) -> np.ndarray:
-    """float32[num_pairs]: the highest of the rows that `of`, int[num_rows], says belong to a pair.
+    """The highest output of each pair, float32[num_pairs]; `of`, int[num_outputs], is the pair of each
+    output.
 
-    Raises EngineError for rows that are no single numbers.
+    Raises EngineError for outputs of more than one number.
     """
     if isinstance(rows.values, list) or rows.values.ndim != 2 or rows.values.shape[1] != 1:
-        shape = "a row per token" if isinstance(rows.values, list) else f"{rows.values.shape[1:]} numbers"
+        shape = "a vector per token" if isinstance(rows.values, list) else f"{rows.values.shape[1:]} numbers"
         raise EngineError(f"a rank node needs one number for each text; this model gives {shape}")
     scores = np.full(of.max(initial=-1) + 1, -np.inf, np.float32)
     np.maximum.at(scores, of, rows.values[:, 0])

@@ -1,7 +1,4 @@
-"""The add_prompt node: what a model was taught to read before each text, by what its vector is for.
-
-Knows requests and the files that name such prompts; knows nothing of tokens or HTTP.
-"""
+"""The add_prompt node: the text that an embedding model expects before its input, by purpose."""
 
 from __future__ import annotations
 
@@ -19,23 +16,23 @@ from pipelines.nodes.request_plan import RequestPlan
 from pipelines.tasks import PURPOSES
 from pipelines.values import Prompt
 
-ALSO_CALLED = {"search_query": ("query",), "search_document": ("document", "passage")}
-"""Cohere's purpose → what models call the same."""
+OTHER_NAMES = {"search_query": ("query",), "search_document": ("document", "passage")}
+"""Cohere's purpose → other names of it in models."""
 
 
 @dataclass(frozen=True)
 class PurposePrompts:
-    """The prompts of a model by what they are for, and which one stands where nothing is said."""
+    """The prompts of a model by purpose, and the default purpose."""
 
     prompts: dict[str, str]
     default: str | None = None
 
     def text_for(self, purpose: str | None) -> str:
-        """What stands before each text, maybe nothing.  Raises RequestError."""
+        """The prompt before each text, "" for none.  Raises RequestError."""
         purpose = self.default if purpose is None else purpose
         if purpose is None:
             return ""
-        names = (purpose, *ALSO_CALLED.get(purpose, ()))
+        names = (purpose, *OTHER_NAMES.get(purpose, ()))
         found = next((self.prompts[name] for name in names if name in self.prompts), None)
         if found is None and purpose not in PURPOSES:
             supported = ", ".join(sorted(self.prompts))
@@ -48,12 +45,12 @@ class PurposePrompts:
 def read_prompts(path: Path) -> PurposePrompts:
     """The `task_instructions` of a config.json, or `prompts` of a config_sentence_transformers.json.
 
-    Raises ValueError when they are no texts by name, or when the default is none of them.
+    Raises ValueError where they are no texts by name, or the default is none of them.
     """
     config: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     prompts = config.get("task_instructions") or config.get("prompts") or {}
     if not isinstance(prompts, dict) or not all(isinstance(text, str) for text in prompts.values()):
-        raise ValueError(f"{path.name}: prompts are texts by what they are for")
+        raise ValueError(f"{path.name}: prompts must be texts by purpose")
     default = config.get("default_prompt_name")
     if default is not None and default not in prompts:
         raise ValueError(f"{path.name}: its default_prompt_name `{default}` is none of its prompts")

@@ -1,7 +1,4 @@
-"""Token ids of one text, piece by piece → characters, and single tokens as text and bytes.
-
-Knows tokenizers; knows nothing of stop strings, updates or requests.
-"""
+"""Decodes the token ids of one text piece by piece, and single tokens into text and bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class Decoder:
-    """Ids → text, holding back bytes that do not make a whole character yet."""
+    """Decodes ids into text; bytes of an incomplete character are held back."""
 
     def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool) -> None:
         self.tokenizer = tokenizer
@@ -39,7 +36,7 @@ class Decoder:
         return text
 
     def token_text(self, token_id: int) -> tuple[str, bytes]:
-        """One token alone, as text and as the bytes behind it (for log-probabilities)."""
+        """One token alone, as text and as bytes (for log-probabilities)."""
         return _token_text(self.tokenizer, token_id)
 
 
@@ -54,7 +51,7 @@ def _token_text(tokenizer: Tokenizer, token_id: int) -> tuple[str, bytes]:
 
 
 def _byte_level(token: str) -> bytes | None:
-    """The bytes behind a byte-level BPE token (GPT-2's printable alphabet) or a `<0x..>` byte token."""
+    """The bytes of a byte-level BPE token (GPT-2's printable alphabet) or a `<0x..>` byte token."""
     if token.startswith("<0x") and token.endswith(">"):
         return bytes([int(token[3:-1], 16)])
     try:

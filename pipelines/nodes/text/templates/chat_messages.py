@@ -1,7 +1,4 @@
-"""A conversation as a chat template wants it: content in its format, roles that it knows (vLLM's rules).
-
-Knows nothing of requests or Jinja.
-"""
+"""Brings a conversation into the form that a chat template takes: content format and roles (vLLM's rules)."""
 
 from __future__ import annotations
 
@@ -20,7 +17,7 @@ def conform(
 ) -> list[dict[str, Any]]:
     """Copies of the messages: content in the format, the arguments of calls as objects.
 
-    Where the template does not know developers, their messages are the system's.
+    Where the template has no developer role, developer messages become system messages.
     """
     out = [dict(message) for message in messages]
     if not knows_developer and any(message.get("role") == "developer" for message in out):
@@ -35,7 +32,7 @@ def conform(
 
 
 def _one_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Developers' messages as system messages, all joined into the first: few templates take later ones."""
+    """Developer messages as system messages, all joined into the first: few templates accept later ones."""
     systems = [each for each in messages if each.get("role") in ("system", "developer")]
     others = [each for each in messages if each.get("role") not in ("system", "developer")]
     texts = [text for each in systems if (text := text_of(each.get("content")))]

@@ -1,7 +1,4 @@
-"""The chat_template node: conversations → prompts as the model was taught to read them.
-
-Knows requests and templates; knows nothing of tokens or HTTP.
-"""
+"""The chat_template node: conversations → prompts in the format that the model was trained on."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ def read_template(path: Path, content_format: str = "auto") -> Template:
 
 
 def tokenizer_config(path: Path) -> dict[str, Any]:
-    """A tokenizer_config.json, or the one beside another file; {} where there is none."""
+    """A tokenizer_config.json, or the one in the folder of another file; {} where there is none."""
     config_path = path if path.suffix == ".json" else path.with_name("tokenizer_config.json")
     config: dict[str, Any] = json.loads(config_path.read_text()) if config_path.exists() else {}
     return config
@@ -49,7 +46,7 @@ def special_tokens(config: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
-def asked_template(source: str, special_tokens: Mapping[str, str]) -> Template:
+def request_template(source: str, special_tokens: Mapping[str, str]) -> Template:
     """A request's own template.  Raises RequestError when it does not compile."""
     try:
         return compiled(source, special_tokens)
@@ -90,11 +87,11 @@ class ChatTemplate(Node):
         ]
 
     def text(self, request: PromptInput) -> str:
-        """The conversation as the template writes it.  Raises RequestError."""
+        """The conversation, rendered by the template.  Raises RequestError."""
         return self.rendered(request, request.messages or [])
 
     def rendered(self, request: PromptInput, messages: list[dict[str, Any]]) -> str:
-        """The messages as the template writes them, as the request wants it.  Raises RequestError."""
+        """The messages, rendered by the template with the request's options.  Raises RequestError."""
         field = "messages" if request.chat_template is None else "chat_template"
         template = self.template_for(request)
         try:
@@ -112,4 +109,4 @@ class ChatTemplate(Node):
         """The request's own template, or the node's.  Raises RequestError when it does not compile."""
         if request.chat_template is None:
             return self.template
-        return asked_template(request.chat_template, self.template.special_tokens)
+        return request_template(request.chat_template, self.template.special_tokens)

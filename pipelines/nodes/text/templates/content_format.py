@@ -1,7 +1,7 @@
-"""What a chat template takes for a message's content: text, or a list of parts as OpenAI writes them.
+"""Finds out whether a chat template takes a message's content as text or as OpenAI's list of parts.
 
-Reads the template's syntax tree as vLLM does; renders nothing.  A template that loops over the content of a
-message takes parts.
+Examines the template's syntax tree as vLLM does: a template that loops over the content of a message takes
+parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def detect(tree: nodes.Template) -> str:
 
 
 def _names(tree: nodes.Template) -> dict[str, set[str]]:
-    """Name → which of the conversation's values it may stand for, wherever it is bound."""
+    """Name → which of the conversation's values it can have, wherever it is bound."""
     names: dict[str, set[str]] = {"messages": {MESSAGES}}
     bindings = [*_bindings(tree)]
     grown = True
@@ -57,7 +57,7 @@ def _bindings(tree: nodes.Template) -> Iterator[tuple[str, nodes.Node, bool]]:
 
 
 def _kinds(node: nodes.Node | None, names: dict[str, set[str]]) -> set[str]:
-    """What an expression may stand for: the messages, one of them, its content."""
+    """Which of the conversation's values an expression can have: the messages, one of them, its content."""
     if isinstance(node, nodes.Name):
         return names.get(node.name, set())
     if isinstance(node, nodes.Filter | nodes.Test):

@@ -1,7 +1,7 @@
 """Chat templates: Jinja in a sandbox, with the functions that Hugging Face templates expect.
 
-Knows nothing of tokens or requests.  Follows `transformers.utils.chat_template_utils` in what a template
-may use: `raise_exception`, `strftime_now`, `tojson` without HTML escapes, loop controls, generation blocks.
+A template can use what `transformers.utils.chat_template_utils` offers: `raise_exception`, `strftime_now`,
+`tojson` without HTML escapes, loop controls, generation blocks.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from pipelines.nodes.text.templates.content_format import detect
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_PROMPT_CHARS = 64 << 20
 MAX_RENDER_S = 5.0
-"""How long a template may take from its first word to its last."""
+"""The time limit for rendering a template, in seconds."""
 MAX_REPEATED = 1 << 20
-"""How long a text or list may grow that a template repeats."""
+"""Most characters or items of a product by `*`."""
 MAX_BITS = 4096
-"""How large a number may grow in a template."""
+"""Most bits of a number in a template."""
 NUM_CACHED = 32
-"""Templates of requests that stay compiled."""
+"""How many compiled templates of requests are cached."""
 
 
 class ChatTemplateError(Exception):
-    """The template does not compile, refused the conversation, or reached for what it may not have."""
+    """The template does not compile, refused the conversation, or used something forbidden."""
 
 
 class GenerationBlock(Extension):
@@ -50,7 +50,7 @@ class GenerationBlock(Extension):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Jinja's sandbox, in which products stay small."""
+    """Jinja's sandbox with a limit on the size of products."""
 
     intercepted_binops = frozenset({"*", "**"})
 
@@ -90,7 +90,8 @@ def _environment() -> Sandbox:
 class Template:
     """A compiled chat template.  Raises ChatTemplateError when the source does not compile.
 
-    `variables` are the names that it reads, `content_format` is what it takes for a message's content.
+    `variables` are the names that it reads, `content_format` is the format of a message's content that it
+    takes.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str], content_format: str = "auto") -> None:
@@ -118,7 +119,7 @@ class Template:
     ) -> str:
         """The prompt as text.  `kwargs` never replace `messages`, `tools` or the special tokens.
 
-        Those that the template does not read are left out.
+        Those that the template does not read are ignored.
         """
         variables = {
             **{name: value for name, value in kwargs.items() if name in self.variables},
@@ -142,7 +143,7 @@ class Template:
                     raise ChatTemplateError(f"the prompt grew beyond {MAX_PROMPT_CHARS} characters")
         except ChatTemplateError:
             raise
-        except Exception as error:  # a template is a program: whatever it raises is its refusal
+        except Exception as error:  # a template is a program and can raise anything
             raise ChatTemplateError(f"{type(error).__name__}: {error}") from error
         return "".join(pieces)
 
@@ -153,12 +154,12 @@ def _compiled(source: str, special_tokens: tuple[tuple[str, str], ...]) -> Templ
 
 
 def compiled(source: str, special_tokens: Mapping[str, str]) -> Template:
-    """The template of a request, compiled once for many."""
+    """The template of a request, compiled once for equal ones."""
     return _compiled(source, tuple(sorted(special_tokens.items())))
 
 
 def _cut_after_final(text: str, messages: list[dict[str, Any]]) -> str:
-    """`text` up to the end of the last message's content, so that the model goes on with that message."""
+    """`text` up to the end of the last message's content, so that the model continues that message."""
     content = messages[-1].get("content")
     final = text_of(content[-1:] if isinstance(content, list) else content).strip()
     if not final:

@@ -24,29 +24,29 @@ Pair = tuple[str, str]
 
 
 class FramedPairs:
-    """Pairs by the tokenizer's own frame for two texts, with special tokens where `special` says so."""
+    """Pairs by the tokenizer's own frame for two texts, with or without special tokens."""
 
     def __init__(self, reader: TextReader, special: bool) -> None:
         self.reader = reader
         self.frame = reader.frames[2, special]
 
     def whole(self, pairs: list[Pair], most: int | None, left: bool) -> list[Tokens]:
-        """A text for each pair; `most` of its tokens stay, None all: the longer text loses first."""
+        """A text for each pair, cut to `most` tokens (None: not cut); the longer of the two is cut first."""
         if most is None:
             self.reader.refuse_long_texts([text for pair in pairs for text in pair])
-        kept = [self._cut(*pair, most, left) for pair in self._encoded(pairs)]
-        return [self._framed(of, *pair) for of, pair in enumerate(kept)]
+        cut_pairs = [self._cut(*pair, most, left) for pair in self._encoded(pairs)]
+        return [self._framed(of, *pair) for of, pair in enumerate(cut_pairs)]
 
     def chunks(self, pairs: list[Pair]) -> list[Tokens]:
-        """A text for each part of a document that fits beside its query, of which half the context stays."""
+        """A text for each part of a document; a query takes at most half of the context, a part the rest."""
         return [
             self._framed(of, query, part)
             for of, (query, document) in enumerate(self._encoded(pairs))
-            for query, part in beside(query, document, self.reader.max_context, self.frame)
+            for query, part in with_parts(query, document, self.reader.max_context, self.frame)
         ]
 
     def _encoded(self, pairs: list[Pair]) -> list[tuple[Ids, Ids]]:
-        """Each pair's ids without special tokens; a text that comes again is read once."""
+        """Each pair's ids without special tokens; a text that occurs more than once is encoded once."""
         texts = list(dict.fromkeys(text for pair in pairs for text in pair))
         ids = dict(zip(texts, self.reader.encode(texts), strict=True))
         return [(ids[query], ids[document]) for query, document in pairs]
@@ -61,23 +61,24 @@ class FramedPairs:
         return self.reader.checked(of, *self.frame.around(query, document))
 
 
-def beside(query: Ids, document: Ids, max_context: int, frame: Frame) -> list[tuple[Ids, Ids]]:
+def with_parts(query: Ids, document: Ids, max_context: int, frame: Frame) -> list[tuple[Ids, Ids]]:
     """The query, at most half of the context long, with each part of the document (OVMS's rule)."""
     if max_context == 0:
         return [(query, document)]
     query = query[: max_context // 2]
-    return [(query, part) for part in parts(document, room(max_context, len(query) + frame.num_special))]
+    size = free_tokens(max_context, len(query) + frame.num_special)
+    return [(query, part) for part in parts(document, size)]
 
 
-def room(max_context: int, taken: int) -> int:
-    """How many tokens of a document fit.  Raises RequestError where none does."""
+def free_tokens(max_context: int, taken: int) -> int:
+    """How many tokens of a document fit in the context.  Raises RequestError where none fits."""
     if taken >= max_context:
         raise RequestError(f"no document fits beside its query: this model reads {max_context} tokens")
     return max_context - taken
 
 
 SPARE_TOKENS = 8
-"""Of a part of a document: how many it may gain where it is cut, and where it meets the template's words."""
+"""How many tokens a part of a document can gain at its ends, where it is cut and joined to the template."""
 
 
 class RenderedPairs:
@@ -92,23 +93,24 @@ class RenderedPairs:
         self.kwargs = kwargs
 
     def whole(self, pairs: list[Pair], most: int | None, left: bool) -> list[Tokens]:
-        """A text for each pair; `most` of its tokens stay, None all."""
+        """A text for each pair, cut to `most` tokens; None: not cut."""
         return self.reader.read([self._rendered(*pair) for pair in pairs], most, left)
 
     def chunks(self, pairs: list[Pair]) -> list[Tokens]:
-        """A text for each part of a document that fits beside its query, of which half the context stays."""
+        """A text for each part of a document; a query takes at most half of the context, a part the rest."""
         queries = {query: self._query(query) for query in {query for query, _ in pairs}}
         cut = [
             (of, self._rendered(query, part))
-            for of, (asked, document) in enumerate(pairs)
-            for query, size in [queries[asked]]
+            for of, (whole_query, document) in enumerate(pairs)
+            for query, size in [queries[whole_query]]
             for part in text_parts(self.reader.tokenizer, document, size)
         ]
         read = self.reader.read([prompt for _, prompt in cut], None, False)
         return [replace(tokens, of=of) for (of, _), tokens in zip(cut, read, strict=True)]
 
     def _query(self, query: str) -> tuple[str, int | None]:
-        """What is read of a query, and how many tokens of a document fit beside it, None for any number.
+        """A query cut to half of the context, and how many tokens of a document fit with it; None: any
+        number.
 
         Raises RequestError where none fits.
         """
@@ -117,7 +119,7 @@ class RenderedPairs:
         if not reader.max_context:
             return query, None
         (around,) = reader.read([self._rendered(query, "")], None, False)
-        return query, max(room(reader.max_context, len(around.ids)) - SPARE_TOKENS, 1)
+        return query, max(free_tokens(reader.max_context, len(around.ids)) - SPARE_TOKENS, 1)
 
     def _rendered(self, query: str, document: str) -> Prompt:
         """Raises RequestError where the template refuses."""

@@ -16,7 +16,7 @@ from pipelines.values import Prompt, Tokens
 
 
 class TextReader:
-    """A tokenizer, and how many tokens of a text a model reads.
+    """A tokenizer, and how many tokens of a text a model takes.
 
     `max_context` counts special tokens, `max_chars` is what can be that many tokens at most; 0: no bound.
     """
@@ -28,7 +28,7 @@ class TextReader:
 
     @cached_property
     def frames(self) -> dict[tuple[int, bool], Frame]:
-        """What stands around one or two texts, with special tokens or without."""
+        """What the tokenizer puts around one or two texts, with special tokens or without."""
         return {
             (num_texts, special): Frame.learned(self.tokenizer, num_texts, special)
             for num_texts in (1, 2)
@@ -36,7 +36,7 @@ class TextReader:
         }
 
     def read(self, prompts: Sequence[Prompt], most: int | None, left: bool) -> list[Tokens]:
-        """Each prompt's tokens; `most`, unless it is None, of a longer one are kept, its special tokens too.
+        """Each prompt's tokens, cut to `most` with its special tokens (None: not cut).
 
         Ids that the client made get no special tokens.  Raises RequestError.
         """
@@ -51,24 +51,24 @@ class TextReader:
         ]
 
     def encode(self, texts: list[str]) -> list[list[int]]:
-        """Each text's ids without special tokens, by all cores; the GIL is released."""
+        """Each text's ids without special tokens; uses all cores and releases the GIL."""
         encodings = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False) if texts else []
         return [encoding.ids for encoding in encodings]
 
     def framed(self, of: int, ids: list[int], special: bool, most: int | None, left: bool) -> Tokens:
         """A text's own ids with what the tokenizer puts around them, cut before that and checked after."""
         frame = self.frames[1, special]
-        room = None if most is None else max(most - frame.num_special, 0)
-        return self.checked(of, *frame.around(cut(ids, room, left)))
+        size = None if most is None else max(most - frame.num_special, 0)
+        return self.checked(of, *frame.around(cut(ids, size, left)))
 
     def cut_ids(self, of: int, ids: list[int], most: int | None, left: bool) -> Tokens:
-        kept = cut(ids, most, left)
-        if len(kept) > self.max_context > 0:
-            raise too_long(self.max_context, str(len(kept)))
-        return self.checked(of, kept, None)
+        ids = cut(ids, most, left)
+        if len(ids) > self.max_context > 0:
+            raise too_long(self.max_context, str(len(ids)))
+        return self.checked(of, ids, None)
 
     def checked(self, of: int, ids: list[int], types: list[int] | None) -> Tokens:
-        """Raises RequestError for no token, and for more than the model reads."""
+        """Raises RequestError for no token, and for more than the model takes."""
         if not ids:
             raise RequestError("The decoder prompt cannot be empty")
         if len(ids) > self.max_context > 0:
@@ -76,7 +76,7 @@ class TextReader:
         return Tokens(ids, types=types, of=of)
 
     def refuse_long_texts(self, texts: list[str]) -> None:
-        """Raise RequestError for text that cannot fit, before it is read for seconds."""
+        """Raise RequestError for text that cannot fit, before it is encoded, which takes seconds."""
         longest = max(map(len, texts), default=0)
         if longest > self.max_chars > 0:
             raise RequestError(
@@ -87,38 +87,38 @@ class TextReader:
             )
 
 
-def kept_tokens(request: PromptInput, max_context: int, all_tokens: int) -> int | None:
-    """How many tokens of a prompt the request wants kept, None for all; its -1 stands for `all_tokens`.
+def max_prompt_tokens(request: PromptInput, max_context: int, all_tokens: int) -> int | None:
+    """To how many tokens the request has a prompt cut, None: not cut; -1 in the request means `all_tokens`.
 
     Raises RequestError.
     """
-    kept = request.truncate_prompt_tokens
-    if kept is None:
+    size = request.truncate_prompt_tokens
+    if size is None:
         return None
-    if kept < -1 or kept == 0:
+    if size < -1 or size == 0:
         raise RequestError("truncate_prompt_tokens must be -1, or at least 1", "truncate_prompt_tokens")
-    if kept > max_context > 0:
+    if size > max_context > 0:
         raise RequestError(
             "truncate_prompt_tokens value is greater than max_model_len. "
             "Please request a smaller truncation size.",
             "truncate_prompt_tokens",
         )
-    kept = kept if kept > 0 else all_tokens
-    return kept if kept > 0 else None
+    size = size if size > 0 else all_tokens
+    return size if size > 0 else None
 
 
 def cut(ids: list[int], most: int | None, left: bool) -> list[int]:
-    """At most `most` ids, from `left` on cut off there; None leaves all."""
+    """At most `most` ids, cut at the left or right end; None: not cut."""
     if most is None or len(ids) <= most:
         return ids
     return ids[len(ids) - most :] if left else ids[:most]
 
 
 def pair_lengths(first: int, second: int, most: int) -> tuple[int, int]:
-    """How many tokens of each text of a pair stay, together at most `most`: the longer one loses first.
+    """To how many tokens the texts of a pair are cut, together at most `most`: the longer one first.
 
-    As `longest_first` of `tokenizers` (truncation.rs): both end alike once both had to lose, and an odd
-    token goes to the one that was longer.
+    As `longest_first` of `tokenizers` (truncation.rs): both get the same length once both are cut, and an odd
+    token goes to the longer one.
     """
     short, long = sorted((first, second))
     if short + long > most:
@@ -135,13 +135,13 @@ def parts(ids: list[int], size: int) -> list[list[int]]:
 
 
 def cut_text(tokenizer: Tokenizer, text: str, most: int | None) -> str:
-    """The longest beginning of a text that ends where a token does and has at most `most` tokens.
+    """The longest beginning of a text that ends at a token's end and has at most `most` tokens.
 
-    vLLM's rule for what limits the texts of a pair; None or 0 leaves all.  A cut may leave more tokens than
-    it promised, where a word's beginning is spelled otherwise: then it is cut again.
+    vLLM's rule for the texts of a pair; None or 0: not cut.  Where the beginning of a word is encoded in more
+    tokens than the whole word, the text is cut again.
     """
     while most and text:
-        encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]  # a batch drops the GIL
+        encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]  # a batch releases the GIL
         if len(encoding.ids) <= most:
             break
         end = min(encoding.offsets[most - 1][1], encoding.offsets[most][0])
@@ -150,9 +150,9 @@ def cut_text(tokenizer: Tokenizer, text: str, most: int | None) -> str:
 
 
 def text_parts(tokenizer: Tokenizer, text: str, size: int | None) -> list[str]:
-    """The text in pieces of about `size` tokens, which joined are the text; None leaves it whole.
+    """The text in parts of about `size` tokens, which joined are the text; None: one part.
 
-    A character whose bytes are several tokens is in one piece, so that a piece may have some tokens more.
+    A character whose bytes are several tokens is in one part, so that a part can have a few tokens more.
     """
     if size is None:
         return [text]

@@ -7,17 +7,17 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, kept_tokens
+from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
 from pipelines.nodes.text.tokenizing.tokenizer import longest_token, open_tokenizer
 from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt, Tokens
 
 SLACK = 4
-"""How many times the longest token a token may stand for: normalizers drop some characters."""
+"""A token stands for at most so many times the characters of the longest token: normalizers drop some."""
 
 
 class TokenizerNode(Node):
-    """A node with a tokenizer.  Whoever asks for a graph's tokenizer finds it here."""
+    """A node with a tokenizer, which is the graph's tokenizer for endpoints too."""
 
     class Config(NodeConfig):
         tokenizer: FilePath = Field(description="a tokenizer.json")
@@ -30,13 +30,13 @@ class TokenizerNode(Node):
         self.reader = TextReader(self.tokenizer, self.max_context, self.max_chars)
 
     def whole(self, request: PoolingInput, prompts: list[Prompt]) -> list[Tokens]:
-        """The tokens of texts that the model reads and does not go on with.  Raises RequestError."""
+        """The tokens of texts for an embedding or pooling model.  Raises RequestError."""
         check_given(prompts)
-        return self.reader.read(prompts, self.kept(request), request.truncate_left)
+        return self.reader.read(prompts, self.max_tokens(request), request.truncate_left)
 
-    def kept(self, request: PoolingInput) -> int | None:
-        """How many tokens of a text the request wants kept, None for all.  Raises RequestError."""
-        return kept_tokens(request, self.max_context, self.max_context)
+    def max_tokens(self, request: PoolingInput) -> int | None:
+        """To how many tokens the request has its texts cut; None: not cut.  Raises RequestError."""
+        return max_prompt_tokens(request, self.max_context, self.max_context)
 
     def ids(self, prompt: Prompt) -> list[int]:
         """All tokens of one prompt."""
@@ -44,11 +44,11 @@ class TokenizerNode(Node):
             return prompt.ids
         special = prompt.add_special_tokens
         ids: list[int] = self.tokenizer.encode_batch_fast([prompt.text], add_special_tokens=special)[0].ids
-        return ids  # as a batch of one, for then the GIL is released
+        return ids  # encoded as a batch of one, which releases the GIL
 
 
 def check_given(prompts: list[Prompt]) -> None:
-    """Raise RequestError for a conversation of which nobody made a prompt."""
+    """Raise RequestError where the graph made no prompt of a conversation."""
     if not prompts:
         raise RequestError("this model takes raw prompts: its graph lacks a chat_template", "messages")
 
@@ -63,9 +63,9 @@ class Tokenize(TokenizerNode):
     def run(self, call: Running, prompts: list[Prompt]) -> list[Tokens]:
         if isinstance(call.request, PoolingInput):
             return self.whole(call.request, prompts)
-        return self.begun(call.request, prompts)
+        return self.to_continue(call.request, prompts)
 
-    def begun(self, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
+    def to_continue(self, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of prompts that a generative model continues.  Raises RequestError."""
         check_given(prompts)
         if request.truncate_prompt_tokens is None:
@@ -74,7 +74,7 @@ class Tokenize(TokenizerNode):
         reply_text = self.read(request.completion_ids) if request.parse_reasoning else ""
         return [
             Tokens(
-                self.cut(self.ids(each) + request.completion_ids, request),
+                self.truncated(self.ids(each) + request.completion_ids, request),
                 bad_words,
                 prompt_text=self.prompt_text(each, request),
                 reply_text=reply_text,
@@ -89,7 +89,7 @@ class Tokenize(TokenizerNode):
         return self.read(prompt.ids[-PROMPT_TAIL_TOKENS:]) if request.parse_reasoning else ""
 
     def check_length(self, prompts: list[Prompt], field: str) -> None:
-        """Raise RequestError for text that cannot fit, before it is read for seconds."""
+        """Raise RequestError for text that cannot fit, before it is encoded, which takes seconds."""
         longest = max(len(prompt.text or "") for prompt in prompts)
         if longest > self.max_chars > 0:
             raise RequestError(
@@ -99,12 +99,13 @@ class Tokenize(TokenizerNode):
                 field,
             )
 
-    def cut(self, ids: list[int], request: GenerationInput) -> list[int]:
-        """At most the tokens that the request wants kept of a prompt."""
-        return cut(ids, kept_tokens(request, self.max_context, self.max_context - 1), request.truncate_left)
+    def truncated(self, ids: list[int], request: GenerationInput) -> list[int]:
+        """The tokens of a prompt, cut as the request sets it."""
+        most = max_prompt_tokens(request, self.max_context, self.max_context - 1)
+        return cut(ids, most, request.truncate_left)
 
     def read(self, ids: list[int]) -> str:
-        """The text of ids, for parsers: with the marks that are special tokens."""
+        """The text of ids for parsers, special tokens included."""
         text: str = self.tokenizer.decode(ids, skip_special_tokens=False) if ids else ""
         return text
 

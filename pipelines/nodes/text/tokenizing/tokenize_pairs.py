@@ -1,7 +1,4 @@
-"""The tokenize_pairs node: pairs of a query and a document → token ids, as a cross-encoder reads them.
-
-Knows requests and a tokenizer; knows nothing of HTTP or of what a score is.
-"""
+"""The tokenize_pairs node: pairs of a query and a document → token ids, as a cross-encoder reads them."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ from graphs.node import FilePath
 from pipelines.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.templates.chat_template import (
-    asked_template,
     read_template,
+    request_template,
     special_tokens,
     tokenizer_config,
 )
@@ -47,17 +44,16 @@ class TokenizePairs(TokenizerNode):
         super().load(resources)
         path = self.config.template
         self.template: Template | None = resources.shared(read_template, self.folder / path) if path else None
-        beside = self.path.with_name("tokenizer_config.json")
-        self.special_tokens = special_tokens(tokenizer_config(beside))
+        self.special_tokens = special_tokens(tokenizer_config(self.path.with_name("tokenizer_config.json")))
 
     def run(self, call: Running, request: PoolingInput) -> list[Tokens]:
         if not request.pairs:
             return self.whole(request, request.prompts)
         pairs = self.texts(request)
-        written = self.written(request)
+        encoding = self.encoding(request)
         if request.chunk:
-            return self.bounded(pairs, written)
-        return written.whole(pairs, self.kept(request), request.truncate_left)
+            return self.chunks(pairs, encoding)
+        return encoding.whole(pairs, self.max_tokens(request), request.truncate_left)
 
     def texts(self, request: PoolingInput) -> list[Pair]:
         """The pairs' texts, each cut to the tokens that it may have.  Raises RequestError."""
@@ -71,8 +67,8 @@ class TokenizePairs(TokenizerNode):
         cut = {each: cut_text(self.tokenizer, *each) for each in wanted}
         return [(cut[query, limits[0]], cut[document, limits[1]]) for query, document in pairs]
 
-    def written(self, request: PoolingInput) -> FramedPairs | RenderedPairs:
-        """How this model reads pairs."""
+    def encoding(self, request: PoolingInput) -> FramedPairs | RenderedPairs:
+        """How pairs become token ids for this model."""
         special = request.pairs[0][0].add_special_tokens
         template = self.template_for(request)
         if template is None:
@@ -82,17 +78,17 @@ class TokenizePairs(TokenizerNode):
         return RenderedPairs(self.reader, special, template, named | request.template_kwargs)
 
     def template_for(self, request: PoolingInput) -> Template | None:
-        """The request's own template, the node's, or none.  Raises RequestError for one that is none."""
+        """The request's own template, the node's, or none.  Raises RequestError for an invalid one."""
         if request.chat_template is None:
             return self.template
-        return asked_template(request.chat_template, self.special_tokens)
+        return request_template(request.chat_template, self.special_tokens)
 
-    def bounded(self, pairs: list[Pair], written: FramedPairs | RenderedPairs) -> list[Tokens]:
-        """The parts of all documents, so many as the graph allows.  Raises RequestError in OVMS's words."""
+    def chunks(self, pairs: list[Pair], encoding: FramedPairs | RenderedPairs) -> list[Tokens]:
+        """The parts of all documents.  Raises RequestError where the graph allows fewer."""
         limit = self.config.max_allowed_chunks
         if len(pairs) > limit:
             raise RequestError("Number of documents exceeds max_allowed_chunks", "documents")
-        chunks = written.chunks(pairs)
+        chunks = encoding.chunks(pairs)
         if len(chunks) > limit:
             raise RequestError(
                 "Chunking failed: exceeding max_allowed_chunks after chunking "

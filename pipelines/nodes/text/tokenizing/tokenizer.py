@@ -29,14 +29,14 @@ def open_tokenizer(path: Path) -> Tokenizer:
 
 
 def longest_token(tokenizer: Tokenizer) -> int:
-    """Characters of the longest token, at least; a byte counts as one."""
+    """The number of characters of the longest token, at least; a byte counts as one."""
     return max(map(len, tokenizer.get_vocab()), default=1)
 
 
 def special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
-    """Tokens that a grammar must name by their ids, by what they are called.
+    """The ids of the tokens that a grammar must name by id, by their text.
 
-    To llguidance an added token in angle brackets is special, too, whatever its file says.
+    llguidance treats every added token in angle brackets as special, also where the file does not.
     """
     return {
         token.content: token_id
@@ -49,7 +49,7 @@ SAMPLES = ("a", "0", ".", "the")
 
 
 class Piece(NamedTuple):
-    """Of a framed text: special tokens, or the tokens of text `slot`; all of one type."""
+    """A part of a framed text: special tokens, or the tokens of text `slot`; all of one type."""
 
     ids: list[int]
     slot: int | None
@@ -68,8 +68,8 @@ class Frame:
     def learned(cls, tokenizer: Tokenizer, num_texts: int, special: bool) -> Frame:
         """How the tokenizer frames `num_texts` texts, 1 or 2, with its special tokens or without any.
 
-        Types that only number the texts, with no special token in the tokenizer's frame, are what it does
-        by default: they tell a model nothing, and are 0.
+        Types that only number the texts, without a special token in the frame, are the library's default and
+        carry no information: they become 0.
         """
         encoding = tokenizer.encode(*[_sample(tokenizer)] * num_texts, add_special_tokens=special)
         typed = tokenizer.num_special_tokens_to_add(num_texts == 2) > 0
