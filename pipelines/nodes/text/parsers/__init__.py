@@ -1,6 +1,6 @@
-"""Text in pieces → meaning.  Two tables: who splits reasoning from content, who finds tool calls.
+"""The parsers of replies, by their names in graphs: one table for reasoning, one for tool calls.
 
-A parser is made per choice and pushed pieces of text; it knows nothing of tokens or HTTP.
+A parser is made for each choice and pushed pieces of text.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ class ReasoningParser(Protocol):
         """Whether no reasoning can follow."""
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
-        """(reasoning, content) that this piece settles; with `final`, nothing stays held back."""
+        """(reasoning, content) that is certain after this piece; with `final`, nothing is held back."""
 
 
 class ToolParser(Protocol):
     def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
-        """(content, tool calls) that this piece settles; with `final`, nothing stays held back."""
+        """(content, tool calls) that is certain after this piece; with `final`, nothing is held back."""
 
 
 REASONING: dict[str, Callable[[str], ReasoningParser]] = {
-    **{name: partial(Think, marks) for name, marks in reasoning.FAMILIES.items()},
+    **{name: partial(Think, markers) for name, markers in reasoning.FAMILIES.items()},
     **{name: partial(Enclosed, *both) for name, both in reasoning.ENCLOSED.items()},
     "openai_gptoss": Harmony,
 }
 """Name in a graph → maker, given the prompt's text (a template may have opened the reasoning already)."""
 
 SPANS: dict[str, Callable[[str], Span | None]] = {
-    **{name: partial(span, marks) for name, marks in reasoning.FAMILIES.items()},
-    **{name: partial(span, marks) for name, (marks, _) in reasoning.ENCLOSED.items()},
+    **{name: partial(span, markers) for name, markers in reasoning.FAMILIES.items()},
+    **{name: partial(span, markers) for name, (markers, _) in reasoning.ENCLOSED.items()},
     "openai_gptoss": harmony_span,
 }
-"""Name in a graph → where reasoning stands in the reply to a prompt, None where the prompt closed it."""
+"""Name in a graph → the markers of reasoning in the reply to a prompt; None where the prompt closed it."""
 
 TOOLS: dict[str, Callable[..., ToolParser]] = {
     name: partial(CallFinder, family) for name, family in tools.FAMILIES.items()
 }
-"""Name in a graph → maker, given the tools of the request, which say what types parameters have."""
+"""Name in a graph → maker, given the tools of the request, which declare the types of parameters."""
 
 IN_SPECIAL_TOKENS: frozenset[str] = frozenset(
-    {"openai_gptoss", *(name for name, marks in reasoning.FAMILIES.items() if marks.special)}
+    {"openai_gptoss", *(name for name, markers in reasoning.FAMILIES.items() if markers.special)}
 )
-"""Names of reasoning parsers whose marks are special tokens: their text must be made with those.
+"""Names of reasoning parsers whose markers are special tokens, which the text must include.
 
-Tool parsers all need them: the same mark is a special token in one model and plain text in another.
+All tool parsers need them: the same marker is a special token in one model and plain text in another.
 """

@@ -1,7 +1,4 @@
-"""Splits text that arrives in pieces at tags, never losing a character and never showing half a tag.
-
-Knows tags only; knows nothing of tokens, tools or reasoning.
-"""
+"""Splits text that arrives in pieces at tags: no character is lost, and half a tag is held back."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from collections.abc import Iterator
 
 
 class TagScanner:
-    """Text in pieces → (text, tag) pairs: the text before a tag, and the tag, or "" when none came yet.
+    """Text in pieces → (text, tag) pairs: the text before a tag, and the tag, or "" where none came yet.
 
-    What could be the beginning of a tag is held back until more text decides.
+    A possible beginning of a tag is held back until more text arrives.
     """
 
     def __init__(self, *tags: str) -> None:
@@ -19,9 +16,9 @@ class TagScanner:
         self.held = ""
 
     def push(self, text: str, *, final: bool = False) -> Iterator[tuple[str, str]]:
-        """The pieces that `text` settles.  With `final`, nothing stays held back.
+        """The pairs that are certain after `text`.  With `final`, nothing is held back.
 
-        Set `tags` between two pairs to look for other tags in what follows.
+        Set `tags` between two pairs to look for other tags in the rest.
         """
         self.held += text
         while hit := self._first():

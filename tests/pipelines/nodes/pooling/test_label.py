@@ -59,7 +59,7 @@ def test_of_a_head_the_wanted_tensor_is_taken(tmp_path, activate, settings, firs
             PooledOutputs(np.zeros((2, 3), np.float32)),
             r"gives \[2, 3\] numbers, but labels.json names 2 classes",
         ),
-        (PooledOutputs([HALVES]), "one for each token"),
+        (PooledOutputs([HALVES]), "one per token"),
         (Tensors(scores=HALVES), "needs the tensor `probabilities`; the model gives scores"),
     ],
 )

@@ -1,24 +1,24 @@
-"""Reasoning, then an answer that stands between two marks of its own.
+"""Parses reasoning that is followed by an answer between two markers of its own.
 
-Knows nothing of tools or tokens.  The marks around the answer and the blank lines inside them are markup;
-an answer without marks is shown as it is.
+The markers around the answer and the blank lines inside them are markup; an answer without markers is
+content.
 """
 
 from __future__ import annotations
 
-from pipelines.nodes.text.parsers.reasoning.think import Marks, Think
+from pipelines.nodes.text.parsers.reasoning.think import Markers, Think
 from pipelines.nodes.text.parsers.tags import TagScanner
 
 
 class Enclosed:
-    """`Think`, with the marks taken off the answer."""
+    """`Think`, with the markers of the answer removed."""
 
-    def __init__(self, marks: Marks, answer: tuple[str, str], prompt_text: str) -> None:
-        self._think = Think(marks, prompt_text)
+    def __init__(self, markers: Markers, answer: tuple[str, str], prompt_text: str) -> None:
+        self._think = Think(markers, prompt_text)
         self._open, self._close = answer
         self._scanner = TagScanner(self._open)
-        self._answering = False  # between the marks of the answer
-        self._spoke = False
+        self._answering = False  # between the markers of the answer
+        self._has_content = False
         self._blank = ""  # white space that is content only if content follows
 
     @property
@@ -46,8 +46,8 @@ class Enclosed:
         return shown
 
     def _opened(self) -> str:
-        """Content that the opening mark is: none when it stands before all content."""
-        if self._spoke:
+        """The opening marker as content: "" where it comes before all content."""
+        if self._has_content:
             return self._content(self._open)
         self._answering, self._blank = True, ""
         self._scanner.tags = (self._close,)
@@ -55,11 +55,11 @@ class Enclosed:
 
     def _content(self, text: str) -> str:
         text = self._blank + text
-        if self._answering and not self._spoke:
+        if self._answering and not self._has_content:
             text = text.lstrip("\n")
         shown = text.rstrip()
         self._blank = text[len(shown) :]
-        if shown and not self._spoke:
-            self._spoke = True
+        if shown and not self._has_content:
+            self._has_content = True
             self._scanner.tags = (self._close,) if self._answering else ()
         return shown

@@ -1,7 +1,7 @@
-"""Reasoning as gpt-oss writes it: messages in channels, of which `analysis` is reasoning.
+"""Parses reasoning in OpenAI's harmony format (gpt-oss): messages in channels, of which `analysis` is
+reasoning.
 
-Knows nothing of tools or tokens.  A message to somebody (`to=…`) is passed on as it stands: it is for the
-parser of calls.  The form is OpenAI's harmony response format.
+A message to a recipient (`to=…`) is passed on unchanged, for the parser of tool calls.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from pipelines.nodes.text.parsers.tags import TagScanner
 CHANNEL, MESSAGE, START = "<|channel|>", "<|message|>", "<|start|>assistant"
 ENDS = ("<|end|>", "<|call|>", "<|return|>")
 LONGEST_HEADER = 200
-"""Characters.  What is longer and has no message is no header but plain text."""
+"""Characters.  A longer text without a message is no header but plain text."""
 ANALYSIS = Span(f"{CHANNEL}analysis{MESSAGE}", f"<|end|>{START}{CHANNEL}final{MESSAGE}")
-"""Reasoning that the answer follows at once."""
+"""Reasoning that the answer follows directly."""
 
 
 def span(prompt_text: str) -> Span | None:
@@ -26,7 +26,7 @@ class Harmony:
 
     def __init__(self, prompt_text: str) -> None:
         self._scanner = TagScanner(MESSAGE)
-        self._header: str | None = ""  # of the message whose text has not begun; None inside a text
+        self._header: str | None = ""  # of the message whose text has not started; None inside a text
         self._channel = "final"
         self._passed_on = False
 
@@ -36,14 +36,14 @@ class Harmony:
 
     @property
     def over(self) -> bool:
-        """Never known: a message in any channel may follow."""
+        """Always False: a message in any channel can follow."""
         return False
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""
         for before, tag in self._scanner.push(text, final=final):
             if self._header is not None:
-                content += self._begin(self._header + before, tag)
+                content += self._start(self._header + before, tag)
             elif self._channel == "analysis":
                 reasoning += before
             else:
@@ -55,8 +55,8 @@ class Harmony:
             content, self._header = content + self._header, ""
         return reasoning, content
 
-    def _begin(self, header: str, tag: str) -> str:
-        """Content that the header is: nothing, unless the message is passed on or this is no header."""
+    def _start(self, header: str, tag: str) -> str:
+        """The header as content: "" unless the message is passed on or this is no header."""
         self._header = header
         if not tag and len(header) <= LONGEST_HEADER:
             return ""

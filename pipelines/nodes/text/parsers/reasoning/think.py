@@ -1,7 +1,7 @@
-"""Reasoning between two marks, such as `<think>` and `</think>`.
+"""Parses reasoning between two markers, such as `<think>` and `</think>`.
 
-Knows nothing of tools or tokens.  Reasoning that never closes stays reasoning; the blank lines that the
-template's form puts around it are markup and belong to neither side.
+Reasoning that is never closed stays reasoning.  The blank lines around it are markup: neither reasoning nor
+content.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pipelines.nodes.text.parsers.tags import TagScanner
 
 @dataclass(frozen=True)
 class Span:
-    """The marks around the reasoning of one reply, and whether it stands open when the reply begins."""
+    """The markers around the reasoning of one reply, and whether the reply starts inside it."""
 
     start: str
     end: str
@@ -21,12 +21,12 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Marks:
-    """What a family writes around its reasoning.
+class Markers:
+    """The markers of one family of models.
 
-    A model that `begins_inside` leaves the opening mark to the template, or forgets it.  A mark in `ends`
-    closes reasoning that was left open, and is content itself.  `special` says that marks are special
-    tokens, which plain text leaves out.
+    With `begins_inside` a reply without an opening marker starts with reasoning.  A marker in `ends` closes
+    reasoning that was left open, and is content itself.  `special`: the markers are special tokens, which
+    plain text omits.
     """
 
     open: tuple[str, ...] = ("<think>",)
@@ -36,39 +36,39 @@ class Marks:
     special: bool = False
 
 
-def span(marks: Marks, prompt_text: str) -> Span | None:
-    """Where reasoning stands in the reply to a prompt; None where the prompt says that there is none."""
+def span(markers: Markers, prompt_text: str) -> Span | None:
+    """The markers of reasoning in the reply to a prompt; None where the prompt closed the reasoning."""
     prompt = prompt_text.rstrip()
-    if prompt.endswith(marks.close):
+    if prompt.endswith(markers.close):
         return None
-    opened = prompt.endswith(marks.open) or marks.begins_inside
-    return Span(marks.open[0], marks.close[0], opened)
+    opened = prompt.endswith(markers.open) or markers.begins_inside
+    return Span(markers.open[0], markers.close[0], opened)
 
 
 class Think:
-    """One choice's text split in two.  The prompt may have opened the reasoning already, or closed it."""
+    """Splits one choice's text.  The prompt may have opened or closed the reasoning already."""
 
-    def __init__(self, marks: Marks, prompt_text: str) -> None:
-        where = span(marks, prompt_text)
-        self._marks = marks
+    def __init__(self, markers: Markers, prompt_text: str) -> None:
+        where = span(markers, prompt_text)
+        self._markers = markers
         self._inside = where is not None and where.opened
-        self._scanner = TagScanner(*marks.open if where else ())
+        self._scanner = TagScanner(*markers.open if where else ())
         if self._inside:
-            said = prompt_text.rstrip().endswith(marks.open)
-            self._scanner.tags = (*marks.close, *marks.ends, *(() if said else marks.open))
-        self._spoke = False  # content was shown, so no reasoning follows
-        self._trim = self._inside  # blank lines after a mark are markup
-        self._held_blank = ""  # blank text that is shown only if more of its kind follows
+            is_open = prompt_text.rstrip().endswith(markers.open)
+            self._scanner.tags = (*markers.close, *markers.ends, *(() if is_open else markers.open))
+        self._has_content = False  # so no reasoning follows
+        self._trim = self._inside  # blank lines after a marker are markup
+        self._held_blank = ""  # given out only if more text of its kind follows
 
     @property
     def inside(self) -> bool:
-        """Whether what was pushed so far ends in reasoning."""
+        """Whether the text so far ends in reasoning."""
         return self._inside
 
     @property
     def over(self) -> bool:
         """Whether no reasoning can follow."""
-        return self._spoke and not self._inside
+        return self._has_content and not self._inside
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""
@@ -77,7 +77,7 @@ class Think:
                 content += self._content(before, tag)
                 continue
             reasoning += self._reasoning(before)
-            if tag in self._marks.open:
+            if tag in self._markers.open:
                 reasoning += self._opened_late(tag)
             elif tag:
                 content += self._close(tag)
@@ -86,11 +86,11 @@ class Think:
         return reasoning, content
 
     def _content(self, before: str, tag: str) -> str:
-        """Content of text that is no reasoning: blank text before the opening mark is none."""
+        """The content of text outside reasoning: blank text before the opening marker is none."""
         text = self._held_blank + self._untrimmed(before)
         self._held_blank = ""
-        if self._spoke or text.strip():  # content came first: what follows is content, marks and all
-            self._spoke, self._scanner.tags = True, ()
+        if self._has_content or text.strip():  # content came first: what follows is content, markers included
+            self._has_content, self._scanner.tags = True, ()
             return text + tag
         if tag:
             self._open()
@@ -100,18 +100,18 @@ class Think:
 
     def _open(self) -> None:
         self._inside, self._trim = True, True
-        self._scanner.tags = (*self._marks.close, *self._marks.ends)
+        self._scanner.tags = (*self._markers.close, *self._markers.ends)
 
     def _opened_late(self, tag: str) -> str:
-        """Reasoning that the mark is: none when it opens what was taken for open already."""
+        """A second opening marker as reasoning: "" where nothing came before it."""
         began = not self._trim
-        self._scanner.tags = (*self._marks.close, *self._marks.ends)
+        self._scanner.tags = (*self._markers.close, *self._markers.ends)
         return self._reasoning(tag) if began else ""
 
     def _close(self, tag: str) -> str:
-        """Content that the mark is.  Reasoning stands once: whatever follows is content."""
-        content = tag if tag in self._marks.ends else ""
-        self._inside, self._trim, self._spoke = False, not content, True
+        """The closing marker as content.  There is one block of reasoning: what follows is content."""
+        content = tag if tag in self._markers.ends else ""
+        self._inside, self._trim, self._has_content = False, not content, True
         self._held_blank, self._scanner.tags = "", ()
         return content
 

@@ -1,8 +1,7 @@
-"""The engine under every tool parser: finds blocks of calls in text that arrives in pieces.
+"""Finds the blocks of tool calls in text that arrives in pieces: the common part of all tool parsers.
 
-Knows which marks begin a block; how a block is read is its reader's matter.  Knows nothing of reasoning or
-tokens.  A call is begun when it is certain to be one, and never taken back; what turns out to be no call is
-content, marks and all, so that no character is lost.
+Each block is read by its reader.  A call is given out once it is certain to be one, and never taken back;
+what turns out to be no call is content, markers included, so that no character is lost.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ def new_id() -> str:
 
 
 class Calls:
-    """The calls of one choice, given out in pieces.  What was begun is never taken back."""
+    """The calls of one choice, given out in pieces.  A call that was started is never taken back."""
 
     def __init__(self, new_id: Callable[[], str] = new_id) -> None:
         self.count = 0
@@ -31,46 +30,46 @@ class Calls:
         self._pieces: list[ToolCallPiece] = []
 
     def begin(self, name: str, id: str = "") -> None:
-        """A new call; `id` is the model's own, which counts unless an earlier call has it."""
+        """Start a call; `id` is the model's own, used unless an earlier call has it."""
         id = id if id and id not in self._ids else self._new_id()
         self._ids.add(id)
         self._pieces.append(ToolCallPiece(self.count, "", id, name))
         self.count += 1
 
     def more(self, arguments: str) -> None:
-        """More of the arguments of the call that was begun last."""
+        """More of the arguments of the call that was started last."""
         if arguments:
             self._pieces.append(ToolCallPiece(self.count - 1, arguments))
 
     def take(self) -> list[ToolCallPiece]:
-        """The pieces since the last look."""
+        """The pieces since the last call of this function."""
         pieces, self._pieces = self._pieces, []
         return pieces
 
 
 class Reader(Protocol):
-    """Reads one block as it comes, and begins its calls as soon as they are certain."""
+    """Reads one block as it arrives, and starts its calls as soon as they are certain."""
 
     def push(self, text: str) -> str | None:
-        """What follows the block, None while it goes on."""
+        """The text after the block; None while the block continues."""
 
     def finish(self) -> None:
         """The text ended inside the block."""
 
     def left(self) -> str:
-        """The end of the block that is part of no call: the whole block where none was begun."""
+        """The end of the block that is part of no call: the whole block where no call was started."""
 
 
 MakeReader = Callable[[str, Calls, Declared], Reader]
-"""A block's closing mark ("" where its value ends by itself), where calls go, declared tools → a reader."""
+"""(closing marker of a block, or "" where its value has its own end; sink of calls; tools) → a reader."""
 
 
 @dataclass(frozen=True)
 class Block:
     """Text from `open` to `close`, or, without `close`, to where its value ends.
 
-    With `bare` the mark belongs to the value itself ("[" or "{"), and counts only where no content stands
-    before it since the beginning, a mark or a call.
+    With `bare` the marker is a part of the value ("[" or "{"), and counts only where no content is between it
+    and the beginning, a marker or a call.
     """
 
     open: str
@@ -81,10 +80,10 @@ class Block:
 
 @dataclass(frozen=True)
 class Family:
-    """What the models of one family write.
+    """The format of tool calls of one family of models.
 
-    `before` and `after` are marks around several blocks; `between` are characters that, like white space,
-    only separate calls.  Marks may be special tokens, so the text must have been made with those.
+    `before` and `after` are markers around several blocks; `between` are characters that, like white space,
+    only separate calls.  Markers may be special tokens, so the text must include those.
     """
 
     blocks: tuple[Block, ...]
@@ -107,7 +106,7 @@ class CallFinder:
         self._block: Block | None = None
         self._reader: Reader | None = None
         self._began = 0  # calls before the block
-        self._blank = ""  # white space and marks that are content only if content follows
+        self._blank = ""  # white space and markers that are content only if content follows
         self._called = False  # nothing but blank text since the last call
         self._arm(bare=True)
 
@@ -122,7 +121,7 @@ class CallFinder:
         return content, self._calls.take()
 
     def _outside(self, text: str) -> tuple[str, str | None]:
-        """Content, and the text after a block's open mark, None when there is none."""
+        """Content, and the text after a block's opening marker, None where there is none."""
         content = ""
         for before, tag in self._scanner.push(text):
             content += self._content(before)
@@ -145,7 +144,7 @@ class CallFinder:
         return ("", None) if rest is None else (self._leave(), rest)
 
     def _note_calls(self) -> None:
-        """White space before a call is markup, and after it anything may begin."""
+        """White space before a call is markup, and after it anything can start."""
         if self._calls.count > self._began:
             self._blank, self._called = "", True
             self._arm(bare=True)
@@ -162,7 +161,7 @@ class CallFinder:
         return self._content(left) if left else ""
 
     def _mark(self, tag: str) -> str:
-        """A mark around blocks is blank where calls may be; elsewhere it is content."""
+        """A marker around blocks is markup where calls can be; elsewhere it is content."""
         if tag in self._family.before:
             self._blank += tag
             self._arm(bare=True)
@@ -170,7 +169,7 @@ class CallFinder:
         return "" if self._called else self._content(tag)
 
     def _content(self, text: str) -> str:
-        """Text outside blocks: shown, with what stood blank before it; white space at its end waits."""
+        """Text outside blocks, with the white space before it; white space at its end is held back."""
         if not text.strip().strip(self._family.between if self._called else "").strip():
             self._blank += text
             return ""
@@ -180,7 +179,7 @@ class CallFinder:
         return shown
 
     def _arm(self, *, bare: bool) -> None:
-        """Look for marks; for brackets that no mark precedes only while `bare`."""
+        """Look for markers; for brackets without a marker only while `bare`."""
         if self._armed == bare:
             return
         self._armed, family = bare, self._family
@@ -188,7 +187,7 @@ class CallFinder:
         self._scanner.tags = (*self._opens, *family.before, *family.after)
 
     def _finish(self) -> str:
-        """The text ended: a block that is open may have begun calls, which stay."""
+        """The text ended: calls that an open block has started stay."""
         content = ""
         if self._reader is not None:
             self._reader.finish()

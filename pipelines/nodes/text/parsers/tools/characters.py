@@ -1,18 +1,18 @@
-"""Reads a block character by character, to its closing mark or to where its value ends.
+"""Reads a block character by character, to its closing marker or to where its value ends.
 
-Knows nothing of JSON, Python or calls: what a character means is said by the reader that builds on this one.
+The subclass decides what a character means.
 """
 
 from __future__ import annotations
 
 
 class CharacterReader:
-    """The part of a reader that finds the closing mark, and keeps what is left over."""
+    """The part of a reader that finds the closing marker and stores the rest."""
 
     def __init__(self, close: str) -> None:
         self._close = close
         self._left: list[str] = []  # characters since the block's beginning or its last call
-        self._held = ""  # what may become the closing mark
+        self._held = ""  # what may become the closing marker
 
     def push(self, text: str) -> str | None:
         text, self._held = self._held + text, ""
@@ -34,19 +34,19 @@ class CharacterReader:
         return "".join(self._left)
 
     def _take(self, char: str) -> int | None:
-        """What a character means: None while the block goes on, else how many characters of it belong there.
+        """None while the block continues; at its end, how many of this character belong to the block.
 
-        That is 1 where it ends the block, 0 where it cannot stand there.
+        That is 1 where the character ends the block, 0 where it is not allowed there.
         """
         raise NotImplementedError
 
     def _quoted(self) -> bool:
-        """Whether the closing mark would be text here."""
+        """Whether the closing marker would be text here."""
         raise NotImplementedError
 
     def _end_at_mark(self) -> None:
-        """The closing mark came."""
+        """The closing marker came."""
         raise NotImplementedError
 
     def _flush(self) -> None:
-        """Give out what this push made certain."""
+        """Give out what is certain after this push."""

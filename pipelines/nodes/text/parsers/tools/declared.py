@@ -1,7 +1,4 @@
-"""Values that a model wrote as plain text, by the JSON schema of the tool that was declared.
-
-Knows nothing of how the text was found.
-"""
+"""Converts values that a model wrote as plain text, by the JSON schema of the declared tool."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import Any
 
 TYPES = {"string", "integer", "number", "boolean", "object", "array", "null"}
 UNREADABLE = (ValueError, SyntaxError, TypeError, MemoryError, RecursionError)
-"""What Python's readers raise on text that is no value."""
+"""What Python's parsers raise on text that is no value."""
 
 
 def read_json(text: str) -> Any:
@@ -36,21 +33,21 @@ class Declared:
         self._parameters = {each.get("name"): each.get("parameters") for each in functions}
 
     def schema(self, function: str, parameter: str) -> dict[str, Any] | None:
-        """The schema of one parameter, None when nothing is declared of it."""
+        """The schema of one parameter; None where it is not declared."""
         parameters = self._parameters.get(function)
         properties = parameters.get("properties") if isinstance(parameters, dict) else None
         schema = properties.get(parameter) if isinstance(properties, dict) else None
         return schema if isinstance(schema, dict) else None
 
     def is_text(self, function: str, parameter: str) -> bool:
-        """Whether a value stays as it is written, whatever it is."""
+        """Whether a value is always taken as text."""
         return _types(self.schema(function, parameter)) == {"string"}
 
     def value(self, function: str, parameter: str, text: str) -> Any:
-        """`text` as the schema wants it.
+        """The value of `text` by the schema.
 
-        A string stays as it is written; numbers, truth values, objects, arrays and null are read.  Without
-        a declared type it is what JSON reads; what does not fit is the text itself.
+        A string is the text itself; numbers, booleans, objects, arrays and null are parsed.  Without a
+        declared type the text is parsed as JSON; what does not fit is the text itself.
         """
         if self.is_text(function, parameter):
             return text
@@ -60,7 +57,7 @@ class Declared:
 
 
 def _types(schema: dict[str, Any] | None) -> set[str]:
-    """The names of the types that a schema allows; none when it does not say."""
+    """The names of the types that a schema allows; none where it declares none."""
     if schema is None:
         return set()
     named = schema.get("type")

@@ -1,6 +1,6 @@
-"""What each family of models writes when it calls tools, by the names that vLLM gives the formats.
+"""The tool-call format of each family of models, by vLLM's names of the formats.
 
-Data only: the engine that finds the blocks is calls.py, the readers are beside it.
+Data only: calls.py finds the blocks, the readers are in the other files of this folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ HARMONY = rf"{NAME}.*<\|message\|>\s*"
 
 
 def nine_characters() -> str:
-    """An id as Mistral's templates demand it: nine letters and digits."""
+    """An id in the form that Mistral's templates require: nine letters and digits."""
     return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))
 
 
@@ -39,7 +39,7 @@ def _deepseek(name: str, tail: str = "") -> Family:
 
 
 def _functions(before: str, after: str) -> Family:
-    """`<function=f><parameter=k>v</parameter></function>` between two marks, which models may forget."""
+    """`<function=f><parameter=k>v</parameter></function>` between two markers, which models may omit."""
     reader = tagged(rf"{NAME}\s*>\s*", r"\s*<parameter=(?P<key>[^>]+)>", "</parameter>")
     block = Block("<function=", reader, "</function>")
     return Family((block,), before=(before,), after=(after,))

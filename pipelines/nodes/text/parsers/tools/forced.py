@@ -1,7 +1,4 @@
-"""Calls that a grammar made the model write in plain JSON: a list of them, or the arguments of a known tool.
-
-Knows nothing of the grammar.
-"""
+"""Parses calls that a grammar restricted to plain JSON: a list of calls, or the arguments of a known tool."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ PLAIN = Family((Block("[", objects(needs_arguments=True), bare=True),))
 
 
 class ArgumentsOf:
-    """The whole text is the arguments of one tool."""
+    """Takes the whole text as the arguments of one tool."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,7 +1,7 @@
-"""Calls as a grammar writes them: what stands around the JSON of each tool's arguments, family by family.
+"""Formats that restrict a reply to tool calls: the text around the JSON of the arguments, for each family.
 
-Knows nothing of grammars: it gives nested records in the vocabulary of structural tags.  A family without a
-form of its own is made to write plain JSON, which a reader of its own understands.
+The formats are xgrammar's structural tags.  Models of a family without a form of its own are restricted to
+plain JSON, which has a reader of its own.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": Fal
 class CallForm:
     """`before`, then calls with `between` them, then `after`.  A call is `begin`, its arguments, `end`.
 
-    `begin` holds NAME for the tool's name.  `trigger` begins calls in free text, and nothing else there; ""
-    where what begins a call may begin an answer too.
+    `begin` holds NAME for the tool's name.  `trigger` starts calls in free text, and nothing else; "" where
+    an answer can start the same way.
     """
 
     begin: str
@@ -75,7 +75,7 @@ FORMS: dict[str, CallForm] = {
         trigger="<|tool_calls_section_begin|>",
     ),
 }
-"""Name in a graph → how its models write calls whose arguments are JSON."""
+"""Name in a graph → the form of calls whose arguments are JSON."""
 
 PLAIN = CallForm('{"name": "NAME", "parameters": ', "}", "[", ", ", "]")
 """The form of calls that must be made, for families without one."""

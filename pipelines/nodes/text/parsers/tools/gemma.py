@@ -1,7 +1,6 @@
-"""Calls as Gemma writes them: `call:f{city:<quote>Paris<quote>,days:[1,2]}`, with a mark for each quote.
+"""Reads calls in Gemma's format: `call:f{city:<quote>Paris<quote>,days:[1,2]}`, with a marker for each quote.
 
-Knows nothing of what stands around them.  Keys are bare; only what stands in quotes is a string.  A call is
-given out when its block is whole.
+Keys are bare; only quoted text is a string.  A call is given out when its block is complete.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ from pipelines.nodes.text.parsers.tools.calls import Calls, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared, read_json
 
 DEEPEST = 100
-"""How deep values may stand in each other."""
+"""Most levels of nested values."""
 
 
 def gemma(quote: str) -> MakeReader:
-    """A reader for calls whose strings stand between two `quote`s."""
+    """A reader for calls whose strings are between two `quote`s."""
     return partial(GemmaReader, quote)
 
 
@@ -45,7 +44,7 @@ class GemmaReader:
         return None
 
     def finish(self) -> None:
-        """Without the closing mark a call may be whole all the same."""
+        """A call can be complete without the closing marker."""
         if not self._call():
             self._left.append(self._scanner.held)
 
@@ -69,7 +68,7 @@ class GemmaReader:
         return True
 
     def _typed(self, name: str, key: str, value: Any) -> Any:
-        """A string, as the tool was declared with it."""
+        """A string, converted by the tool's declaration."""
         known = isinstance(value, str) and self._declared.schema(name, key)
         return self._declared.value(name, key, value) if known else value
 
@@ -117,16 +116,16 @@ class _Values:
         self.depth -= 1
         return found
 
-    def takes(self, mark: str) -> bool:
+    def takes(self, marker: str) -> bool:
         while self.text[self.at : self.at + 1].isspace():
             self.at += 1
-        found = self.text.startswith(mark, self.at)
-        self.at += len(mark) if found else 0
+        found = self.text.startswith(marker, self.at)
+        self.at += len(marker) if found else 0
         return found
 
-    def until(self, mark: str) -> str:
-        end = self.text.index(mark, self.at)
-        text, self.at = self.text[self.at : end], end + len(mark)
+    def until(self, marker: str) -> str:
+        end = self.text.index(marker, self.at)
+        text, self.at = self.text[self.at : end], end + len(marker)
         return text
 
     def plain(self, stops: str) -> str:

@@ -1,7 +1,7 @@
-"""Calls in JSON: `{"name": …, "arguments": {…}}`, several of them, or a name followed by its arguments.
+"""Reads calls in JSON: `{"name": …, "arguments": {…}}`, several of them, or a name followed by its arguments.
 
-Knows nothing of what stands around a block.  Arguments are passed on as the model writes them, character by
-character, from where name and arguments are known; JSON that goes wrong after that stays as it was written.
+Arguments are passed on as the model writes them, character by character, once name and arguments are known;
+JSON that is invalid after that is passed on unchanged.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from pipelines.nodes.text.parsers.tools.json_text import (
 )
 
 MAX_NAME_CHARS = 300
-"""What stands before arguments may have so many characters; where there are more it is no call."""
+"""Most characters before the arguments of a call."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """What stands in a block.  `name` is a pattern of what precedes bare arguments, "" where nothing does.
+    """The content of a block.  `name` is a pattern of the text before bare arguments, "" for none.
 
     It has the groups name and perhaps id.  `objects` are calls as one object or a list of them; without
-    `needs_arguments` an object may leave its arguments out.  `tail` are characters that, like white space,
-    may stand between the value and the closing mark.
+    `needs_arguments` an object may omit its arguments.  `tail` are characters that, like white space, are
+    allowed between the value and the closing marker.
     """
 
     objects: bool = True
@@ -56,7 +56,7 @@ def named(name: str, *, objects: bool = False, tail: str = "") -> MakeReader:
 
 
 class JsonReader(CharacterReader):
-    """The reader of one block.  `_meaning` is what the next character means."""
+    """The reader of one block.  `_meaning` handles the next character."""
 
     def __init__(self, form: Form, close: str, calls: Calls, declared: Declared) -> None:
         super().__init__(close)
@@ -87,7 +87,7 @@ class JsonReader(CharacterReader):
         return not self._text().strip().strip(self._form.tail).strip()
 
     def _quoted(self) -> bool:
-        """In strings of arguments even the closing mark is text; before them it ends whatever there is."""
+        """In strings of arguments the closing marker is text; before them it always ends the block."""
         return self._begun and self._json.quoted
 
     def _end_at_mark(self) -> None:
@@ -103,7 +103,7 @@ class JsonReader(CharacterReader):
             self._arguments.clear()
 
     def _outside(self, char: str) -> int | None:
-        """Where an object may begin, alone or in a list, or a name."""
+        """Where an object, alone or in a list, or a name can start."""
         if char == "{" and self._form.objects:
             self._start_of(char)
             self._meaning = self._in_object
@@ -119,15 +119,15 @@ class JsonReader(CharacterReader):
         return None
 
     def _start_of(self, char: str) -> None:
-        """A value begins: its brackets count from here."""
+        """A value starts: its brackets are counted from here."""
         self._json = Brackets()
         self._json.take(char)
         self._start = len(self._left)
-        self._from: int | None = None  # where arguments stand whose name is not known yet
+        self._from: int | None = None  # where arguments start whose name is not known yet
         self._to: int | None = None
 
     def _in_object(self, char: str) -> int | None:
-        """Before the arguments, or in arguments that stand before the name."""
+        """Before the arguments, or in arguments that come before the name."""
         counted = self._json.take(char)
         self._left.append(char)
         if not counted:
@@ -139,7 +139,7 @@ class JsonReader(CharacterReader):
         return self._object() if self._json.depth == 0 else None
 
     def _member(self) -> None:
-        """An object begins in the call's: it is the arguments if their key stands before it."""
+        """An object starts inside the call's object: it is the arguments if their key is before it."""
         if before_arguments("".join(self._left[-KEY_CHARS - 1 : -1])) is None:
             return
         members = before_arguments("".join(self._left[self._start : -1]))
@@ -156,7 +156,7 @@ class JsonReader(CharacterReader):
         self._left.clear()
 
     def _object(self) -> int | None:
-        """An object is whole and no call was begun in it: a call, or the end of the block."""
+        """An object is complete and no call was started in it: a call, or the end of the block."""
         value = value_of(self._text(self._start))
         name, arguments = name_of(value), self._written(value)
         if not name or arguments is None:
@@ -166,7 +166,7 @@ class JsonReader(CharacterReader):
         return self._next()
 
     def _written(self, call: Any) -> str | None:
-        """A call's arguments as they were written; None when they are missing or no object."""
+        """A call's arguments as they were written; None where they are missing or no object."""
         if not isinstance(call, dict) or not says_arguments(call):
             return None if self._form.needs_arguments else "{}"
         if (arguments := arguments_of(call)) is None:

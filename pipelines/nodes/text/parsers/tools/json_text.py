@@ -1,7 +1,4 @@
-"""Text of JSON: its brackets, one character after the other, and what a call's object says in it.
-
-Knows nothing of blocks or marks.
-"""
+"""Reads JSON text: its brackets, character by character, and the name and arguments in a call's object."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from pipelines.nodes.text.parsers.tools.declared import read_json
 ARGUMENTS = ("arguments", "parameters")
 KEY = re.compile(rf'"(?:{"|".join(ARGUMENTS)})"\s*:\s*\Z')
 KEY_CHARS = 40
-"""How far before its value the key of the arguments may stand; farther away it is found when all is read."""
+"""Most characters between the key of the arguments and its value, for arguments in pieces."""
 
 
 class Brackets:
@@ -45,13 +42,13 @@ def value_of(text: str) -> Any:
 
 
 def name_of(call: Any) -> str:
-    """The name that a call's object says, "" where it says none."""
+    """The name in a call's object, "" where it has none."""
     name = call.get("name") if isinstance(call, dict) else None
     return name if isinstance(name, str) else ""
 
 
 def arguments_of(call: Any) -> Any:
-    """A call's arguments, an object or text that is one; None when they are missing or something else."""
+    """A call's arguments, an object or text that is one; None where they are missing or something else."""
     value = next((call[key] for key in ARGUMENTS if key in call), None)
     value = value_of(value) if isinstance(value, str) else value
     return value if isinstance(value, dict) else None

@@ -1,7 +1,6 @@
-"""Calls as Python writes them: `[f(a=1, b="x"), g()]`, or one call on each line.
+"""Reads calls in Python syntax: `[f(a=1, b="x"), g()]`, or one call on each line.
 
-Knows nothing of what stands around them.  `true`, `false` and `null` are read as JSON's.  A call is given out
-when what follows it says that it is whole.
+`true`, `false` and `null` are JSON's.  A call is given out when the text after it shows that it is complete.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class PythonReader(CharacterReader):
         self._escaped = False
 
     def finish(self) -> None:
-        """Without the closing mark, calls on lines may be whole all the same."""
+        """Calls on lines can be complete without the closing marker."""
         if self._ended:
             self._left.clear()
         elif not (self._list is False and self._call()):
@@ -87,7 +86,7 @@ class PythonReader(CharacterReader):
         return 1 if self._ended and not self._close else None
 
     def _call(self) -> bool:
-        """Whether nothing, or a call, stands since the last separator."""
+        """Whether nothing or one call came since the last separator."""
         text = self.left().strip()
         text = text if self._begun or not self._list else text.removeprefix("[")
         if not text:

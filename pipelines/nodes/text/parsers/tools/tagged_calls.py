@@ -1,8 +1,7 @@
-"""Calls whose parameters stand in tags: a name, then pairs of a key and a value in plain text.
+"""Reads calls whose parameters are in tags: a name, then pairs of a key and a value in plain text.
 
-Knows nothing of what stands around a call.  Values have the types that the tool was declared with.  Declared
-text is given out as it comes, another parameter when it is whole; where the text's end cuts a call, its
-arguments stay open.
+Values get the types that the tool declares.  A declared string is given out as it arrives, another parameter
+when it is complete; where the text ends inside a call, its arguments stay open.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from pipelines.nodes.text.parsers.tools.declared import Declared
 
 
 def tagged(name: str, parameter: str, end: str) -> MakeReader:
-    """`name` has the group name, `parameter` the group key; a value follows, and the mark `end`."""
+    """`name` has the group name, `parameter` the group key; a value follows, and the marker `end`."""
     return partial(TagReader, re.compile(name, re.DOTALL), re.compile(parameter, re.DOTALL), end)
 
 
@@ -38,7 +37,7 @@ class TagReader:
         self._calls = calls
         self._declared = declared
         self._name = ""
-        self._between = "{"  # what stands before the next parameter
+        self._between = "{"  # the text before the next parameter
         self._left = ""  # since the beginning or the last parameter
         self._text: Text | None = None  # the value that is being given out
 
@@ -71,7 +70,7 @@ class TagReader:
             self._calls.more(self._text.more(text))
 
     def _begin_text(self) -> str:
-        """The value so far, where the value of declared text begins."""
+        """The value so far, where the value of a declared string starts."""
         name, key, at = self._opened()
         if not key or not self._declared.is_text(name, key):
             return ""
@@ -82,7 +81,7 @@ class TagReader:
         return value
 
     def _take_end(self) -> bool:
-        """Whether the mark ends a parameter, and nothing else stood there."""
+        """Whether the marker ends a parameter and nothing else came before it."""
         if self._text is not None:
             self._calls.more('"')
             self._text = None
@@ -96,7 +95,7 @@ class TagReader:
         return True
 
     def _close(self) -> bool:
-        """The call ended.  Whether nothing is left over after its last parameter."""
+        """The call ended.  Returns whether nothing is left after its last parameter."""
         if self._text is not None:
             return False
         name, at = self._named()
@@ -108,14 +107,14 @@ class TagReader:
         return bool(name) and blank
 
     def _named(self) -> tuple[str, int]:
-        """The call's name and where it ends, "" where none stands there."""
+        """The call's name and where it ends, "" where there is none."""
         if self._name:
             return self._name, 0
         found = self._head.match(self._left)
         return (found["name"], found.end()) if found else ("", 0)
 
     def _opened(self) -> tuple[str, str, int]:
-        """The call's name, and key and beginning of the value of a parameter; "" for what is not there."""
+        """The call's name, and the key and the start of the value of a parameter; "" for what is missing."""
         name, at = self._named()
         found = self._parameter.match(self._left, at) if name else None
         return (name, found["key"].strip(), found.end()) if found else (name, "", 0)
@@ -132,7 +131,7 @@ class TagReader:
 
 
 class Text:
-    """Text in pieces → what stands between the quotes of a JSON string."""
+    """Text in pieces → the inside of a JSON string."""
 
     def __init__(self) -> None:
         self._began = False
@@ -149,5 +148,5 @@ class Text:
 
 
 def _unwrapped(value: str) -> str:
-    """Without the line break that a template may write on each side of a value."""
+    """The value without the line break that a template may put on each side."""
     return value.removeprefix("\n").removesuffix("\n")
