@@ -1,7 +1,7 @@
 """The engine host as a process: `python -m pipelines.host --models FOLDER --socket PATH`.
 
-Signals, logs, heartbeat and the parent's death; what a host does stands in `host.py`.
-SIGTERM finishes what runs and exits 0, SIGHUP looks at the model repository again.
+Handles signals, logs, the heartbeat and the death of the parent; `host.py` has the loop.
+SIGTERM finishes the requests in flight and exits 0, SIGHUP scans the model repository again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parse(arguments)
     faulthandler.enable()
     logging.basicConfig(level=options.log_level.upper(), format=LOG_FORMAT, datefmt="%Y-%m-%d %H:%M:%S %z")
-    logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it tells of every pass over a graph
+    logging.getLogger("onnx_ir").setLevel(logging.WARNING)  # it logs every pass over a graph
     host = Host(
         options.models,
         SocketListener(options.socket),
@@ -46,29 +46,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         heartbeat=_heartbeat(options.heartbeat),
         announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
     )
-    _answer_signals(host)
+    _handle_signals(host)
     _die_with_parent(options.parent)
     try:
         host.run()
     except DeviceLost as error:
         log.critical("%s; the engine host ends and is started again", error)
-        os._exit(DEVICE_LOST)  # the interpreter's end would call the device, and may wait for it for ever
+        os._exit(DEVICE_LOST)  # the interpreter's end would call the device, and might wait indefinitely
     log.info("drained")
     logging.shutdown()
     sys.stdout.flush()
-    os._exit(0)  # not sys.exit: a build may be inside C++, and the interpreter must not end under it
+    os._exit(0)  # not sys.exit: a load may be inside C++, and the interpreter must not end under it
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="pipelines.host", description="The engine host of a Braid server.")
     parser.add_argument("--models", type=Path, required=True, help="the model repository")
     parser.add_argument("--socket", type=Path, required=True, help="unix socket to listen at")
-    parser.add_argument("--device", help="run every model here, whatever its graph says")
-    parser.add_argument("--heartbeat", type=Path, help="file whose time is set every turn")
+    parser.add_argument("--device", help="run every model on this device instead of the one in its graph")
+    parser.add_argument("--heartbeat", type=Path, help="file whose modification time is the heartbeat")
     parser.add_argument(
         "--snapshots", type=Path, help="folder for copies of models' small files; default: temporary"
     )
-    parser.add_argument("--parent", type=int, help="end when this process, our parent, does")
+    parser.add_argument("--parent", type=int, help="pid of the parent; the host ends when it does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
     parser.add_argument("--needs-key", action="store_true", help="clients must send an API key")
     parser.add_argument("--log-level", default="info")
@@ -79,18 +79,20 @@ def _heartbeat(path: Path | None) -> Callable[[], None]:
     return (lambda: os.utime(path)) if path is not None else (lambda: None)
 
 
-def _answer_signals(host: Host) -> None:
+def _handle_signals(host: Host) -> None:
     signal.signal(signal.SIGTERM, lambda number, frame: host.drain())
     signal.signal(signal.SIGHUP, lambda number, frame: host.rescan())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the master, which ends us after the workers
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # Ctrl-C is for the master, which ends the host after the workers
 
 
 def _die_with_parent(parent: int | None) -> None:
-    """Be told (SIGTERM) when the parent dies, even by SIGKILL; without workers nothing is left to finish."""
+    """Receive SIGTERM when the parent dies, also by SIGKILL: without workers no request is left to finish."""
     if parent is None or sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before we asked
+    if os.getppid() != parent:  # it died before the call
         os.kill(os.getpid(), signal.SIGTERM)
 
 

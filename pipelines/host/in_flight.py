@@ -1,7 +1,4 @@
-"""Which requests are in flight: the connection each came by, its engine, and the choices still open.
-
-Knows engines only as what may be told to stop; knows nothing of messages' shapes.
-"""
+"""The requests in flight: the connection of each, its engine, and the choices that have not ended."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from pipelines.host.instances import ModelInstance
 from pipelines.wire.listener import Peer
 
 Key = tuple[Peer, int]
-"""A call: the connection it came by and its number there."""
+"""A call: its connection and its request id there."""
 ALL = -1
 """In place of a choice: all of a call."""
 
@@ -37,7 +34,7 @@ class Calls:
 
     def __init__(self) -> None:
         self._calls: dict[Key, Call] = {}
-        self.find = self._calls.get  # asked once for each token
+        self.find = self._calls.get  # an attribute: called for each token
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -45,7 +42,7 @@ class Calls:
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls.values())
 
-    def begin(self, key: Key, call: Call) -> None:
+    def start(self, key: Key, call: Call) -> None:
         self._calls[key] = call
         call.instance.num_calls += 1
 
@@ -59,7 +56,7 @@ class Calls:
             call.instance.num_calls -= 1
 
     def abort(self, key: Key, choice: int = ALL) -> None:
-        """Nobody waits for this choice; one that is not there has ended already."""
+        """Cancel a choice; one that is unknown has ended already."""
         call = self._calls.get(key)
         if call is None:
             return

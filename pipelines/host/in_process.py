@@ -1,4 +1,4 @@
-"""Both ends of the wire in one process: the engine host as a thread of whoever holds the client.
+"""Both ends of the wire in one process: the engine host is a thread of the process with the client.
 
 For `braid serve --in-process`, tests and scripts.  A step that holds the GIL delays everything else here.
 """

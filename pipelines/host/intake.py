@@ -1,15 +1,12 @@
-"""What workers ask of engines: generation, tensors, and to forget what they asked.
-
-Knows calls and engines; knows nothing of steps, or of how models come to be loaded.
-"""
+"""Takes the requests of workers: generation, tensors, and the cancelling of both."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from pipelines.errors import Unavailable
 from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
@@ -30,7 +27,7 @@ PREPARING_THREADS = 2
 
 @dataclass(frozen=True)
 class Completed:
-    """An engine with a thread of its own has answered a request."""
+    """An engine with a thread of its own has the result of a request."""
 
     key: Key
     result: Result
@@ -38,7 +35,7 @@ class Completed:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The guide of a call is made, or why it cannot be."""
+    """The guide of a call is made; an error where it cannot be."""
 
     key: Key
     message: Submit
@@ -46,22 +43,22 @@ class Prepared:
 
 
 class Requests:
-    """Begins calls and ends those that nobody waits for.  Belongs to the host's main thread.
+    """Starts calls, and ends those that were cancelled.  Belongs to the host's main thread.
 
-    What other threads find out comes back through `inbox`.
+    Results of other threads come back through `inbox`.
     """
 
     def __init__(
         self, instances: ModelInstances, calls: Calls, listener: Listener, inbox: Inbox, publisher: Publisher
     ) -> None:
-        self.refused = False  # whether new ones are
+        self.refused = False  # whether new requests are
         self._instances = instances
         self._calls = calls
         self._listener = listener
         self._inbox = inbox
         self._publisher = publisher
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "guides")
-        self.readers = {
+        self.readers: dict[type, Callable[[Peer, Any], None]] = {
             Submit: self._submit,
             Infer: self._infer,
             Abort: self._abort,
@@ -70,20 +67,20 @@ class Requests:
         }
 
     def gone(self, peer: Peer) -> None:
-        """The worker died or hung up: nobody waits for its calls."""
+        """The worker died or disconnected: its calls are cancelled."""
         orphans = self._calls.of_peer(peer)
         if orphans:
-            log.warning("a worker is gone: %d of its requests are aborted", len(orphans))
+            log.warning("a worker is gone: %d of its requests are cancelled", len(orphans))
         for key in orphans:
             self._calls.abort(key)
         self._publisher.note_change()
 
     def close(self) -> None:
-        """Nobody waits for guides that are still to be made."""
+        """Drop the guides that are still to be made."""
         self._preparing.shutdown(cancel_futures=True)
 
     def _submit(self, peer: Peer, message: Submit) -> None:
-        """What is restricted enters its engine when its guide is made; it counts as a call before."""
+        """A guided request enters its engine when its guide is made; it is a call from now on."""
         key = (peer, message.request_id)
         choices = set(range(len(message.prompts) * message.n))
         try:
@@ -95,7 +92,7 @@ class Requests:
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
-        self._calls.begin(key, call)
+        self._calls.start(key, call)
         if message.params.guide is not None:
             self._preparing.submit(self._prepare, instance.model, key, message)
 
@@ -109,7 +106,7 @@ class Requests:
             self._inbox.put((None, Prepared(key, message, guide)))
 
     def _prepared(self, peer: Peer, event: Prepared) -> None:
-        """An aborted call is no longer there; of another, single choices may have been."""
+        """A cancelled call is not in `_calls` any more; of another, single choices may be cancelled."""
         call, (sender, request_id) = self._calls.find(event.key), event.key
         if call is None:
             return
@@ -137,15 +134,15 @@ class Requests:
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return
-        self._calls.begin(key, Call(instance, engine, {0}))
+        self._calls.start(key, Call(instance, engine, {0}))
         self._publisher.note_change()
 
     def _put_result(self, key: Hashable, result: Result) -> None:
-        """From an engine's thread, which goes on with its next run meanwhile."""
+        """Called from an engine's thread, which continues with its next run."""
         self._inbox.put((None, Completed(cast(Key, key), result)))
 
     def _completed(self, peer: Peer, event: Completed) -> None:
-        """An aborted call is no longer there, and nobody waits for its answer."""
+        """A call that was cancelled meanwhile is not in `_calls`, and its result is dropped."""
         call, (sender, request_id) = self._calls.find(event.key), event.key
         if call is not None:
             self._calls.ended(event.key, call)

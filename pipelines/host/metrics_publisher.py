@@ -1,4 +1,4 @@
-"""The engines' counts → metrics, a few times a second.  Decides when; `metrics.py` knows names."""
+"""Publishes the engines' counts as metrics, a few times a second."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.metric_names import CacheShape
 
 PERIOD_S = 0.3
-"""Between two publications while engines are busy; when they fall idle the last one comes at once."""
+"""Between two publications while engines are busy; when they become idle the last one is immediate."""
 
 
 class Publisher:
@@ -68,7 +68,7 @@ class Publisher:
         self._publish_caches(by_model)
 
     def _publish_caches(self, by_model: Mapping[str, list[Counts]]) -> None:
-        """Which caches there are now; one that went with its instance is there no more."""
+        """Publish the caches that exist now; a cache disappears with its model instance."""
         now = {
             (name, _shape(counts))
             for name, engines in by_model.items()

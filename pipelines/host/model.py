@@ -89,7 +89,7 @@ class HostModel:
         return [port for engine in self._inferring() for port in engine.outputs.values()]
 
     def guide_maker(self, node: str, params: SamplingParams) -> GuideMaker | None:
-        """What keeps the outputs of an engine node to `params.guide`; takes long, in any thread.
+        """What restricts the outputs of an engine node to `params.guide`; takes long, in any thread.
 
         Raises RequestError.
         """
@@ -131,7 +131,7 @@ class HostModel:
 def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str | None = None) -> HostModel:
     """The engines of a model, loaded and ready for a first step.  Blocks; raises BuildError.
 
-    `device`, when given, is where its models run, whatever the graph says.
+    `device`, when given, replaces the devices in the graph.
     """
     graph = checked_graph(model, graphs)
     for binding in graph.bindings:

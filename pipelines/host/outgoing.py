@@ -55,12 +55,12 @@ def refusal(request_id: int, error: Exception) -> Frame:
     return Frame([update])
 
 
-def inferred(request_id: int, answer: Result) -> Inferred:
+def inferred(request_id: int, result: Result) -> Inferred:
     """The message with a result; with an error when the outputs are more than the wire carries."""
     try:
-        if isinstance(answer, Exception):
-            raise answer
-        return Inferred(request_id, pack("outputs", answer))
+        if isinstance(result, Exception):
+            raise result
+        return Inferred(request_id, pack("outputs", result))
     except Exception as error:
         failure = _client_error(error)
         return Inferred(request_id, [], failure.message, failure.status, failure.field)

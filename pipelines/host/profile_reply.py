@@ -1,7 +1,4 @@
-"""Where the host's time goes, and the steps of one instance, as a worker is told.
-
-Knows loads and recorders; knows nothing of what a step does.
-"""
+"""The reply to a profile request: where the host's time goes, and the steps of one model instance."""
 
 from __future__ import annotations
 
@@ -14,26 +11,26 @@ from pipelines.wire.messages import Profile, Profiled
 
 
 class LoopTimes:
-    """Seconds of the host's thread by phase; every moment since it was made is in one of them."""
+    """Seconds of the host's thread by phase; every moment since it was made belongs to one phase."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
         self._at_s = perf_counter()
 
     def mark(self, phase: str) -> None:
-        """What was done since the last mark was `phase`."""
+        """Add the time since the last mark to `phase`."""
         now_s = perf_counter()
         self.seconds[phase] += now_s - self._at_s
         self._at_s = now_s
 
 
-def profiled(instances: ModelInstances, loop_times: LoopTimes, asked: Profile) -> Profiled:
-    """The answer to `asked`; an error for a instance that is not there."""
+def profiled(instances: ModelInstances, loop_times: LoopTimes, request: Profile) -> Profiled:
+    """The reply; it has an error for an unknown instance."""
     try:
-        instance = instances.find(asked.model, asked.instance_id)
+        instance = instances.find(request.model, request.instance_id)
     except BraidError as error:
-        return Profiled(asked.request_id, {}, {}, error.message, error.status, error.field)
+        return Profiled(request.request_id, {}, {}, error.message, error.status, error.field)
     engines = {
-        node: engine.profile.summary(asked.recent_s) for node, engine in instance.model.engines.items()
+        node: engine.profile.summary(request.recent_s) for node, engine in instance.model.engines.items()
     }
-    return Profiled(asked.request_id, engines, dict(loop_times.seconds))
+    return Profiled(request.request_id, engines, dict(loop_times.seconds))

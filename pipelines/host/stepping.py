@@ -1,7 +1,4 @@
-"""One step of an engine, and what follows: a frame for each worker, or an end for the calls that failed.
-
-Knows engines and calls; knows nothing of what a step computes, or of when it is due.
-"""
+"""Runs one step of an engine and sends its outputs: a frame for each worker, errors where the step failed."""
 
 from __future__ import annotations
 
@@ -47,7 +44,7 @@ class Stepping:
         engine.profile.after("send")
 
     def _updates(self, outputs: list[Output]) -> dict[Peer, list[TokenUpdate]]:
-        """What is told to whom; nobody hears of a call that is no longer there."""
+        """The updates for each worker; outputs of calls that were cancelled are dropped."""
         updates: dict[Peer, list[TokenUpdate]] = defaultdict(list)
         for output in outputs:
             key = cast(Key, output.key)

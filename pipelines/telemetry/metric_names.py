@@ -1,7 +1,4 @@
-"""Names, buckets and texts of numbers, under vLLM's names where it has them.  Tables only.
-
-Knows which total of an engine's counts each counter follows; knows nothing of how numbers are kept.
-"""
+"""The tables of metrics: names (vLLM's where it has them), buckets, texts, and the counts they follow."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ GAUGES = {
     "vllm:num_requests_running": "Sequences that take part in steps.",
     "vllm:num_requests_waiting": "Sequences that wait for a first or another turn.",
     "vllm:kv_cache_usage_perc": "Part of the cache blocks in use, 0 to 1.",
-    "vllm:num_requests_swapped": "Waiting sequences whose blocks lie in host memory.",
+    "vllm:num_requests_swapped": "Waiting sequences whose blocks are in host memory.",
     "vllm:cpu_cache_usage_perc": "Part of the host blocks for swapping in use, 0 to 1.",
 }
 COUNTERS = {
@@ -39,7 +36,7 @@ COUNTERS = {
 DRAFT_TOKENS = {
     "vllm:spec_decode_num_drafts": "Runs of tokens that were drafted ahead.",
     "vllm:spec_decode_num_draft_tokens": "Tokens that were drafted ahead.",
-    "vllm:spec_decode_num_accepted_tokens": "Guessed tokens that were accepted.",
+    "vllm:spec_decode_num_accepted_tokens": "Draft tokens that were accepted.",
 }
 """Counters that are there once a token was drafted."""
 DRAFT_TOKENS_BY_POSITION = "vllm:spec_decode_num_accepted_tokens_per_pos"

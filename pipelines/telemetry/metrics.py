@@ -1,8 +1,8 @@
-"""Named numbers about requests and engines, under vLLM's names so that existing dashboards work.
+"""Metrics of requests and engines, under vLLM's names so that existing dashboards work.
 
-Code of ours calls the functions here and never Prometheus.  With PROMETHEUS_MULTIPROC_DIR set, all processes
-of a server write to that folder and any worker renders the sum.  Knows nothing of HTTP, text or scheduling.
-The library is imported, and a metric made, when the first number is written.
+Other code calls the functions here and never Prometheus.  With PROMETHEUS_MULTIPROC_DIR set, all processes of
+a server write to that folder and any worker renders the sum.  The library is imported, and a metric made,
+when its first value is written.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from pipelines.telemetry.engine_counts import Counts
-from pipelines.telemetry.histogram import Observed
+from pipelines.telemetry.histogram import HistogramBuffer
 from pipelines.telemetry.metric_names import (
     CACHE,
     COUNTERS,
@@ -59,12 +59,12 @@ class RequestTiming:
         _observe("vllm:request_params_max_tokens", self._model, max_tokens)
 
     def read(self, text_lengths: Sequence[int]) -> None:
-        """Texts went to an engine that answers whole, and needs the cores now: written at their end."""
+        """Inputs went to an engine that replies whole and needs the cores now: written when they end."""
         self._sent_s = time.monotonic()
         self._text_lengths = text_lengths
 
     def prefilled(self, choice: int, prefill_s: float) -> None:
-        """What the engine says with a choice's first token: its prompt was admitted `prefill_s` before."""
+        """The first token of a choice came `prefill_s` after the admission of its prompt."""
         self._prefill_s[choice] = prefill_s
 
     def tokens(self, choice: int, num_tokens: int) -> None:
@@ -81,18 +81,18 @@ class RequestTiming:
         self._last_s[choice] = now_s
         self._num_tokens[choice] = self._num_tokens.get(choice, 0) + num_tokens
 
-    def answered_late(self, num_choices: int, finish: str) -> None:
-        """As `answered`, but written by the next `catch_up`: a client that waits does not wait for this."""
-        _late.append(partial(self._add_answered, num_choices, finish, time.monotonic()))
+    def completed_later(self, num_choices: int, finish: str) -> None:
+        """As `completed`, but written by the next `catch_up`: a client that waits does not wait for this."""
+        _late.append(partial(self._add_completed, num_choices, finish, time.monotonic()))
         if len(_late) >= MOST_LATE:
             catch_up()
 
-    def answered(self, num_choices: int, finish: str) -> None:
-        """So many choices, or texts, ended together, all with `finish`."""
-        self._add_answered(num_choices, finish, time.monotonic())
-        _tell_added()
+    def completed(self, num_choices: int, finish: str) -> None:
+        """`num_choices` choices or inputs ended together, all with `finish`."""
+        self._add_completed(num_choices, finish, time.monotonic())
+        _flush_added()
 
-    def _add_answered(self, num_choices: int, finish: str, now_s: float) -> None:
+    def _add_completed(self, num_choices: int, finish: str, now_s: float) -> None:
         process_memory("worker")
         _finished(self._model, finish).inc(num_choices)
         _added("vllm:e2e_request_latency_seconds", self._model).add(now_s - self._start_s, now_s, num_choices)
@@ -100,7 +100,7 @@ class RequestTiming:
             self._add_texts(now_s)
 
     def _add_texts(self, now_s: float) -> None:
-        """What was read, once."""
+        """Add the lengths of the inputs, once."""
         lengths = _added("vllm:request_prompt_tokens", self._model)
         for length in self._text_lengths:
             lengths.add(length, now_s)
@@ -109,8 +109,8 @@ class RequestTiming:
 
     def ended(self, choice: int, finish: str) -> None:
         """A choice ended with `finish`: "stop", "length", "repetition", "abort" or "error"."""
-        _gaps(self._model).tell()
-        self.answered(1, finish)
+        _gaps(self._model).flush()
+        self.completed(1, finish)
         num_tokens = self._num_tokens.get(choice, 0)
         if num_tokens:
             _observe("vllm:request_generation_tokens", self._model, num_tokens)
@@ -132,29 +132,29 @@ class RequestTiming:
 
 
 MOST_LATE = 64
-"""So many ends of requests are put off, and no more."""
+"""Most ends of requests that are deferred."""
 _late: deque[Callable[[], None]] = deque()
-_untold: set[Observed] = set()
+_unflushed: set[HistogramBuffer] = set()
 """Both belong to the thread of the worker's event loop."""
 
 
 def catch_up() -> None:
-    """Write what was put off.  To be called now and then, before anybody looks, and at the end."""
+    """Write what was deferred.  Call it periodically, before metrics are rendered, and at the end."""
     while _late:
         _late.popleft()()
-    _tell_added()
+    _flush_added()
 
 
-def _added(name: str, model: str) -> Observed:
-    """A histogram to which values are added, for `_tell_added`."""
+def _added(name: str, model: str) -> HistogramBuffer:
+    """A histogram to which values are added, for `_flush_added`."""
     observed = _observed(name, model)
-    _untold.add(observed)
+    _unflushed.add(observed)
     return observed
 
 
-def _tell_added() -> None:
-    while _untold:
-        _untold.pop().tell()
+def _flush_added() -> None:
+    while _unflushed:
+        _unflushed.pop().flush()
 
 
 def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
@@ -168,7 +168,7 @@ def engine_progress(model: str, now: Counts, before: Counts | None) -> None:
 
 
 def step(model: str, num_tokens: int) -> None:
-    """An engine of a model computed so many tokens in one step."""
+    """An engine of a model computed `num_tokens` tokens in one step."""
     _observe("vllm:iteration_tokens_total", model, num_tokens)
 
 
@@ -178,28 +178,28 @@ def texts_ran(model: str, waits: Sequence[tuple[int, float]], took_s: float) -> 
     queued = _observed("vllm:request_queue_time_seconds", model)
     for num_waiting, waited_s in waits:
         queued.add(waited_s, now_s, num_waiting)
-    queued.tell()
+    queued.flush()
     for name in ("vllm:request_prefill_time_seconds", "vllm:request_inference_time_seconds"):
         _observe_all(name, model, took_s, num_texts, now_s)
 
 
 def steps(model: str, kind: str, num_steps: int) -> None:
-    """An engine of a model made so many more steps of a kind."""
+    """An engine of a model made `num_steps` more steps of a kind."""
     _metric(STEPS).labels(model, kind).inc(num_steps)
 
 
 def step_time(model: str, kind: str, phase: str, seconds: float) -> None:
-    """A phase of an engine's steps of a kind took so much more time."""
+    """A phase of an engine's steps of a kind took `seconds` more."""
     _metric(STEP_TIME).labels(model, kind, phase).inc(seconds)
 
 
 def cache_shape(model: str, shape: CacheShape, is_there: bool) -> None:
-    """An engine of a model has such a cache, or has it no more.  One process per server calls this."""
+    """An engine of a model has a cache of this shape, or no longer.  One process per server calls this."""
     _metric(CACHE).labels(model, *map(str, shape)).set(int(is_there))
 
 
 def engine_load(model: str, engines: Sequence[Counts]) -> None:
-    """Say how busy the engines of a model are now.  One process per server calls this."""
+    """Set how busy the engines of a model are now.  One process per server calls this."""
     blocks_total = sum(counts.blocks_total for counts in engines)
     _child("vllm:num_requests_running", model).set(sum(counts.running for counts in engines))
     _child("vllm:num_requests_waiting", model).set(sum(counts.waiting for counts in engines))
@@ -212,7 +212,7 @@ def engine_load(model: str, engines: Sequence[Counts]) -> None:
 
 
 def process_memory(process: str) -> None:
-    """Say how much memory this process holds, as "host" or "worker"; at most once in RESIDENT_PERIOD_S."""
+    """Set the memory of this process, as "host" or "worker"; at most once in RESIDENT_PERIOD_S."""
     now_s = time.monotonic()
     if now_s - _resident_at_s.get(process, -RESIDENT_PERIOD_S) >= RESIDENT_PERIOD_S:
         _resident_at_s[process] = now_s
@@ -222,9 +222,9 @@ def process_memory(process: str) -> None:
 
 
 _making = Lock()
-"""Where a worker and the host are one process, both threads may need a metric first at the same time."""
+"""Where a worker and the host are one process, both threads may make a metric at the same time."""
 _resident_at_s: dict[str, float] = {}
-"""When each was said last; a process is one of them, or both where there is but one."""
+"""When each was set last; a process is one of them, or both where there is only one."""
 
 
 def render() -> bytes:
@@ -268,7 +268,7 @@ def _metric(name: str) -> Any:
 
     labels, registry = ["model_name"], _registry()
     if name == CACHE:
-        text = "1 for each cache that there is."
+        text = "1 for each cache."
         return Gauge(
             name, text, [*labels, *CacheShape._fields], registry=registry, multiprocess_mode="livesum"
         )
@@ -299,13 +299,13 @@ def _child(name: str, model: str) -> Any:
         return _metric(name).labels(model)
 
 
-def _gaps(model: str) -> Observed:
+def _gaps(model: str) -> HistogramBuffer:
     return _observed("vllm:inter_token_latency_seconds", model)
 
 
 @cache
-def _observed(name: str, model: str) -> Observed:
-    return Observed(_child(name, model))
+def _observed(name: str, model: str) -> HistogramBuffer:
+    return HistogramBuffer(_child(name, model))
 
 
 @cache
@@ -329,10 +329,10 @@ def _this_process() -> Any:
 
 
 def _observe_all(name: str, model: str, value: float, times: int, now_s: float) -> None:
-    """The same value so many times."""
+    """The same value `times` times."""
     observed = _observed(name, model)
     observed.add(value, now_s, times)
-    observed.tell()
+    observed.flush()
 
 
 def _observe(name: str, model: str, value: float) -> None:

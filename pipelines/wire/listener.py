@@ -18,27 +18,27 @@ from pipelines.wire.client import EngineClient, Link
 from pipelines.wire.messages import ToHost, ToWorker
 
 Peer = Hashable
-"""One connection of one worker, as the listener that made it knows it."""
+"""One connection of one worker; each listener has a class of its own for it."""
 Inbox = queue.SimpleQueue[tuple[Peer, Any]]
 Outgoing = Sequence[tuple[Peer, ToWorker]]
 
 
 @dataclass(frozen=True)
 class Disconnected:
-    """The peer hung up or died."""
+    """The worker disconnected or died."""
 
 
 class Listener(Protocol):
-    """Belongs to the host's main thread, whatever threads it uses itself."""
+    """Belongs to the host's main thread; it may use threads of its own."""
 
     def open(self, inbox: Inbox) -> None:
-        """Let workers in; returns when they can come."""
+        """Accept workers; returns when they can connect."""
 
     def send(self, messages: Outgoing) -> None:
-        """Send, without waiting.  Mail to a peer that is gone is dropped."""
+        """Send, without waiting.  Messages to a peer that is gone are dropped."""
 
     def close(self) -> None:
-        """Send what was posted, then hang up."""
+        """Send what is unsent, then disconnect."""
 
 
 class InProcessListener:
@@ -63,12 +63,12 @@ class InProcessListener:
 
     def send(self, messages: Outgoing) -> None:
         if not messages:
-            return  # nobody came yet, and there is no loop to hand over to
+            return  # no client has connected, and there is no loop to hand over to
         with contextlib.suppress(RuntimeError):  # the client's loop has ended, and its requests with it
             self._loop.call_soon_threadsafe(_hand_over, messages)
 
     def close(self) -> None:
-        """Nothing waits anywhere: what was posted is on the client's loop already."""
+        """Nothing is unsent: every message is on the client's loop already."""
 
 
 class _DirectLink:

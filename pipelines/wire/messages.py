@@ -51,7 +51,7 @@ class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
 class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     """Worker to host: run `prompts` through engine node `node` of one instance of a model.
 
-    `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th answer to a prompt.
+    `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th output of a prompt.
     """
 
     request_id: int
@@ -65,7 +65,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
-    """Worker to host: nobody waits for this choice any more (-1: for none of the request's choices)."""
+    """Worker to host: cancels this choice (-1: all of the request's choices)."""
 
     request_id: int
     choice: int = -1
@@ -96,9 +96,9 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Infer(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
-    """Worker to host: run tensors through engine node `node` of one instance of a model; `Inferred` answers.
+    """Worker to host: run tensors through engine node `node` of one instance of a model; `Inferred` replies.
 
-    `request_id` is of the same numbers as that of Submit, and Abort takes it back; `outputs` None is all.
+    `request_id` is from the same numbers as that of Submit, and Abort cancels it; `outputs` None is all.
     """
 
     request_id: int
@@ -110,7 +110,7 @@ class Infer(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
-    """Host to worker: the whole answer to one Infer.  `error`, when set, is that of its `BraidError`."""
+    """Host to worker: the whole reply to one Infer.  `error`, when set, is that of its `BraidError`."""
 
     request_id: int
     outputs: list[Tensor]
@@ -120,9 +120,9 @@ class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
 
 
 class Profile(msgspec.Struct, frozen=True, array_like=True, tag="profile"):
-    """Worker to host: requests the step times of a model instance; `Profiled` answers, between two steps.
+    """Worker to host: requests the step times of a model instance; `Profiled` replies, between two steps.
 
-    `request_id` is of the same numbers as that of Submit.  Percentiles are of the last `recent_s` seconds.
+    `request_id` is from the same numbers as that of Submit.  Percentiles are of the last `recent_s` seconds.
     """
 
     request_id: int
@@ -147,7 +147,7 @@ class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
 
 
 class TensorSpec(msgspec.Struct, frozen=True, array_like=True):
-    """What a model takes or gives under a name; a length is None where it is free, `shape` for any rank."""
+    """A named input or output of a model; a length is None where it is free, `shape` for any rank."""
 
     name: str
     dtype: str

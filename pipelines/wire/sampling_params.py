@@ -1,7 +1,4 @@
-"""What a client may ask of sampling.  Knows names and neutral values; applies nothing.
-
-Knows nothing of text, HTTP, rows or the model.
-"""
+"""The sampling parameters of a request, with their neutral values."""
 
 from __future__ import annotations
 
@@ -11,14 +8,14 @@ from typing import Literal
 from pipelines.errors import RequestError
 
 MAX_DRAFT_TOKENS = 32
-"""Tokens drafted ahead of one sequence in a step, whoever asks."""
+"""Most tokens drafted for one sequence in a step."""
 MAX_NGRAM = 8
-"""Tokens that are looked up at once: each length takes its share of time and memory."""
+"""Longest run of tokens that is looked up: each length takes time and memory."""
 
 
 @dataclass(slots=True)
 class Beams:
-    """Beam search over `width` sequences instead of sampling; nothing of it is seen before its end."""
+    """Beam search over `width` sequences instead of sampling; its outputs come when it ends."""
 
     width: int
     length_penalty: float = 1.0  # scores are divided by length ** length_penalty
@@ -37,22 +34,22 @@ class RepetitionDetection:
 
 @dataclass(slots=True)
 class Thinking:
-    """Reasoning before the answer: where it begins and ends, and how long it may be.
+    """Reasoning before the answer: its markers, and how long it may be.
 
-    `opened` says that the output begins inside it; otherwise the model may open it with `start`.
+    With `opened` the output begins inside it; otherwise the model may open it with `start`.
     """
 
     start: str
     end: str
     opened: bool = False
-    budget: int | None = None  # tokens between the marks; None: no limit
+    budget: int | None = None  # tokens between the markers; None: no limit
 
 
 @dataclass(slots=True)
 class GuideSpec:
-    """What an output may be.  The engine host makes a `Guide` of it, through the graph's grammar node."""
+    """What an output is restricted to; the graph's grammar node makes a `Guide` of it, in the engine host."""
 
-    grammar: str | None = None  # in llguidance's own words; None: anything
+    grammar: str | None = None  # in llguidance's language; None: anything
     thinking: Thinking | None = None  # the grammar holds only after it
 
 
@@ -60,7 +57,7 @@ class GuideSpec:
 class SamplingParams:
     """Per-request sampling parameters; each default is the neutral value, which costs nothing.
 
-    Ranges are checked once, where the request enters (`pipelines/tasks.py`); here they are facts.
+    Ranges are checked where requests are parsed (`server/generation/requests`).
     """
 
     max_tokens: int = 16
@@ -93,7 +90,7 @@ class SamplingParams:
     )
     draft_threshold: float = 0.0  # a draft stops where its own token is less probable than this
     max_ngram: int | None = None  # longest run of tokens that is looked up; None: as the graph says
-    draft_logprobs: bool = False  # tell the draft model's log-probabilities of the accepted draft tokens
+    draft_logprobs: bool = False  # send the draft model's log-probabilities of the accepted draft tokens
     priority: int = 0  # the smaller, the sooner it is admitted; equal ones in the order of arrival
 
 

@@ -19,17 +19,17 @@ log = logging.getLogger("braid.host")
 
 READ_BYTES = 256 << 10
 MAX_UNSENT_BYTES = 256 << 20
-"""Of messages for a worker that does not read; then it is hung up on, and its calls end."""
+"""Of messages for a worker that does not read; beyond it the worker is disconnected, and its calls end."""
 FLUSH_S = 2.0
 """How long a closing listener waits for workers to read what was sent."""
 READ, WRITE = selectors.EVENT_READ, selectors.EVENT_WRITE
 
 
 class SocketListener:
-    """Workers come in at `path`.  The main thread sends; what does not fit is sent by the listener's thread.
+    """Listens at `path`.  The main thread sends; what a socket does not take, the listener's thread sends.
 
-    So a frame needs no other thread, which would take its time from the next step of a model on a CPU.  That
-    thread accepts, reads and decodes while the main thread is inside a model call.
+    So most frames need no other thread, which would take time from the next step of a model on a CPU.  The
+    listener's thread accepts, reads and decodes while the main thread is inside a model call.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,7 @@ class SocketListener:
         self._thread = threading.Thread(target=self._run, name="listener", daemon=True)
 
     def open(self, inbox: Inbox) -> None:
-        """Raises OSError where nobody can listen at the path."""
+        """Raises OSError where no socket can listen at the path."""
         self._inbox = inbox
         self._path.unlink(missing_ok=True)
         self._listener = socket.socket(socket.AF_UNIX)
@@ -69,7 +69,7 @@ class SocketListener:
         self._thread.join(2 * FLUSH_S)
 
     def _wake_up(self) -> None:
-        with contextlib.suppress(OSError):  # it has ended, or was woken often and will see
+        with contextlib.suppress(OSError):  # it has ended, or is woken already
             self._wake.send(b"\0")
 
     def _run(self) -> None:
@@ -102,7 +102,7 @@ class SocketListener:
                 self._serve(key.data, events)
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # it may have gone again
+        with contextlib.suppress(OSError):  # the worker may be gone again
             connected, _ = self._listener.accept()
             peer = _Connection(connected)
             self._peers.add(peer)
@@ -117,12 +117,12 @@ class SocketListener:
                     self._inbox.put((peer, message))
         except OSError:
             self._hang_up(peer)
-        except Exception as error:  # no message, or no memory for one: the others' messages goes on
+        except Exception as error:  # no message, or no memory for one: other workers are served on
             log.error("a worker sent no message: %r", error)
             self._hang_up(peer)
 
     def _hang_up(self, peer: _Connection) -> None:
-        """The worker comes again with a new connection, if it still is there."""
+        """Disconnect; a living worker connects again."""
         self._peers.discard(peer)
         self._selector.unregister(peer.socket)
         peer.close()
@@ -158,12 +158,12 @@ class _Connection:
                 del self._unsent[: self.socket.send(self._unsent)]
             except BlockingIOError:
                 pass
-            except OSError:  # it is gone, as reading from it will tell
+            except OSError:  # it is gone, and the next read fails
                 self._unsent.clear()
             return not self._unsent
 
     def _drop_unsent(self) -> None:
-        """Reading from it will tell that it is gone."""
+        """Disconnect a worker that does not read; the next read from it fails."""
         log.error("a worker reads nothing: %d bytes of its messages are dropped", len(self._unsent))
         self._unsent.clear()
         with contextlib.suppress(OSError):
@@ -187,9 +187,7 @@ class _Connection:
 
 
 def _frame(message: ToWorker) -> bytes:
-    """b"" for what cannot be told, as it is longer than the wire carries: that worker will wait in vain, and
-    the others will not.
-    """
+    """The encoded message; b"" where it cannot be encoded, e.g. beyond MAX_FRAME_BYTES."""
     try:
         return encode(message)
     except Exception:

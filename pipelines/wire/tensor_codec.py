@@ -1,4 +1,4 @@
-"""Arrays → what the wire carries of them, and back.  Knows dtypes and sizes; knows no model."""
+"""Converts arrays into messages and back."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Arrays = Mapping[str, NDArray[Any]]
 NUMBERS = "biuf"
 """numpy's kinds that are carried: truth values, integers and floating point."""
 ENVELOPE_BYTES = 1 << 20
-"""Room in a frame for all that is not elements: names, shapes and the message around them."""
+"""Reserved in a frame for all that is not elements: names, shapes and the message around them."""
 
 
 def pack(what: str, arrays: Arrays) -> list[messages.Tensor]:
-    """Copies of `arrays` for one message; `what` they are ("inputs") stands in errors.
+    """Copies of `arrays` for one message; errors call them `what`, e.g. "inputs".
 
     Raises RequestError, naming the tensor, for elements that are no numbers and for more than a frame holds.
     """
@@ -44,7 +44,7 @@ def _tensor(name: str, array: NDArray[Any]) -> messages.Tensor:
 
 @cache
 def _name(dtype: np.dtype[Any]) -> str:
-    """numpy takes as long to say it as to copy a small array."""
+    """Cached: numpy takes as long to make the name as to copy a small array."""
     return dtype.name
 
 

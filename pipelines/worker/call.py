@@ -134,7 +134,7 @@ class Call:
             self._fail()
             raise
         if reply is not None and self._open:
-            self._timing.answered_late(len(self._open), "stop")
+            self._timing.completed_later(len(self._open), "stop")
             self._open.clear()
         return reply
 
@@ -220,5 +220,5 @@ class Call:
             for choice in sorted(self._open):
                 self._timing.ended(choice, finish)
         else:
-            self._timing.answered(len(self._open), finish)
+            self._timing.completed(len(self._open), finish)
         self._open.clear()

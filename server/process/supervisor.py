@@ -59,7 +59,7 @@ class EngineSupervisor:
         self._heartbeat_ns = 0  # the heartbeat file's time at the last look
         self._heartbeat_at_s: float | None = None  # our clock when that time last changed; None before that
         self._aborted_at_s: float | None = None
-        self._kill_at_s: float | None = None  # of a host that was asked to end for another one
+        self._kill_at_s: float | None = None  # of a host that ends for a restart
         self._stopping = False
 
     @property

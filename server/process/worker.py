@@ -1,7 +1,7 @@
-"""The gunicorn worker class: uvicorn's, with its gaps mended.
+"""The gunicorn worker class, made from uvicorn's.
 
-Mended: requests outliving the graceful timeout get an end instead of SIGKILL; `--reload` works; a worker
-whose master died leaves; request lines and headers are bounded in size and in time.  Knows no endpoint.
+Added: requests that outlive the graceful timeout end with an error instead of SIGKILL; `--reload` works; a
+worker without a master ends; request lines and headers are bounded in size and in time.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from server.settings import read_settings
 MAX_HEADER_BYTES = 64 << 10
 """Request line and headers together."""
 HEADER_OVERHEAD_BYTES = 32
-"""What a header costs beside its text, so that many short ones are bounded too."""
+"""Counted for each header besides its text, so that many short ones are bounded too."""
 KILL_MARGIN_S = 2
-"""Workers are done this long before the master would kill them."""
+"""Workers end this long before the master would kill them."""
 DRAIN_MARGIN_S = 1.0
-"""Streams are told to end this long before uvicorn cancels what is left."""
+"""Streams are ended this long before uvicorn cancels what is left."""
 FIRST_REQUEST_S = 1.0
-"""A connection made just before its worker leaves has so long to bring the request that it was made for."""
+"""A connection made just before its worker leaves has this time to send its first request."""
 MAX_MESSAGE_BYTES = 16 << 20
 """Of a WebSocket."""
 
@@ -56,7 +56,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._header_timeout_s = header_timeout_s
         self._num_bytes = 0
-        self._begun = False
+        self._started = False
         self._clock: asyncio.TimerHandle | None = None
         self._leaving = False
 
@@ -81,7 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         self._num_bytes = 0
-        self._begun = True
+        self._started = True
         self._start_clock()
         super().on_message_begin()
 
@@ -100,7 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def send_400_response(self, msg: str) -> None:
-        """Uvicorn's answer to what its parser refuses; ours says when the head was too large."""
+        """The reply to what the parser refuses; a head that is too large gets 431."""
         if self._num_bytes > MAX_HEADER_BYTES:
             self._refuse(431)
         else:
@@ -123,8 +123,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def _time_is_up(self) -> None:
         self._clock = None
         if self.cycle is not None and not self.cycle.response_complete:
-            self._start_clock()  # a pipelined request: the answer before it must not be broken
-        elif self._begun:
+            self._start_clock()  # a pipelined request: the response before it must not be broken
+        elif self._started:
             self._refuse(408)
         else:
             self.transport.close()  # opened and never used, as browsers do
@@ -137,10 +137,10 @@ class BoundedProtocol(HttpToolsProtocol):
 
 
 def give_way() -> None:
-    """A worker that is woken does not take its core from a thread of the model: it waits for its turn.
+    """Schedule this process as batch work: a worker that wakes up does not preempt a thread of the model.
 
-    Each token wakes one, on the core of the host that sent it.  Where the system has no such policy, or does
-    not allow it, nothing changes.
+    Each token wakes a worker, on the core of the host that sent it.  Where the system has no such policy, or
+    does not allow it, nothing changes.
     """
     if hasattr(os, "SCHED_BATCH"):
         with suppress(OSError):
@@ -190,7 +190,7 @@ class Worker(UvicornWorker):  # type: ignore[misc]  # uvicorn_worker has no type
         self._log_everything()
 
     async def callback_notify(self) -> None:
-        """Say that the event loop turns; leave when told to reload or when the master is gone."""
+        """Touch the worker's file; end when a reload is requested or when the master is gone."""
         self.notify()
         if not self._leaving and (not self.alive or os.getppid() != self.ppid):
             self._leaving = True

@@ -2,7 +2,7 @@
 
 from prometheus_client import CollectorRegistry, Histogram
 
-from pipelines.telemetry.histogram import PERIOD_S, Observed
+from pipelines.telemetry.histogram import PERIOD_S, HistogramBuffer
 
 VALUES = [0.01, 0.1, 0.1000001, 0.5, 3.0, 1.0, 1e9]
 
@@ -22,20 +22,20 @@ def without_times(found):
 
 def test_told_together_is_told_one_by_one():
     together, single = histogram(), histogram()
-    observed = Observed(together)
+    observed = HistogramBuffer(together)
     for value in VALUES:
         observed.add(value, now_s=0.0)
         single.observe(value)
-    observed.tell()
-    observed.tell()  # what was told is not told again
+    observed.flush()
+    observed.flush()  # what was told is not told again
     assert without_times(samples(together)) == without_times(samples(single))
 
 
 def test_a_value_so_many_times_is_told_as_often():
     together, single = histogram(), histogram()
-    observed = Observed(together)
+    observed = HistogramBuffer(together)
     observed.add(0.3, now_s=0.0, times=4)
-    observed.tell()
+    observed.flush()
     for _ in range(4):
         single.observe(0.3)
     assert without_times(samples(together)) == without_times(samples(single))
@@ -43,7 +43,7 @@ def test_a_value_so_many_times_is_told_as_often():
 
 def test_it_is_told_once_in_a_period():
     told = histogram()
-    observed = Observed(told)
+    observed = HistogramBuffer(told)
 
     def count():
         return next(value for name, _, value in samples(told) if name == "_count")

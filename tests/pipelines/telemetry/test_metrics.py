@@ -73,7 +73,7 @@ def test_request_is_timed_per_choice(model):
 def test_texts_that_are_answered_together_each_count(model):
     timing = metrics.RequestTiming(model)
     timing.read([3, 5, 400])
-    timing.answered(3, "stop")
+    timing.completed(3, "stop")
     text = metrics.render()
     labels = f'{{model_name="{model}"}}'
     assert sample(text, f"vllm:request_prompt_tokens_count{labels}") == 3
@@ -265,7 +265,7 @@ def test_an_answer_is_counted_when_somebody_catches_up(model):
 
     timing = metrics.RequestTiming(model)
     timing.read([3, 4])
-    timing.answered_late(2, "stop")
+    timing.completed_later(2, "stop")
     assert counted() == [0, 0, 0]
     metrics.catch_up()
     assert counted() == [7, 2, 2]
@@ -277,7 +277,7 @@ def test_no_more_than_so_many_answers_are_put_off(model, monkeypatch):
     monkeypatch.setattr(metrics, "MOST_LATE", 3)
     metrics.catch_up()
     for _ in range(4):
-        metrics.RequestTiming(model).answered_late(1, "stop")
+        metrics.RequestTiming(model).completed_later(1, "stop")
     line = f'vllm:e2e_request_latency_seconds_count{{model_name="{model}"}}'
     assert sample(metrics.render(), line) == 3
     metrics.catch_up()
