@@ -232,6 +232,7 @@ def test_everything_at_once_gives_each_choice_what_it_gets_alone(grammar, seed, 
     schedule.check()
 
 
+@pytest.mark.breadth
 def test_the_schedules_meet_everything(grammar):
     schedules = [Schedule(seed, grammar, speculation=seed % 2 == 1) for seed in range(60)]
     for schedule in schedules:
