@@ -1,6 +1,6 @@
-"""Which model a request means: the one it names, or the only one that can do what the path is for.
+"""Finds the model of a request: the one it names, or the only one with a task for the path.
 
-Knows names and tasks; knows nothing of bodies or of what a model does.
+Does not depend on bodies or on what a model computes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_LISTED = 16
 
 
 class Ability(NamedTuple):
-    """What a path is for: the tasks of graphs that can do it, and how it is called."""
+    """What a path needs of a model: one of `tasks`; `words` name it in error texts."""
 
     tasks: tuple[str, ...]
     words: str
@@ -34,8 +34,8 @@ READING = Ability((*TEXT.tasks, *POOLING.tasks), "read text")
 def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pipeline:
     """The model that a request names; without a name, the only one that has the ability.
 
-    "" and FastDeploy's "default" are no name, unless a model is called so.  Raises NotFound for a model of
-    another task, with the names of those that would do.
+    "" and FastDeploy's "default" count as no name, unless a model has that name.  Raises NotFound for a model
+    of another task, with the names of the models that have the ability.
     """
     named = _name_without_one(services, model, ability) if model in NO_NAMES else model
     pipeline = services.catalogue.get(named)
@@ -50,7 +50,7 @@ def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pi
 
 
 def _name_without_one(services: Services, model: str | None, ability: Ability) -> str | None:
-    """What is meant by a name that is none; None for the only model that there is."""
+    """The model for a request without a name; None where there is only one model."""
     cards = services.catalogue.cards()
     names = [card.name for card in cards]
     if model in names:
@@ -58,7 +58,7 @@ def _name_without_one(services: Services, model: str | None, ability: Ability) -
     if len(cards) <= 1:
         return None
     able = _able(cards, ability)
-    if not able and all(card.task for card in cards):  # those that load may be able yet
+    if not able and all(card.task for card in cards):  # a model that is loading has no task yet
         raise NotFound(f"There is no model that can {ability.words}; models: {_listed(names)}", field="model")
     if len(able) != 1:
         raise RequestError(f"`model` is required; models: {_listed(able or names)}", field="model")
@@ -66,11 +66,11 @@ def _name_without_one(services: Services, model: str | None, ability: Ability) -
 
 
 def _able(cards: list[ModelCard], ability: Ability) -> list[str]:
-    """The names of those that have it."""
+    """The names of the models that have the ability."""
     return [card.name for card in cards if card.task in ability.tasks]
 
 
 def _listed(names: list[str]) -> str:
-    """The first of them, and how many others there are."""
+    """The first MAX_LISTED names, and the number of the others."""
     others = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
     return ", ".join(names[:MAX_LISTED] + others)

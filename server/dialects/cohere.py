@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.errors import BraidError
-from server.generation.replies.schema import ErrorReply, envelope
+from server.generation.replies.reply_models import ErrorReply, envelope
 
 PATHS = frozenset({"/v1/embed", "/v2/embed", "/v1/rerank", "/v2/rerank"})
 """Paths whose errors have this shape."""

@@ -9,8 +9,8 @@ from pipelines.tasks import GenerationInput
 from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses
 from server.dialects.cohere import cohere_error
 from server.dialects.dialect import Body, BodyRules, Dialect
-from server.generation.replies.schema import PlainError, envelope
-from server.messages.errors import fault
+from server.generation.replies.reply_models import PlainError, envelope
+from server.messages.errors import anthropic_error
 
 
 def ovms_error(error: BraidError) -> PlainError:
@@ -34,7 +34,7 @@ def _transform_generation(generation: GenerationInput) -> GenerationInput:
 
 
 OPENAI = Dialect("openai", envelope)
-ANTHROPIC = Dialect("anthropic", fault)
+ANTHROPIC = Dialect("anthropic", anthropic_error)
 COHERE = Dialect("cohere", cohere_error)
 OVMS = Dialect(
     "ovms",

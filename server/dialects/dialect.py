@@ -11,7 +11,7 @@ import msgspec
 from pipelines.errors import BraidError, RequestError
 from pipelines.tasks import GenerationInput
 from server.dialects.rules import Rule, check, check_whole
-from server.generation.replies.schema import Reply
+from server.generation.replies.reply_models import Reply
 
 Body = dict[str, Any]
 

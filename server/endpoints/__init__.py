@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from server.endpoints.batch import BatchChat
-from server.endpoints.chat import ChatCompletions
+from server.endpoints.batch import BatchChatEndpoint
+from server.endpoints.chat import ChatCompletionsEndpoint
 from server.endpoints.classify import ClassifyEndpoint
 from server.endpoints.cohere_embed import CohereEmbedEndpoint, CohereEmbedV1Endpoint
-from server.endpoints.completions import Completions
-from server.endpoints.documentation import Docs, OpenAPI
+from server.endpoints.completions import CompletionsEndpoint
+from server.endpoints.documentation import DocsEndpoint, OpenAPIEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint
-from server.endpoints.health import Health, Live, Ping, Ready
+from server.endpoints.health import HealthEndpoint, LiveEndpoint, PingEndpoint, ReadyEndpoint
 from server.endpoints.invocations import InvocationsEndpoint
-from server.endpoints.load import Load
-from server.endpoints.messages import CountTokens, Messages
-from server.endpoints.metrics import Metrics
-from server.endpoints.models import ModelCards, OneModel
+from server.endpoints.load import LoadEndpoint
+from server.endpoints.messages import CountTokensEndpoint, MessagesEndpoint
+from server.endpoints.metrics import MetricsEndpoint
+from server.endpoints.models import ModelEndpoint, ModelsEndpoint
 from server.endpoints.paths import PREFIXES, merge_suffixes
 from server.endpoints.pooling import PoolingTasksEndpoint
-from server.endpoints.profile import ModelProfile
+from server.endpoints.profile import ModelProfileEndpoint
 from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.responses import CountInputTokensEndpoint, ResponsesEndpoint
 from server.endpoints.score import ScoreEndpoint
@@ -30,20 +30,20 @@ from server.endpoints.stored_responses import (
     StoredResponseEndpoint,
 )
 from server.endpoints.tokenizer import DetokenizeEndpoint, TokenizeEndpoint, TokenizerInfoEndpoint
-from server.endpoints.version import Version
+from server.endpoints.version import VersionEndpoint
 from server.services import Services
 
 ROUTES: dict[str, Callable[[Services], Any]] = {
-    "/chat/completions": ChatCompletions,
-    "/chat/completions/batch": BatchChat,
-    "/completions": Completions,
+    "/chat/completions": ChatCompletionsEndpoint,
+    "/chat/completions/batch": BatchChatEndpoint,
+    "/completions": CompletionsEndpoint,
     "/responses": ResponsesEndpoint,
     "/responses/input_tokens": CountInputTokensEndpoint,
     "/responses/{response_id}": StoredResponseEndpoint,
     "/responses/{response_id}/cancel": CancelResponseEndpoint,
     "/responses/{response_id}/input_items": InputItemsEndpoint,
-    "/messages": Messages,
-    "/messages/count_tokens": CountTokens,
+    "/messages": MessagesEndpoint,
+    "/messages/count_tokens": CountTokensEndpoint,
     "/embeddings": EmbeddingsEndpoint,
     "/pooling": PoolingTasksEndpoint,
     "/classify": ClassifyEndpoint,
@@ -52,9 +52,9 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/tokenize": TokenizeEndpoint,
     "/detokenize": DetokenizeEndpoint,
     "/tokenizer_info": TokenizerInfoEndpoint,
-    "/models": ModelCards,
-    "/models/{name:path}": OneModel,
-    "/models/{name:path}/profile": ModelProfile,
+    "/models": ModelsEndpoint,
+    "/models/{name:path}": ModelEndpoint,
+    "/models/{name:path}/profile": ModelProfileEndpoint,
 }
 """Under every prefix."""
 
@@ -70,15 +70,15 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/v1/embed": CohereEmbedV1Endpoint,
     "/v2/embed": CohereEmbedEndpoint,
     "/invocations": InvocationsEndpoint,
-    "/health": Health,
-    "/ping": Ping,
-    "/load": Load,
-    "/v2/health/live": Live,
-    "/v2/health/ready": Ready,
-    "/version": Version,
-    "/metrics": Metrics,
-    "/openapi.json": OpenAPI,
-    "/docs": Docs,
+    "/health": HealthEndpoint,
+    "/ping": PingEndpoint,
+    "/load": LoadEndpoint,
+    "/v2/health/live": LiveEndpoint,
+    "/v2/health/ready": ReadyEndpoint,
+    "/version": VersionEndpoint,
+    "/metrics": MetricsEndpoint,
+    "/openapi.json": OpenAPIEndpoint,
+    "/docs": DocsEndpoint,
 }
 """Without a prefix."""
 

@@ -1,4 +1,4 @@
-"""POST chat/completions/batch: several conversations in, the next message of each out, in one reply."""
+"""POST chat/completions/batch: replies to several conversations at once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ import falcon.asgi
 from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from server.dialects import Dialect, dialect_of
-from server.endpoints.chat import ChatCompletions
-from server.endpoints.generation_endpoint import Answering, open_call
-from server.generation.replies.chat import ChoiceBuilder, ReplyContext, chat_completion
+from server.endpoints.chat import ChatCompletionsEndpoint
+from server.endpoints.generation_endpoint import ReplyInProgress, open_call
+from server.generation.replies.chat import chat_completion
+from server.generation.replies.choice_builder import ChoiceBuilder
+from server.generation.replies.reply_context import TextReplyContext
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
@@ -23,7 +25,7 @@ from server.http.request_body import LONG_BODY_BYTES
 from server.model_lookup import TEXT, find_pipeline
 
 
-class BatchChat(ChatCompletions):
+class BatchChatEndpoint(ChatCompletionsEndpoint):
     """One call for each conversation; the reply has their choices in order."""
 
     kind = "batch"
@@ -37,22 +39,22 @@ class BatchChat(ChatCompletions):
         for conversation in request.conversations():
             self.check(conversation, pipeline)
             is_long = len(raw) > LONG_BODY_BYTES
-            ask = partial(_asked, dialect_of(req.path), conversation)
-            call = await open_call(self._services, pipeline, ask, is_long)
+            generation = partial(_generation, dialect_of(req.path), conversation)
+            call = await open_call(self._services, pipeline, generation, is_long)
             exchange.at_end(call.close)
             calls.append(call)
         exchange.when_gone(lambda: _close(calls))
-        head = self.head(conversation, self._reply_id(request, exchange), pipeline.name)
-        tally = TokenCounter([length for call in calls for length in call.prompt_lengths], 1)
-        found = [Answering(call, exchange, head, tally) for call in calls]
-        choices = await asyncio.gather(*[_one(i, answering) for i, answering in enumerate(found)])
-        if not tally.complete:
+        context = self.context(conversation, self._reply_id(request, exchange), pipeline.name)
+        counter = TokenCounter([length for call in calls for length in call.prompt_lengths], 1)
+        replies = [ReplyInProgress(call, exchange, context, counter) for call in calls]
+        choices = await asyncio.gather(*[_one(i, running) for i, running in enumerate(replies)])
+        if not counter.complete:
             raise ClientGone
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = chat_completion(head, choices, tally).to_json()
+        resp.data = chat_completion(context, choices, counter).to_json()
 
 
-def _asked(dialect: Dialect, conversation: ChatRequest, max_context: int) -> GenerationInput:
+def _generation(dialect: Dialect, conversation: ChatRequest, max_context: int) -> GenerationInput:
     return dialect.transform_generation(conversation.generation(max_context))
 
 
@@ -61,10 +63,10 @@ def _close(calls: list[Call]) -> None:
         call.close()
 
 
-async def _one(index: int, answering: Answering[ReplyContext]) -> ChoiceBuilder:
-    gathered = ChoiceBuilder()
-    async for batch in answering.updates():
+async def _one(index: int, running: ReplyInProgress[TextReplyContext]) -> ChoiceBuilder:
+    builder = ChoiceBuilder()
+    async for batch in running.updates():
         for _, update in batch:
-            answering.tally.add(index, update)
-            gathered.add(update)
-    return gathered
+            running.counter.add(index, update)
+            builder.add(update)
+    return builder

@@ -1,4 +1,4 @@
-"""POST chat/completions: one conversation in, the next message out."""
+"""POST chat/completions: generates the next message of a conversation."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from typing import ClassVar
 
 from pipelines.worker.pipeline import Pipeline
 from server.endpoints.generation_endpoint import GenerationEndpoint
-from server.generation.replies.chat import ChoiceBuilder, ReplyContext, chat_completion
+from server.generation.replies.chat import chat_completion
 from server.generation.replies.chat_chunks import ChatChunks
-from server.generation.replies.logprobs import Shown
-from server.generation.replies.schema import ChatCompletion
+from server.generation.replies.choice_builder import ChoiceBuilder
+from server.generation.replies.logprobs import TokenFormat
+from server.generation.replies.reply_context import TextReplyContext
+from server.generation.replies.reply_models import ChatCompletion
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.required_nodes import check_chat, check_template
 
 
-class ChatCompletions(GenerationEndpoint[ChatRequest, ReplyContext, ChoiceBuilder]):
+class ChatCompletionsEndpoint(GenerationEndpoint[ChatRequest, TextReplyContext, ChoiceBuilder]):
     kind = "chat"
     body: ClassVar[type[ChatRequest]] = ChatRequest
     id_prefix = "chatcmpl-"
@@ -24,22 +26,24 @@ class ChatCompletions(GenerationEndpoint[ChatRequest, ReplyContext, ChoiceBuilde
         check_chat(pipeline, request.calls_tools)
         check_template(request.chat_template, self._services.settings)
 
-    def head(self, request: ChatRequest, reply_id: str, model: str) -> ReplyContext:
-        return chat_head(request, reply_id, model)
+    def context(self, request: ChatRequest, reply_id: str, model: str) -> TextReplyContext:
+        return chat_context(request, reply_id, model)
 
-    def gathered(self, head: ReplyContext) -> ChoiceBuilder:
+    def builder(self, context: TextReplyContext) -> ChoiceBuilder:
         return ChoiceBuilder()
 
-    def whole(self, head: ReplyContext, choices: list[ChoiceBuilder], tally: TokenCounter) -> ChatCompletion:
-        return chat_completion(head, choices, tally)
+    def full_reply(
+        self, context: TextReplyContext, choices: list[ChoiceBuilder], counter: TokenCounter
+    ) -> ChatCompletion:
+        return chat_completion(context, choices, counter)
 
-    def chunks(self, head: ReplyContext, tally: TokenCounter) -> ChatChunks:
-        return ChatChunks(head, tally)
+    def chunks(self, context: TextReplyContext, counter: TokenCounter) -> ChatChunks:
+        return ChatChunks(context, counter)
 
 
-def chat_head(request: ChatRequest, reply_id: str, model: str) -> ReplyContext:
-    """What replies to a conversation show."""
-    return ReplyContext(
+def chat_context(request: ChatRequest, reply_id: str, model: str) -> TextReplyContext:
+    """The context of a reply to a conversation."""
+    return TextReplyContext(
         id=reply_id,
         model=model,
         role=request.role,
@@ -51,7 +55,7 @@ def chat_head(request: ChatRequest, reply_id: str, model: str) -> ReplyContext:
         num_drawn=request.num_choices,
         num_returned=request.num_returned,
         tokens_per_event=request.tokens_per_event,
-        shown=Shown(request.tokens_as_ids, chosen_first=bool(request.logprob_token_ids)),
+        token_format=TokenFormat(request.tokens_as_ids, chosen_first=bool(request.logprob_token_ids)),
         forced_call=request.choice.forced is not None,
         token_ids=bool(request.return_token_ids),
         prompt_text=bool(request.return_prompt_text),

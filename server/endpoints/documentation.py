@@ -25,7 +25,7 @@ def document_json() -> bytes:
     return json.dumps(document(PREFIXES), ensure_ascii=False).encode()
 
 
-class OpenAPI:
+class OpenAPIEndpoint:
     """The document."""
 
     def __init__(self, services: Services) -> None:
@@ -36,7 +36,7 @@ class OpenAPI:
         resp.data = await asyncio.to_thread(document_json)
 
 
-class Docs:
+class DocsEndpoint:
     """A page that shows the document, and needs nothing but this server."""
 
     def __init__(self, services: Services) -> None:

@@ -1,6 +1,6 @@
-"""What chat/completions and completions have in common: from the body to the last byte of the answer.
+"""What chat/completions, completions and messages do alike: from the body to the last byte of the reply.
 
-Knows nothing of messages, prompts or the shape of replies: the two endpoints name those.
+Does not depend on the fields of requests or the shape of replies: each endpoint defines those.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
-from server.generation.replies.chat import ReplyContext
-from server.generation.replies.prompt_echo import prompts_shown
-from server.generation.replies.schema import Reply
+from server.generation.replies.prompt_echo import prompt_echoes
+from server.generation.replies.reply_context import TextReplyContext
+from server.generation.replies.reply_models import Reply
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.replies.update_stages import Batch, Joiner, hide_reasoning
-from server.generation.requests.generation import GenerationRequest
-from server.http.errors import hidden
+from server.generation.requests.generation import BaseGenerationRequest
+from server.http.errors import public_error
 from server.http.exchange import ClientGone, Exchange
 from server.http.request_body import LONG_BODY_BYTES, parse_body, read_body
-from server.http.streaming import as_stream, begun
+from server.http.streaming import as_stream, first_piece
 from server.model_lookup import TEXT, find_pipeline
 from server.services import Services
 
@@ -37,14 +37,14 @@ log = logging.getLogger("braid.server")
 PRIORITY = "X-Vllm-Priority"
 
 
-class Joins(Protocol):
-    """Joins the pieces of one choice."""
+class UpdateBuilder(Protocol):
+    """Joins the updates of one choice."""
 
     def add(self, update: Any) -> Any: ...
 
 
 class Chunks(Protocol):
-    """Writes the events of one stream."""
+    """Serializes the events of one stream."""
 
     def opening(self) -> bytes: ...
 
@@ -53,26 +53,26 @@ class Chunks(Protocol):
     def ending(self) -> bytes: ...
 
     def failure(self, error: BraidError) -> bytes:
-        """The last words of a stream that cannot go on."""
+        """The last events of a stream that failed."""
 
 
-Body = TypeVar("Body", bound=GenerationRequest)
-AnyContext = TypeVar("AnyContext", bound=ReplyContext)
-Choice = TypeVar("Choice", bound=Joins)
+Body = TypeVar("Body", bound=BaseGenerationRequest)
+AnyContext = TypeVar("AnyContext", bound=TextReplyContext)
+Choice = TypeVar("Choice", bound=UpdateBuilder)
 
 
 @dataclass(frozen=True, slots=True)
-class Answering(Generic[AnyContext]):
-    """One request that its pipeline works on: the call, who waits for it, and what was counted."""
+class ReplyInProgress(Generic[AnyContext]):
+    """One request whose call runs: the call, its HTTP exchange and its token counts."""
 
     call: Call
     exchange: Exchange
-    head: AnyContext
-    tally: TokenCounter
+    context: AnyContext
+    counter: TokenCounter
 
     def updates(self) -> AsyncIterator[Batch]:
-        """The call's pieces, without what the client does not want to know of them."""
-        return self.call.updates() if self.head.reasoning else self._without_reasoning()
+        """The call's updates, without token ids and log-probabilities of reasoning that is hidden."""
+        return self.call.updates() if self.context.reasoning else self._without_reasoning()
 
     async def _without_reasoning(self) -> AsyncIterator[Batch]:
         async for batch in self.call.updates():
@@ -81,10 +81,10 @@ class Answering(Generic[AnyContext]):
 
 
 class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
-    """An endpoint that answers with generated text, at once or as a stream."""
+    """An endpoint that replies with generated text, whole or as a stream."""
 
-    kind: ClassVar[str] = ""  # what dialects call its bodies
-    body: ClassVar[type[GenerationRequest]]
+    kind: ClassVar[str] = ""  # the name of its bodies in dialects
+    body: ClassVar[type[BaseGenerationRequest]]
     id_prefix: ClassVar[str]
 
     def __init__(self, services: Services) -> None:
@@ -96,22 +96,22 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         return request  # type: ignore[no-any-return]
 
     def check(self, request: Body, pipeline: Pipeline) -> None:
-        """Raise RequestError when the pipeline's graph cannot do what is asked."""
+        """Raise RequestError when the pipeline's graph lacks what the request needs."""
         raise NotImplementedError
 
-    def head(self, request: Body, reply_id: str, model: str) -> AnyContext:
+    def context(self, request: Body, reply_id: str, model: str) -> AnyContext:
         raise NotImplementedError
 
-    def gathered(self, head: AnyContext) -> Choice:
-        """What joins the pieces of one choice."""
+    def builder(self, context: AnyContext) -> Choice:
+        """A builder for one choice."""
         raise NotImplementedError
 
-    def whole(self, head: AnyContext, choices: list[Choice], tally: TokenCounter) -> Reply:
-        """The reply in one piece."""
+    def full_reply(self, context: AnyContext, choices: list[Choice], counter: TokenCounter) -> Reply:
+        """The reply of all choices, for a request without `stream`."""
         raise NotImplementedError
 
-    def chunks(self, head: AnyContext, tally: TokenCounter) -> Chunks:
-        """The reply as events."""
+    def chunks(self, context: AnyContext, counter: TokenCounter) -> Chunks:
+        """The serializer of a stream's events."""
         raise NotImplementedError
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
@@ -120,11 +120,11 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         await self.respond(await read_body(req, services.settings.max_body_mb << 20), req, resp)
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        """Answer a body that was read."""
+        """Reply to a body that was read."""
         services, exchange = self._services, req.scope["braid.exchange"]
         dialect = dialect_of(req.path)
         request = await self.read(dialect.transform_body(self.kind, raw))
-        request.priority = asked_priority(req, request.priority)
+        request.priority = requested_priority(req, request.priority)
         pipeline = find_pipeline(services, request.model, TEXT)
         self.check(request, pipeline)
 
@@ -135,81 +135,82 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         call = await open_call(services, pipeline, generation, is_long)
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
-        head = self.head(request, self._reply_id(request, exchange), pipeline.name)
-        if head.needs_prompts:
-            head = replace(head, prompts=prompts_shown(pipeline, call))
-        answering = Answering(call, exchange, head, TokenCounter(call.prompt_lengths, request.num_choices))
+        context = self.context(request, self._reply_id(request, exchange), pipeline.name)
+        if context.needs_prompts:
+            context = replace(context, prompts=prompt_echoes(pipeline, call))
+        running = ReplyInProgress(
+            call, exchange, context, TokenCounter(call.prompt_lengths, request.num_choices)
+        )
         if request.stream:
-            await self._stream(resp, answering)
+            await self._stream(resp, running)
         else:
             resp.content_type = falcon.MEDIA_JSON
-            resp.data = await self._gather(answering)
+            resp.data = await self._gather(running)
 
     def _reply_id(self, request: Body, exchange: Exchange) -> str:
-        """The header's id counts more than the body's, as in vLLM."""
-        return self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
+        """The header's id takes precedence over the body's, as in vLLM."""
+        return self.id_prefix + (exchange.client_id or request.request_id or exchange.request_id)
 
-    async def _gather(self, answering: Answering[AnyContext]) -> bytes:
-        tally = answering.tally
-        choices = [self.gathered(answering.head) for _ in range(tally.num_choices)]
-        async for batch in answering.updates():
+    async def _gather(self, running: ReplyInProgress[AnyContext]) -> bytes:
+        counter = running.counter
+        choices = [self.builder(running.context) for _ in range(counter.num_choices)]
+        async for batch in running.updates():
             for choice, update in batch:
-                tally.add(choice, update)
+                counter.add(choice, update)
                 choices[choice].add(update)
-        if not tally.complete:
+        if not counter.complete:
             raise ClientGone
-        return self.whole(answering.head, choices, tally).to_json()
+        return self.full_reply(running.context, choices, counter).to_json()
 
-    async def _stream(self, resp: falcon.asgi.Response, answering: Answering[AnyContext]) -> None:
-        """Begin a stream once the first piece is there: what fails before it is an answer with a status."""
-        updates = answering.updates()
-        first = await begun(updates, answering.exchange)
-        as_stream(resp, self._events(answering, first, updates))
+    async def _stream(self, resp: falcon.asgi.Response, running: ReplyInProgress[AnyContext]) -> None:
+        """Start a stream at the first update, so that an earlier failure is a reply with its own status."""
+        updates = running.updates()
+        first = await first_piece(updates, running.exchange)
+        as_stream(resp, self._events(running, first, updates))
 
     async def _events(
         self,
-        answering: Answering[AnyContext],
+        running: ReplyInProgress[AnyContext],
         first: asyncio.Future[Batch | None],
         updates: AsyncIterator[Batch],
     ) -> AsyncIterator[bytes]:
-        """The bytes of a stream; all that piled up since the last write is one write."""
-        exchange, chunks = answering.exchange, self.chunks(answering.head, answering.tally)
+        """The bytes of a stream; all updates since the last write go into one write."""
+        exchange, chunks = running.exchange, self.chunks(running.context, running.counter)
         waiting = chunks.opening()
         try:
             with exchange.kept_alive():
                 if not first.done() and waiting:
                     yield waiting
                     waiting = b""
-                batch, joiner = await first, Joiner(answering.head.tokens_per_event)
+                batch, joiner = await first, Joiner(running.context.tokens_per_event)
                 while batch is not None:
                     due = joiner.push(batch)
                     data = waiting + b"".join([chunks.piece(choice, update) for choice, update in due])
-                    if answering.tally.complete:
+                    if running.counter.complete:
                         data += chunks.ending()
                     waiting = b""
                     if data:
-                        exchange.said = True
+                        exchange.has_written = True
                         yield data
                     batch = await anext(updates, None)
         except Exception as error:
-            told = hidden(error, exchange.request_id)
-            yield waiting + chunks.failure(told)
+            yield waiting + chunks.failure(public_error(error, exchange.request_id))
         finally:
-            answering.call.close()
+            running.call.close()
 
 
-def asked_priority(req: falcon.asgi.Request, said: int | None) -> int | None:
-    """The header's priority counts more than the body's, as in vLLM.  Raises RequestError."""
+def requested_priority(req: falcon.asgi.Request, in_body: int | None) -> int | None:
+    """The header's priority takes precedence over the body's, as in vLLM.  Raises RequestError."""
     given = req.get_header_as_int(PRIORITY)
     if given is not None and not -(2**63) <= given < 2**63:
         raise RequestError(f"{PRIORITY} must fit a signed 64-bit integer", field=PRIORITY)
-    return said if given is None else given
+    return in_body if given is None else given
 
 
 async def open_call(
     services: Services, pipeline: Pipeline, generation: Callable[[int], GenerationInput], is_long: bool
 ) -> Call:
-    """Start a call; `generation` makes what is asked, given the model's context.
+    """Start a call; `generation` returns its input, given the context length of the model.
 
     A long prompt is tokenized in a thread, and sent from the event loop.
     """

@@ -1,4 +1,4 @@
-"""Whether the server lives, and whether it can serve.  Open without a key, so they say little."""
+"""Liveness and readiness.  They need no API key, so the replies carry little."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from server.services import Services
 RETRY_AFTER_S = 2
 
 
-class Health:
-    """200 when a request could be served now: the engine has a model ready, or none to load."""
+class HealthEndpoint:
+    """200 when requests can be served: a model is ready, or there is none to load."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -25,14 +25,14 @@ class Health:
     on_head = on_get
 
 
-class Ping(Health):
-    """The same, where SageMaker asks."""
+class PingEndpoint(HealthEndpoint):
+    """The same at the path of SageMaker."""
 
-    on_post = Health.on_get
+    on_post = HealthEndpoint.on_get
 
 
-class Live:
-    """200 as long as the worker answers."""
+class LiveEndpoint:
+    """200 as long as the worker runs."""
 
     def __init__(self, services: Services) -> None:
         pass
@@ -43,8 +43,8 @@ class Live:
     on_head = on_get
 
 
-class Ready:
-    """200 when every model that can be loaded is; 503 while one is loading or the engine is away."""
+class ReadyEndpoint:
+    """200 when no model is loading any more; 503 while one is, or while the engine host is not connected."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -66,6 +66,6 @@ class Ready:
 
 
 def listening(services: Services) -> bool:
-    """Whether an engine host is there and takes requests."""
+    """Whether an engine host is connected and accepts requests."""
     status = services.client.status
     return status is not None and status.state != "draining"

@@ -6,9 +6,9 @@ from typing import Any
 
 import falcon.asgi
 
-from server.endpoints.chat import ChatCompletions
+from server.endpoints.chat import ChatCompletionsEndpoint
 from server.endpoints.classify import ClassifyEndpoint
-from server.endpoints.completions import Completions
+from server.endpoints.completions import CompletionsEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint
 from server.endpoints.pooling import PoolingTasksEndpoint
 from server.endpoints.rerank import RerankEndpoint
@@ -42,7 +42,12 @@ class InvocationsEndpoint:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        makers: set[type[Any]] = {ChatCompletions, Completions, *BY_TASK.values(), *BY_FIELD.values()}
+        makers: set[type[Any]] = {
+            ChatCompletionsEndpoint,
+            CompletionsEndpoint,
+            *BY_TASK.values(),
+            *BY_FIELD.values(),
+        }
         self._endpoints: dict[type[Any], Any] = {make: make(services) for make in makers}
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
@@ -72,4 +77,4 @@ def select_endpoint(body: dict[str, Any], task: str | None) -> type[Any]:
             return BY_TASK[task]
         if "input" in body:
             return EmbeddingsEndpoint
-    return ChatCompletions if "messages" in body else Completions
+    return ChatCompletionsEndpoint if "messages" in body else CompletionsEndpoint

@@ -1,4 +1,4 @@
-"""GET load: how busy this worker is.  Open without a key, so it says a number only."""
+"""GET load: the number of requests in this worker.  Needs no API key."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import falcon.asgi
 from server.services import Services
 
 
-class Load:
-    """Requests that this worker has admitted and not yet answered: the counterpart of max_concurrency."""
+class LoadEndpoint:
+    """The admitted requests that have not ended; at most BRAID_MAX_CONCURRENCY."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

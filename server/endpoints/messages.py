@@ -10,19 +10,19 @@ from server.endpoints.generation_endpoint import GenerationEndpoint
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.required_nodes import check_chat
 from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
-from server.messages.content_builder import Content, MessageContext, message
+from server.messages.content_builder import ContentBuilder, MessageContext, message
 from server.messages.events import MessageEvents
-from server.messages.reply import ContextManagement, MessageReply, TokenCount
+from server.messages.reply_models import ContextManagement, MessageReply, TokenCount
 from server.messages.request import CountRequest, MessageChat, MessagesRequest
 from server.model_lookup import TEXT, find_pipeline
 from server.services import Services
 from server.tokenizing.encoding import chat_ids
 
 REQUEST_ID = "request-id"
-"""The header by which Anthropic's clients know a request."""
+"""The header in which Anthropic's clients look for the id of a request."""
 
 
-class Messages(GenerationEndpoint[MessageChat, MessageContext, Content]):
+class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBuilder]):
     body = MessageChat
     id_prefix = "msg_"
 
@@ -37,21 +37,23 @@ class Messages(GenerationEndpoint[MessageChat, MessageContext, Content]):
     def check(self, request: MessageChat, pipeline: Pipeline) -> None:
         check_chat(pipeline, request.calls_tools)
 
-    def head(self, request: MessageChat, reply_id: str, model: str) -> MessageContext:
-        return request.asked.head(reply_id, model)
+    def context(self, request: MessageChat, reply_id: str, model: str) -> MessageContext:
+        return request.source.context(reply_id, model)
 
-    def gathered(self, head: MessageContext) -> Content:
-        return Content(head)
+    def builder(self, context: MessageContext) -> ContentBuilder:
+        return ContentBuilder(context)
 
-    def whole(self, head: MessageContext, choices: list[Content], tally: TokenCounter) -> MessageReply:
-        return message(head, choices[0], tally)
+    def full_reply(
+        self, context: MessageContext, choices: list[ContentBuilder], counter: TokenCounter
+    ) -> MessageReply:
+        return message(context, choices[0], counter)
 
-    def chunks(self, head: MessageContext, tally: TokenCounter) -> MessageEvents:
-        return MessageEvents(head, tally)
+    def chunks(self, context: MessageContext, counter: TokenCounter) -> MessageEvents:
+        return MessageEvents(context, counter)
 
 
-class CountTokens:
-    """How long the prompt would be; nothing is generated, and it may be longer than the model can take."""
+class CountTokensEndpoint:
+    """Counts the tokens of a prompt without generating; the prompt may exceed the context of the model."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

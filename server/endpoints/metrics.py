@@ -1,4 +1,4 @@
-"""Prometheus' text exposition, of all processes of the server."""
+"""GET metrics: the metrics of all processes of the server in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from server.services import Services
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
-class Metrics:
+class MetricsEndpoint:
     def __init__(self, services: Services) -> None:
         pass
 

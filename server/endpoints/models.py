@@ -1,4 +1,4 @@
-"""The models that are served, and why one is not."""
+"""GET models and models/{name}: the models that are served, and why another is not."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import falcon.asgi
 from graphs.errors import hint
 from pipelines.errors import NotFound, Unavailable
 from pipelines.worker.catalogue import ModelCard
-from server.generation.replies.schema import Model, ModelList, Permission
+from server.generation.replies.reply_models import ModelInfo, ModelList, Permission
 from server.services import Services
 
 FAILED_RETRY_S = 30
 
 
-class ModelCards:
+class ModelsEndpoint:
     """The models that are ready."""
 
     def __init__(self, services: Services) -> None:
@@ -28,8 +28,8 @@ class ModelCards:
         resp.data = ModelList(data=ready).model_dump_json().encode()
 
 
-class OneModel:
-    """One model's card; for a model that is not ready 503 with the reason."""
+class ModelEndpoint:
+    """One model; 503 with the reason while it is not ready."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -54,9 +54,9 @@ def ready_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
     return card
 
 
-def model(card: ModelCard) -> Model:
+def model(card: ModelCard) -> ModelInfo:
     permission = Permission(id=f"modelperm-{card.name}", created=card.created)
-    return Model(
+    return ModelInfo(
         id=card.name,
         created=card.created,
         root=card.name,

@@ -17,7 +17,7 @@ from pipelines.tasks import PoolingInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import Dialect, dialect_of
-from server.endpoints.generation_endpoint import asked_priority
+from server.endpoints.generation_endpoint import requested_priority
 from server.generation.requests.required_nodes import check_template
 from server.http.exchange import Exchange
 from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
@@ -67,7 +67,7 @@ class PoolingEndpoint(Generic[Body]):
         """Respond to a body that has been read."""
         dialect, exchange, created = dialect_of(req.path), req.scope["braid.exchange"], int(time.time())
         request = await self._parse(raw, dialect)
-        request.priority = asked_priority(req, request.priority)
+        request.priority = requested_priority(req, request.priority)
         pipeline = find_pipeline(self._services, request.model, self.ability)
         self.check(request, pipeline)
         try:
@@ -96,7 +96,7 @@ class PoolingEndpoint(Generic[Body]):
         )
 
     def _reply_id(self, request: Body, exchange: Exchange) -> str:
-        return self.id_prefix + (exchange.asked_id or request.request_id or exchange.request_id)
+        return self.id_prefix + (exchange.client_id or request.request_id or exchange.request_id)
 
     async def _serialize(
         self, request: Body, pipeline: Pipeline, context: ReplyContext, result: PoolingResult, num_bytes: int

@@ -1,4 +1,4 @@
-"""GET models/{name}/profile: where the time of a model's steps goes, and the engine host's own."""
+"""GET models/{name}/profile: the time of each phase of a model's steps, and of the engine host."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import falcon.asgi
 from pipelines.errors import RequestError
 from server.endpoints.models import ready_card
 from server.http.error_text import quoted
-from server.profile_reply import profile
+from server.model_times import model_times
 from server.services import Services
 
 
-class ModelProfile:
-    """Totals since the model was loaded; what two of them differ by is what ran between them.
+class ModelProfileEndpoint:
+    """Totals since the model was loaded, and percentiles of recent steps.
 
-    Percentiles are of recent steps, with `seconds` in the query of those that ended in so many last seconds.
+    With `seconds` in the query the percentiles are of the steps that ended in the last `seconds` seconds.
     """
 
     def __init__(self, services: Services) -> None:
@@ -25,13 +25,13 @@ class ModelProfile:
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
         card = ready_card(self._services.catalogue.cards(), name)
-        told = await self._services.client.profile(card.name, seconds(req))
+        profiled = await self._services.client.profile(card.name, seconds(req))
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = profile(card.name, told).model_dump_json().encode()
+        resp.data = model_times(card.name, profiled).model_dump_json().encode()
 
 
 def seconds(req: falcon.asgi.Request) -> float:
-    """The query's `seconds`; infinity without.  Raises RequestError."""
+    """`seconds` of the query, infinity without it.  Raises RequestError."""
     text = req.get_param("seconds")
     try:
         value = math.inf if text is None else float(text)

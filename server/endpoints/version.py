@@ -1,4 +1,4 @@
-"""The server's version."""
+"""GET version: the version of the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from server.services import Services
 from server.version import VERSION
 
 
-class Version:
+class VersionEndpoint:
     def __init__(self, services: Services) -> None:
         pass
 

@@ -1,1 +1,1 @@
-"""The language of chat/completions and completions: what may be asked, and how it is answered."""
+"""The API of chat/completions and completions: requests and replies."""

@@ -1,4 +1,4 @@
-"""How many requests a worker serves at once.  Knows nothing of what they ask."""
+"""Limits how many requests a worker serves at the same time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Admission:
         self.num_inside = 0
 
     def enter(self) -> Callable[[], None]:
-        """A permit: call it once to give it back.  Raises Overloaded when all are out."""
+        """Admit a request; call the result once when it ends.  Raises Overloaded at the limit."""
         if self.num_inside >= self.limit:
             raise Overloaded(
-                f"this worker serves {self.limit} requests at once, and all places are taken; try again soon"
+                f"this worker already serves {self.limit} requests, the most it may (max_concurrency); try again soon"
             )
         self.num_inside += 1
-        return self._leave
+        return self._release
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         self.num_inside -= 1

@@ -1,4 +1,4 @@
-"""Who may call: API keys, compared in constant time.  Fails closed: what is not in OPEN_PATHS is guarded."""
+"""Checks API keys, in constant time.  Every path that is not in OPEN_PATHS needs one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPEN_PATHS = frozenset(
 
 
 class Keys:
-    """Digests of the keys that clients may send; no key at all means that no key is asked."""
+    """Digests of the accepted API keys; without any, no key is needed."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._digests = [_digest(key.encode()) for key in keys]
@@ -27,7 +27,7 @@ class Keys:
     def allow(self, authorization: str | None, api_key: str | None = None) -> bool:
         """Whether `Authorization: Bearer <key>` or `x-api-key: <key>` names a key.
 
-        Its time tells nothing of which or how far.
+        The time that it takes does not depend on which key matches, or on how much of it.
         """
         if not self._digests:
             return True

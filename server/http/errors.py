@@ -1,6 +1,6 @@
-"""Whatever goes wrong → an error that clients read, in the words and the shape of their dialect.
+"""Turns every exception into an error reply in the shape of the path's dialect.
 
-Only this module writes error bodies.  What a fault of ours says inside never leaves the server: it is logged.
+Only this module sends error bodies.  The text of an internal error is logged and never sent.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ PLAIN = {
     "list_type": "must be a list",
     "bool_type": "must be true or false",
 }
-"""Kind of pydantic's fault → words of JSON."""
+"""Kind of a pydantic error → a text in terms of JSON."""
 
 
-def hidden(error: Exception, request_id: str) -> BraidError:
-    """A BraidError as it is; anything else is logged, and the client learns only that it happened."""
+def public_error(error: Exception, request_id: str) -> BraidError:
+    """A BraidError as it is; for anything else, which is logged, an error without details."""
     if isinstance(error, BraidError):
         return error
     log.error("request %s failed", request_id, exc_info=error)
@@ -63,9 +63,9 @@ def hidden(error: Exception, request_id: str) -> BraidError:
 
 
 def from_validation(error: ValidationError, where: str = "") -> RequestError:
-    """What pydantic found, in words that name each field and say what it may hold.
+    """Pydantic's errors as one text that names each field and its allowed values.
 
-    `where` is the place of what was looked at in the body.
+    `where` is the path of the validated value in the body.
     """
     faults: list[Any] = list(error.errors(include_url=False, include_context=False))
     for fault in faults:
@@ -88,9 +88,9 @@ def _fault_text(fault: Any) -> str:
         return "the body must be a JSON object"
     if kind == "missing":
         return f"`{path}` is required"
-    if kind == "said":
+    if kind == "plain_error":
         return str(message)
-    if kind == "fault":
+    if kind == "field_error":
         return f"`{path}` {message}"
     message = PLAIN.get(kind) or _must(message)
     return f"`{path}` {message}, got {quoted(fault['input'])}"
@@ -121,9 +121,9 @@ async def on_http_error(
 ) -> None:
     """Errors that Falcon itself raises: no such path, wrong method, malformed headers."""
     status = error.status_code
-    told = BraidError(_http_text(req, error, status))
-    told.status, told.kind = status, KINDS.get(status, "BadRequestError")
-    await on_braid_error(req, resp, told, params)
+    reply = BraidError(_http_text(req, error, status))
+    reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
+    await on_braid_error(req, resp, reply, params)
     if error.headers is not None:
         resp.set_headers(error.headers)
 
@@ -140,14 +140,14 @@ def _http_text(req: falcon.asgi.Request, error: falcon.HTTPError, status: int) -
 async def on_exception(
     req: falcon.asgi.Request, resp: falcon.asgi.Response, error: Exception, params: dict[str, Any]
 ) -> None:
-    told = hidden(error, req.scope["braid.exchange"].request_id)
-    await on_braid_error(req, resp, told, params)
+    public = public_error(error, req.scope["braid.exchange"].request_id)
+    await on_braid_error(req, resp, public, params)
 
 
 async def on_client_gone(
     req: falcon.asgi.Request, resp: falcon.asgi.Response, error: ClientGone, params: dict[str, Any]
 ) -> None:
-    """Nobody reads this answer."""
+    """The client is gone: the status is for the log alone."""
     resp.status = 499
 
 

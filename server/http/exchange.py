@@ -1,6 +1,6 @@
-"""One HTTP request and its answer: its id, what must be undone at its end, and the news that its client left.
+"""One HTTP request and its reply: its id, what is released at its end, and the disconnect of its client.
 
-Knows ASGI messages; knows nothing of routes, models or what is said.
+Does not depend on routes, models or bodies.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ Send = Callable[[Message], Awaitable[None]]
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment in a stream of server-sent events; clients ignore it."""
 KEEP_ALIVE_S = 1.0
-"""After this long without a word a stream sends a comment, so that proxies do not think it dead."""
+"""After this long without data a stream sends a comment, so that proxies do not close it."""
 
 
 class ClientGone(Exception):
-    """The client hung up; there is nobody to answer."""
+    """The client disconnected; no reply is needed."""
 
 
 class Exchange:
-    """Lives from the first byte of a request to the last of its answer.
+    """Exists from the first byte of a request to the last byte of its reply.
 
-    What is registered with `at_end` runs exactly once, in reverse order, however the exchange ends; what is
-    registered with `when_gone` runs on the event loop as soon as the client hung up.
+    Callbacks of `at_end` run exactly once, in reverse order, however the exchange ends; those of `when_gone`
+    run on the event loop as soon as the client disconnects.
     """
 
     def __init__(self, receive: Receive, send: Send) -> None:
-        self.asked_id: str | None = None  # the client's own
+        self.client_id: str | None = None  # the client's own
         self.request_id = secrets.token_hex(16)
-        self.said = False  # since the last look of the keep-alive clock
+        self.has_written = False  # since the last tick of the keep-alive clock
         self._receive = receive
         self._send = send
         self._ends = ExitStack()
 
-    def take_id(self, asked_id: str | None) -> None:
-        """The client names its request; an id that is not clean is as good as none."""
-        self.asked_id = clean_id(asked_id)
-        self.request_id = self.asked_id or self.request_id
+    def take_id(self, client_id: str | None) -> None:
+        """Use the client's own id for the request; an id that is not clean is ignored."""
+        self.client_id = clean_id(client_id)
+        self.request_id = self.client_id or self.request_id
 
     def at_end(self, callback: Callable[[], Any]) -> None:
         self._ends.callback(callback)
 
     def when_gone(self, callback: Callable[[], Any]) -> None:
-        """Watch for a hang-up.  Only after the whole body was read: both read from one channel."""
+        """Watch for a disconnect.  Only after the whole body was read: both read from one channel."""
         watch = asyncio.create_task(self._watch(callback), name=f"watch-{self.request_id}")
         self.at_end(watch.cancel)
 
@@ -62,10 +62,9 @@ class Exchange:
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:
-        """While inside, a comment is sent whenever nothing was said for KEEP_ALIVE_S.
+        """While inside, send a comment whenever nothing was written for KEEP_ALIVE_S.
 
-        The status must have been sent.  `send` writes a whole chunk at once, so a comment never splits an
-        event.
+        The status must have been sent.  `send` writes a chunk whole, so a comment never splits an event.
         """
         clock = asyncio.create_task(self._tick(), name=f"keep-alive-{self.request_id}")
         self.at_end(clock.cancel)  # a stream that is cancelled while it writes comes back here late
@@ -76,9 +75,9 @@ class Exchange:
 
     async def _tick(self) -> None:
         while True:
-            self.said = False
+            self.has_written = False
             await asyncio.sleep(KEEP_ALIVE_S)
-            if not self.said:
+            if not self.has_written:
                 await self._send({"type": "http.response.body", "body": KEEP_ALIVE, "more_body": True})
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Request bodies: bounded in size and depth before anything parses them."""
+"""Reads request bodies and checks their size and depth before they are parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from server.http.errors import BodyTooLarge, BodyTooSlow, from_validation
 
 MAX_DEPTH = 64
 IDLE_S = 30.0
-"""A request of whose body nothing comes for so long loses its place."""
+"""A request whose body does not continue for this long is refused."""
 LONG_BODY_BYTES = 16 << 10
 """A longer body is parsed, and its prompt tokenized, off the event loop."""
 
@@ -27,7 +27,7 @@ _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class JsonObject(RootModel[dict[str, Any]]):
-    """A body whose form is not known yet."""
+    """A body whose model depends on its fields."""
 
 
 async def read_body(req: falcon.asgi.Request, max_bytes: int) -> bytes:
@@ -39,7 +39,7 @@ async def read_body(req: falcon.asgi.Request, max_bytes: int) -> bytes:
         raise RequestError("Unsupported Media Type: Only 'application/json' is allowed", field="Content-Type")
     if (req.get_header("Content-Encoding") or "identity").lower() != "identity":
         raise RequestError("compressed bodies are not supported; send it as it is", field="Content-Encoding")
-    too_large = BodyTooLarge(f"the body is larger than {max_bytes} bytes, the most this server takes")
+    too_large = BodyTooLarge(f"the body is larger than {max_bytes} bytes, the limit of this server")
     if (req.content_length or 0) > max_bytes:
         raise too_large
     pieces, size = [], 0

@@ -1,4 +1,4 @@
-"""A stream as an HTTP answer: when it begins, its headers, and what keeps it alive.  Knows no event."""
+"""Streams as HTTP replies: when they start, their headers, and keep-alive comments."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FIRST_PIECE_S = 5.0
 Piece = TypeVar("Piece")
 
 
-async def begun(pieces: AsyncIterator[Piece], exchange: Exchange) -> asyncio.Future[Piece | None]:
-    """The first piece, or a promise of it once FIRST_PIECE_S have passed.
+async def first_piece(pieces: AsyncIterator[Piece], exchange: Exchange) -> asyncio.Future[Piece | None]:
+    """The first piece, or a future of it once FIRST_PIECE_S have passed.
 
-    Raises what failed before it, and ClientGone when there is none.
+    Raises the error before it, and ClientGone when the pieces end without one.
     """
-    first = asyncio.ensure_future(following(pieces))
+    first = asyncio.ensure_future(next_piece(pieces))
     exchange.at_end(first.cancel)
     await asyncio.wait({first}, timeout=FIRST_PIECE_S)
     if first.done() and first.result() is None:
@@ -29,13 +29,13 @@ async def begun(pieces: AsyncIterator[Piece], exchange: Exchange) -> asyncio.Fut
     return first
 
 
-async def following(pieces: AsyncIterator[Piece]) -> Piece | None:
-    """What comes next; None when nothing will."""
+async def next_piece(pieces: AsyncIterator[Piece]) -> Piece | None:
+    """The next piece; None at the end."""
     return await anext(pieces, None)
 
 
 def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes]) -> None:
-    """Answer with server-sent events."""
+    """Reply with server-sent events."""
     resp.content_type = "text/event-stream; charset=utf-8"
     resp.set_header("Cache-Control", "no-cache")
     resp.set_header("X-Accel-Buffering", "no")
@@ -43,9 +43,9 @@ def as_stream(resp: falcon.asgi.Response, data: AsyncIterator[bytes]) -> None:
 
 
 async def kept_alive(exchange: Exchange, data: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same data; between them comments, while nothing is said."""
+    """The same data, with keep-alive comments while there is none."""
     with exchange.kept_alive():
         async for piece in data:
             if piece:
-                exchange.said = True
+                exchange.has_written = True
                 yield piece

@@ -1,1 +1,1 @@
-"""Anthropic's language, POST messages: translated into a chat request, and its reply translated back."""
+"""Anthropic's Messages API: requests are converted to chat requests, replies to messages."""

@@ -1,6 +1,6 @@
-"""Messages and their content blocks: what a client may send, and the chat messages that they are.
+"""Messages and their content blocks, and their conversion to chat messages.
 
-Knows nothing of tools' declarations, templates or HTTP.
+Does not depend on tool declarations, templates or HTTP.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import fault
+from server.generation.requests.field_types import field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.messages.unsupported_fields import IGNORED_IN_BLOCKS
@@ -33,20 +33,20 @@ BY_ROLE: dict[str, tuple[str, ...]] = {
     "system": ("text",),
 }
 """Role → the kinds of blocks that its messages may hold."""
-NOT_SAID = "x-anthropic-billing-header:"
-"""A block of the system prompt that begins so is a client's accounting, new in every request: the model is
-not told, and equal prompt beginnings stay equal."""
+ACCOUNTING_PREFIX = "x-anthropic-billing-header:"
+"""A system block with this prefix is a client's accounting, new in every request.  It is left out of the
+prompt, so that equal prefixes stay equal."""
 MEDIA = ("image", "document", "search_result", "container_upload", "browser_state")
 
 
 def _content(value: Any) -> Any:
     if value is not None and not isinstance(value, str | list):
-        raise fault(f"must be a string or a list of content blocks, got {quoted(value)}")
+        raise field_error(f"must be a string or a list of content blocks, got {quoted(value)}")
     return [{"type": "text", "text": value}] if isinstance(value, str) else value
 
 
-class Block(BaseModel):
-    """One content block: `type` says which of the other fields belong to it."""
+class MessageBlock(BaseModel):
+    """One content block; its `type` determines which of the other fields it has."""
 
     model_config = ConfigDict(extra="allow")
     type: StrictStr
@@ -61,14 +61,14 @@ class Block(BaseModel):
     is_error: StrictBool | None = None
 
     def check(self, allowed: tuple[str, ...], where: str) -> None:
-        """Raise RequestError naming the place when this block may not stand there or is not whole."""
+        """Raise RequestError, with its place, for a block that is not allowed there or is incomplete."""
         if self.type in MEDIA:
             raise RequestError(
                 f"`{where}`: this model takes text only, so `{self.type}` blocks are refused", field=where
             )
         if self.type not in allowed:
             raise RequestError(
-                f"`{where}.type`: {quoted(self.type)} cannot stand here; allowed: {', '.join(allowed)}",
+                f"`{where}.type`: {quoted(self.type)} is not allowed here; allowed: {', '.join(allowed)}",
                 field=f"{where}.type",
             )
         for name in REQUIRED[self.type]:
@@ -87,11 +87,11 @@ class Block(BaseModel):
         check_fields(others, known, ignored=IGNORED_IN_BLOCKS, where=f"{where}.")
 
 
-Content = Annotated[list[Block], BeforeValidator(_content)]
-Block.model_rebuild()
+Content = Annotated[list[MessageBlock], BeforeValidator(_content)]
+MessageBlock.model_rebuild()
 
 
-class InputMessage(BaseModel):
+class AnthropicMessage(BaseModel):
     """One message of a conversation."""
 
     model_config = ConfigDict(extra="allow")
@@ -99,15 +99,15 @@ class InputMessage(BaseModel):
     content: Content
 
     def check(self, where: str) -> None:
-        """Raise RequestError naming the place of what cannot be taken."""
+        """Raise RequestError, with its place, for what is not allowed."""
         check_fields(self.model_extra or {}, type(self).model_fields, where=f"{where}.")
         for i, block in enumerate(self.content):
             block.check(BY_ROLE[self.role], f"{where}.content.{i}")
 
 
-def chat_messages(messages: list[InputMessage]) -> list[dict[str, Any]]:
-    """Checked messages as chat messages; neighbours of one role are one turn, as Anthropic reads them."""
-    turns: list[tuple[str, list[Block]]] = []
+def chat_messages(messages: list[AnthropicMessage]) -> list[dict[str, Any]]:
+    """Checked messages as chat messages; adjacent messages of one role are one turn, as at Anthropic."""
+    turns: list[tuple[str, list[MessageBlock]]] = []
     for message in messages:
         if turns and turns[-1][0] == message.role:
             turns[-1][1].extend(message.content)
@@ -116,12 +116,12 @@ def chat_messages(messages: list[InputMessage]) -> list[dict[str, Any]]:
     names = {block.id: block.name for _, blocks in turns for block in blocks if block.type == "tool_use"}
     found = []
     for role, blocks in turns:
-        found += [_assistant(blocks)] if role == "assistant" else _spoken(role, blocks, names)
+        found += [_assistant(blocks)] if role == "assistant" else _turn(role, blocks, names)
     return found
 
 
-def _assistant(blocks: list[Block]) -> dict[str, Any]:
-    """One message; what was thought, said and called, each in the order of its blocks."""
+def _assistant(blocks: list[MessageBlock]) -> dict[str, Any]:
+    """One chat message with the text, thinking and tool calls of the blocks, each in their order."""
     message: dict[str, Any] = {"role": "assistant", "content": text_parts(blocks)}
     thoughts = [block.thinking or "" for block in blocks if block.type == "thinking"]
     if thoughts:
@@ -134,10 +134,10 @@ def _assistant(blocks: list[Block]) -> dict[str, Any]:
     return message | ({"tool_calls": calls} if calls else {})
 
 
-def _spoken(role: str, blocks: list[Block], names: dict[str | None, str | None]) -> list[dict[str, Any]]:
-    """The messages of one turn: each result of a tool is one, neighbouring texts are one."""
+def _turn(role: str, blocks: list[MessageBlock], names: dict[str | None, str | None]) -> list[dict[str, Any]]:
+    """The chat messages of one turn: one for each tool result, one for adjacent texts."""
     found: list[dict[str, Any]] = []
-    texts: list[Block] = []
+    texts: list[MessageBlock] = []
     for block in [*blocks, None]:
         if block is not None and block.type == "text":
             texts.append(block)
@@ -150,7 +150,7 @@ def _spoken(role: str, blocks: list[Block], names: dict[str | None, str | None])
     return found
 
 
-def _result(block: Block, name: str | None) -> dict[str, Any]:
+def _result(block: MessageBlock, name: str | None) -> dict[str, Any]:
     message = {
         "role": "tool",
         "tool_call_id": block.tool_use_id,
@@ -159,14 +159,14 @@ def _result(block: Block, name: str | None) -> dict[str, Any]:
     return message | ({"name": name} if name else {})
 
 
-def system_messages(blocks: list[Block]) -> list[dict[str, Any]]:
+def system_messages(blocks: list[MessageBlock]) -> list[dict[str, Any]]:
     """The system prompt as at most one chat message."""
-    content = text_parts([block for block in blocks if not (block.text or "").startswith(NOT_SAID)])
+    content = text_parts([block for block in blocks if not (block.text or "").startswith(ACCOUNTING_PREFIX)])
     return [{"role": "system", "content": content}] if content else []
 
 
-def text_parts(blocks: list[Block]) -> str | list[dict[str, str]]:
-    """The texts among blocks, as the content of a chat message; empty ones say nothing."""
+def text_parts(blocks: list[MessageBlock]) -> str | list[dict[str, str]]:
+    """The texts among blocks, as the content of a chat message, without empty ones."""
     texts = [block.text for block in blocks if block.type == "text" and block.text]
     if len(texts) <= 1:
         return "".join(texts)

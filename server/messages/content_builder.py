@@ -1,4 +1,4 @@
-"""The content blocks of one message, as its pieces arrive.  Knows nothing of events or of HTTP."""
+"""Builds the content blocks of one message from its updates.  Does not depend on events or HTTP."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, Literal
 from pydantic_core import from_json
 
 from pipelines.values import ReplyUpdate, ToolCallPiece
-from server.generation.replies.chat import ReplyContext
+from server.generation.replies.reply_context import TextReplyContext
 from server.generation.replies.token_counter import TokenCounter
-from server.messages.reply import (
+from server.messages.reply_models import (
     ContentBlock,
     MessageReply,
+    MessageTokensDetails,
     MessageUsage,
-    OutputTokensDetails,
     StopReason,
     TextBlock,
     ThinkingBlock,
@@ -24,11 +24,11 @@ from server.messages.reply import (
 
 
 @dataclass(frozen=True, slots=True)
-class MessageContext(ReplyContext):
-    """What of a message is known before its content, and what of it its client asked to see."""
+class MessageContext(TextReplyContext):
+    """What is known of a message before its content, and which parts the client requested."""
 
     max_tokens: int = 1
-    names_thinking_only: bool = False  # that the model thought is told, not what
+    names_thinking_only: bool = False  # thinking blocks are sent without their text
 
 
 @dataclass(slots=True)
@@ -69,23 +69,23 @@ def arguments(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-Step = tuple[Literal["start", "delta", "stop"], OpenBlock, str]
-"""What happened to a block; the text is a delta's."""
+BlockChange = tuple[Literal["start", "delta", "stop"], OpenBlock, str]
+"""A change of a block; the text is that of a delta."""
 
 
-class Content:
+class ContentBuilder:
     """The blocks of one message in their order; only the last one grows."""
 
-    def __init__(self, head: MessageContext) -> None:
+    def __init__(self, context: MessageContext) -> None:
         self.blocks: list[OpenBlock] = []
         self.finish: str | None = None
         self.stop_reason: str | int | None = None
-        self._head = head
+        self._shared = context
         self._open: OpenBlock | None = None
 
-    def add(self, update: ReplyUpdate) -> list[Step]:
-        """Take one piece; gives what it does to the blocks, in order."""
-        calls = self._head.calls(update)
+    def add(self, update: ReplyUpdate) -> list[BlockChange]:
+        """Add one update; returns its changes of the blocks, in order."""
+        calls = self._shared.calls(update)
         going_on = [call for call in calls if self._goes_on(call)]
         steps = [step for call in going_on for step in self._grow(call.arguments)]
         steps += self._think(update.reasoning)
@@ -101,65 +101,65 @@ class Content:
         return steps
 
     def _goes_on(self, call: ToolCallPiece) -> bool:
-        """Whether a piece belongs to the call that is being written."""
+        """Whether a piece belongs to the open tool call."""
         block = self._open
         return block is not None and block.call is not None and block.call.index == call.index
 
-    def _think(self, text: str) -> list[Step]:
-        if not text or not self._head.reasoning:
+    def _think(self, text: str) -> list[BlockChange]:
+        if not text or not self._shared.reasoning:
             return []
-        return self._ensure("thinking") + self._grow("" if self._head.names_thinking_only else text)
+        return self._ensure("thinking") + self._grow("" if self._shared.names_thinking_only else text)
 
-    def _ensure(self, kind: Literal["text", "thinking"]) -> list[Step]:
+    def _ensure(self, kind: Literal["text", "thinking"]) -> list[BlockChange]:
         return [] if self._open is not None and self._open.kind == kind else self._begin(kind)
 
     def _begin(
         self, kind: Literal["text", "thinking", "tool_use"], call: ToolCallPiece | None = None
-    ) -> list[Step]:
+    ) -> list[BlockChange]:
         steps = self._end()
         self._open = block = OpenBlock(len(self.blocks), kind, call)
         self.blocks.append(block)
         return [*steps, ("start", block, "")]
 
-    def _grow(self, text: str) -> list[Step]:
+    def _grow(self, text: str) -> list[BlockChange]:
         if not text or self._open is None:
             return []
         self._open.pieces.append(text)
         return [("delta", self._open, text)]
 
-    def _end(self) -> list[Step]:
+    def _end(self) -> list[BlockChange]:
         block, self._open = self._open, None
         return [] if block is None else [("stop", block, "")]
 
     def ended_by(self, num_output: int) -> tuple[StopReason, str | None]:
-        """`stop_reason` and `stop_sequence` of a message of so many tokens."""
+        """`stop_reason` and `stop_sequence` of a message of `num_output` tokens."""
         if self.finish == "length":
-            whole = num_output >= self._head.max_tokens
-            return ("max_tokens" if whole else "model_context_window_exceeded"), None
+            is_full = num_output >= self._shared.max_tokens
+            return ("max_tokens" if is_full else "model_context_window_exceeded"), None
         if isinstance(self.stop_reason, str) and self.finish == "stop":
             return "stop_sequence", self.stop_reason
         return ("tool_use" if any(block.call for block in self.blocks) else "end_turn"), None
 
 
-def usage(tally: TokenCounter) -> MessageUsage:
+def usage(counter: TokenCounter) -> MessageUsage:
     """The counts of a request in Anthropic's terms."""
-    thought = tally.num_reasoning
-    details = None if thought is None else OutputTokensDetails(thinking_tokens=thought)
+    thought = counter.num_reasoning
+    details = None if thought is None else MessageTokensDetails(thinking_tokens=thought)
     return MessageUsage(
-        input_tokens=tally.num_prompt - tally.num_cached,
-        output_tokens=tally.num_output,
-        cache_read_input_tokens=tally.num_cached,
+        input_tokens=counter.num_prompt - counter.num_cached,
+        output_tokens=counter.num_output,
+        cache_read_input_tokens=counter.num_cached,
         output_tokens_details=details,
     )
 
 
-def message(head: MessageContext, content: Content, tally: TokenCounter) -> MessageReply:
+def message(context: MessageContext, content: ContentBuilder, counter: TokenCounter) -> MessageReply:
     """The whole reply."""
-    used = usage(tally)
+    used = usage(counter)
     stop_reason, stop_sequence = content.ended_by(used.output_tokens)
     return MessageReply(
-        id=head.id,
-        model=head.model,
+        id=context.id,
+        model=context.model,
         content=[block.block() for block in content.blocks],
         stop_reason=stop_reason,
         stop_sequence=stop_sequence,

@@ -1,15 +1,12 @@
-"""Errors in Anthropic's shape: {"type": "error", "error": {type, message}}.
-
-Knows nothing of HTTP libraries.
-"""
+"""Errors in Anthropic's shape: {"type": "error", "error": {type, message}}."""
 
 from __future__ import annotations
 
 from pipelines.errors import BraidError
-from server.messages.reply import Fault, FaultReply
+from server.messages.reply_models import ErrorDetail, ErrorReply
 
 PATHS = ("/messages", "/messages/count_tokens")
-"""Requests whose path ends so are answered in this shape."""
+"""Endings of the paths whose errors have this shape."""
 
 TYPES = {
     400: "invalid_request_error",
@@ -29,13 +26,13 @@ NAMES = {
     "response_format": "output_config.format",
     "thinking_token_budget": "thinking.budget_tokens",
 }
-"""Field of a chat request → what it was made of."""
+"""Field of a chat request → the field of messages from which it is made."""
 
 
-def fault(error: BraidError) -> FaultReply:
+def anthropic_error(error: BraidError) -> ErrorReply:
     message = error.message
     for ours, theirs in NAMES.items():
         message = message.replace(ours, theirs)
     if error.field and NAMES.get(error.field, error.field) not in message:
         message = f"{NAMES.get(error.field, error.field)}: {message}"
-    return FaultReply(error=Fault(type=TYPES.get(error.status, "api_error"), message=message))
+    return ErrorReply(error=ErrorDetail(type=TYPES.get(error.status, "api_error"), message=message))

@@ -1,7 +1,7 @@
-"""Pieces of a message → the bytes of Anthropic's server-sent events.
+"""Serializes the updates of a message as Anthropic's server-sent events.
 
-The common event, a delta of text, is a prefix, the text as JSON and a suffix, cut from the pydantic model
-once per block.  Knows nothing of HTTP or of where pieces come from.
+The common event, a delta of text, is a prefix, the text as JSON and a suffix, made from the pydantic model
+once per block.  Does not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import msgspec
 from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate
 from server.generation.replies.token_counter import TokenCounter
-from server.messages.content_builder import Content, MessageContext, OpenBlock, usage
-from server.messages.errors import fault
-from server.messages.reply import (
+from server.messages.content_builder import ContentBuilder, MessageContext, OpenBlock, usage
+from server.messages.errors import anthropic_error
+from server.messages.reply_models import (
     BlockDelta,
     BlockStart,
     BlockStop,
@@ -49,52 +49,52 @@ def delta(block: OpenBlock, text: str) -> Delta:
 
 
 class MessageEvents:
-    """Events of one stream, in Anthropic's order."""
+    """Serializes the events of one stream, in Anthropic's order."""
 
-    def __init__(self, head: MessageContext, tally: TokenCounter) -> None:
-        self.head = head
-        self.tally = tally
-        self._content = Content(head)
-        self._cut = (b"", b"")  # a delta of the open block before and after its text
+    def __init__(self, context: MessageContext, counter: TokenCounter) -> None:
+        self.context = context
+        self.counter = counter
+        self._content = ContentBuilder(context)
+        self._template = (b"", b"")  # a delta of the open block before and after its text
 
     def opening(self) -> bytes:
         message = MessageReply(
-            id=self.head.id,
-            model=self.head.model,
+            id=self.context.id,
+            model=self.context.model,
             content=[],
             stop_reason=None,
             stop_sequence=None,
-            usage=usage(self.tally),
+            usage=usage(self.counter),
         )
         return event(MessageStart(message=message)) + event(Ping())
 
     def piece(self, choice: int, update: Any) -> bytes:
-        """The events of one piece, b"" when there is nothing to show."""
-        self.tally.add(choice, update)
-        if not isinstance(update, ReplyUpdate):  # a chat graph always gives these
-            raise TypeError(f"a chat graph gave {type(update).__name__}")
+        """The events of one update, b"" when it shows nothing."""
+        self.counter.add(choice, update)
+        if not isinstance(update, ReplyUpdate):  # the result type of every chat graph
+            raise TypeError(f"a chat graph returned {type(update).__name__}")
         return b"".join([self._step(*step) for step in self._content.add(update)])
 
     def ending(self) -> bytes:
-        used = usage(self.tally)
+        used = usage(self.counter)
         stop_reason, stop_sequence = self._content.ended_by(used.output_tokens)
         stop = StopDelta(stop_reason=stop_reason, stop_sequence=stop_sequence)
         return event(MessageDelta(delta=stop, usage=used)) + event(MessageStop())
 
     def failure(self, error: BraidError) -> bytes:
-        return event(fault(error))
+        return event(anthropic_error(error))
 
     def _step(self, what: str, block: OpenBlock, text: str) -> bytes:
         if what == "delta":
-            before, after = self._cut
+            before, after = self._template
             return before + _encode_text(text) + after
         return self._start(block) if what == "start" else self._stop(block)
 
     def _start(self, block: OpenBlock) -> bytes:
-        mark = uuid4().hex
-        pattern = event(BlockDelta(index=block.index, delta=delta(block, mark)))
-        before, after = pattern.split(_encode_text(mark))
-        self._cut = before, after
+        placeholder = uuid4().hex
+        pattern = event(BlockDelta(index=block.index, delta=delta(block, placeholder)))
+        before, after = pattern.split(_encode_text(placeholder))
+        self._template = before, after
         return event(BlockStart(index=block.index, content_block=block.started()))
 
     def _stop(self, block: OpenBlock) -> bytes:

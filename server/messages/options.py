@@ -1,4 +1,4 @@
-"""How a reply is made: thinking, effort, and what its text must be.  Knows nothing of messages or of HTTP."""
+"""Options of a reply: thinking, effort and the format of its text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from server.generation.requests.field_types import Whole, check
 Budget = Annotated[Whole, check(lambda n: n >= 1, "thinking.{name} must be at least 1, got {got}.")]
 
 
-class Thinking(BaseModel):
-    """Whether the model thinks before it answers; without it, as its template has it."""
+class ThinkingOption(BaseModel):
+    """Whether the model reasons before it replies; without it the chat template decides."""
 
     model_config = ConfigDict(extra="forbid")
     type: Literal["enabled", "disabled", "adaptive"]
@@ -21,7 +21,7 @@ class Thinking(BaseModel):
 
 
 class OutputFormat(BaseModel):
-    """What the text of the reply must be."""
+    """The format of the reply's text."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
     type: Literal["json_schema"]
@@ -29,15 +29,15 @@ class OutputFormat(BaseModel):
 
 
 class OutputConfig(BaseModel):
-    """How the reply looks, and how hard the model tries."""
+    """The format of the reply, and the effort of reasoning."""
 
     model_config = ConfigDict(extra="forbid")
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None
 
 
-def template_kwargs(thinking: Thinking | None, config: OutputConfig | None) -> dict[str, Any]:
-    """What templates read: thinking by the two names that they have for it."""
+def template_kwargs(thinking: ThinkingOption | None, config: OutputConfig | None) -> dict[str, Any]:
+    """Variables for chat templates, which use one of two names for thinking."""
     kwargs: dict[str, Any] = {}
     if thinking is not None:
         thinks = thinking.type != "disabled"
@@ -48,9 +48,9 @@ def template_kwargs(thinking: Thinking | None, config: OutputConfig | None) -> d
 
 
 def chat_format(config: OutputConfig | None, older: OutputFormat | None) -> dict[str, Any]:
-    """The field of a chat request that says what the text must be; `older` is the field of its preview."""
-    asked = config.format if config is not None and config.format is not None else older
-    if asked is None:
+    """The `response_format` of a chat request; `older` is the field of the preview API."""
+    requested = config.format if config is not None and config.format is not None else older
+    if requested is None:
         return {}
-    schema = {"name": "output", "schema": asked.schema_, "strict": True}
+    schema = {"name": "output", "schema": requested.schema_, "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}

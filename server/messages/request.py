@@ -1,7 +1,6 @@
 """The bodies of messages and messages/count_tokens → a chat request.
 
-Every declared field is honoured; the others are looked up in `fields.py`.  Knows nothing of HTTP or of how
-a reply looks.
+A declared field is honoured; `unsupported_fields.py` lists the others.  Does not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -15,25 +14,25 @@ from server.generation.requests.chat import ChatRequest
 from server.generation.requests.field_types import NumTokens, Stops, Temperature, TopK, TopP
 from server.generation.requests.known_fields import check_fields
 from server.http.errors import from_validation
-from server.messages.blocks import BY_ROLE, Content, InputMessage, chat_messages, system_messages
+from server.messages.blocks import BY_ROLE, AnthropicMessage, Content, chat_messages, system_messages
 from server.messages.content_builder import MessageContext
-from server.messages.options import OutputConfig, OutputFormat, Thinking, chat_format, template_kwargs
+from server.messages.options import OutputConfig, OutputFormat, ThinkingOption, chat_format, template_kwargs
 from server.messages.tools import ToolChoice, ToolDeclaration, chat_tools
 from server.messages.unsupported_fields import IGNORED, REFUSED
 
 Chat = TypeVar("Chat", bound=ChatRequest)
 
 
-class Conversation(BaseModel):
-    """What messages and count_tokens ask alike: all that becomes the prompt."""
+class MessagesBody(BaseModel):
+    """The fields of messages and count_tokens that become the prompt."""
 
     model_config = ConfigDict(extra="allow")
     model: StrictStr
-    messages: list[InputMessage]
+    messages: list[AnthropicMessage]
     system: Content | None = None
     tools: list[ToolDeclaration] | None = None
     tool_choice: ToolChoice | None = None
-    thinking: Thinking | None = None
+    thinking: ThinkingOption | None = None
     output_config: OutputConfig | None = None
     output_format: OutputFormat | None = None
     chat_template_kwargs: dict[str, Any] | None = None
@@ -46,7 +45,7 @@ class Conversation(BaseModel):
             raise from_validation(error) from None
 
     def check(self) -> None:
-        """Raise RequestError for what single fields cannot tell."""
+        """Raise RequestError for fields that are valid alone but not together."""
         check_fields(self.model_extra or {}, type(self).model_fields, REFUSED, IGNORED)
         if not self.messages:
             raise RequestError("`messages`: at least one message is required", field="messages")
@@ -85,15 +84,15 @@ class Conversation(BaseModel):
         }
 
 
-class CountRequest(Conversation):
+class CountRequest(MessagesBody):
     """The body of messages/count_tokens."""
 
     def chat(self) -> ChatRequest:
-        """The same as a chat request.  Raises RequestError for what cannot be said in one."""
+        """The same as a chat request.  Raises RequestError for what has no equivalent there."""
         return self.translated(ChatRequest)
 
 
-class MessagesRequest(Conversation):
+class MessagesRequest(MessagesBody):
     """The body of messages."""
 
     max_tokens: NumTokens
@@ -104,9 +103,9 @@ class MessagesRequest(Conversation):
     top_p: TopP | None = None
 
     def chat(self) -> MessageChat:
-        """The same as a chat request.  Raises RequestError for what cannot be said in one."""
+        """The same as a chat request.  Raises RequestError for what has no equivalent there."""
         chat = self.translated(MessageChat)
-        chat._asked = self
+        chat._source = self
         return chat
 
     @property
@@ -132,7 +131,7 @@ class MessagesRequest(Conversation):
         budget = {"thinking_token_budget": self.budget} if self.budget else {}
         return super().chat_body() | same | budget | {"stop": self.stop_sequences}
 
-    def head(self, reply_id: str, model: str) -> MessageContext:
+    def context(self, reply_id: str, model: str) -> MessageContext:
         thinking = self.thinking
         return MessageContext(
             id=reply_id,
@@ -147,15 +146,15 @@ class MessagesRequest(Conversation):
 class MessageChat(ChatRequest):
     """A messages request as a chat request.
 
-    Its `max_tokens` is a bound, not a wish: what the context cannot hold is cut off, not refused.
+    Its `max_tokens` is an upper bound: more than the context holds is reduced, not refused.
     """
 
-    _asked: MessagesRequest = PrivateAttr()
+    _source: MessagesRequest = PrivateAttr()
 
     @property
-    def asked(self) -> MessagesRequest:
-        return self._asked
+    def source(self) -> MessagesRequest:
+        return self._source
 
     @property
     def default_max_tokens(self) -> int:  # type: ignore[override]
-        return self._asked.max_tokens
+        return self._source.max_tokens

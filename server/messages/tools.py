@@ -1,6 +1,6 @@
-"""Tools and the choice among them: as Anthropic's clients declare them, and as a chat request does.
+"""Tool declarations and the tool choice, and their conversion to those of a chat request.
 
-Knows nothing of messages, templates or HTTP.
+Does not depend on messages, templates or HTTP.
 """
 
 from __future__ import annotations

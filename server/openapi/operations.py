@@ -10,14 +10,15 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from server.generation.replies.schema import ChatChunk, ChatCompletion, Completion, Model, ModelList
+from server.generation.replies.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
 from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.completion import CompletionRequest
 from server.messages import unsupported_fields as messages
-from server.messages.reply import MessageReply, TokenCount
+from server.messages.reply_models import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
+from server.model_times import ModelTimes
 from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion
 from server.openapi.schemas import Body, Schema
 from server.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
@@ -30,7 +31,6 @@ from server.pooling.requests.embedding import EmbeddingRequest
 from server.pooling.requests.pooling import PoolingRequest
 from server.pooling.requests.reranking import RerankRequest
 from server.pooling.requests.scoring import ScoreRequest
-from server.profile_reply import ModelTimes
 from server.responses import unsupported_fields as responses
 from server.responses.reply_models import DeletedResponse, InputItemList, InputTokenCount, Response
 from server.responses.request import CountInputTokensRequest, ResponseRequest
@@ -181,7 +181,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
         "GET": Operation("List the models that are ready", "models", reply=(ModelList,), errors=GUARDED)
     },
     "/models/{name:path}": {
-        "GET": Operation("One model, or why it is not available", "models", reply=(Model,), errors=GETS)
+        "GET": Operation("One model, or why it is not available", "models", reply=(ModelInfo,), errors=GETS)
     },
     "/models/{name:path}/profile": {
         "GET": Operation(

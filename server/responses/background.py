@@ -15,7 +15,7 @@ from uuid import uuid4
 from pipelines.errors import Unavailable
 from pipelines.worker.call import Call
 from server.generation.replies.sse import DONE
-from server.http.errors import hidden
+from server.http.errors import public_error
 from server.http.exchange import Exchange
 from server.responses.database import ResponseDatabase
 from server.responses.event_encoding import encode_event
@@ -134,7 +134,7 @@ class BackgroundResponses:
             async for batch in run.call.updates():
                 run.add_events([event for _, update in batch for event in response_events.push(update)])
         except Exception as error:
-            run.add_events(response_events.fail(hidden(error, run.id)))
+            run.add_events(response_events.fail(public_error(error, run.id)))
         if not response_events.ended:  # another worker ended it in the store
             response_events.cancel()
             run.add_events([])

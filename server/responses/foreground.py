@@ -9,9 +9,9 @@ import falcon.asgi
 
 from pipelines.errors import RequestError, Unavailable
 from pipelines.worker.call import Call
-from server.http.errors import hidden
+from server.http.errors import public_error
 from server.http.exchange import ClientGone, Exchange
-from server.http.streaming import as_stream, begun, following, kept_alive
+from server.http.streaming import as_stream, first_piece, kept_alive, next_piece
 from server.responses.database import ResponseDatabase
 from server.responses.event_encoding import encode_events
 from server.responses.events import ResponseEvents
@@ -51,7 +51,7 @@ class ForegroundResponse:
     async def stream(self, resp: falcon.asgi.Response) -> None:
         """Start a stream once the first events exist: an earlier failure gets an HTTP status of its own."""
         opening, batches = encode_events(self._response_events.start()), self._events()
-        first = await begun(batches, self._exchange)
+        first = await first_piece(batches, self._exchange)
         as_stream(resp, kept_alive(self._exchange, self._encoded(opening, first, batches)))
 
     async def _events(self) -> AsyncIterator[list[Event]]:
@@ -72,9 +72,9 @@ class ForegroundResponse:
                     await self._save()
                     events[-1]["response"]["store"] = self._response_events.response.store
                 yield encode_events(events)
-                events = await following(batches)
+                events = await next_piece(batches)
         except Exception as error:
-            events = self._response_events.fail(hidden(error, self._exchange.request_id))
+            events = self._response_events.fail(public_error(error, self._exchange.request_id))
             await self._save()
             yield encode_events(events)
         finally:

@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import fault
+from server.generation.requests.field_types import field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.http.errors import from_validation
@@ -28,7 +28,7 @@ def _content(value: Any) -> Any:
     if isinstance(value, list) and all(isinstance(part, dict) for part in value):
         return value
     if not isinstance(value, str):
-        raise fault(f"must be a string or a list of content parts, got {quoted(value)}")
+        raise field_error(f"must be a string or a list of content parts, got {quoted(value)}")
     return value
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from server.generation.replies.schema import Reply
+from server.generation.replies.reply_models import Reply
 
 Status = Literal["queued", "in_progress", "completed", "incomplete", "failed", "cancelled"]
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import NumLogprobs, NumTokens, RequestId, check, fault
+from server.generation.requests.field_types import NumLogprobs, NumTokens, RequestId, check, field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.responses.unsupported_fields import (
@@ -31,7 +31,7 @@ Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 
 def _schema(value: Any) -> Any:
     if not isinstance(value, dict | bool | None):
-        raise fault(f"must be a JSON Schema, got {quoted(value)}")
+        raise field_error(f"must be a JSON Schema, got {quoted(value)}")
     return value
 
 
@@ -70,7 +70,7 @@ class ReasoningSettings(BaseModel):
 
 def _input(value: Any) -> Any:
     if value is not None and not isinstance(value, str | list):
-        raise fault(f"must be a string or a list of items, got {quoted(value)}")
+        raise field_error(f"must be a string or a list of items, got {quoted(value)}")
     return value
 
 
@@ -92,7 +92,7 @@ def _includes(values: list[str]) -> list[str]:
     allowed = [LOGPROBS, *IGNORED_INCLUDES]
     bad = [value for value in values if value not in allowed]
     if bad:
-        raise fault(f"holds {quoted(bad[0])}; allowed: {', '.join(allowed)}")
+        raise field_error(f"holds {quoted(bad[0])}; allowed: {', '.join(allowed)}")
     return values
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import ConfigDict
 
-from server.generation.replies.schema import Reply
+from server.generation.replies.reply_models import Reply
 
 
 class Tokenized(Reply):

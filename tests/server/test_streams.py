@@ -8,7 +8,7 @@ from pathlib import Path
 from scripted import ScriptedPipeline, logprob, said, text
 
 from pipelines.values import ToolCallPiece
-from server.generation.replies.schema import ChatChunk, Completion
+from server.generation.replies.reply_models import ChatChunk, Completion
 
 CHAT = "/v1/chat/completions"
 RECORDED = Path(__file__).parent / "recorded"

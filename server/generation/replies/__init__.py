@@ -1,1 +1,1 @@
-"""What comes back of a pipeline, as OpenAI's clients read it: whole and in pieces."""
+"""Replies of chat/completions and completions, whole and as streams."""

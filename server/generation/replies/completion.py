@@ -1,63 +1,67 @@
-"""Whole replies to completions: the best choices of each prompt, the prompt before them where it is echoed.
+"""Builds the whole reply of completions: the best choices of each prompt, after the echoed prompt if any.
 
-Knows nothing of HTTP or of streams.
+Does not depend on HTTP or streams.
 """
 
 from __future__ import annotations
 
-from server.generation.replies.chat import ChoiceBuilder, ReplyContext, picked, scores
+from server.generation.replies.choice_builder import ChoiceBuilder, best_choices, prompt_scores
 from server.generation.replies.logprobs import completion_drafts, completion_logprobs, with_prompt
-from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
+from server.generation.replies.reply_context import TextReplyContext
+from server.generation.replies.reply_models import Completion, CompletionChoice, CompletionLogprobs
 from server.generation.replies.token_counter import TokenCounter
 from server.version import FINGERPRINT
 
 
-def completion(head: ReplyContext, choices: list[ChoiceBuilder], tally: TokenCounter) -> Completion:
+def completion(context: TextReplyContext, choices: list[ChoiceBuilder], counter: TokenCounter) -> Completion:
     return Completion(
-        id=head.id,
+        id=context.id,
         object="text_completion",
-        created=head.created,
-        model=head.model,
+        created=context.created,
+        model=context.model,
         choices=[
-            _choice(head, index, drawn, choices[drawn]) for index, drawn in enumerate(picked(head, choices))
+            _choice(context, index, drawn, choices[drawn])
+            for index, drawn in enumerate(best_choices(context, choices))
         ],
         service_tier=None,
         system_fingerprint=FINGERPRINT,
-        usage=tally.usage(),
+        usage=counter.usage(),
         kv_transfer_params=None,
         ec_transfer_params=None,
         metrics=None,
     )
 
 
-def _choice(head: ReplyContext, index: int, drawn: int, choice: ChoiceBuilder) -> CompletionChoice:
-    text = "" if head.only_prompt else "".join(choice.text)
-    said = CompletionChoice(
+def _choice(context: TextReplyContext, index: int, drawn: int, choice: ChoiceBuilder) -> CompletionChoice:
+    text = "" if context.only_prompt else "".join(choice.text)
+    reply = CompletionChoice(
         index=index,
-        text=head.prompt(drawn).text + text if head.echo else text,
-        logprobs=_logprobs(head, drawn, choice) if head.logprobs else None,
-        finish_reason="length" if head.only_prompt else choice.finish,
-        stop_reason=None if head.only_prompt else choice.piece.stop_reason,
-        token_ids=_token_ids(head, choice),
-        prompt_logprobs=scores(head, choice),
-        prompt_token_ids=head.prompt(drawn).ids if head.token_ids else None,
+        text=context.prompt(drawn).text + text if context.echo else text,
+        logprobs=_logprobs(context, drawn, choice) if context.logprobs else None,
+        finish_reason="length" if context.only_prompt else choice.finish,
+        stop_reason=None if context.only_prompt else choice.piece.stop_reason,
+        token_ids=_token_ids(context, choice),
+        prompt_logprobs=prompt_scores(context, choice),
+        prompt_token_ids=context.prompt(drawn).ids if context.token_ids else None,
         routed_experts=None,
     )
-    if head.draft_logprobs:
-        own = said.logprobs.text_offset[-len(choice.logprobs.tokens) :] if said.logprobs else []
-        said.draft_logprobs = completion_drafts(choice.logprobs.drafted, own, head.shown)
-    return said
+    if context.draft_logprobs:
+        own = reply.logprobs.text_offset[-len(choice.logprobs.tokens) :] if reply.logprobs else []
+        reply.draft_logprobs = completion_drafts(choice.logprobs.drafted, own, context.token_format)
+    return reply
 
 
-def _token_ids(head: ReplyContext, choice: ChoiceBuilder) -> list[int] | None:
-    if not head.token_ids:
+def _token_ids(context: TextReplyContext, choice: ChoiceBuilder) -> list[int] | None:
+    if not context.token_ids:
         return None
-    return [] if head.only_prompt else choice.piece.token_ids
+    return [] if context.only_prompt else choice.piece.token_ids
 
 
-def _logprobs(head: ReplyContext, drawn: int, choice: ChoiceBuilder) -> CompletionLogprobs:
-    own = [] if head.only_prompt else choice.logprobs.tokens
-    if not head.echo:
-        return completion_logprobs(own, shown=head.shown)
-    prompt = head.prompt(drawn)
-    return with_prompt(prompt.first, prompt.ids[0], [*(choice.logprobs.prompt or []), *own], head.shown)
+def _logprobs(context: TextReplyContext, drawn: int, choice: ChoiceBuilder) -> CompletionLogprobs:
+    own = [] if context.only_prompt else choice.logprobs.tokens
+    if not context.echo:
+        return completion_logprobs(own, token_format=context.token_format)
+    prompt = context.prompt(drawn)
+    return with_prompt(
+        prompt.first, prompt.ids[0], [*(choice.logprobs.prompt or []), *own], context.token_format
+    )

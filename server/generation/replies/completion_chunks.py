@@ -1,6 +1,6 @@
-"""Pieces of completions → the events of a stream, in the order in which vLLM sends them.
+"""Serializes the updates of completions as the events of a stream, in vLLM's order.
 
-Knows nothing of HTTP or of where pieces come from.
+Does not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -11,94 +11,97 @@ from uuid import uuid4
 from pipelines.errors import BraidError
 from pipelines.values import ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.wire.token_piece import PieceLogprobs
-from server.generation.replies.chat import ReplyContext, text_of
+from server.generation.replies.choice_builder import text_of
 from server.generation.replies.logprobs import completion_drafts, completion_logprobs, width, with_prompt
-from server.generation.replies.schema import Completion, CompletionChoice, CompletionLogprobs
-from server.generation.replies.sse import DONE, cut, encode_text, error_events, event
+from server.generation.replies.reply_context import TextReplyContext
+from server.generation.replies.reply_models import Completion, CompletionChoice, CompletionLogprobs
+from server.generation.replies.sse import DONE, encode_text, error_events, event, template
 from server.generation.replies.token_counter import TokenCounter
 from server.version import FINGERPRINT
 
 
 class CompletionChunks:
-    """Writes the events of one completion stream.
+    """Serializes the events of one completion stream; the common event, text alone, from a byte template.
 
-    A choice in `_opened` has had its first event, which tells of the prompt where the client wants that.
+    A choice in `_opened` has had its first event, which has the prompt where the client requested it.
     """
 
-    def __init__(self, head: ReplyContext, tally: TokenCounter) -> None:
-        self.head = head
-        self.tally = tally
-        self._tells_more = head.needs_prompts or head.continuous_usage  # with every piece
+    def __init__(self, context: TextReplyContext, counter: TokenCounter) -> None:
+        self.context = context
+        self.counter = counter
+        self._has_extra_fields = context.needs_prompts or context.continuous_usage
         self._opened: set[int] = set()
-        self._offsets = [0] * tally.num_choices  # characters of each choice that have log-probabilities
-        mark = uuid4().hex
-        self._cut = [cut(self._text(i, mark), mark) for i in range(tally.num_choices)]
+        self._offsets = [0] * counter.num_choices  # characters of each choice that have log-probabilities
+        placeholder = uuid4().hex
+        self._templates = [
+            template(self._text(i, placeholder), placeholder) for i in range(counter.num_choices)
+        ]
 
     def opening(self) -> bytes:
         return b""
 
     def piece(self, choice: int, update: ReplyUpdate | TextUpdate) -> bytes:
-        """The event of one piece, b"" when there is nothing to show."""
-        self.tally.add(choice, update)
+        """The event of one update, b"" when it shows nothing."""
+        self.counter.add(choice, update)
         text, piece = text_of(update), update.piece
         has_logprobs = piece.logprobs is not None and bool(piece.logprobs.tokens)
-        if piece.finish is None and not has_logprobs and not self._tells_more:
+        if piece.finish is None and not has_logprobs and not self._has_extra_fields:
             if not text:
                 return b""
-            before, after = self._cut[choice]
+            before, after = self._templates[choice]
             return before + encode_text(text) + after
-        return self._rare(choice, text, piece)
+        return self._any_events(choice, text, piece)
 
     def ending(self) -> bytes:
-        if not self.head.include_usage:
+        if not self.context.include_usage:
             return DONE
-        usage = self.tally.stream_usage()
-        chunk = Completion(**self._head(), choices=[], usage=usage, system_fingerprint=FINGERPRINT)
+        usage = self.counter.stream_usage()
+        chunk = Completion(**self._shared(), choices=[], usage=usage, system_fingerprint=FINGERPRINT)
         return event(chunk) + DONE
 
     def failure(self, error: BraidError) -> bytes:
         return error_events(error)
 
-    def _rare(self, choice: int, text: str, piece: TextPiece) -> bytes:
+    def _any_events(self, choice: int, text: str, piece: TextPiece) -> bytes:
         found = piece.logprobs or PieceLogprobs()
-        token_ids = piece.token_ids if self.head.token_ids else None
-        opens = self.head.needs_prompts and choice not in self._opened
+        token_ids = piece.token_ids if self.context.token_ids else None
+        opens = self.context.needs_prompts and choice not in self._opened
         if piece.finish is None and not found.tokens and not text and not token_ids and not opens:
             return b""
         chunk = self._text(choice, text)
-        said = chunk.choices[0]
-        said.finish_reason, said.stop_reason, said.token_ids = piece.finish, piece.stop_reason, token_ids
-        if self.head.only_prompt:
-            said.text, said.finish_reason, said.stop_reason = "", piece.finish and "length", None
-            said.token_ids = [] if token_ids is not None else None
-        if self.head.logprobs:
-            said.logprobs = self._logprobs(choice, found, opens)
-        if self.head.draft_logprobs:
-            said.draft_logprobs = self._drafts(found, said.logprobs)
+        reply = chunk.choices[0]
+        reply.finish_reason, reply.stop_reason, reply.token_ids = piece.finish, piece.stop_reason, token_ids
+        if self.context.only_prompt:
+            reply.text, reply.finish_reason, reply.stop_reason = "", piece.finish and "length", None
+            reply.token_ids = [] if token_ids is not None else None
+        if self.context.logprobs:
+            reply.logprobs = self._logprobs(choice, found, opens)
+        if self.context.draft_logprobs:
+            reply.draft_logprobs = self._drafts(found, reply.logprobs)
         if opens:
             self._opened.add(choice)
-            said.prompt_token_ids = self.head.prompt(choice).ids
-            said.text = self.head.prompt(choice).text + said.text if self.head.echo else said.text
-        if self.head.continuous_usage:
-            chunk.usage = self.tally.running_usage()
-        if piece.finish is not None and not self.head.include_usage:
+            reply.prompt_token_ids = self.context.prompt(choice).ids
+            reply.text = self.context.prompt(choice).text + reply.text if self.context.echo else reply.text
+        if self.context.continuous_usage:
+            chunk.usage = self.counter.running_usage()
+        if piece.finish is not None and not self.context.include_usage:
             chunk.system_fingerprint = FINGERPRINT
         return event(chunk)
 
     def _logprobs(
         self, choice: int, found: PieceLogprobs[TextLogprob], opens: bool
     ) -> CompletionLogprobs | None:
-        entries = [] if self.head.only_prompt else found.tokens
-        if opens and self.head.echo:
-            prompt = self.head.prompt(choice)
+        entries = [] if self.context.only_prompt else found.tokens
+        if opens and self.context.echo:
+            prompt = self.context.prompt(choice)
             entries = [*(found.prompt or []), *entries]
-            shown = with_prompt(prompt.first, prompt.ids[0], entries, self.head.shown)
+            logprobs = with_prompt(prompt.first, prompt.ids[0], entries, self.context.token_format)
         elif entries:
-            shown = completion_logprobs(entries, self._offsets[choice], self.head.shown)
+            logprobs = completion_logprobs(entries, self._offsets[choice], self.context.token_format)
         else:
             return None
-        self._offsets[choice] += width(shown)
-        return shown
+        self._offsets[choice] += width(logprobs)
+        return logprobs
 
     def _drafts(
         self, found: PieceLogprobs[TextLogprob], own: CompletionLogprobs | None
@@ -106,10 +109,10 @@ class CompletionChunks:
         if not found.drafted or own is None:
             return None
         offsets = own.text_offset[len(own.text_offset) - len(found.tokens) :]
-        return completion_drafts(found.drafted, offsets, self.head.shown)
+        return completion_drafts(found.drafted, offsets, self.context.token_format)
 
     def _text(self, choice: int, text: str) -> Completion:
-        said = CompletionChoice(
+        reply = CompletionChoice(
             index=choice,
             text=text,
             logprobs=None,
@@ -118,8 +121,13 @@ class CompletionChunks:
             prompt_token_ids=None,
             token_ids=None,
         )
-        return Completion(**self._head(), choices=[said])
+        return Completion(**self._shared(), choices=[reply])
 
-    def _head(self) -> dict[str, Any]:
-        head = self.head
-        return {"id": head.id, "object": "text_completion", "created": head.created, "model": head.model}
+    def _shared(self) -> dict[str, Any]:
+        context = self.context
+        return {
+            "id": context.id,
+            "object": "text_completion",
+            "created": context.created,
+            "model": context.model,
+        }

@@ -1,4 +1,4 @@
-"""Prompts as a reply shows them: their ids and their text.  Knows nothing of requests or of replies."""
+"""The prompts of a call for replies that echo them: token ids and text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from server.generation.requests.required_nodes import nodes
 
 
 @dataclass(frozen=True, slots=True)
-class PromptShown:
+class PromptEcho:
     """One prompt as it was computed; `first` is the text of its first token alone."""
 
     ids: list[int]
@@ -20,21 +20,21 @@ class PromptShown:
     first: str
 
 
-def prompts_shown(pipeline: Pipeline, call: Call) -> list[PromptShown]:
-    """What a client wrote as text is shown as it wrote it, unless it was cut; ids are decoded."""
+def prompt_echoes(pipeline: Pipeline, call: Call) -> list[PromptEcho]:
+    """The text of a prompt is the client's own, unless the prompt was truncated; ids are decoded."""
     tokenizer = next((node.tokenizer for node in nodes(pipeline) if hasattr(node, "tokenizer")), None)
     if tokenizer is None:
         raise TypeError(f"the graph of {pipeline.name} generates text without a tokenizer")
     decoder = Decoder(tokenizer, skip_special_tokens=False)
-    texts = _written(call) or [tokenizer.decode(ids, skip_special_tokens=False) for ids in call.prompt_ids]
+    texts = _own_texts(call) or [tokenizer.decode(ids, skip_special_tokens=False) for ids in call.prompt_ids]
     return [
-        PromptShown(ids, text, decoder.token_text(ids[0])[0])
+        PromptEcho(ids, text, decoder.token_text(ids[0])[0])
         for ids, text in zip(call.prompt_ids, texts, strict=True)
     ]
 
 
-def _written(call: Call) -> list[str] | None:
-    """The prompts' own text, where all have one and nothing was cut off or added."""
+def _own_texts(call: Call) -> list[str] | None:
+    """The texts of the request, where all prompts have one and nothing was truncated or added."""
     request: Any = call.request
     if request.truncate_prompt_tokens is not None or request.completion_ids:
         return None

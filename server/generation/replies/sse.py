@@ -1,7 +1,7 @@
-"""Replies → the bytes of server-sent events.
+"""Serializes replies as server-sent events.
 
-The common chunk, text and nothing else, is a prefix, the text as JSON and a suffix; prefix and suffix are
-cut from the pydantic model once per choice.  Knows nothing of HTTP or of where pieces come from.
+The common chunk has text alone: a prefix, the text as JSON and a suffix.  Prefix and suffix are made from the
+pydantic model once per choice.  Does not depend on HTTP.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from pipelines.errors import BraidError
-from server.generation.replies.schema import Reply, envelope
+from server.generation.replies.reply_models import Reply, envelope
 
 DONE = b"data: [DONE]\n\n"
 
@@ -22,11 +22,11 @@ def event(reply: Reply) -> bytes:
 
 
 def error_events(error: BraidError) -> bytes:
-    """A stream's last words when it cannot go on."""
+    """The last events of a stream that failed."""
     return event(envelope(error)) + DONE
 
 
-def cut(reply: Reply, mark: str) -> tuple[bytes, bytes]:
-    """The event's bytes before and after the JSON text `mark`, which occurs in it once."""
-    before, after = event(reply).split(encode_text(mark))
+def template(reply: Reply, placeholder: str) -> tuple[bytes, bytes]:
+    """The event's bytes before and after the JSON text `placeholder`, which occurs in it once."""
+    before, after = event(reply).split(encode_text(placeholder))
     return before, after

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pipelines.values import ReplyUpdate, TextUpdate
 from pipelines.wire.token_piece import Speculation
-from server.generation.replies.schema import CachedTokens, CompletionDetails, Usage
+from server.generation.replies.reply_models import CachedTokens, CompletionDetails, Usage
 
 
 class TokenCounter:

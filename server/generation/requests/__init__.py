@@ -1,1 +1,1 @@
-"""What may be asked for text, and what it becomes for a pipeline."""
+"""Request bodies of chat/completions and completions → the input of a pipeline."""

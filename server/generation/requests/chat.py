@@ -11,16 +11,16 @@ from pipelines.errors import RequestError
 from pipelines.values import Prompt
 from server.generation.requests.conversation import Conversation
 from server.generation.requests.field_types import Budget, NumLogprobs, NumTokens, TokenIds
-from server.generation.requests.generation import GenerationRequest
+from server.generation.requests.generation import BaseGenerationRequest
 from server.generation.requests.known_fields import REFUSED, REFUSED_CHAT, Refused
 from server.generation.requests.prompts import read_ids
-from server.generation.requests.tools import Choice, Tools, read_choice
+from server.generation.requests.tools import ChatToolChoice, Tools, read_choice
 
 OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
 """What `chat_template_kwargs` may not hold: these are fields of their own."""
 
 
-class ChatRequest(GenerationRequest):
+class ChatRequest(BaseGenerationRequest):
     """The body of chat/completions."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_CHAT
@@ -59,10 +59,10 @@ class ChatRequest(GenerationRequest):
 
     def thinking_budget(self) -> int | None:
         """The smallest of those asked for; FastDeploy's own does not go with an effort."""
-        asked = [self.thinking_token_budget, super().thinking_budget()]
+        requested = [self.thinking_token_budget, super().thinking_budget()]
         if self.reasoning_effort is None:
-            asked.append(self.reasoning_max_tokens)
-        return min((budget for budget in asked if budget is not None and budget >= 0), default=None)
+            requested.append(self.reasoning_max_tokens)
+        return min((budget for budget in requested if budget is not None and budget >= 0), default=None)
 
     @property
     def conversation(self) -> list[Any]:
@@ -98,7 +98,7 @@ class ChatRequest(GenerationRequest):
         return said if isinstance(said, str) else "\n".join(part["text"] for part in said)
 
     @property
-    def choice(self) -> Choice:
+    def choice(self) -> ChatToolChoice:
         return read_choice(self.tool_choice, self.tools)
 
     @property

@@ -10,7 +10,7 @@ from pydantic import StrictBool
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
 from server.generation.requests.field_types import NumLogprobs, NumTokensOrNone
-from server.generation.requests.generation import GenerationRequest
+from server.generation.requests.generation import BaseGenerationRequest
 from server.generation.requests.known_fields import REFUSED, REFUSED_COMPLETION, Refused
 from server.generation.requests.prompts import read_ids, read_prompts
 
@@ -18,7 +18,7 @@ DEFAULT_MAX_TOKENS = 16
 MAX_TOTAL_CHOICES = 1024
 
 
-class CompletionRequest(GenerationRequest):
+class CompletionRequest(BaseGenerationRequest):
     """The body of completions."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_COMPLETION

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import Also, fault
+from server.generation.requests.field_types import AlsoAccepts, field_error
 from server.generation.requests.known_fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields
 from server.http.error_text import quoted
 
@@ -39,7 +39,7 @@ MEDIA_PARTS = (
 )
 
 
-class Part(BaseModel):
+class ContentPart(BaseModel):
     """One part of a message's content.  Only text is served; what is not text is refused by name."""
 
     model_config = ConfigDict(extra="allow")
@@ -74,13 +74,13 @@ def _content(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
     if isinstance(value, str):
         return value
     if value is not None and not isinstance(value, list):
-        raise fault(f"must be a string or a list of content parts, got {quoted(value)}")
+        raise field_error(f"must be a string or a list of content parts, got {quoted(value)}")
     return read(value)
 
 
 def _arguments(value: Any) -> Any:
     if value is not None and not isinstance(value, str | dict):
-        raise fault(f"must be JSON text or an object, got {quoted(value)}")
+        raise field_error(f"must be JSON text or an object, got {quoted(value)}")
     return value
 
 
@@ -122,7 +122,7 @@ class Message(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     role: Role
-    content: Annotated[list[Part] | None, WrapValidator(_content), Also(type="string")] = None
+    content: Annotated[list[ContentPart] | None, WrapValidator(_content), AlsoAccepts(type="string")] = None
     name: StrictStr | None = None
     refusal: StrictStr | None = None
     reasoning: StrictStr | None = None
@@ -170,5 +170,7 @@ def _conversation(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 Conversation = Annotated[
-    list[Message], WrapValidator(_conversation), Also(type="array", items={"type": "integer"}, minItems=1)
+    list[Message],
+    WrapValidator(_conversation),
+    AlsoAccepts(type="array", items={"type": "integer"}, minItems=1),
 ]

@@ -28,14 +28,14 @@ MAX_CHOSEN_IDS = 128
 MAX_PATTERN = 1024
 
 
-def fault(text: str) -> PydanticCustomError:
+def field_error(text: str) -> PydanticCustomError:
     """A validation error; the client reads the field's name and then `text`."""
-    return PydanticCustomError("fault", "{text}", {"text": text})
+    return PydanticCustomError("field_error", "{text}", {"text": text})
 
 
-def said(text: str) -> PydanticCustomError:
+def plain_error(text: str) -> PydanticCustomError:
     """A validation error whose `text` names the field already."""
-    return PydanticCustomError("said", "{text}", {"text": text})
+    return PydanticCustomError("plain_error", "{text}", {"text": text})
 
 
 def whole(value: Any) -> Any:
@@ -43,7 +43,7 @@ def whole(value: Any) -> Any:
     if type(value) is float and value.is_integer():
         return int(value)
     if value is not None and type(value) is not int:
-        raise fault(f"must be an integer, got {quoted(value)}")
+        raise field_error(f"must be an integer, got {quoted(value)}")
     return value
 
 
@@ -52,7 +52,7 @@ def number(value: Any) -> Any:
     if value is None or type(value) is int:
         return value
     if type(value) is not float or not math.isfinite(value):
-        raise fault(f"must be a number, got {quoted(value)}")
+        raise field_error(f"must be a number, got {quoted(value)}")
     return value
 
 
@@ -61,13 +61,13 @@ def check(allowed: Callable[[Any], bool], text: str) -> AfterValidator:
 
     def checked(value: Any, info: ValidationInfo) -> Any:
         if value is not None and not allowed(value):
-            raise said(text.format(name=info.field_name, got=quoted(value)))
+            raise plain_error(text.format(name=info.field_name, got=quoted(value)))
         return value
 
     return AfterValidator(checked)
 
 
-class Also:
+class AlsoAccepts:
     """In a field's annotation: what it takes beside its type, told in its JSON Schema only."""
 
     def __init__(self, **schema: Any) -> None:
@@ -156,7 +156,7 @@ Confidence = Annotated[Number, check(lambda p: 0 <= p <= 1, "{name} must be in [
 Stops = Annotated[
     list[StrictStr],
     BeforeValidator(listed),
-    Also(type="string"),
+    AlsoAccepts(type="string"),
     check(lambda stops: len(stops) <= MAX_STOPS, f"{{name}} may hold {MAX_STOPS} strings at most."),
     check(all, "{name} cannot contain an empty string."),
     check(
@@ -211,12 +211,12 @@ def biases(value: dict[str, float]) -> dict[int, float]:
     """`logit_bias`: token ids as text → values clamped to ±100, as vLLM does."""
     bad = [key for key in value if not (key.isascii() and key.isdecimal())]
     if bad:
-        raise said(
+        raise plain_error(
             f"logit_bias contains key(s) that cannot be converted to integer token IDs: {quoted(bad[:3])}"
         )
     large = [key for key in value if len(key) > 10 or int(key) > MAX_TOKEN_ID]
     if large:
-        raise said(f"token_id(s) {quoted(large[:3])} in logit_bias contain out-of-vocab token ids.")
+        raise plain_error(f"token_id(s) {quoted(large[:3])} in logit_bias contain out-of-vocab token ids.")
     return {int(key): max(-100.0, min(100.0, bias)) for key, bias in value.items()}
 
 

@@ -10,7 +10,7 @@ from server.generation.requests.generation_fields import GenerationFields
 from server.generation.requests.sampling import sampling
 
 
-class GenerationRequest(GenerationFields):
+class BaseGenerationRequest(GenerationFields):
     """What chat/completions and completions do alike with their fields."""
 
     def generation(self, max_context: int) -> GenerationInput:

@@ -10,7 +10,7 @@ from typing import Annotated
 from pydantic import AfterValidator, BaseModel, ConfigDict
 
 from pipelines.wire.sampling_params import RepetitionDetection
-from server.generation.requests.field_types import MAX_PATTERN, Whole, fault
+from server.generation.requests.field_types import MAX_PATTERN, Whole, field_error
 
 
 class Detection(BaseModel):
@@ -29,11 +29,11 @@ class Detection(BaseModel):
 
 def _sensible(found: Detection) -> Detection:
     if not 0 <= found.max_pattern_size <= MAX_PATTERN:
-        raise fault(f"`max_pattern_size` must be in [0, {MAX_PATTERN}], got {found.max_pattern_size}")
+        raise field_error(f"`max_pattern_size` must be in [0, {MAX_PATTERN}], got {found.max_pattern_size}")
     if not 0 <= found.min_pattern_size <= found.max_pattern_size:
-        raise fault("`min_pattern_size` must be in [0, max_pattern_size]")
+        raise field_error("`min_pattern_size` must be in [0, max_pattern_size]")
     if found.max_pattern_size and not 2 <= found.min_count <= MAX_PATTERN:
-        raise fault(f"`min_count` must be in [2, {MAX_PATTERN}], got {found.min_count}")
+        raise field_error(f"`min_count` must be in [2, {MAX_PATTERN}], got {found.min_count}")
     return found
 
 

@@ -51,7 +51,7 @@ def sampling(request: GenerationFields) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
-def temperature(asked: float | None) -> float | None:
-    if not asked:
-        return asked
-    return max(asked, LOWEST_TEMPERATURE)
+def temperature(requested: float | None) -> float | None:
+    if not requested:
+        return requested
+    return max(requested, LOWEST_TEMPERATURE)

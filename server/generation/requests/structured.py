@@ -144,24 +144,24 @@ def _any_object(value: Any, where: str) -> None:
         raise RequestError(f"`{where}` must be true or false, got {quoted(value)}", field=where)
 
 
-class Kind(NamedTuple):
+class ConstraintKind(NamedTuple):
     """A kind of constraint under a client's name for it."""
 
     kind: str
     read: Callable[[Any, str], Any]
 
 
-KINDS: dict[str, Kind] = {
-    "json": Kind("json_schema", _schema),
-    "regex": Kind("regex", _text),
-    "choice": Kind("choice", _choices),
-    "grammar": Kind("grammar", _text),
-    "json_object": Kind("json", _any_object),
-    "structural_tag": Kind("structural_tag", _tag),
+KINDS: dict[str, ConstraintKind] = {
+    "json": ConstraintKind("json_schema", _schema),
+    "regex": ConstraintKind("regex", _text),
+    "choice": ConstraintKind("choice", _choices),
+    "grammar": ConstraintKind("grammar", _text),
+    "json_object": ConstraintKind("json", _any_object),
+    "structural_tag": ConstraintKind("structural_tag", _tag),
 }
 """Keys of `structured_outputs`."""
 
-GUIDED: dict[str, Kind] = {
+GUIDED: dict[str, ConstraintKind] = {
     "guided_json": KINDS["json"],
     "guided_regex": KINDS["regex"],
     "guided_choice": KINDS["choice"],

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import said
+from server.generation.requests.field_types import plain_error
 from server.http.error_text import quoted
 
 
@@ -37,7 +37,7 @@ class Tool(BaseModel):
 
 def _some(tools: list[Any]) -> list[Any]:
     if not tools:
-        raise said(
+        raise plain_error(
             "`tools` must not be an empty array. Either provide at least one tool or omit the field entirely."
         )
     return tools
@@ -49,7 +49,7 @@ USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"
 REQUIRED = "required"
 
 
-class Choice(NamedTuple):
+class ChatToolChoice(NamedTuple):
     """What a `tool_choice` asks: whether calls are looked for, and which must be made.
 
     `forced` is None (as the model likes), "required" (any), or the name of a tool.
@@ -63,18 +63,18 @@ class Choice(NamedTuple):
         return self.forced not in (None, REQUIRED)
 
 
-def read_choice(choice: Any, tools: list[Tool] | None) -> Choice:
+def read_choice(choice: Any, tools: list[Tool] | None) -> ChatToolChoice:
     """Raises RequestError for a choice that cannot be honoured."""
     if choice is None:
-        return Choice(parses=bool(tools))
+        return ChatToolChoice(parses=bool(tools))
     if not tools:
         raise RequestError("When using `tool_choice`, `tools` must be set.", field="tool_choice")
     if choice in ("none", "auto"):
-        return Choice(parses=choice == "auto")
+        return ChatToolChoice(parses=choice == "auto")
     if choice == REQUIRED:
-        return Choice(True, REQUIRED)
+        return ChatToolChoice(True, REQUIRED)
     if isinstance(choice, dict):
-        return Choice(True, _named(choice, [tool.function.name for tool in tools]))
+        return ChatToolChoice(True, _named(choice, [tool.function.name for tool in tools]))
     got = choice if isinstance(choice, str) and len(choice) <= 64 else quoted(choice)
     raise RequestError(
         f"Invalid value for `tool_choice`: {got}! "

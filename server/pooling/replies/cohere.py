@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import RequestError
-from server.generation.replies.schema import Reply
+from server.generation.replies.reply_models import Reply
 from server.pooling.replies.reply_models import EncodedReply, ReplyContext
 
 Floats = NDArray[np.float32]

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from server.generation.replies.schema import Reply
+from server.generation.replies.reply_models import Reply
 from server.pooling.replies.cohere import CohereApiVersion, CohereTokens
 from server.pooling.replies.reply_models import EncodedReply, ListReply, ReplyContext
 

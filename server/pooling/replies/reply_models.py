@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from server.generation.replies.schema import Reply, Usage
+from server.generation.replies.reply_models import Reply, Usage
 
 JSON = "application/json"
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, StrictBool, StrictStr
 
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
-from server.generation.requests.field_types import Also
+from server.generation.requests.field_types import AlsoAccepts
 from server.generation.requests.known_fields import Refused
 from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
@@ -43,9 +43,9 @@ def _line(value: Any, where: str) -> str:
 
 
 Documents = Annotated[
-    list[Annotated[Document, BeforeValidator(as_object), Also(type="string")]],
+    list[Annotated[Document, BeforeValidator(as_object), AlsoAccepts(type="string")]],
     BeforeValidator(as_list),
-    Also(type="string"),
+    AlsoAccepts(type="string"),
 ]
 
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.conversation import Part
-from server.generation.requests.field_types import Also, fault
+from server.generation.requests.conversation import ContentPart
+from server.generation.requests.field_types import AlsoAccepts, field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
@@ -19,7 +19,7 @@ def _as_parts(value: Any) -> Any:
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
     if value is not None and not isinstance(value, list):
-        raise fault(f"must be a string or a list of content parts, got {quoted(value)}")
+        raise field_error(f"must be a string or a list of content parts, got {quoted(value)}")
     return value
 
 
@@ -28,7 +28,7 @@ def as_object(value: Any) -> Any:
     if isinstance(value, str):
         return {"text": value}
     if not isinstance(value, dict | BaseModel):
-        raise fault(f"must be a string, or an object with `text` or `content`, got {quoted(value)}")
+        raise field_error(f"must be a string, or an object with `text` or `content`, got {quoted(value)}")
     return value
 
 
@@ -37,7 +37,7 @@ def as_list(value: Any) -> Any:
     if isinstance(value, str | dict):
         return [value]
     if value is not None and not isinstance(value, list):
-        raise fault(f"must be a string or a list of strings, got {quoted(value)}")
+        raise field_error(f"must be a string or a list of strings, got {quoted(value)}")
     return value
 
 
@@ -46,7 +46,9 @@ class TextInput(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     text: StrictStr | None = None
-    content: Annotated[list[Part] | None, BeforeValidator(_as_parts), Also(type="string")] = None
+    content: Annotated[list[ContentPart] | None, BeforeValidator(_as_parts), AlsoAccepts(type="string")] = (
+        None
+    )
 
     def read_text(self, where: str) -> str:
         """The text, its parts joined by newlines.  Raises RequestError naming `where`."""
@@ -66,8 +68,8 @@ class TextInput(BaseModel):
         return [part.content(f"{where}.content.{i}") for i, part in enumerate(self.content or [])]
 
 
-Text = Annotated[TextInput, BeforeValidator(as_object), Also(type="string")]
-Texts = Annotated[list[Text], BeforeValidator(as_list), Also(type="string")]
+Text = Annotated[TextInput, BeforeValidator(as_object), AlsoAccepts(type="string")]
+Texts = Annotated[list[Text], BeforeValidator(as_list), AlsoAccepts(type="string")]
 """One text or several."""
 
 

@@ -11,9 +11,9 @@ from messages_bodies import SCRIPTS, argued, begun, body, script, thought
 from scripted import ScriptedPipeline, said
 
 from pipelines.errors import EngineError, Unavailable
-from server.messages.content_builder import Content, MessageContext
+from server.messages.content_builder import ContentBuilder, MessageContext
 from server.messages.events import event
-from server.messages.reply import BlockDelta, TextDelta
+from server.messages.reply_models import BlockDelta, TextDelta
 
 PATH = "/v1/messages"
 
@@ -290,7 +290,7 @@ PIECES = st.lists(
 
 @given(PIECES)
 def test_steps_tell_all_that_the_blocks_hold(updates):
-    content, seen = Content(MessageContext(id="msg_1", model="tiny")), {}
+    content, seen = ContentBuilder(MessageContext(id="msg_1", model="tiny")), {}
     for update in [*updates, said("", "stop")]:
         for what, block, words in content.add(update):
             seen.setdefault(block.index, []).append((what, words))

@@ -1,7 +1,7 @@
 """Replies as pydantic models: OpenAI's shape with vLLM's additions.
 
-They are the truth about what leaves the server, and stand in one file to be read as one; the byte templates
-of streams are cut from them.  Fields that a reply does not set are not in it.
+Every reply is serialized from them, and the byte templates of streams too.  Fields that a reply does not set
+are not sent.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class ChatChoice(Reply):
 
 
 class ChatCompletion(Reply):
-    """The fields after `usage` are vLLM's; those that tell of several machines are always null."""
+    """The fields after `usage` are vLLM's; those about several machines are always null."""
 
     id: str
     object: Literal["chat.completion"]
@@ -224,7 +224,7 @@ class Permission(Reply):
     is_blocking: bool = False
 
 
-class Model(Reply):
+class ModelInfo(Reply):
     id: str
     object: Literal["model"] = "model"
     created: int
@@ -237,7 +237,7 @@ class Model(Reply):
 
 class ModelList(Reply):
     object: Literal["list"] = "list"
-    data: list[Model]
+    data: list[ModelInfo]
 
 
 class ErrorBody(Reply):

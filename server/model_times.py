@@ -1,6 +1,6 @@
-"""Where the time of a model's steps goes, as a reply.
+"""The reply of models/{name}/profile: the time of each phase of a model's steps.
 
-Knows what the engine host tells; knows nothing of HTTP, nor what is done in a phase.
+Does not depend on HTTP or on what a phase does.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Literal
 
 from pipelines.telemetry.step_profile import Phase, Steps
 from pipelines.wire.messages import Profiled
-from server.generation.replies.schema import Reply
+from server.generation.replies.reply_models import Reply
 
 
 class PhaseTime(Reply):
@@ -57,7 +57,7 @@ class HostPhase(Reply):
 
 
 class HostTimes(Reply):
-    """The engine host's thread since it began; "steps" are those of every model."""
+    """The phases of the engine host since its start; "steps" are those of every model."""
 
     seconds: float
     phases: list[HostPhase]
@@ -70,11 +70,11 @@ class ModelTimes(Reply):
     host: HostTimes
 
 
-def profile(model: str, told: Profiled) -> ModelTimes:
-    host = [HostPhase(name=name, seconds=seconds) for name, seconds in told.host.items()]
+def model_times(model: str, profiled: Profiled) -> ModelTimes:
+    host = [HostPhase(name=name, seconds=seconds) for name, seconds in profiled.host.items()]
     engines = [
         EngineTimes(node=node, kinds=[_kind(steps) for steps in kinds])
-        for node, kinds in told.engines.items()
+        for node, kinds in profiled.engines.items()
     ]
     return ModelTimes(
         model=model,

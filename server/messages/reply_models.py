@@ -1,37 +1,37 @@
 """Replies and events as pydantic models: Anthropic's shape.
 
-They are the truth about what leaves the server; the byte templates of `events.py` are cut from them.
+Every reply is serialized from them, and the byte templates of `events.py` too.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from server.generation.replies.schema import Reply
+from server.generation.replies.reply_models import Reply
 
 
-class Whole(Reply):
+class AllFieldsReply(Reply):
     """An object in a reply; fields that are not set are sent too, as null or with their constant."""
 
     def to_json(self) -> bytes:
         return self.model_dump_json().encode()
 
 
-class TextBlock(Whole):
+class TextBlock(AllFieldsReply):
     type: Literal["text"] = "text"
     text: str
     citations: None = None
 
 
-class ThinkingBlock(Whole):
-    """`signature` is a digest of the thinking; nobody checks it, but clients drop blocks without one."""
+class ThinkingBlock(AllFieldsReply):
+    """`signature` is a digest of the thinking; it is not verified, but clients drop blocks without one."""
 
     type: Literal["thinking"] = "thinking"
     thinking: str
     signature: str
 
 
-class ToolUseBlock(Whole):
+class ToolUseBlock(AllFieldsReply):
     type: Literal["tool_use"] = "tool_use"
     id: str
     name: str
@@ -41,24 +41,24 @@ class ToolUseBlock(Whole):
 ContentBlock = TextBlock | ThinkingBlock | ToolUseBlock
 
 
-class OutputTokensDetails(Whole):
+class MessageTokensDetails(AllFieldsReply):
     thinking_tokens: int
 
 
-class MessageUsage(Whole):
+class MessageUsage(AllFieldsReply):
     """`input_tokens` are those of the prompt that were computed; `cache_read_input_tokens` the others."""
 
     input_tokens: int
     output_tokens: int
     cache_creation_input_tokens: int = 0
     cache_read_input_tokens: int
-    output_tokens_details: OutputTokensDetails | None = None
+    output_tokens_details: MessageTokensDetails | None = None
 
 
 StopReason = Literal["end_turn", "max_tokens", "stop_sequence", "tool_use", "model_context_window_exceeded"]
 
 
-class MessageReply(Whole):
+class MessageReply(AllFieldsReply):
     id: str
     type: Literal["message"] = "message"
     role: Literal["assistant"] = "assistant"
@@ -69,48 +69,48 @@ class MessageReply(Whole):
     usage: MessageUsage
 
 
-class ContextManagement(Whole):
+class ContextManagement(AllFieldsReply):
     original_input_tokens: int
 
 
-class TokenCount(Whole):
-    """`context_management` as vLLM gives it: nothing was cut off."""
+class TokenCount(AllFieldsReply):
+    """`context_management` as in vLLM: nothing was removed."""
 
     input_tokens: int
     context_management: ContextManagement
 
 
-class MessageStart(Whole):
+class MessageStart(AllFieldsReply):
     type: Literal["message_start"] = "message_start"
     message: MessageReply
 
 
-class Ping(Whole):
+class Ping(AllFieldsReply):
     type: Literal["ping"] = "ping"
 
 
-class BlockStart(Whole):
+class BlockStart(AllFieldsReply):
     type: Literal["content_block_start"] = "content_block_start"
     index: int
     content_block: ContentBlock
 
 
-class TextDelta(Whole):
+class TextDelta(AllFieldsReply):
     type: Literal["text_delta"] = "text_delta"
     text: str
 
 
-class ThinkingDelta(Whole):
+class ThinkingDelta(AllFieldsReply):
     type: Literal["thinking_delta"] = "thinking_delta"
     thinking: str
 
 
-class SignatureDelta(Whole):
+class SignatureDelta(AllFieldsReply):
     type: Literal["signature_delta"] = "signature_delta"
     signature: str
 
 
-class InputJsonDelta(Whole):
+class InputJsonDelta(AllFieldsReply):
     type: Literal["input_json_delta"] = "input_json_delta"
     partial_json: str
 
@@ -118,40 +118,40 @@ class InputJsonDelta(Whole):
 Delta = TextDelta | ThinkingDelta | SignatureDelta | InputJsonDelta
 
 
-class BlockDelta(Whole):
+class BlockDelta(AllFieldsReply):
     type: Literal["content_block_delta"] = "content_block_delta"
     index: int
     delta: Delta
 
 
-class BlockStop(Whole):
+class BlockStop(AllFieldsReply):
     type: Literal["content_block_stop"] = "content_block_stop"
     index: int
 
 
-class StopDelta(Whole):
+class StopDelta(AllFieldsReply):
     stop_reason: StopReason
     stop_sequence: str | None
 
 
-class MessageDelta(Whole):
+class MessageDelta(AllFieldsReply):
     type: Literal["message_delta"] = "message_delta"
     delta: StopDelta
     usage: MessageUsage
 
 
-class MessageStop(Whole):
+class MessageStop(AllFieldsReply):
     type: Literal["message_stop"] = "message_stop"
 
 
-class Fault(Whole):
+class ErrorDetail(AllFieldsReply):
     type: str
     message: str
 
 
-class FaultReply(Whole):
+class ErrorReply(AllFieldsReply):
     type: Literal["error"] = "error"
-    error: Fault
+    error: ErrorDetail
 
 
-Event = MessageStart | Ping | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | FaultReply
+Event = MessageStart | Ping | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | ErrorReply
