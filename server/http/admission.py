@@ -18,7 +18,7 @@ class Admission:
         """Admit a request; call the result once when it ends.  Raises Overloaded at the limit."""
         if self.num_inside >= self.limit:
             raise Overloaded(
-                f"this worker already serves {self.limit} requests, the most it may (max_concurrency); try again soon"
+                f"this worker already serves {self.limit} requests, its max_concurrency; try again soon"
             )
         self.num_inside += 1
         return self._release
