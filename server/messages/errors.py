@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pipelines.errors import BraidError
-from server.messages.reply_models import ErrorDetail, ErrorReply
+from server.messages.reply_models import AnthropicErrorDetail, AnthropicErrorReply
 
 PATHS = ("/messages", "/messages/count_tokens")
 """Endings of the paths whose errors have this shape."""
@@ -29,10 +29,12 @@ NAMES = {
 """Field of a chat request → the field of messages from which it is made."""
 
 
-def anthropic_error(error: BraidError) -> ErrorReply:
+def anthropic_error(error: BraidError) -> AnthropicErrorReply:
     message = error.message
     for ours, theirs in NAMES.items():
         message = message.replace(ours, theirs)
     if error.field and NAMES.get(error.field, error.field) not in message:
         message = f"{NAMES.get(error.field, error.field)}: {message}"
-    return ErrorReply(error=ErrorDetail(type=TYPES.get(error.status, "api_error"), message=message))
+    return AnthropicErrorReply(
+        error=AnthropicErrorDetail(type=TYPES.get(error.status, "api_error"), message=message)
+    )

@@ -144,14 +144,23 @@ class MessageStop(AllFieldsReply):
     type: Literal["message_stop"] = "message_stop"
 
 
-class ErrorDetail(AllFieldsReply):
+class AnthropicErrorDetail(AllFieldsReply):
     type: str
     message: str
 
 
-class ErrorReply(AllFieldsReply):
+class AnthropicErrorReply(AllFieldsReply):
     type: Literal["error"] = "error"
-    error: ErrorDetail
+    error: AnthropicErrorDetail
 
 
-Event = MessageStart | Ping | BlockStart | BlockDelta | BlockStop | MessageDelta | MessageStop | ErrorReply
+Event = (
+    MessageStart
+    | Ping
+    | BlockStart
+    | BlockDelta
+    | BlockStop
+    | MessageDelta
+    | MessageStop
+    | AnthropicErrorReply
+)
