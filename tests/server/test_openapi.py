@@ -80,7 +80,11 @@ def test_every_field_that_is_not_honoured_is_told_with_its_reason(name, told):
 
 @pytest.mark.parametrize(
     ("path", "shape"),
-    [("/v1/completions", "ErrorReply"), ("/v3/completions", "PlainError"), ("/v1/messages", "AnthropicErrorReply")],
+    [
+        ("/v1/completions", "ErrorReply"),
+        ("/v3/completions", "PlainError"),
+        ("/v1/messages", "AnthropicErrorReply"),
+    ],
 )
 def test_errors_have_the_shape_of_their_dialect(path, shape, told):
     for status, response in told["paths"][path]["post"]["responses"].items():
