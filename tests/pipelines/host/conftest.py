@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from wire_scene import House, Repository
+from scripted_host import Repository, RunningHost
 
 from pipelines.host.host import Host
 from pipelines.host.instances import ModelInstances
@@ -18,7 +18,7 @@ def repository() -> Repository:
 
 
 @pytest.fixture
-def house(tmp_path, repository) -> Iterator[House]:
+def running_host(tmp_path, repository) -> Iterator[RunningHost]:
     """A host with a socket listener, in a thread; drained at the end."""
     announced: list[Status] = []
     path = tmp_path / "engine.sock"
@@ -32,7 +32,7 @@ def house(tmp_path, repository) -> Iterator[House]:
     )
     thread = threading.Thread(target=host.run, name="test-host")
     thread.start()
-    yield House(host, thread, path, announced)
+    yield RunningHost(host, thread, path, announced)
     if repository.hold is not None:
         repository.hold.set()
     host.drain()

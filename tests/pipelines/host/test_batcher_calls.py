@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from fake_decoder import write_fake_model
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
-from live_models import in_one_process, over_a_socket
+from scripted_host import read, submit, until
+from served_models import in_one_process, over_a_socket
 from tensor_models import write_onnx
-from wire_scene import read, submit, until
 
 from pipelines.errors import EngineError, Overloaded, RequestError, Unavailable
 from pipelines.host.backends.device_errors import DeviceLost

@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from live_models import in_one_process
+from served_models import in_one_process
 
 from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt

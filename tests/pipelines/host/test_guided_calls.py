@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 import pytest
-from wire_scene import Model, over, read, until
+from scripted_host import Model, over, read, until
 
 from pipelines.errors import RequestError, Unavailable
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
@@ -42,8 +42,8 @@ class SlowModel(Model):
 
 
 @pytest.fixture
-def slow(repository, house):
-    """The house's model, when it is loaded."""
+def slow(repository, running_host):
+    """The host's model, once it is loaded."""
     made = []
     build = repository.build
 
@@ -54,7 +54,7 @@ def slow(repository, house):
         repository.built[-1] = made[-1]
         return made[-1]
 
-    house.host._loader._build = slowly
+    running_host.host._loader._build = slowly
     return made
 
 
@@ -67,23 +67,23 @@ def ask(client, n=1, max_tokens=3):
     ), update_queue
 
 
-async def reload(house, slow, client):
+async def reload(running_host, slow, client):
     """Have the host load the model once more, as a slow one."""
     before = client.status.models[0].instance_id
-    house.host._loader._known.clear()
-    house.host.rescan()
+    running_host.host._loader._known.clear()
+    running_host.host.rescan()
     await until(lambda: slow and client.status.models[0].instance_id not in (0, before))
     return slow[-1]
 
 
-def scene_of(house, slow, scene):
+def scene_of(running_host, slow, scene):
     async def whole(client):
-        return await scene(client, await reload(house, slow, client))
+        return await scene(client, await reload(running_host, slow, client))
 
-    return over(house, whole)
+    return over(running_host, whole)
 
 
-def test_a_request_enters_its_engine_when_its_guide_is_made(house, slow):
+def test_a_request_enters_its_engine_when_its_guide_is_made(running_host, slow):
     async def scene(client, model):
         _, update_queue = ask(client)
         await until(model.asked.is_set)
@@ -91,10 +91,10 @@ def test_a_request_enters_its_engine_when_its_guide_is_made(house, slow):
         model.ready.set()
         return await read(update_queue), model.told
 
-    assert scene_of(house, slow, scene) == (({0: [0, 1, 2]}, {0: "length"}), ["start: x"])
+    assert scene_of(running_host, slow, scene) == (({0: [0, 1, 2]}, {0: "length"}), ["start: x"])
 
 
-def test_others_go_on_meanwhile(house, slow):
+def test_others_go_on_meanwhile(running_host, slow):
     async def scene(client, model):
         _, waiting = ask(client)
         update_queue = UpdateQueue()
@@ -108,39 +108,39 @@ def test_others_go_on_meanwhile(house, slow):
         await read(waiting)
         return others
 
-    assert scene_of(house, slow, scene) == ({0: [0, 1]}, {0: "length"})
+    assert scene_of(running_host, slow, scene) == ({0: [0, 1]}, {0: "length"})
 
 
-def test_a_guide_that_cannot_be_made_is_the_requests_fault(house, slow):
+def test_a_guide_that_cannot_be_made_is_the_requests_fault(running_host, slow):
     async def scene(client, model):
         model.raises = RequestError("Grammar error: no")
         model.ready.set()
         with pytest.raises(RequestError, match="Grammar error: no"):
             await read(ask(client)[1])
-        return len(house.host._calls)
+        return len(running_host.host._calls)
 
-    assert scene_of(house, slow, scene) == 0
+    assert scene_of(running_host, slow, scene) == 0
 
 
-def test_what_was_aborted_meanwhile_never_enters(house, slow):
+def test_what_was_aborted_meanwhile_never_enters(running_host, slow):
     async def scene(client, model):
         request_id, _ = ask(client)
         await until(model.asked.is_set)
         client.abort(request_id)
-        await until(lambda: not house.host._calls)
+        await until(lambda: not running_host.host._calls)
         model.ready.set()
         await asyncio.sleep(0.05)
         return model.told
 
-    assert scene_of(house, slow, scene) == []
+    assert scene_of(running_host, slow, scene) == []
 
 
-def test_a_choice_that_was_aborted_meanwhile_gives_nothing(house, slow):
+def test_a_choice_that_was_aborted_meanwhile_gives_nothing(running_host, slow):
     async def scene(client, model):
         request_id, update_queue = ask(client, n=3)
         await until(model.asked.is_set)
         client.abort(request_id, 1)
-        await until(lambda: any(call.open == {0, 2} for call in house.host._calls))
+        await until(lambda: any(call.open == {0, 2} for call in running_host.host._calls))
         model.ready.set()
         tokens = {}
         while len(tokens) < 2 or any(len(ids) < 3 for ids in tokens.values()):
@@ -148,30 +148,30 @@ def test_a_choice_that_was_aborted_meanwhile_gives_nothing(house, slow):
                 tokens.setdefault(update.choice, []).extend(update.piece.token_ids)
         return sorted(tokens)
 
-    assert scene_of(house, slow, scene) == [0, 2]
+    assert scene_of(running_host, slow, scene) == [0, 2]
 
 
-def test_a_drained_host_waits_for_guides_that_are_being_made(house, slow):
+def test_a_drained_host_waits_for_guides_that_are_being_made(running_host, slow):
     async def scene(client, model):
         _, update_queue = ask(client)
         await until(model.asked.is_set)
-        house.host.drain()
+        running_host.host.drain()
         await until(lambda: client.status.state == "draining")
         with pytest.raises(Unavailable):
             await read(ask(client)[1])
         model.ready.set()
         return await read(update_queue)
 
-    assert scene_of(house, slow, scene) == ({0: [0, 1, 2]}, {0: "length"})
+    assert scene_of(running_host, slow, scene) == ({0: [0, 1, 2]}, {0: "length"})
 
 
-def test_a_worker_that_left_meanwhile_is_forgotten(house, slow):
+def test_a_worker_that_left_meanwhile_is_forgotten(running_host, slow):
     async def scene(client, model):
         ask(client)
         await until(model.asked.is_set)
         await client.close()
-        await until(lambda: not house.host._calls)
+        await until(lambda: not running_host.host._calls)
         model.ready.set()
 
-    scene_of(house, slow, scene)
+    scene_of(running_host, slow, scene)
     assert not slow[-1].told

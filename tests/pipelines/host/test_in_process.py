@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from wire_scene import Model, in_process, read, submit, until
+from scripted_host import Model, in_process, read, submit, until
 
 from pipelines.errors import Unavailable
 from pipelines.host.backends.device_errors import DeviceLost

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 from fake_decoder import write_fake_model
-from live_models import in_one_process, over_a_socket
+from scripted_host import read, submit, until
+from served_models import in_one_process, over_a_socket
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
-from wire_scene import read, submit, until
 
 from pipelines.errors import RequestError, Unavailable
 from pipelines.tasks import TensorInput

@@ -7,7 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from wire_scene import Folder, Model, connected, over, read, submit, until
+from scripted_host import Folder, Model, connected, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.host.host import Host
@@ -23,28 +23,28 @@ def entry(client):
     return client.status.models[0]
 
 
-def test_ready_model_tells_its_sizes(house):
+def test_ready_model_tells_its_sizes(running_host):
     async def scene(client):
         return client.status
 
-    status = over(house, scene)
+    status = over(running_host, scene)
     assert status.state == "ready"
     model = status.models[0]
     assert (model.name, model.state, model.max_context, model.cache_tokens) == ("m", "ready", 64, 128)
 
 
-def test_model_that_still_loads_may_be_tried_again_later(house, repository):
+def test_model_that_still_loads_may_be_tried_again_later(running_host, repository):
     async def scene(client):
         repository.hold = threading.Event()
         repository.folders = [*repository.folders, Folder("n")]
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: len(client.status.models) == 2)
         assert client.status.models[1].state == "loading"
         with pytest.raises(Unavailable, match="still loading"):
             await read(submit(client, model="n", instance_id=1)[1])
         return await read(submit(client)[1])
 
-    assert over(house, scene)[1] == {0: "length"}
+    assert over(running_host, scene)[1] == {0: "length"}
 
 
 def test_status_is_starting_until_the_first_scan_is_loaded(tmp_path, repository):
@@ -67,13 +67,13 @@ def test_status_is_starting_until_the_first_scan_is_loaded(tmp_path, repository)
     assert asyncio.run(scene()) == "starting"
 
 
-def test_new_version_takes_new_calls_and_the_old_one_ends_its_own(house, repository):
+def test_new_version_takes_new_calls_and_the_old_one_ends_its_own(running_host, repository):
     async def scene(client):
         first_load = entry(client).instance_id
         _, running = submit(client, max_tokens=200)
         await running.get()
         repository.folders = [Folder("m", 2, fingerprint="b")]
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: entry(client).version == 2)
         assert entry(client).instance_id > first_load
         assert not repository.built[0].closed
@@ -82,101 +82,101 @@ def test_new_version_takes_new_calls_and_the_old_one_ends_its_own(house, reposit
         await read(submit(client)[1])
         return finish
 
-    assert over(house, scene) == {0: "length"}
+    assert over(running_host, scene) == {0: "length"}
     assert repository.built[1].engines["generated"].num_steps >= 3
 
 
-def test_unchanged_model_is_not_loaded_again(house, repository):
+def test_unchanged_model_is_not_loaded_again(running_host, repository):
     async def scene(client):
         repository.folders = [*repository.folders, Folder("n")]
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: len(client.status.models) == 2 and client.status.models[1].state == "ready")
 
-    over(house, scene)
+    over(running_host, scene)
     assert len(repository.built) == 2
 
 
-def test_failed_load_leaves_the_old_version_serving_and_says_why(house, repository):
+def test_failed_load_leaves_the_old_version_serving_and_says_why(running_host, repository):
     class BuildError(Exception):
         problems = ["graph.yaml:3: no such node", "graph.yaml:9: no such file"]
 
     async def scene(client):
         repository.folders = [Folder("m", 2, fingerprint="b")]
         repository.broken["m"] = BuildError()
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: bool(entry(client).problems))
         await read(submit(client)[1])
         return entry(client)
 
-    model = over(house, scene)
+    model = over(running_host, scene)
     assert (model.state, model.version, model.problems) == ("ready", 1, BuildError.problems)
 
 
-def test_model_that_never_loaded_is_failed_and_tried_again_at_the_next_scan(house, repository):
+def test_model_that_never_loaded_is_failed_and_tried_again_at_the_next_scan(running_host, repository):
     async def scene(client):
         repository.folders = [Folder("a"), *repository.folders]
         repository.broken["a"] = RuntimeError("no memory")
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: entry(client).state == "failed")
         assert entry(client).problems == ["RuntimeError: no memory"]
         repository.broken.clear()
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: entry(client).state == "ready")
         return entry(client).problems
 
-    assert over(house, scene) == []
+    assert over(running_host, scene) == []
 
 
-def test_removed_folder_is_unloaded(house, repository):
+def test_removed_folder_is_unloaded(running_host, repository):
     async def scene(client):
         load = entry(client).instance_id
         repository.folders = []
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: client.status.models == [])
         assert repository.built[0].closed
         with pytest.raises(NotFound):
             await read(submit(client, instance_id=load)[1])
 
-    over(house, scene)
+    over(running_host, scene)
 
 
-def test_removed_model_is_unloading_while_a_call_runs(house, repository):
+def test_removed_model_is_unloading_while_a_call_runs(running_host, repository):
     async def scene(client):
         _, update_queue = submit(client, max_tokens=100)
         await update_queue.get()
         repository.folders = []
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: entry(client).state == "unloading")
         return await read(update_queue)
 
-    assert over(house, scene)[1] == {0: "length"}
+    assert over(running_host, scene)[1] == {0: "length"}
 
 
-def test_scan_that_fails_leaves_what_serves(house, repository):
+def test_scan_that_fails_leaves_what_serves(running_host, repository):
     async def scene(client):
         repository.folders = None
-        house.host.rescan()
+        running_host.host.rescan()
         await asyncio.sleep(0.05)
         return await read(submit(client)[1])
 
-    assert over(house, scene)[1] == {0: "length"}
+    assert over(running_host, scene)[1] == {0: "length"}
 
 
-def test_banner_is_announced_once_when_a_worker_is_there(house, repository):
+def test_banner_is_announced_once_when_a_worker_is_there(running_host, repository):
     async def scene(client):
-        async with connected(house.path):
-            house.host.rescan()
+        async with connected(running_host.path):
+            running_host.host.rescan()
             await asyncio.sleep(0.05)
 
-    over(house, scene)
-    assert [status.state for status in house.announced] == ["ready"]
+    over(running_host, scene)
+    assert [status.state for status in running_host.announced] == ["ready"]
 
 
-def test_drain_finishes_what_runs_and_refuses_what_is_new(house, repository):
+def test_drain_finishes_what_runs_and_refuses_what_is_new(running_host, repository):
     async def scene(client):
         _, update_queue = submit(client, max_tokens=100)
         await update_queue.get()
-        house.host.drain()
+        running_host.host.drain()
         await until(lambda: client.status is not None and client.status.state == "draining")
         with pytest.raises(Unavailable, match="shutting down"):
             submit(client)
@@ -184,8 +184,8 @@ def test_drain_finishes_what_runs_and_refuses_what_is_new(house, repository):
         await until(lambda: client.status is None)
         return result
 
-    assert over(house, scene)[1] == {0: "length"}
-    house.thread.join(5)
+    assert over(running_host, scene)[1] == {0: "length"}
+    running_host.thread.join(5)
     assert repository.built[0].closed
 
 
@@ -219,57 +219,57 @@ def test_loads_of_a_later_host_have_later_numbers(tmp_path):
     assert ModelInstances().loaded(Folder("m"), Model({}), SNAPSHOT, {}).instance_id > first.instance_id
 
 
-def test_a_folder_that_never_loaded_is_forgotten_with_its_removal(house, repository):
+def test_a_folder_that_never_loaded_is_forgotten_with_its_removal(running_host, repository):
     async def scene(client):
         repository.folders = [Folder("a"), *repository.folders]
         repository.broken["a"] = RuntimeError("no memory")
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: entry(client).state == "failed")
         repository.folders = [Folder("m")]
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: entry(client).name == "m")
         return [model.name for model in client.status.models]
 
-    assert over(house, scene) == ["m"]
+    assert over(running_host, scene) == ["m"]
 
 
-def test_a_model_that_is_broken_and_restored_has_no_problems(house, repository):
+def test_a_model_that_is_broken_and_restored_has_no_problems(running_host, repository):
     async def scene(client):
         repository.folders, repository.broken["m"] = [Folder("m", fingerprint="b")], RuntimeError("bad")
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: bool(entry(client).problems))
         repository.folders = [Folder("m")]
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: not entry(client).problems)
         return entry(client).state, len(repository.built)
 
-    assert over(house, scene) == ("ready", 1)
+    assert over(running_host, scene) == ("ready", 1)
 
 
-def test_a_loaded_model_is_not_removed_by_files_that_are_missing(house, repository, tmp_path):
+def test_a_loaded_model_is_not_removed_by_files_that_are_missing(running_host, repository, tmp_path):
     async def scene(client):
         (tmp_path / "n" / "1").mkdir(parents=True)
         repository.folders = [Folder("n", path=tmp_path / "n" / "1")]
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: [model.name for model in client.status.models] == ["n"])
         await until(lambda: entry(client).state == "ready")
         repository.folders = []
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: bool(entry(client).problems))
         assert (await read(submit(client, model="n")[1]))[1] == {0: "length"}
         (tmp_path / "n" / "1").rmdir()
         (tmp_path / "n").rmdir()
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: client.status.models == [])
 
-    over(house, scene)
+    over(running_host, scene)
 
 
-def test_an_instance_that_a_worker_uses_stays_until_the_worker_has_its_successor(house, repository):
+def test_an_instance_that_a_worker_uses_stays_until_the_worker_has_its_successor(running_host, repository):
     async def scene(client):
         assert client.report_use([entry(client).instance_id])
         repository.folders = [Folder("m", 2, fingerprint="b")]
-        house.host.rescan()
+        running_host.host.rescan()
         await until(lambda: entry(client).version == 2)
         (replaced,) = entry(client).replaced
         await asyncio.sleep(0.05)
@@ -279,18 +279,18 @@ def test_an_instance_that_a_worker_uses_stays_until_the_worker_has_its_successor
         await until(lambda: repository.built[0].closed)
         await until(lambda: entry(client).replaced == [])
 
-    over(house, scene)
+    over(running_host, scene)
 
 
-def test_an_instance_that_a_dead_worker_used_is_closed(house, repository):
+def test_an_instance_that_a_dead_worker_used_is_closed(running_host, repository):
     async def scene(client):
-        async with connected(house.path) as other:
+        async with connected(running_host.path) as other:
             other.report_use([entry(client).instance_id])
             repository.folders = [Folder("m", 2, fingerprint="b")]
-            house.host.rescan()
+            running_host.host.rescan()
             await until(lambda: entry(client).version == 2)
             await asyncio.sleep(0.05)
             assert not repository.built[0].closed
         await until(lambda: repository.built[0].closed)
 
-    over(house, scene)
+    over(running_host, scene)

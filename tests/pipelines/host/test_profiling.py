@@ -8,7 +8,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
-from wire_scene import Folder, over, read, submit, until
+from scripted_host import Folder, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.host.profile_reply import LoopTimes
@@ -17,28 +17,28 @@ from pipelines.wire import client as client_module
 from pipelines.wire.messages import ModelStatus, Profile, Status
 
 
-def test_steps_that_ran_are_told_with_what_followed_them(house):
+def test_steps_that_ran_are_told_with_what_followed_them(running_host):
     async def scene(client):
         for _ in range(3):
             await read(submit(client, max_tokens=4)[1])
         return await client.profile("m")
 
-    (steps,) = over(house, scene).engines["generated"]
+    (steps,) = over(running_host, scene).engines["generated"]
     assert (steps.kind, steps.steps) == ("decoding", 12)
     assert [phase.name for phase in steps.phases] == ["made up", "send"]
     assert all(0 < phase.p50_s <= phase.p99_s <= phase.max_s < phase.seconds for phase in steps.phases)
 
 
-def test_a_model_that_has_not_run_has_no_steps(house):
+def test_a_model_that_has_not_run_has_no_steps(running_host):
     async def scene(client):
         return await client.profile("m")
 
-    told = over(house, scene)
+    told = over(running_host, scene)
     assert told.engines == {"generated": []}
     assert {"idle", "messages", "steps", "warm", "numbers"} == told.host.keys()
 
 
-def test_turns_leave_no_moment_out(house):
+def test_turns_leave_no_moment_out(running_host):
     async def scene(client):
         begin = await client.profile("m")
         clock = asyncio.get_running_loop().time
@@ -49,19 +49,19 @@ def test_turns_leave_no_moment_out(house):
         end = await client.profile("m")
         return begin.host, end.host, end_s - begin_s
 
-    begin, end, wall_s = over(house, scene)
+    begin, end, wall_s = over(running_host, scene)
     spent = {phase: end[phase] - begin[phase] for phase in end}
     assert sum(spent.values()) >= wall_s
     assert spent["steps"] >= 20 * 0.001
     assert spent["idle"] > 0
 
 
-def test_what_a_model_computes_is_among_the_host_s_steps(house):
+def test_what_a_model_computes_is_among_the_host_s_steps(running_host):
     async def scene(client):
         await read(submit(client, max_tokens=30)[1])
         return await client.profile("m")
 
-    told = over(house, scene)
+    told = over(running_host, scene)
     (steps,) = told.engines["generated"]
     assert steps.whole.seconds == pytest.approx(sum(phase.seconds for phase in steps.phases))
     assert steps.whole.seconds <= told.host["steps"]
@@ -72,7 +72,7 @@ def other_model(repository):
     repository.folders = [Folder("profiled")]
 
 
-def test_metrics_follow_the_steps(other_model, house):
+def test_metrics_follow_the_steps(other_model, running_host):
     labels = 'kind="decoding",model_name="profiled"'
 
     async def scene(client):
@@ -82,20 +82,20 @@ def test_metrics_follow_the_steps(other_model, house):
         await until(lambda: steps in metrics.render().decode())
         return metrics.render().decode(), await client.profile("profiled")
 
-    text, told = over(house, scene)
+    text, told = over(running_host, scene)
     for phase in told.engines["generated"][0].phases:
         line = f'braid:step_seconds_total{{{labels},phase="{phase.name}"}} '
         (value,) = (row.removeprefix(line) for row in text.splitlines() if row.startswith(line))
         assert float(value) == pytest.approx(phase.seconds)
 
 
-def test_an_unknown_model_is_not_found(house):
+def test_an_unknown_model_is_not_found(running_host):
     async def scene(client):
         with pytest.raises(NotFound, match="`nope` does not exist"):
             await client.profile("nope")
         assert client.num_in_flight == 0
 
-    over(house, scene)
+    over(running_host, scene)
 
 
 class LongStep:
@@ -118,7 +118,7 @@ class LongStep:
         self._go.set()
 
 
-def test_a_host_in_a_long_step_is_not_waited_for(house, repository, monkeypatch):
+def test_a_host_in_a_long_step_is_not_waited_for(running_host, repository, monkeypatch):
     monkeypatch.setattr(client_module, "PROFILE_S", 0.05)
 
     async def scene(client):
@@ -132,7 +132,7 @@ def test_a_host_in_a_long_step_is_not_waited_for(house, repository, monkeypatch)
         await until(lambda: not repository.engine.has_work)
         return await client.profile("m")  # the late answer troubled nobody
 
-    assert over(house, scene).engines == {"generated": []}
+    assert over(running_host, scene).engines == {"generated": []}
 
 
 def test_a_lost_host_fails_who_asks():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fake_decoder import byte_tokenizer
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
-from live_models import in_one_process
+from served_models import in_one_process
 
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput

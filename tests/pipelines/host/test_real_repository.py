@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from fake_decoder import write_fake_model
-from wire_scene import in_process, read, submit
+from scripted_host import in_process, read, submit
 
 from pipelines.host.announce import chat_model
 

@@ -8,7 +8,7 @@ import socket
 import threading
 
 import pytest
-from wire_scene import over, read, submit, until
+from scripted_host import over, read, submit, until
 
 from pipelines.errors import Unavailable
 from pipelines.wire.client import over_socket
@@ -45,11 +45,11 @@ class OtherHost:
         self._thread.join(5)
 
 
-def test_a_worker_of_another_version_gets_no_status(house, caplog):
+def test_a_worker_of_another_version_gets_no_status(running_host, caplog):
     with socket.socket(socket.AF_UNIX) as worker:
         worker.settimeout(5)
-        over(house, lambda client: asyncio.sleep(0))
-        worker.connect(str(house.path))
+        over(running_host, lambda client: asyncio.sleep(0))
+        worker.connect(str(running_host.path))
         worker.sendall(encode(Hello(77, "other")) * 2)
         framer, found = Framer(ToWorker), []
         while len(found) < 2:
@@ -61,7 +61,7 @@ def test_a_worker_of_another_version_gets_no_status(house, caplog):
     assert caplog.text.count("a worker (pid: 77) runs another version of Braid") == 1
 
 
-def test_a_client_waits_for_a_host_of_its_own_version(house, tmp_path, caplog):
+def test_a_client_waits_for_a_host_of_its_own_version(running_host, tmp_path, caplog):
     async def scene():
         path = tmp_path / "other"
         other, mismatched = OtherHost(path, "other"), []
@@ -74,7 +74,7 @@ def test_a_client_waits_for_a_host_of_its_own_version(house, tmp_path, caplog):
             submit(client, instance_id=1)
         other.close()
         path.unlink()
-        path.symlink_to(house.path)
+        path.symlink_to(running_host.path)
         await until(lambda: client.status is not None and client.status.state == "ready")
         assert client.connected
         assert (await read(submit(client)[1]))[1] == {0: "length"}

@@ -14,7 +14,7 @@ from breadth import after
 from engine_life import Chances, Life, Wanted
 from engine_rig import VOCAB_SIZE, Rig, Text, lone_step, scores_alone
 from fake_guide import FakeGuide
-from seer import Seer
+from oracle_speculator import OracleSpeculator
 
 from pipelines.host.backends.fake_decoder import fake_logits
 from pipelines.host.engine.step_context import Logits, Masks, StepContext
@@ -70,7 +70,7 @@ class Schedule(Life):
             num_draft_tokens=draw.choice([1, 6, 12]) if speculation else 0,
         )
         if speculation:
-            Seer(self.rig, self.foresight, draw, draw.choice([0.0, 0.2, 0.8]))
+            OracleSpeculator(self.rig, self.foresight, draw, draw.choice([0.0, 0.2, 0.8]))
         self.grammar = grammar
         self.rig.masked = grammar.run
         self.chances = Chances(draw.choice([0.2, 0.9]), 0.03, 0.2, 0.05 if failing else 0.0)

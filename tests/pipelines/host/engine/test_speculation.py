@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from engine_rig import Rig, alone
-from seer import Seer
+from oracle_speculator import OracleSpeculator
 
 from pipelines.host.engine.policy import blocks_for, share_draft_budget
 from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
@@ -78,7 +78,7 @@ def test_runs_are_counted_by_place():
 def foreseen(rig: Rig, prompt: list[int], errs: float = 0.0, **params: object) -> list[int]:
     wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
     text = alone(prompt, wanted).token_ids
-    Seer(rig, lambda key, choice: text, random.Random(1), errs)
+    OracleSpeculator(rig, lambda key, choice: text, random.Random(1), errs)
     return text
 
 

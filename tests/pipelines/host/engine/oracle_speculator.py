@@ -1,4 +1,4 @@
-"""A speculation node for tests: it knows what each choice will say, and errs as often as it is told to."""
+"""A speculation node for tests: it proposes the true continuation of each choice, with a set share of errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Foresight = Callable[[Hashable, int], list[int]]
 """All tokens that a choice of a request will give."""
 
 
-class Seer:
+class OracleSpeculator:
     """Draft tokens up to the room of every sequence; a token is wrong with the probability `errs`."""
 
     def __init__(self, rig: Rig, foresight: Foresight, random: Random, errs: float) -> None:

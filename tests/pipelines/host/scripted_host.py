@@ -156,7 +156,7 @@ class Repository:
 
 
 @dataclass
-class House:
+class RunningHost:
     """A running host thread and how to reach it."""
 
     host: Host
@@ -203,9 +203,9 @@ async def read(update_queue):
     return tokens, finish
 
 
-def over(house, scene):
+def over(running_host, scene):
     async def run():
-        async with connected(house.path) as client:
+        async with connected(running_host.path) as client:
             return await scene(client)
 
     return asyncio.run(run())

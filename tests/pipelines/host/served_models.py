@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from wire_scene import until
+from scripted_host import until
 
 from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
