@@ -16,7 +16,7 @@ from graphs.flow import accepts, show
 from graphs.graph import ROOTS, Binding, Graph, GraphLookup, PortsBySettings, Source, Task, TaskContract
 from graphs.header import misspelt, read_header
 from graphs.node import BodyContract, Node, Place
-from graphs.read import Document, KeyPath, read
+from graphs.read import GraphDocument, KeyPath, read
 from graphs.settings import read_settings
 from graphs.wiring import Ports, Scope, Wire
 
@@ -67,7 +67,7 @@ class _Checker:
 
     def __init__(
         self,
-        document: Document,
+        document: GraphDocument,
         node_types: Mapping[str, type[Node]],
         tasks: Mapping[str, Task],
         folder: Path | None,

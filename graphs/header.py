@@ -7,13 +7,13 @@ from typing import Any
 
 from graphs.errors import hint, nearest
 from graphs.graph import Task, TaskContract
-from graphs.read import Document
+from graphs.read import GraphDocument
 
 VERSION = 1
 KEYS = ("version", "task", "description", "nodes")
 
 
-def read_header(document: Document, tasks: Mapping[str, Task]) -> Task:
+def read_header(document: GraphDocument, tasks: Mapping[str, Task]) -> Task:
     """The task that the file serves; one with any request and reply where the file names no valid one.
 
     Problems of all top keys, except the value of `nodes`, are recorded in the document.
@@ -33,7 +33,7 @@ def misspelt(key: str, data: Collection[str]) -> bool:
     return key not in data and any(nearest(each, KEYS) == key for each in data if each not in KEYS)
 
 
-def _check_version(document: Document, data: Mapping[str, Any]) -> None:
+def _check_version(document: GraphDocument, data: Mapping[str, Any]) -> None:
     version = data.get("version")
     if (version == VERSION and not isinstance(version, bool)) or misspelt("version", data):
         return
@@ -41,7 +41,7 @@ def _check_version(document: Document, data: Mapping[str, Any]) -> None:
     document.add(("version",), f"{wrong}; write `version: {VERSION}`")
 
 
-def _task(document: Document, data: Mapping[str, Any], tasks: Mapping[str, Task]) -> Task:
+def _task(document: GraphDocument, data: Mapping[str, Any], tasks: Mapping[str, Task]) -> Task:
     name = data.get("task")
     if isinstance(name, str) and name in tasks:
         return tasks[name]

@@ -32,7 +32,7 @@ _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
 
 
 @dataclass
-class Document:
+class GraphDocument:
     """A file that was read.  `data` is None where the text is invalid or is no mapping."""
 
     data: dict[str, Any] | None = None
@@ -53,9 +53,9 @@ class Document:
         self.problems.append(Problem(line, shown, self.source))
 
 
-def read(text: str, source: str = "graph.yaml") -> Document:
+def read(text: str, source: str = "graph.yaml") -> GraphDocument:
     """The values of a graph file and the problems of its text.  Raises nothing."""
-    document = Document(source=source)
+    document = GraphDocument(source=source)
     if len(text) > MAX_CHARACTERS:
         document.add(1, f"the file is {len(text)} characters long; a graph has at most {MAX_CHARACTERS}")
         return document
@@ -93,7 +93,7 @@ class _StopReading(Exception):
 class _Reader:
     """Builds values from the parser's events, so that the depth is checked before anything is built."""
 
-    def __init__(self, text: str, document: Document) -> None:
+    def __init__(self, text: str, document: GraphDocument) -> None:
         self.events = yaml.parse(text, Loader=yaml.SafeLoader)
         self.out = document
         self.plain = True  # False once a YAML feature was refused: then the values are not usable
@@ -182,7 +182,7 @@ def _line(event: yaml.Event) -> int:
     return event.start_mark.line + 1 if event.start_mark else 1
 
 
-def _syntax_problem(error: yaml.MarkedYAMLError, text: str, document: Document) -> None:
+def _syntax_problem(error: yaml.MarkedYAMLError, text: str, document: GraphDocument) -> None:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else 1
     since = error.context_mark.line + 1 if error.context_mark else line

@@ -10,7 +10,7 @@ from graphs.errors import hint, nearest
 from graphs.flow import accepts, fields, show
 from graphs.graph import ROOTS, Source
 from graphs.node import Port
-from graphs.read import Document, KeyPath
+from graphs.read import GraphDocument, KeyPath
 
 Ports = Mapping[str, Port]
 
@@ -48,7 +48,9 @@ class Scope:
 class Wire:
     """Connects the inputs of one line."""
 
-    def __init__(self, name: str, type_name: str, path: KeyPath, scope: Scope, document: Document) -> None:
+    def __init__(
+        self, name: str, type_name: str, path: KeyPath, scope: Scope, document: GraphDocument
+    ) -> None:
         self.name = name
         self.type_name = type_name
         self.path = path

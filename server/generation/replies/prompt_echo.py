@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pipelines.nodes.text.replies.incremental_decoder import Decoder
+from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import nodes
@@ -25,7 +25,7 @@ def prompt_echoes(pipeline: Pipeline, call: Call) -> list[PromptEcho]:
     tokenizer = next((node.tokenizer for node in nodes(pipeline) if hasattr(node, "tokenizer")), None)
     if tokenizer is None:
         raise TypeError(f"the graph of {pipeline.name} generates text without a tokenizer")
-    decoder = Decoder(tokenizer, skip_special_tokens=False)
+    decoder = IncrementalDecoder(tokenizer, skip_special_tokens=False)
     texts = _own_texts(call) or [tokenizer.decode(ids, skip_special_tokens=False) for ids in call.prompt_ids]
     return [
         PromptEcho(ids, text, decoder.token_text(ids[0])[0])

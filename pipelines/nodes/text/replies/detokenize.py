@@ -13,7 +13,7 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.text.replies.incremental_decoder import Decoder
+from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import DescribePrompt, PromptTexts
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.values import (
@@ -46,7 +46,7 @@ class Detokenize(Node):
         skips = request.skip_special_tokens and not call.plan.keep_special_tokens
 
         def make(choice: StreamChoice) -> Detokenizer:
-            decoder = Decoder(self.tokenizer, skips)
+            decoder = IncrementalDecoder(self.tokenizer, skips)
             stops = StopStrings(request.stop, request.include_stop_str_in_output)
             scored = choice.params.prompt_logprobs is not None
             describe_prompt = partial(prompts.describe, choice) if scored else None
@@ -98,7 +98,7 @@ class Detokenizer:
 
     def __init__(
         self,
-        decoder: Decoder,
+        decoder: IncrementalDecoder,
         stops: StopStrings,
         min_tokens: int,
         describe_prompt: DescribePrompt | None = None,

@@ -10,7 +10,7 @@ from tokenizers.decoders import DecodeStream
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
-class Decoder:
+class IncrementalDecoder:
     """Decodes ids into text; bytes of an incomplete character are held back."""
 
     def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool) -> None:

@@ -16,7 +16,7 @@ from pipelines.nodes.text.tokenizing.text_reader import (
     parts,
     text_parts,
 )
-from pipelines.nodes.text.tokenizing.tokenizer import Frame
+from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame
 from pipelines.values import Prompt, Tokens
 
 Ids = list[int]
@@ -61,7 +61,7 @@ class FramedPairs:
         return self.reader.checked(of, *self.frame.around(query, document))
 
 
-def with_parts(query: Ids, document: Ids, max_context: int, frame: Frame) -> list[tuple[Ids, Ids]]:
+def with_parts(query: Ids, document: Ids, max_context: int, frame: TokenizerFrame) -> list[tuple[Ids, Ids]]:
     """The query, at most half of the context long, with each part of the document (OVMS's rule)."""
     if max_context == 0:
         return [(query, document)]

@@ -10,7 +10,7 @@ from tokenizers import Tokenizer
 
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.text_checks import too_long
-from pipelines.nodes.text.tokenizing.tokenizer import Frame
+from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame
 from pipelines.tasks import PromptInput
 from pipelines.values import Prompt, Tokens
 
@@ -27,10 +27,10 @@ class TextReader:
         self.max_chars = max_chars
 
     @cached_property
-    def frames(self) -> dict[tuple[int, bool], Frame]:
+    def frames(self) -> dict[tuple[int, bool], TokenizerFrame]:
         """What the tokenizer puts around one or two texts, with special tokens or without."""
         return {
-            (num_texts, special): Frame.learned(self.tokenizer, num_texts, special)
+            (num_texts, special): TokenizerFrame.learned(self.tokenizer, num_texts, special)
             for num_texts in (1, 2)
             for special in (False, True)
         }

@@ -48,7 +48,7 @@ def special_tokens(tokenizer: Tokenizer) -> dict[str, int]:
 SAMPLES = ("a", "0", ".", "the")
 
 
-class Piece(NamedTuple):
+class FramePart(NamedTuple):
     """A part of a framed text: special tokens, or the tokens of text `slot`; all of one type."""
 
     ids: list[int]
@@ -56,16 +56,16 @@ class Piece(NamedTuple):
     type: int
 
 
-class Frame:
+class TokenizerFrame:
     """The special tokens and types around one text, or around a pair of them."""
 
-    def __init__(self, pieces: list[Piece]) -> None:
+    def __init__(self, pieces: list[FramePart]) -> None:
         self.pieces = pieces
         self.num_special = sum(len(piece.ids) for piece in pieces)
         self._typed = any(piece.type for piece in pieces)
 
     @classmethod
-    def learned(cls, tokenizer: Tokenizer, num_texts: int, special: bool) -> Frame:
+    def learned(cls, tokenizer: Tokenizer, num_texts: int, special: bool) -> TokenizerFrame:
         """How the tokenizer frames `num_texts` texts, 1 or 2, with its special tokens or without any.
 
         Types that only number the texts, without a special token in the frame, are the library's default and
@@ -74,12 +74,12 @@ class Frame:
         encoding = tokenizer.encode(*[_sample(tokenizer)] * num_texts, add_special_tokens=special)
         typed = tokenizer.num_special_tokens_to_add(num_texts == 2) > 0
         types = encoding.type_ids if typed else [0] * len(encoding.ids)
-        pieces: list[Piece] = []
+        pieces: list[FramePart] = []
         for token_id, slot, kind in zip(encoding.ids, encoding.sequence_ids, types, strict=True):
             if slot is None:
-                pieces.append(Piece([token_id], None, kind))
+                pieces.append(FramePart([token_id], None, kind))
             elif slot not in [piece.slot for piece in pieces]:
-                pieces.append(Piece([], slot, kind))
+                pieces.append(FramePart([], slot, kind))
         return cls(pieces)
 
     def around(self, *texts: list[int]) -> tuple[list[int], list[int] | None]:

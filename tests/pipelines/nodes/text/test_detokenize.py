@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 
 from pipelines.nodes.text.replies.detokenize import Detokenizer, StopStrings
-from pipelines.nodes.text.replies.incremental_decoder import Decoder
+from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
 from pipelines.nodes.text.replies.prompt_logprobs import PromptTexts
 from pipelines.values import StreamChoice, TokenLogprobs, Tokens
 from pipelines.wire.messages import TokenUpdate
@@ -12,7 +12,7 @@ from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 
 def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):
-    return Detokenizer(Decoder(tokenizer, skip_special), StopStrings(stops, include), min_tokens)
+    return Detokenizer(IncrementalDecoder(tokenizer, skip_special), StopStrings(stops, include), min_tokens)
 
 
 def token_update(token_ids, finish=None, **fields):
@@ -152,7 +152,7 @@ def test_scores_of_a_prompt_become_text_once_for_all_its_choices(tokenizer):
     scores = [TokenLogprobs(-1.0, 3, [first[0]], [-0.5]), TokenLogprobs(-2.0, 1, [], [])]
     told = []
     for choice, known in ((0, scores), (1, scores), (2, scores[:1])):
-        decoder = Decoder(tokenizer, True)
+        decoder = IncrementalDecoder(tokenizer, True)
         detokenizer = Detokenizer(
             decoder, StopStrings([], False), 0, partial(prompts.describe, choices[choice])
         )

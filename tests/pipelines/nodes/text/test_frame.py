@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from prompt_nodes import framed_tokenizer
 from tokenizers.processors import BertProcessing, RobertaProcessing, TemplateProcessing
 
-from pipelines.nodes.text.tokenizing.tokenizer import Frame
+from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame
 
 FRAMED = framed_tokenizer()
 CLS, SEP = (("[CLS]", FRAMED.token_to_id("[CLS]")), ("[SEP]", FRAMED.token_to_id("[SEP]")))
@@ -36,7 +36,7 @@ def test_a_frame_gives_what_the_tokenizer_gives(kind, first, second, special):
     tokenizer.post_processor = POST_PROCESSORS[kind]
     for texts in ([first], [first, second]):
         wanted = tokenizer.encode(*texts, add_special_tokens=special)
-        found, types = Frame.learned(tokenizer, len(texts), special).around(
+        found, types = TokenizerFrame.learned(tokenizer, len(texts), special).around(
             *(ids(tokenizer, t) for t in texts)
         )
         assert found == wanted.ids
@@ -46,10 +46,12 @@ def test_a_frame_gives_what_the_tokenizer_gives(kind, first, second, special):
 def test_types_without_special_tokens_are_a_default_that_says_nothing():
     tokenizer = byte_tokenizer()
     assert tokenizer.encode("a", "b").type_ids == [0, 1]
-    assert Frame.learned(tokenizer, 2, True).around([1, 2], [3]) == ([1, 2, 3], None)
+    assert TokenizerFrame.learned(tokenizer, 2, True).around([1, 2], [3]) == ([1, 2, 3], None)
 
 
 def test_special_tokens_are_counted():
     tokenizer = framed_tokenizer()
-    counts = [Frame.learned(tokenizer, n, special).num_special for n in (1, 2) for special in (False, True)]
+    counts = [
+        TokenizerFrame.learned(tokenizer, n, special).num_special for n in (1, 2) for special in (False, True)
+    ]
     assert counts == [0, 2, 0, 3]

@@ -20,7 +20,7 @@ def new_id() -> str:
     return f"chatcmpl-tool-{uuid.uuid4().hex}"
 
 
-class Calls:
+class CallSink:
     """The calls of one choice, given out in pieces.  A call that was started is never taken back."""
 
     def __init__(self, new_id: Callable[[], str] = new_id) -> None:
@@ -60,12 +60,12 @@ class Reader(Protocol):
         """The end of the block that is part of no call: the whole block where no call was started."""
 
 
-MakeReader = Callable[[str, Calls, Declared], Reader]
+MakeReader = Callable[[str, CallSink, Declared], Reader]
 """(closing marker of a block, or "" where its value has its own end; sink of calls; tools) → a reader."""
 
 
 @dataclass(frozen=True)
-class Block:
+class CallBlock:
     """Text from `open` to `close`, or, without `close`, to where its value ends.
 
     With `bare` the marker is a part of the value ("[" or "{"), and counts only where no content is between it
@@ -86,7 +86,7 @@ class Family:
     only separate calls.  Markers may be special tokens, so the text must include those.
     """
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[CallBlock, ...]
     before: tuple[str, ...] = ()
     after: tuple[str, ...] = ()
     between: str = ""
@@ -99,11 +99,11 @@ class CallFinder:
     def __init__(self, family: Family, tools: Sequence[dict[str, Any]] = ()) -> None:
         self._family = family
         self._declared = Declared(tools)
-        self._calls = Calls(family.new_id)
-        self._opens: dict[str, Block] = {}
+        self._calls = CallSink(family.new_id)
+        self._opens: dict[str, CallBlock] = {}
         self._armed = False
         self._scanner = TagScanner()
-        self._block: Block | None = None
+        self._block: CallBlock | None = None
         self._reader: Reader | None = None
         self._began = 0  # calls before the block
         self._blank = ""  # white space and markers that are content only if content follows
@@ -132,7 +132,7 @@ class CallFinder:
                 content += self._mark(tag)
         return content, None
 
-    def _enter(self, block: Block, rest: str) -> str:
+    def _enter(self, block: CallBlock, rest: str) -> str:
         self._block, self._began = block, self._calls.count
         self._reader = block.reader(block.close, self._calls, self._declared)
         return block.open + rest if block.bare else rest

@@ -8,7 +8,7 @@ from __future__ import annotations
 import secrets
 import string
 
-from pipelines.nodes.text.parsers.tools.calls import Block, Family
+from pipelines.nodes.text.parsers.tools.calls import CallBlock, Family
 from pipelines.nodes.text.parsers.tools.gemma import gemma
 from pipelines.nodes.text.parsers.tools.json_calls import named, objects
 from pipelines.nodes.text.parsers.tools.pythonic import PythonReader
@@ -27,12 +27,12 @@ def nine_characters() -> str:
 
 
 def _json_in(open: str, close: str) -> Family:
-    return Family((Block(open, objects(), close),))
+    return Family((CallBlock(open, objects(), close),))
 
 
 def _deepseek(name: str, tail: str = "") -> Family:
     return Family(
-        (Block("<｜tool▁call▁begin｜>", named(name, tail=tail), "<｜tool▁call▁end｜>"),),
+        (CallBlock("<｜tool▁call▁begin｜>", named(name, tail=tail), "<｜tool▁call▁end｜>"),),
         before=("<｜tool▁calls▁begin｜>",),
         after=("<｜tool▁calls▁end｜>",),
     )
@@ -41,7 +41,7 @@ def _deepseek(name: str, tail: str = "") -> Family:
 def _functions(before: str, after: str) -> Family:
     """`<function=f><parameter=k>v</parameter></function>` between two markers, which models may omit."""
     reader = tagged(rf"{NAME}\s*>\s*", r"\s*<parameter=(?P<key>[^>]+)>", "</parameter>")
-    block = Block("<function=", reader, "</function>")
+    block = CallBlock("<function=", reader, "</function>")
     return Family((block,), before=(before,), after=(after,))
 
 
@@ -50,7 +50,7 @@ _JAMBA = _json_in("<tool_calls>", "</tool_calls>")
 _QWEN3_CODER = _functions("<tool_call>", "</tool_call>")
 _GLM = Family(
     (
-        Block(
+        CallBlock(
             "<tool_call>",
             tagged(
                 rf"\s*{NAME}\s*",
@@ -78,31 +78,31 @@ FAMILIES: dict[str, Family] = {
     "internlm": _json_in("<|action_start|><|plugin|>", "<|action_end|>"),
     # JSON that ends where its brackets do
     "llama3_json": Family(
-        (Block("{", objects(needs_arguments=True), bare=True),), before=("<|python_tag|>",), between=";"
+        (CallBlock("{", objects(needs_arguments=True), bare=True),), before=("<|python_tag|>",), between=";"
     ),
-    "phi4_mini_json": Family((Block("functools", objects()),)),
-    "granite": Family((Block("<|tool_call|>", objects()), Block("<tool_call>", objects()))),
-    "granite-20b-fc": Family((Block("<function_call>", objects()),)),
-    "mistral": Family((Block("[TOOL_CALLS]", named(MISTRAL, objects=True)),), new_id=nine_characters),
+    "phi4_mini_json": Family((CallBlock("functools", objects()),)),
+    "granite": Family((CallBlock("<|tool_call|>", objects()), CallBlock("<tool_call>", objects()))),
+    "granite-20b-fc": Family((CallBlock("<function_call>", objects()),)),
+    "mistral": Family((CallBlock("[TOOL_CALLS]", named(MISTRAL, objects=True)),), new_id=nine_characters),
     "xlam": Family(
         (
-            Block("[{", objects(needs_arguments=True), bare=True),
-            Block("[ {", objects(needs_arguments=True), bare=True),
-            Block("[TOOL_CALLS]", objects()),
-            Block("<tool_call>", objects(), "</tool_call>"),
-            Block("```json", objects(needs_arguments=True), "```"),
+            CallBlock("[{", objects(needs_arguments=True), bare=True),
+            CallBlock("[ {", objects(needs_arguments=True), bare=True),
+            CallBlock("[TOOL_CALLS]", objects()),
+            CallBlock("<tool_call>", objects(), "</tool_call>"),
+            CallBlock("```json", objects(needs_arguments=True), "```"),
         )
     ),
     # a name, then JSON
     "deepseek_v3": _deepseek(rf"\w+{SEPARATOR}{NAME}\s*```json\s*", tail="`"),
     "deepseek_v31": _deepseek(rf"{NAME}\s*{SEPARATOR}\s*"),
     "kimi_k2": Family(
-        (Block("<|tool_call_begin|>", named(KIMI), "<|tool_call_end|>"),),
+        (CallBlock("<|tool_call_begin|>", named(KIMI), "<|tool_call_end|>"),),
         before=("<|tool_calls_section_begin|>",),
         after=("<|tool_calls_section_end|>",),
     ),
     "openai": Family(
-        (Block(" to=functions.", named(HARMONY), "<|call|>"),),
+        (CallBlock(" to=functions.", named(HARMONY), "<|call|>"),),
         before=("<|start|>assistant", "<|channel|>commentary"),
     ),
     # parameters in tags
@@ -112,20 +112,20 @@ FAMILIES: dict[str, Family] = {
     "glm45": _GLM,
     "glm47": _GLM,
     "minimax_m2": Family(
-        (Block("<invoke name=", _MINIMAX, "</invoke>"),),
+        (CallBlock("<invoke name=", _MINIMAX, "</invoke>"),),
         before=("<minimax:tool_call>",),
         after=("</minimax:tool_call>",),
     ),
     # Python
-    "pythonic": Family((Block("[", PythonReader, bare=True),)),
+    "pythonic": Family((CallBlock("[", PythonReader, bare=True),)),
     "llama4_pythonic": Family(
-        (Block("[", PythonReader, bare=True),),
+        (CallBlock("[", PythonReader, bare=True),),
         before=("<|python_start|>",),
         after=("<|python_end|>",),
     ),
-    "olmo3": Family((Block("<function_calls>", PythonReader, "</function_calls>"),)),
-    "lfm2": Family((Block("<|tool_call_start|>", PythonReader, "<|tool_call_end|>"),)),
+    "olmo3": Family((CallBlock("<function_calls>", PythonReader, "</function_calls>"),)),
+    "lfm2": Family((CallBlock("<|tool_call_start|>", PythonReader, "<|tool_call_end|>"),)),
     # Gemma's own
-    "functiongemma": Family((Block("<start_function_call>", gemma("<escape>"), "<end_function_call>"),)),
-    "gemma4": Family((Block("<|tool_call>", gemma('<|"|>'), "<tool_call|>"),)),
+    "functiongemma": Family((CallBlock("<start_function_call>", gemma("<escape>"), "<end_function_call>"),)),
+    "gemma4": Family((CallBlock("<|tool_call>", gemma('<|"|>'), "<tool_call|>"),)),
 }

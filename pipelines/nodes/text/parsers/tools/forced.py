@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pipelines.nodes.text.parsers.tools.calls import Block, Calls, Family
+from pipelines.nodes.text.parsers.tools.calls import CallBlock, CallSink, Family
 from pipelines.nodes.text.parsers.tools.json_calls import objects
 from pipelines.values import ToolCallPiece
 
-PLAIN = Family((Block("[", objects(needs_arguments=True), bare=True),))
+PLAIN = Family((CallBlock("[", objects(needs_arguments=True), bare=True),))
 """A list of objects with name and parameters."""
 
 
@@ -15,7 +15,7 @@ class ArgumentsOf:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._calls = Calls()
+        self._calls = CallSink()
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, list[ToolCallPiece]]:
         text = text if self._calls.count else text.lstrip()

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from pipelines.nodes.text.parsers.tags import TagScanner
-from pipelines.nodes.text.parsers.tools.calls import Calls, MakeReader
+from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared, read_json
 
 DEEPEST = 100
@@ -27,7 +27,7 @@ def gemma(quote: str) -> MakeReader:
 class GemmaReader:
     """The reader of one call."""
 
-    def __init__(self, quote: str, close: str, calls: Calls, declared: Declared) -> None:
+    def __init__(self, quote: str, close: str, calls: CallSink, declared: Declared) -> None:
         self._quote = quote
         self._calls = calls
         self._declared = declared

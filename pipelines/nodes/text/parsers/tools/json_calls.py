@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pipelines.nodes.text.parsers.tools.calls import Calls, MakeReader
+from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.characters import CharacterReader
 from pipelines.nodes.text.parsers.tools.declared import Declared
 from pipelines.nodes.text.parsers.tools.json_text import (
@@ -58,7 +58,7 @@ def named(name: str, *, objects: bool = False, tail: str = "") -> MakeReader:
 class JsonReader(CharacterReader):
     """The reader of one block.  `_meaning` handles the next character."""
 
-    def __init__(self, form: Form, close: str, calls: Calls, declared: Declared) -> None:
+    def __init__(self, form: Form, close: str, calls: CallSink, declared: Declared) -> None:
         super().__init__(close)
         self._form = form
         self._calls = calls

@@ -10,7 +10,7 @@ import json
 import warnings
 from typing import Any
 
-from pipelines.nodes.text.parsers.tools.calls import Calls
+from pipelines.nodes.text.parsers.tools.calls import CallSink
 from pipelines.nodes.text.parsers.tools.characters import CharacterReader
 from pipelines.nodes.text.parsers.tools.declared import UNREADABLE, Declared
 
@@ -20,7 +20,7 @@ WORDS = {"true": True, "false": False, "null": None}
 class PythonReader(CharacterReader):
     """The reader of one block: calls in a list, or on lines of their own."""
 
-    def __init__(self, close: str, calls: Calls, declared: Declared) -> None:
+    def __init__(self, close: str, calls: CallSink, declared: Declared) -> None:
         super().__init__(close)
         self._calls = calls
         self._begun = False

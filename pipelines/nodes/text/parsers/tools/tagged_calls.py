@@ -11,7 +11,7 @@ import re
 from functools import partial
 
 from pipelines.nodes.text.parsers.tags import TagScanner
-from pipelines.nodes.text.parsers.tools.calls import Calls, MakeReader
+from pipelines.nodes.text.parsers.tools.calls import CallSink, MakeReader
 from pipelines.nodes.text.parsers.tools.declared import Declared
 
 
@@ -29,7 +29,7 @@ class TagReader:
         parameter: re.Pattern[str],
         end: str,
         close: str,
-        calls: Calls,
+        calls: CallSink,
         declared: Declared,
     ) -> None:
         self._head, self._parameter, self._end = head, parameter, end
