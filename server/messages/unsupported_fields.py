@@ -1,8 +1,6 @@
-"""Fields of a messages request that are not honoured: refused when they would change the answer, or ignored
-for a reason.
+"""Fields of a messages request without effect here: refused where they would change the reply, else ignored.
 
 A field that a request model declares is honoured; any other is in a table here, or unknown and refused.
-Knows nothing of what the honoured fields do.
 """
 
 from __future__ import annotations
@@ -16,15 +14,15 @@ REFUSED: dict[str, Refused] = {
     "context_management": Refused(
         "a conversation is used as it is sent; shorten it yourself", ({}, {"edits": []}, KEEPS_THINKING)
     ),
-    "diagnostics": Refused("why a prompt was not cached is not told"),
-    "inference_geo": Refused("this server cannot promise a place", ("global",)),
+    "diagnostics": Refused("why a prompt was not cached is not reported"),
+    "inference_geo": Refused("this server cannot guarantee a region", ("global",)),
     "mcp_servers": Refused("this server calls no tools itself; run them in your client", ([],)),
     "speed": Refused("there is one speed", ("standard",)),
 }
 """Fields that a request may carry only with a neutral value."""
 
 IGNORED: dict[str, str] = {
-    "betas": "names of preview features; what a request asks for is told by its fields",
+    "betas": "names of preview features; the fields of a request determine what it uses",
     "cache_control": "a hint for speed; equal prompt beginnings are found without it",
     "metadata": "a name for the operator's own statistics; it does not change the answer",
     "service_tier": "there is one tier",
@@ -37,7 +35,7 @@ IGNORED_IN_BLOCKS: dict[str, str] = {
     "cache_control": "a hint for speed; equal prompt beginnings are found without it",
     "caller": "what an earlier reply carried; every call here comes from the model itself",
     "citations": "what an earlier reply carried; templates do not read it",
-    "is_error": "templates have no mark for a failed call; its content says what failed",
+    "is_error": "templates have no marker for a failed call; its content describes the failure",
     "parsed_output": "what an earlier reply was parsed into; its text is read",
     "signature": "replies of this server are not signed; the thinking itself is read",
 }

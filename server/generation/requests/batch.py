@@ -1,7 +1,4 @@
-"""The body of chat/completions/batch: several conversations, one reply for each.
-
-Knows nothing of HTTP or of how a reply looks.
-"""
+"""The body of chat/completions/batch: several conversations, one choice for each."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ ONE_ONLY = (
     "return_prompt_text",
     "echo",
 )
-"""Fields of a single conversation."""
+"""Fields that a batch cannot have."""
 
 
 class BatchRequest(ChatRequest):
-    """As ChatRequest, but `messages` holds conversations; all other fields hold for each of them."""
+    """As ChatRequest, but `messages` holds conversations; all other fields apply to each of them."""
 
     messages: Annotated[list[Conversation], Field(min_length=1, max_length=MAX_CONVERSATIONS)]  # type: ignore[assignment]
 

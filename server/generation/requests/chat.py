@@ -1,4 +1,4 @@
-"""The body of chat/completions.  Knows nothing of HTTP or of how a reply looks."""
+"""The body of chat/completions.  Does not depend on HTTP or on replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from server.generation.requests.prompts import read_ids
 from server.generation.requests.tools import ChatToolChoice, Tools, read_choice
 
 OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
-"""What `chat_template_kwargs` may not hold: these are fields of their own."""
+"""Names that `chat_template_kwargs` may not have: they are fields of the request."""
 
 
 class ChatRequest(BaseGenerationRequest):
@@ -51,14 +51,14 @@ class ChatRequest(BaseGenerationRequest):
 
     @property
     def compiles(self) -> bool:
-        """Declared tools count: which of them must be called, or strictly, is not looked at here."""
+        """As for the base class; a chat template and declared tools may need compiling too."""
         return self.chat_template is not None or bool(self.tools) or super().compiles
 
     def alternatives(self) -> int | None:
         return (self.top_logprobs or 0) if self.logprobs or self.picks_best else None
 
     def thinking_budget(self) -> int | None:
-        """The smallest of those asked for; FastDeploy's own does not go with an effort."""
+        """The smallest budget requested; FastDeploy's field has no effect beside `reasoning_effort`."""
         requested = [self.thinking_token_budget, super().thinking_budget()]
         if self.reasoning_effort is None:
             requested.append(self.reasoning_max_tokens)
@@ -77,25 +77,25 @@ class ChatRequest(BaseGenerationRequest):
 
     @property
     def prompts_reply(self) -> bool:
-        """Whether the prompt ends with the start of a new reply, or with the message to go on with."""
+        """Whether the prompt ends with the start of a new reply; else the reply continues the last message."""
         if self.add_generation_prompt is None:
             return not self.continue_final_message
         return self.add_generation_prompt
 
     @property
     def role(self) -> str:
-        """Whose message the reply is: the assistant's, or the last one's that it goes on with."""
+        """The role of the reply: "assistant", or that of the last message, which the reply continues."""
         goes_on = self.conversation and not self.prompts_reply
         return str(self.conversation[-1].role) if goes_on else "assistant"
 
     @property
     def echoed(self) -> str:
-        """What `echo` puts before the reply: the last message, when it has the reply's role."""
+        """The text that `echo` puts before the reply: the last message, when it has the reply's role."""
         last = self.conversation[-1] if self.echo and self.conversation else None
         if last is None or last.role != self.role:
             return ""
-        said = last.plain("messages")["content"]
-        return said if isinstance(said, str) else "\n".join(part["text"] for part in said)
+        content = last.plain("messages")["content"]
+        return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
 
     @property
     def choice(self) -> ChatToolChoice:
@@ -160,7 +160,7 @@ class ChatRequest(BaseGenerationRequest):
         }
 
     def _prompts(self) -> list[Prompt]:
-        """The prompt where the client wrote it itself, so that no template is needed."""
+        """The prompt where the request has it as text or token ids, without the chat template."""
         if self._message_ids or self.prompt_token_ids is not None:
             where = "messages" if self._message_ids else "prompt_token_ids"
             found = read_ids(self._message_ids or self.prompt_token_ids, where)
@@ -169,8 +169,8 @@ class ChatRequest(BaseGenerationRequest):
             return [Prompt(ids=found[0])]
         if not self.disable_chat_template:
             return []
-        said = self.conversation[0].plain("messages.0")["content"]
-        text = said if isinstance(said, str) else "\n".join(part["text"] for part in said)
+        content = self.conversation[0].plain("messages.0")["content"]
+        text = content if isinstance(content, str) else "\n".join(part["text"] for part in content)
         return [Prompt(text=text)]
 
     def _template_kwargs(self) -> dict[str, Any]:

@@ -1,6 +1,6 @@
-"""RULES: what single fields of a generation request cannot tell, because it takes two of them.
+"""RULES: checks of a generation request that involve more than one field.
 
-Each rule raises RequestError naming the field at fault.  Knows nothing of HTTP or models.
+Each rule raises RequestError with the name of the field at fault.  Does not depend on HTTP or models.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def scores(request: GenerationFields, max_context: int) -> None:
 
 
 def speculation(request: GenerationFields, max_context: int) -> None:
-    """A draft has a fixed length or stops at a doubt; beams are never drafted ahead."""
+    """A draft has a fixed length or a confidence threshold, not both; beam search has no speculation."""
     if request.num_assistant_tokens and request.assistant_confidence_threshold:
         raise RequestError(
             "`assistant_confidence_threshold` and `num_assistant_tokens` are mutually exclusive",
@@ -124,4 +124,4 @@ RULES: tuple[Rule, ...] = (
     speculation,
     beams,
 )
-"""In the order in which a client is told; each is given the model's context too."""
+"""Run in this order; the second argument is the context length of the model."""

@@ -1,4 +1,4 @@
-"""The body of completions.  Knows nothing of HTTP or of how a reply looks."""
+"""The body of completions.  Does not depend on HTTP or on replies."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CompletionRequest(BaseGenerationRequest):
 
     @property
     def only_prompt(self) -> bool:
-        """Whether nothing is generated and the prompt is all that comes back."""
+        """Whether the reply is the echoed prompt alone (`max_tokens` is 0)."""
         return self.max_tokens == 0
 
     @property
@@ -42,7 +42,7 @@ class CompletionRequest(BaseGenerationRequest):
         return 0 if self.picks_best and self.logprobs is None else self.logprobs
 
     def scores_prompt(self) -> int | None:
-        """`echo` with `logprobs` shows those of the prompt too."""
+        """`echo` with `logprobs` returns those of the prompt too."""
         if self.prompt_logprobs is None and self.echo:
             return self.logprobs
         return self.prompt_logprobs

@@ -1,6 +1,6 @@
-"""Chat messages: what a client may send, and the plain dicts that a chat template reads.
+"""Chat messages of a request, and their conversion to the plain dicts of chat templates.
 
-Knows nothing of templates, models or HTTP.
+Does not depend on templates, models or HTTP.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ MEDIA_PARTS = (
 
 
 class ContentPart(BaseModel):
-    """One part of a message's content.  Only text is served; what is not text is refused by name."""
+    """One part of a message's content.  Only text parts are accepted."""
 
     model_config = ConfigDict(extra="allow")
     type: StrictStr = "text"
@@ -101,7 +101,7 @@ class EarlierCall(BaseModel):
     function: FunctionCall
 
     def plain(self) -> dict[str, Any]:
-        """As templates read it: arguments are an object whenever they are JSON."""
+        """The call for a chat template: arguments are an object whenever they are JSON."""
         arguments: Any = self.function.arguments
         if not isinstance(arguments, dict):
             arguments = _object(arguments or "{}")
@@ -131,7 +131,7 @@ class Message(BaseModel):
     tool_call_id: StrictStr | None = None
 
     def plain(self, where: str) -> dict[str, Any]:
-        """As templates read it, reasoning under both names.
+        """The message for a chat template, with reasoning under both names.
 
         `content` is text, or a list of text parts where the client sent one.  Raises RequestError naming the
         place when content is missing or is not text.
@@ -144,7 +144,7 @@ class Message(BaseModel):
             )
         message: dict[str, Any] = {
             "role": self.role,
-            "content": self._said(where),
+            "content": self._text_content(where),
         }
         reasoning = self.reasoning if self.reasoning is not None else self.reasoning_content
         if reasoning is not None:
@@ -156,7 +156,7 @@ class Message(BaseModel):
                 message[key] = getattr(self, key)
         return message
 
-    def _said(self, where: str) -> str | list[dict[str, str]]:
+    def _text_content(self, where: str) -> str | list[dict[str, str]]:
         if isinstance(self.content, str):
             return self.content
         parts = [part.content(f"{where}.content.{i}") for i, part in enumerate(self.content or [])]
@@ -164,7 +164,7 @@ class Message(BaseModel):
 
 
 def _conversation(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
-    """Messages, or a whole conversation that the client has put into token ids itself."""
+    """Messages, or a whole conversation in token ids."""
     ids = isinstance(value, list) and value and all(type(item) is int for item in value)
     return value if ids else read(value)
 

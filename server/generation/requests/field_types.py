@@ -1,7 +1,7 @@
-"""Types of request fields: what JSON may hold there, and what the client is told otherwise.
+"""Types of request fields: the JSON values that each accepts, and the error text for others.
 
 Numbers are numbers (no text, no booleans; 5.0 is a whole number); ranges and their texts follow vLLM.
-Knows nothing of endpoints or of what a field does.
+Does not depend on endpoints.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ MAX_PATTERN = 1024
 
 
 def field_error(text: str) -> PydanticCustomError:
-    """A validation error; the client reads the field's name and then `text`."""
+    """A validation error; its text for the client is the name of the field and then `text`."""
     return PydanticCustomError("field_error", "{text}", {"text": text})
 
 
 def plain_error(text: str) -> PydanticCustomError:
-    """A validation error whose `text` names the field already."""
+    """A validation error whose `text` has the name of the field already."""
     return PydanticCustomError("plain_error", "{text}", {"text": text})
 
 
@@ -68,7 +68,7 @@ def check(allowed: Callable[[Any], bool], text: str) -> AfterValidator:
 
 
 class AlsoAccepts:
-    """In a field's annotation: what it takes beside its type, told in its JSON Schema only."""
+    """In the annotation of a field: a further schema that it accepts, for its JSON Schema alone."""
 
     def __init__(self, **schema: Any) -> None:
         self.schema = schema
@@ -93,7 +93,7 @@ NumChoices = Annotated[
 ]
 NumTokens = Annotated[Whole, check(lambda n: n >= 1, "{name} must be at least 1, got {got}.")]
 NumTokensOrNone = Annotated[Whole, check(lambda n: n >= 0, "{name} must be at least 1, got {got}.")]
-"""Where 0 may be asked too: `max_tokens` of a completion that only gives its prompt back."""
+"""`max_tokens` of completions, which may be 0 to echo the prompt alone."""
 Budget = Annotated[
     Whole,
     check(

@@ -47,7 +47,7 @@ from server.generation.requests.structured import read_constraint
 
 
 class StreamOptions(BaseModel):
-    """What a stream carries beside its text."""
+    """Options of a stream."""
 
     model_config = ConfigDict(extra="allow")
     include_usage: StrictBool | None = None
@@ -126,21 +126,21 @@ class GenerationFields(BaseModel):
 
     @property
     def num_choices(self) -> int:
-        """Choices that are computed for each prompt: the best are picked of `best_of` samples.
+        """Choices that are computed for each prompt: with `best_of`, more than are returned.
 
-        Of a greedy one there is only one, as in vLLM; of beams the search itself picks the best.
+        Greedy sampling computes only the returned ones, as in vLLM; beam search picks the best itself.
         """
         draws = self.temperature != 0 and not self.use_beam_search
         return self.beam_width if draws else self.num_returned
 
     @property
     def picks_best(self) -> bool:
-        """Picking takes log-probabilities, whether they are shown or not."""
+        """Whether choices are compared, which takes log-probabilities even where none are returned."""
         return self.num_choices > self.num_returned
 
     @property
     def num_tokens(self) -> int | None:
-        """The most tokens that the client wants, None when it did not say."""
+        """The requested limit of output tokens, None without one."""
         return self.max_tokens
 
     @property
@@ -173,22 +173,22 @@ class GenerationFields(BaseModel):
 
     @property
     def compiles(self) -> bool:
-        """Whether it brings a grammar or a schema, which may take long to look at however short it is."""
+        """Whether it has a grammar or a schema, which may take long to compile even when it is short."""
         return any(getattr(self, name) is not None for name in CONSTRAINTS)
 
     def alternatives(self) -> int | None:
-        """How many likely tokens are wanted beside each chosen one; None: no log-probabilities at all."""
+        """Number of alternatives per output token; None: no log-probabilities."""
         raise NotImplementedError
 
     def scores_prompt(self) -> int | None:
-        """The same of each token of the prompt."""
+        """The same for each prompt token."""
         return self.prompt_logprobs
 
     def processors(self) -> Processors:
         return read_processors(self.logits_processors_args)
 
     def thinking_budget(self) -> int | None:
-        """The most tokens of reasoning; None: no bound."""
+        """The limit of reasoning tokens; None: no limit."""
         return self.processors().thinking_budget
 
     def constraint(self) -> Constraint | None:

@@ -1,7 +1,7 @@
-"""Request fields that are not honoured: refused when they would change the answer, or ignored for a reason.
+"""Request fields without effect here: refused where they would change the reply, else ignored for a reason.
 
 A field that a request model declares is honoured.  Any other field is in exactly one of the tables here, or
-it is unknown and the request is refused with the nearest known name: nothing is dropped in silence.
+it is unknown and the request is refused with the nearest known name.  No field is ignored silently.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NONE: Mapping[str, Any] = {}
 
 
 class Refused(NamedTuple):
-    """Why a field is refused.  The values in `neutral` (and null) ask for nothing and pass."""
+    """Why a field is refused.  The values in `neutral`, and null, have no effect and are accepted."""
 
     reason: str
     neutral: tuple[Any, ...] = ()
@@ -42,8 +42,8 @@ REFUSED: dict[str, Refused] = {
     "ec_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
     "disaggregate_info": Refused(NO_CACHE_MOVES, ({},)),
     "vllm_xargs": Refused("this server has no plug-ins that read it", ({},)),
-    "response_max_tokens": Refused("answers have no bound of their own; use max_tokens"),
-    "collect_metrics": Refused("metrics stand at /metrics, not in replies", (False,)),
+    "response_max_tokens": Refused("replies have no limit of their own; use max_tokens"),
+    "collect_metrics": Refused("metrics are at /metrics, not in replies", (False,)),
 }
 """Fields of both generation endpoints that a request may carry only with a neutral value."""
 
@@ -74,13 +74,13 @@ IGNORED: dict[str, str] = {
     "user": "a name for the operator's own statistics; it does not change the answer",
     "safety_identifier": "a name for the operator's own statistics; it does not change the answer",
     "metadata": "labels of stored completions; nothing is stored",
-    "store": "nothing is stored, whatever is asked",
+    "store": "chat completions are not stored",
     "service_tier": "there is one tier",
     "session_id": "a hint for routing between machines; here one engine serves all sessions",
     "prediction": "a hint for speed; it does not change the answer",
     "prompt_cache_key": "a hint for speed; equal prompt beginnings are found without it",
     "prompt_cache_options": "a hint for speed; equal prompt beginnings are found without it",
-    "prompt_cache_retention": "a hint for speed; the cache keeps what it has room for",
+    "prompt_cache_retention": "a hint for speed; the cache retains as much as fits",
     "trace_context": "a name for the operator's own traces; it does not change the answer",
     "guided_decoding_backend": "there is one compiler of grammars",
     "spaces_between_special_tokens": "the detokenizer never puts spaces between special tokens",
@@ -106,7 +106,7 @@ def check_fields(
     ignored: Mapping[str, str] = NONE,
     where: str = "",
 ) -> None:
-    """Look at the fields of an object that its model does not declare; `where` is the object's place.
+    """Check the fields of an object that its model does not declare; `where` is the path of the object.
 
     Raises RequestError for a refused field with a value that is not neutral, and for an unknown field.  Null
     is neutral; inside an object of the request an unknown field may be null too, as clients send back what

@@ -1,7 +1,4 @@
-"""FastDeploy's `logits_processors_args`: the arguments of its two processors → what honours them here.
-
-Knows names and ranges; knows nothing of logits.
-"""
+"""FastDeploy's `logits_processors_args`: the arguments of its two logits processors."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ def read_processors(args: Mapping[str, Any] | None) -> Processors:
     for name in given:
         if name == "think_stop_sentence":
             raise RequestError(
-                f"`{FIELD}.{name}`: reasoning is ended by the model's own mark", field=f"{FIELD}.{name}"
+                f"`{FIELD}.{name}`: reasoning ends at the model's own marker", field=f"{FIELD}.{name}"
             )
         if name not in Processors._fields:
             raise unknown_field(name, Processors._fields, f"{FIELD}.")

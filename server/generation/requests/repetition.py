@@ -1,7 +1,4 @@
-"""The field `repetition_detection`: when an output that goes round in circles is ended.
-
-Knows nothing of how repetitions are found.
-"""
+"""The field `repetition_detection`: when an output that repeats itself is ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a live graph can do with a chat request, read off its nodes."""
+"""Checks that the nodes of a graph can serve a generation request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from server.settings import Settings
 
 
 def check_chat(pipeline: Pipeline, calls_tools: bool) -> None:
-    """Raise RequestError when the graph cannot hold a conversation, or not read the calls it asks for."""
+    """Raise RequestError when the graph has no chat template, or cannot parse requested tool calls."""
     if pipeline.task != "chat":
         raise RequestError(
             f"The model `{pipeline.name}` does not chat: its graph has no chat_template node; "

@@ -1,6 +1,6 @@
-"""A request's fields → the names of `SamplingParams`: what the client set, and nothing else.
+"""Maps the fields that a client has set to the names of `SamplingParams`.
 
-Knows nothing of HTTP or of what the engine does with it.
+Does not depend on HTTP or on the engine.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SAME = (
     "beams",
     "priority",
 )
-"""Fields whose name and meaning are the engine's."""
+"""Fields with the same name and meaning in `SamplingParams`."""
 
 
 def sampling(request: GenerationFields) -> dict[str, Any]:
-    """A seed is drawn when the client names none."""
+    """The sampling parameters of a request; a random seed where it has none."""
     chosen = {name: getattr(request, name) for name in SAME}
     chosen["max_tokens"] = request.num_tokens
     chosen["top_k"] = None if request.top_k is None else max(request.top_k, 0)

@@ -1,7 +1,7 @@
-"""What the text of a reply must be: the ways in which clients say it → one `Constraint`.
+"""Constraints on the text of a reply: the fields of several APIs → one `Constraint`.
 
 `response_format` is OpenAI's, `structured_outputs` vLLM's, `guided_*` and `structural_tag` are those of older
-vLLM and FastDeploy.  Knows names and shapes; knows nothing of grammars: those are compiled later.
+vLLM and FastDeploy.  Grammars are compiled later.
 """
 
 from __future__ import annotations

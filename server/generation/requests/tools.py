@@ -1,4 +1,4 @@
-"""Tools that a model may call, and which of them it must.  Knows nothing of templates, models or HTTP."""
+"""Declared tools and the tool choice.  Does not depend on templates, models or HTTP."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from server.http.error_text import quoted
 
 
 class Function(BaseModel):
-    """A function that the model may call; other keys, `strict` among them, go on as they are."""
+    """A function that the model may call; other keys, such as `strict`, are passed on."""
 
     model_config = ConfigDict(extra="allow")
     name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
@@ -50,9 +50,9 @@ REQUIRED = "required"
 
 
 class ChatToolChoice(NamedTuple):
-    """What a `tool_choice` asks: whether calls are looked for, and which must be made.
+    """A parsed `tool_choice`: whether tool calls are parsed, and which call is required.
 
-    `forced` is None (as the model likes), "required" (any), or the name of a tool.
+    `forced` is None (no call is required), "required" (any tool), or the name of a tool.
     """
 
     parses: bool
