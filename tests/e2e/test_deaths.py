@@ -102,7 +102,7 @@ def test_a_connection_made_before_a_reload_may_still_send_its_request(models_dir
         with socket.create_connection(("127.0.0.1", server.port)) as connection:
             time.sleep(0.2)  # until a worker has accepted it
             server.process.send_signal(signal.SIGHUP)
-            server.wait_for(lambda: "Shutting down" in server.log())
+            server.wait_for(lambda: "Shutting down" in server.log(), 18)  # before its headers are late
             connection.sendall(b"GET /health HTTP/1.1\r\nHost: braid\r\n\r\n")
             connection.settimeout(5)
             answer = b""

@@ -10,9 +10,11 @@ import shutil
 import signal
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import openai
 import pytest
 from paced_model import GRAPH, write_model
 from server_process import NO_LIMITS, ROOT, ServerProcess, ask, chat
@@ -195,6 +197,31 @@ def test_a_reload_under_streams_has_no_gap(served):
     assert all(reply.done and not reply.error for reply in replies), replies
     print(f"longest time without an answer: {max(gaps):.2f} s")
     assert max(gaps) < LONGEST_GAP_S
+
+
+def test_the_openai_client_works_through_a_reload(served):
+    ended, texts = threading.Event(), []
+
+    def work():
+        with openai.OpenAI(base_url=f"{served.url}/v1", api_key="none") as client:
+            message = {"role": "user", "content": "hi"}
+            while not ended.is_set():
+                assert "fake" in [model.id for model in client.models.list()]
+                options = {"model": "fake", "messages": [message], "max_tokens": 8, "temperature": 0}
+                whole = client.chat.completions.create(**options).choices[0].message.content
+                pieces = client.chat.completions.create(stream=True, **options)
+                texts.append((whole, "".join(piece.choices[0].delta.content or "" for piece in pieces)))
+
+    with ThreadPoolExecutor() as threads:
+        running = [threads.submit(work) for _ in range(2)]
+        try:
+            served.reload()
+        finally:
+            ended.set()
+        for one in running:
+            one.result()
+    assert len(set(texts)) == 1
+    assert texts[0][0] == texts[0][1]
 
 
 def test_reloads_in_a_row_lose_nothing_and_end(served):
