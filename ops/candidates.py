@@ -12,8 +12,6 @@ import numpy as np
 from ops.contract import Floats, Index
 from ops.scratch import scratch
 
-Values = Floats
-
 PART_VALUES = 2**17
 """Values worked on at once (512 KiB of float32): more leaves the cache, fewer waste calls on small rows."""
 MAX_COLUMN = 128
@@ -21,13 +19,13 @@ COLUMNS_PER_WANTED = 8
 """Of a row's columns, few hold the values that are wanted."""
 
 
-def parts(num_rows: int, vocab: int) -> list[slice]:
+def row_slices(num_rows: int, vocab: int) -> list[slice]:
     """Slices that cover `num_rows` rows in order, each of about PART_VALUES values and at least one row."""
     size = max(1, PART_VALUES // max(1, vocab))
     return [slice(start, min(start + size, num_rows)) for start in range(0, num_rows, size)]
 
 
-def rows_at(values: Values, rows: Index) -> Values:
+def rows_at(values: Floats, rows: Index) -> Floats:
     """Some rows of float32[n, vocab], to be read only: where they lie side by side, the rows themselves."""
     first = int(rows[0])
     if len(rows) == 1 or (np.diff(rows) == 1).all():
@@ -40,24 +38,24 @@ def num_columns(vocab: int, wanted: int) -> int:
     return vocab // max(1, min(MAX_COLUMN, vocab // (COLUMNS_PER_WANTED * wanted)))
 
 
-def maxima(row: Values, width: int) -> Values:
+def column_maxima(row: Floats, width: int) -> Floats:
     """The largest value of each column of float32[vocab]: float32[width]; id t lies in column t % width.
 
     So a pass goes along whole lines of columns, which is several times faster than along blocks of ids; and
     faster still where the row has been read just before.
     """
     whole = len(row) // width * width
-    found: Values = row[:whole].reshape(-1, width).max(axis=0)
+    found: Floats = row[:whole].reshape(-1, width).max(axis=0)
     if whole < len(row):
         rest = found[: len(row) - whole]
         np.maximum(rest, row[whole:], out=rest)
     return found
 
 
-def at_least(row: Values, columns: Values, floor: float) -> tuple[Index, Values]:
+def entries_at_least(row: Floats, columns: Floats, floor: float) -> tuple[Index, Floats]:
     """Ids (ascending) and values of the entries of float32[vocab] that are not below the floor: both [k].
 
-    columns: its `maxima`.  Where few columns reach the floor only these are read.  NaN is not below anything.
+    columns: its `column_maxima`.  Where few columns reach the floor only these are read.  NaN is not below anything.
     """
     width = len(columns)
     some = np.flatnonzero(~(columns < floor))
@@ -76,7 +74,7 @@ def at_least(row: Values, columns: Values, floor: float) -> tuple[Index, Values]
     return ids, values[high]
 
 
-def padded(rows: Sequence[tuple[Index, Values]], padding: float) -> tuple[Index, Values]:
+def pad_rows(rows: Sequence[tuple[Index, Floats]], padding: float) -> tuple[Index, Floats]:
     """Ids and values of rows of any length as int64[n, width] and float32[n, width].
 
     The tail of a shorter row is id 0 with value `padding`.

@@ -7,26 +7,34 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.candidates import Values
-from ops.min_p_top_k import Found
-from ops.nucleus import first_ids, heaviest, heaviest_blocks, nucleus
+from ops.contract import Floats
+from ops.min_p_top_k import Entries
+from ops.nucleus import heaviest, heaviest_blocks, keep_top_k, nucleus
 from ops.scratch import scratch
-from ops.token_weights import block_sums, blocks_of, pick, pick_kept, running_sums, weigh, weights_of
+from ops.token_weights import (
+    block_sums,
+    blocks_of,
+    pick_from_lists,
+    pick_from_row,
+    running_sums,
+    weigh,
+    weights_of,
+)
 
 
-def draw_share(
-    row: Values, peak: np.float32, blocks: Values, temperature: np.float32, top_p: float, chance: np.float32
+def draw_top_p(
+    row: Floats, peak: np.float32, blocks: Floats, temperature: np.float32, top_p: float, chance: np.float32
 ) -> int:
     """The drawn id of one row, float32[vocab], that only top_p limits; blocks: its sums by block."""
-    some = share_of(row, peak, blocks, temperature, top_p)
+    some = nucleus_of_row(row, peak, blocks, temperature, top_p)
     if isinstance(some, tuple):
-        return int(pick_kept(some[0][None], some[1][None], np.array([chance]))[0])
-    return pick(some, running_sums(some), chance)
+        return int(pick_from_lists(some[0][None], some[1][None], np.array([chance]))[0])
+    return pick_from_row(some, running_sums(some), chance)
 
 
-def share_of(
-    row: Values, peak: np.float32, blocks: Values, temperature: np.float32, top_p: float
-) -> Found | Values:
+def nucleus_of_row(
+    row: Floats, peak: np.float32, blocks: Floats, temperature: np.float32, top_p: float
+) -> Entries | Floats:
     """The nucleus of one row: ids and their weights if they lie in few blocks, else a whole row of weights.
 
     top_p: the share of `blocks`, in [0, 1).
@@ -45,8 +53,8 @@ def share_of(
     return nucleus(_weights(row, peak, temperature), wanted, total, floor, mass)
 
 
-def draw_limited(
-    row: Values,
+def draw_filtered_row(
+    row: Floats,
     peak: np.float32,
     temperature: np.float32,
     min_p: np.float32,
@@ -59,14 +67,14 @@ def draw_limited(
     if min_p > 0:
         weights *= np.greater_equal(weights, min_p, out=scratch("heavy", weights.shape, np.bool_))
     if top_k < len(row):
-        weights = first_ids(weights, top_k)
+        weights = keep_top_k(weights, top_k)
     if top_p < 1:
         total = float(block_sums(weights).sum(dtype=np.float64))
         weights = nucleus(weights, top_p * total, total)
-    return pick(weights, running_sums(weights), chance)
+    return pick_from_row(weights, running_sums(weights), chance)
 
 
-def _weights(row: Values, peak: np.float32, temperature: np.float32) -> Values:
+def _weights(row: Floats, peak: np.float32, temperature: np.float32) -> Floats:
     """The whole row of weights, float32[width], of float32[vocab]."""
-    whole: Values = weights_of(row[None], np.array([peak]), np.array([temperature]))[0]
+    whole: Floats = weights_of(row[None], np.array([peak]), np.array([temperature]))[0]
     return whole

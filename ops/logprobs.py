@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from ops.candidates import Values, at_least, maxima, num_columns
-from ops.contract import Index, Logprobs
-from ops.full_row_sampling import share_of
+from ops.candidates import column_maxima, entries_at_least, num_columns
+from ops.contract import Floats, Index, Logprobs
+from ops.full_row_sampling import nucleus_of_row
 from ops.min_p_top_k import LOWEST
 from ops.nucleus import SMALLEST
 from ops.token_weights import sum_blocks
 
 
-def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logprobs:
+def gather_logprobs(logits: Floats, rows: Index, tokens: Index, k: int) -> Logprobs:
     """Log-probabilities of one token per row and of the k likeliest, 0 <= k <= vocab.
 
     logits: float32[n, vocab], read only; rows: int64[m], the rows that are meant; tokens: int64[m].
@@ -32,7 +32,7 @@ def gather_logprobs(logits: Values, rows: Index, tokens: Index, k: int) -> Logpr
     return Logprobs(chosen, ranks, top_ids, _logprobs(top, scales[:, None]))
 
 
-def logprobs_of(logits: Values, rows: Index, ids: Index) -> Values:
+def logprobs_of(logits: Floats, rows: Index, ids: Index) -> Floats:
     """Log-probabilities of single ids: float32[k].
 
     logits: float32[n, vocab], read only; rows, ids: int64[k], flat pairs.  As in `gather_logprobs`, what is
@@ -43,7 +43,7 @@ def logprobs_of(logits: Values, rows: Index, ids: Index) -> Values:
     return _logprobs(logits[rows, ids], scales[at])
 
 
-def as_drawn(values: Values, temperature: Values, top_p: Values) -> None:
+def as_drawn(values: Floats, temperature: Floats, top_p: Floats) -> None:
     """Make rows, in place, what tokens are drawn from.
 
     They are divided by their temperature; what top_p leaves out gets the lowest number.
@@ -59,14 +59,14 @@ def as_drawn(values: Values, temperature: Values, top_p: Values) -> None:
         values[row, kept] = left
 
 
-def _scales(logits: Values, rows: Index) -> Values:
+def _scales(logits: Floats, rows: Index) -> Floats:
     """log(sum(exp(row))) of some rows: float32[m]; not finite where the largest value is not."""
     peaks, sums = sum_blocks(logits, rows, np.ones(len(rows), np.float32))
     with np.errstate(invalid="ignore"):
         return np.asarray(peaks + np.log(sums.sum(axis=1, dtype=np.float64)), np.float32)
 
 
-def _logprobs(values: Values, scales: Values) -> Values:
+def _logprobs(values: Floats, scales: Floats) -> Floats:
     """What is impossible, or lies in a row without a finite largest value, has -inf."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.nan_to_num(values - scales, nan=-np.inf, neginf=-np.inf), np.float32)
@@ -77,26 +77,26 @@ def _nothing(k: int) -> Logprobs:
     return Logprobs(floats, ids, ids.reshape(0, k), floats.reshape(0, k))
 
 
-def _nucleus_ids(row: Values, top_p: np.float32) -> Index:
+def _nucleus_ids(row: Floats, top_p: np.float32) -> Index:
     """The first ids of float32[vocab] whose weight reaches the share top_p of all: ascending."""
     share = max(float(top_p), SMALLEST)  # so that no id is never enough
     peaks, blocks = sum_blocks(row[None], np.zeros(1, np.int64), np.ones(1, np.float32))
-    some = share_of(row, peaks[0], blocks[0], np.float32(1), share)
+    some = nucleus_of_row(row, peaks[0], blocks[0], np.float32(1), share)
     return some[0] if isinstance(some, tuple) else np.flatnonzero(some)
 
 
-def _best(row: Values, k: int) -> tuple[Index, Values]:
+def _best(row: Floats, k: int) -> tuple[Index, Floats]:
     """The k largest values of one row in order, and their ids, both [k]."""
     if k == 0:
         return np.empty(0, np.int64), np.empty(0, np.float32)
-    columns = maxima(row, num_columns(len(row), k))
-    ids, found = at_least(row, columns, np.sort(columns)[-k])
+    columns = column_maxima(row, num_columns(len(row), k))
+    ids, found = entries_at_least(row, columns, np.sort(columns)[-k])
     # A stable sort of the negatives: ids are ascending, so ties stay lowest first.
     order = np.argsort(-found, kind="stable")[:k]
     return ids[order], found[order]
 
 
-def _rank(row: Values, token: int, top_ids: Index) -> int:
+def _rank(row: Floats, token: int, top_ids: Index) -> int:
     """The token's place in the full sorted list, of which `top_ids` is the beginning; NaN has the first."""
     value = row[token]
     places = np.flatnonzero(top_ids == token)

@@ -10,13 +10,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ops.candidates import COLUMNS_PER_WANTED, Values, at_least, maxima, num_columns
-from ops.contract import Index
+from ops.candidates import COLUMNS_PER_WANTED, column_maxima, entries_at_least, num_columns
+from ops.contract import Floats, Index
 from ops.nucleus import FEW
 
-Found = tuple[Index, Values]
+Entries = tuple[Index, Floats]
 """Ids of one row, ascending, and a number of each: both [k]."""
-Listed = tuple[np.float32, Found]
+Shortlist = tuple[np.float32, Entries]
 """The largest logit of a row, and the logits of ids that may stay."""
 
 FEW_COLUMNS = 256
@@ -24,7 +24,9 @@ FEW_COLUMNS = 256
 LOWEST = float(np.finfo(np.float32).min)
 
 
-def shortlist(row: Values, temperature: float, min_p: float, top_k: int) -> tuple[np.float32, Found | None]:
+def find_shortlist(
+    row: Floats, temperature: float, min_p: float, top_k: int
+) -> tuple[np.float32, Entries | None]:
     """The largest logit of float32[vocab], and the ids that min_p and top_k may leave with their logits.
 
     None instead of these when they may be many.
@@ -35,12 +37,12 @@ def shortlist(row: Values, temperature: float, min_p: float, top_k: int) -> tupl
     bounded = top_k * COLUMNS_PER_WANTED <= len(row)
     if not bounded and min_p <= 0:
         return peak, None
-    columns = maxima(row, num_columns(len(row), top_k if bounded else 1))
+    columns = column_maxima(row, num_columns(len(row), top_k if bounded else 1))
     bound = float(np.sort(columns)[-top_k]) if bounded else LOWEST
     floor = _least_logit(float(peak), bound, temperature, min_p)
     if not bounded and np.count_nonzero(columns >= floor) > FEW_COLUMNS:
         return peak, None
-    return peak, at_least(row, columns, floor)
+    return peak, entries_at_least(row, columns, floor)
 
 
 def _least_logit(peak: float, bound: float, temperature: float, min_p: float) -> float:
@@ -53,7 +55,7 @@ def _least_logit(peak: float, bound: float, temperature: float, min_p: float) ->
     return min(max(floor, LOWEST), peak)
 
 
-def alike(listed: Mapping[int, Listed]) -> list[Index]:
+def group_by_length(listed: Mapping[int, Shortlist]) -> list[Index]:
     """Rows with few ids together, any other alone: padding costs little."""
     small = [i for i, (_, (ids, _)) in listed.items() if len(ids) <= FEW]
     large = [[i] for i, (_, (ids, _)) in listed.items() if len(ids) > FEW]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.candidates import Values
-from ops.contract import Index
+from ops.contract import Floats, Index
 from ops.scratch import scratch
 from ops.token_weights import running_sums
 
@@ -25,7 +24,7 @@ MARGIN, SLACK = 4, 1.5
 SMALLEST = float(np.finfo(np.float32).smallest_subnormal)
 
 
-def keep_likeliest(weights: Values, min_p: Values, top_k: Index, top_p: Values) -> NDArray[np.bool_]:
+def likeliest_mask(weights: Floats, min_p: Floats, top_k: Index, top_p: Floats) -> NDArray[np.bool_]:
     """Which of the weights (float32[n, k], in the order of ids) min_p, top_k and top_p leave: bool[n, k].
 
     Only values are sorted: what stays is above the last kept value, or among the first equal to it.
@@ -43,13 +42,13 @@ def keep_likeliest(weights: Values, min_p: Values, top_k: Index, top_p: Values) 
     return above | kept_ties
 
 
-def first_ids(weights: Values, top_k: int) -> Values:
+def keep_top_k(weights: Floats, top_k: int) -> Floats:
     """A whole row of weights, float32[width], without what comes after its `top_k` first ids."""
     last = np.partition(weights, -top_k)[-top_k]
     return np.asarray(weights * _first(weights, last, top_k), np.float32)
 
 
-def heaviest_blocks(blocks: Values) -> tuple[Index, float] | None:
+def heaviest_blocks(blocks: Floats) -> tuple[Index, float] | None:
     """Some of a row's heaviest blocks, ascending, and what each of them weighs at least; blocks: sums of all.
 
     An id that weighs as much lies in one of these.  None where no id does: the largest weighs 1.
@@ -60,8 +59,8 @@ def heaviest_blocks(blocks: Values) -> tuple[Index, float] | None:
 
 
 def nucleus(
-    weights: Values, wanted: float, total: float, floor: float = np.inf, heavy: float = 0.0
-) -> Values:
+    weights: Floats, wanted: float, total: float, floor: float = np.inf, heavy: float = 0.0
+) -> Floats:
     """A whole row, float32[width], without what comes after its first ids that weigh `wanted` together.
 
     heavy: the sum of all weights that are not below the floor; less than wanted.
@@ -76,7 +75,7 @@ def nucleus(
     scale = sums[-1] / (total - heavy)
     place = min(int(np.searchsorted(sums, (wanted - heavy) * scale)), len(sums) - 1)
     above = np.greater(weights, ordered[place], out=scratch("above", weights.shape, np.bool_))
-    kept: Values = np.multiply(weights, above, out=scratch("kept", weights.shape, np.float32))
+    kept: Floats = np.multiply(weights, above, out=scratch("kept", weights.shape, np.float32))
     missing = wanted - float(running_sums(kept)[-1])
     moved = int(np.searchsorted(sums, sums[place] + SLACK * missing * scale))
     bound = _next_below(ordered, moved) if missing > 0 else _next_above(ordered, place, moved)
@@ -91,34 +90,34 @@ def nucleus(
     return kept
 
 
-def _nucleus_by_sorting(weights: Values, wanted: float) -> Values:
+def _nucleus_by_sorting(weights: Floats, wanted: float) -> Floats:
     ids = np.flatnonzero(weights)
     kept = np.zeros_like(weights)
     kept[ids] = weights[ids] * heaviest(weights[ids], wanted)
     return kept
 
 
-def heaviest(weights: Values, wanted: float) -> NDArray[np.bool_]:
+def heaviest(weights: Floats, wanted: float) -> NDArray[np.bool_]:
     """The shortest run of first ids that weigh `wanted` together, at least one, of float32[k]: bool[k]."""
     ordered = np.sort(weights)[::-1]
     size = min(int(np.searchsorted(np.cumsum(ordered, dtype=np.float64), wanted)) + 1, len(weights))
     return _first(weights, ordered[size - 1], size)
 
 
-def _first(weights: Values, last: np.float32, size: int) -> NDArray[np.bool_]:
+def _first(weights: Floats, last: np.float32, size: int) -> NDArray[np.bool_]:
     """Which are above the last of `size` weights that stay, or the first equal to it."""
     kept: NDArray[np.bool_] = weights > last
     kept[np.flatnonzero(weights == last)[: size - np.count_nonzero(kept)]] = True
     return kept
 
 
-def _next_below(ordered: Values, moved: int) -> np.float32:
+def _next_below(ordered: Floats, moved: int) -> np.float32:
     """Above it lie the sampled weight somewhat behind `moved` and its ties, and all that is larger."""
     at = moved + MARGIN
     return np.nextafter(ordered[at], np.float32(0)) if at < len(ordered) else np.float32(0)
 
 
-def _next_above(ordered: Values, place: int, moved: int) -> np.float32:
+def _next_above(ordered: Floats, place: int, moved: int) -> np.float32:
     """The sampled weight somewhat before `moved`, or the next that is larger than that at `place`."""
     at = min(moved - MARGIN, int(np.count_nonzero(ordered > ordered[place])) - 1)
     return np.float32(ordered[at] if at >= 0 else np.inf)

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.contract import Index
-from ops.masking import Logits, flat_view
+from ops.contract import Floats, Index
+from ops.masking import flat_view
 
 
-def penalise_repetition(logits: Logits, rows: Index, ids: Index, penalty: NDArray[np.float32]) -> None:
+def penalise_repetition(logits: Floats, rows: Index, ids: Index, penalty: NDArray[np.float32]) -> None:
     """Positive logits are divided by the penalty (float32[k], > 0), the others multiplied by it.
 
     Keskar et al., "CTRL", 2019, with the rule for negative logits of Hugging Face transformers and vLLM.
@@ -25,7 +25,7 @@ def penalise_repetition(logits: Logits, rows: Index, ids: Index, penalty: NDArra
 
 
 def penalise_presence_and_frequency(
-    logits: Logits,
+    logits: Floats,
     rows: Index,
     ids: Index,
     counts: NDArray[np.float32],

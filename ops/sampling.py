@@ -16,21 +16,21 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.candidates import Values, padded
-from ops.contract import Index
-from ops.full_row_sampling import draw_limited, draw_share
-from ops.min_p_top_k import Listed, alike, shortlist
-from ops.nucleus import FEW, keep_likeliest
+from ops.candidates import pad_rows
+from ops.contract import Floats, Index
+from ops.full_row_sampling import draw_filtered_row, draw_top_p
+from ops.min_p_top_k import Shortlist, find_shortlist, group_by_length
+from ops.nucleus import FEW, likeliest_mask
 from ops.random import uniforms
-from ops.token_weights import BLOCK, find_blocks, find_places, pick_kept, sum_blocks, weigh
+from ops.token_weights import BLOCK, find_blocks, find_places, pick_from_lists, sum_blocks, weigh
 
 
 def choose(
-    logits: Values,
-    temperature: Values,
-    min_p: Values,
+    logits: Floats,
+    temperature: Floats,
+    min_p: Floats,
     top_k: Index,
-    top_p: Values,
+    top_p: Floats,
     keys: NDArray[np.uint64],
     counters: NDArray[np.uint64],
 ) -> Index:
@@ -58,12 +58,12 @@ def choose(
     return tokens
 
 
-def greedy(logits: Values, rows: Index) -> Index:
+def greedy(logits: Floats, rows: Index) -> Index:
     """The likeliest id of each row; ties go to the lowest id."""
     return np.array([logits[row].argmax() for row in rows], np.int64)
 
 
-def draw(logits: Values, rows: Index, temperature: Values, chances: Values) -> Index:
+def draw(logits: Floats, rows: Index, temperature: Floats, chances: Floats) -> Index:
     """One id per row, drawn from the whole vocabulary."""
     vocab = logits.shape[1]
     peaks, sums = sum_blocks(logits, rows, temperature)
@@ -76,13 +76,13 @@ def draw(logits: Values, rows: Index, temperature: Values, chances: Values) -> I
 
 
 def draw_filtered(
-    logits: Values,
+    logits: Floats,
     rows: Index,
-    temperature: Values,
-    min_p: Values,
+    temperature: Floats,
+    min_p: Floats,
     top_k: Index,
-    top_p: Values,
-    chances: Values,
+    top_p: Floats,
+    chances: Floats,
 ) -> Index:
     """One id per row, drawn from what min_p, then top_k, then top_p leave of the vocabulary.
 
@@ -106,37 +106,37 @@ def draw_filtered(
 
 
 def _draw_shares(
-    logits: Values, rows: Index, temperature: Values, top_p: Values, chances: Values
+    logits: Floats, rows: Index, temperature: Floats, top_p: Floats, chances: Floats
 ) -> list[int]:
     """Rows that only top_p limits."""
     peaks, sums = sum_blocks(logits, rows, temperature)
     each = zip(rows, peaks, sums, temperature, top_p.tolist(), chances, strict=True)
-    return [draw_share(logits[row], *of_row) for row, *of_row in each]
+    return [draw_top_p(logits[row], *of_row) for row, *of_row in each]
 
 
 def _draw_limited(
-    logits: Values,
+    logits: Floats,
     rows: Index,
-    temperature: Values,
-    min_p: Values,
+    temperature: Floats,
+    min_p: Floats,
     top_k: Index,
-    top_p: Values,
-    chances: Values,
+    top_p: Floats,
+    chances: Floats,
 ) -> Index:
     """Rows that min_p or top_k limits: first those of which many ids may stay, then the others together."""
     tokens = np.empty(len(rows), np.int64)
-    listed: dict[int, Listed] = {}
+    listed: dict[int, Shortlist] = {}
     for i, at in enumerate(rows.tolist()):
-        peak, some = shortlist(logits[at], float(temperature[i]), float(min_p[i]), int(top_k[i]))
+        peak, some = find_shortlist(logits[at], float(temperature[i]), float(min_p[i]), int(top_k[i]))
         if some is not None:
             listed[i] = peak, some
         else:
             limits = min_p[i], int(top_k[i]), float(top_p[i])
-            tokens[i] = draw_limited(logits[at], peak, temperature[i], *limits, chances[i])
-    for at in alike(listed):
+            tokens[i] = draw_filtered_row(logits[at], peak, temperature[i], *limits, chances[i])
+    for at in group_by_length(listed):
         peaks, lists = zip(*(listed[i] for i in at.tolist()), strict=True)
-        ids, weights = padded(lists, -np.inf)
+        ids, weights = pad_rows(lists, -np.inf)
         weigh(weights, np.array(peaks), temperature[at], weights)
-        weights *= keep_likeliest(weights, min_p[at], top_k[at], top_p[at])
-        tokens[at] = pick_kept(ids, weights, chances[at])
+        weights *= likeliest_mask(weights, min_p[at], top_k[at], top_p[at])
+        tokens[at] = pick_from_lists(ids, weights, chances[at])
     return tokens

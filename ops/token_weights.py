@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from ops.candidates import Values, parts, rows_at
-from ops.contract import Index
+from ops.candidates import row_slices, rows_at
+from ops.contract import Floats, Index
 from ops.scratch import scratch
 
 Sums = NDArray[np.float64]
@@ -22,21 +22,21 @@ BLOCK = 128
 """Weights added in float32; the sums of blocks are added in float64."""
 
 
-def sum_blocks(logits: Values, rows: Index, temperature: Values) -> tuple[Values, Values]:
+def sum_blocks(logits: Floats, rows: Index, temperature: Floats) -> tuple[Floats, Floats]:
     """The largest logit of some rows, float32[m], and the weight of each of their blocks, float32[m, blocks].
 
     logits: float32[n, vocab]; temperature: float32[m].
     """
     peaks = np.empty(len(rows), np.float32)
     sums = np.empty((len(rows), num_blocks(logits.shape[1])), np.float32)
-    for part in parts(len(rows), logits.shape[1]):
+    for part in row_slices(len(rows), logits.shape[1]):
         values = rows_at(logits, rows[part])
         peaks[part] = values.max(axis=1)
         sums[part] = block_sums(weights_of(values, peaks[part], temperature[part]))
     return peaks, sums
 
 
-def weights_of(values: Values, peaks: Values, temperature: Values) -> Values:
+def weights_of(values: Floats, peaks: Floats, temperature: Floats) -> Floats:
     """Whole rows of weights of logits, float32[n, vocab]; peaks and temperature as in `weigh`.
 
     They are the caller's until its thread calls this again.
@@ -48,7 +48,7 @@ def weights_of(values: Values, peaks: Values, temperature: Values) -> Values:
     return weights
 
 
-def weigh(values: Values, peaks: Values, temperature: Values, out: Values) -> None:
+def weigh(values: Floats, peaks: Floats, temperature: Floats, out: Floats) -> None:
     """Logits → weights, both float32[n, k], and may be the same; peaks: float32[n], each row's largest."""
     finite = np.isfinite(peaks)
     odd = None if finite.all() else ~finite
@@ -66,18 +66,18 @@ def num_blocks(vocab: int) -> int:
     return -(-vocab // BLOCK)
 
 
-def block_sums(weights: Values) -> Values:
+def block_sums(weights: Floats) -> Floats:
     """Weight of each block of whole rows: float32[..., width / BLOCK]."""
-    sums: Values = np.einsum("bi->b", weights.reshape(-1, BLOCK))
+    sums: Floats = np.einsum("bi->b", weights.reshape(-1, BLOCK))
     return sums.reshape(*weights.shape[:-1], -1)
 
 
-def running_sums(weights: Values) -> Sums:
+def running_sums(weights: Floats) -> Sums:
     """Weight of the first 1, 2, … blocks of whole rows: float64[..., width / BLOCK]."""
     return np.cumsum(block_sums(weights), axis=-1, dtype=np.float64)
 
 
-def blocks_of(row: Values, blocks: Index) -> tuple[Index, Values]:
+def blocks_of(row: Floats, blocks: Index) -> tuple[Index, Floats]:
     """Ids and values of some blocks of float32[vocab], both [k]; of the last, incomplete one in any case."""
     whole = len(row) // BLOCK
     some = blocks[blocks < whole]
@@ -89,7 +89,7 @@ def blocks_of(row: Values, blocks: Index) -> tuple[Index, Values]:
     return np.concatenate([ids, last]), np.concatenate([values, row[last]])
 
 
-def find_blocks(sums: Sums, chances: Values) -> tuple[Index, Sums]:
+def find_blocks(sums: Sums, chances: Floats) -> tuple[Index, Sums]:
     """The block of each row's drawn id, and the weight in there that it exceeds; sums: `running_sums`."""
     targets = _targets(chances, sums)
     blocks = np.count_nonzero(sums <= targets[:, None], axis=1)
@@ -97,7 +97,7 @@ def find_blocks(sums: Sums, chances: Values) -> tuple[Index, Sums]:
     return blocks, targets - np.where(blocks > 0, previous, 0)
 
 
-def find_places(inside: Values, targets: Sums) -> Index:
+def find_places(inside: Floats, targets: Sums) -> Index:
     """The place in its block of each row's drawn id, from the block's weights float32[n, BLOCK]."""
     within = np.cumsum(inside, axis=1, dtype=np.float64)
     at = np.count_nonzero(within <= targets[:, None], axis=1)
@@ -106,14 +106,14 @@ def find_places(inside: Values, targets: Sums) -> Index:
     return np.asarray(np.minimum(at, last), np.int64)
 
 
-def pick(weights: Values, sums: Sums, chance: np.float32) -> int:
+def pick_from_row(weights: Floats, sums: Sums, chance: np.float32) -> int:
     """The drawn id of one whole row; sums: `running_sums`."""
     blocks, targets = find_blocks(sums[None], np.array([chance]))
     inside = weights.reshape(-1, BLOCK)[blocks]
     return int(blocks[0] * BLOCK + find_places(inside, targets)[0])
 
 
-def pick_kept(ids: Index, weights: Values, chances: Values) -> Index:
+def pick_from_lists(ids: Index, weights: Floats, chances: Floats) -> Index:
     """The drawn id of short rows, ids and weights [n, k], where what is not kept weighs 0.
 
     Added one by one in float64: ids that were not kept between others change no sum.
@@ -123,6 +123,6 @@ def pick_kept(ids: Index, weights: Values, chances: Values) -> Index:
     return np.take_along_axis(ids, at[:, None], axis=1)[:, 0]
 
 
-def _targets(chances: Values, sums: Sums) -> Sums:
+def _targets(chances: Floats, sums: Sums) -> Sums:
     """The cumulative weight that the drawn id exceeds; exact in float64 but for the product."""
     return np.asarray((chances.astype(np.float64) + HALF_STEP) * sums[:, -1], np.float64)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.cuda.device import Array, Device
-from ops.cuda.packed_arrays import pack
+from ops.cuda.packed_arrays import pack_arrays
 
 THREADS = 256
 Pairs = NDArray[np.int32]
@@ -48,7 +48,7 @@ def move_blocks(device: Device, sources: Sequence[Array], targets: Sequence[Arra
     addresses = [
         np.array([device.pointer(pool) for pool in pools], np.uint64) for pools in (sources, targets)
     ]
-    packed = pack([*addresses, np.array(sizes, np.int64), np.ascontiguousarray(pairs, np.int32)])
+    packed = pack_arrays([*addresses, np.array(sizes, np.int64), np.ascontiguousarray(pairs, np.int32)])
     sent = packed.layout.split(device.upload(packed.bytes))
     device.launch("move_blocks", len(sources) * len(pairs), THREADS, *sent, np.int32(len(pairs)))
 

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from ops.cuda.device import Array, Device, num_bytes
 
 
-class Kept:
+class DeviceBuffers:
     """Arrays by name.  What was taken before under a name is what is taken next: it is overwritten."""
 
     def __init__(self, device: Device) -> None:

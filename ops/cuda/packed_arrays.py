@@ -12,14 +12,14 @@ from ops.cuda.device import Array
 
 ALIGNMENT = 16
 
-Kind = tuple[int, "np.dtype[Any]"]
+ArrayKind = tuple[int, "np.dtype[Any]"]
 """How many numbers of which type."""
 
 
-class Layout(NamedTuple):
+class ArrayLayout(NamedTuple):
     """Where arrays stand one behind the other: offsets in bytes, multiples of ALIGNMENT."""
 
-    kinds: list[Kind]
+    kinds: list[ArrayKind]
     offsets: list[int]
     num_bytes: int
 
@@ -31,24 +31,24 @@ class Layout(NamedTuple):
         ]
 
 
-class Packed(NamedTuple):
+class PackedArrays(NamedTuple):
     bytes: NDArray[np.uint8]
-    layout: Layout
+    layout: ArrayLayout
 
 
-def lay_out(kinds: Sequence[tuple[int, Any]]) -> Layout:
+def layout_of(kinds: Sequence[tuple[int, Any]]) -> ArrayLayout:
     offsets, size = [], 0
-    exact: list[Kind] = [(count, np.dtype(dtype)) for count, dtype in kinds]
+    exact: list[ArrayKind] = [(count, np.dtype(dtype)) for count, dtype in kinds]
     for count, dtype in exact:
         offsets.append(size)
         size += -(-count * dtype.itemsize // ALIGNMENT) * ALIGNMENT
-    return Layout(exact, offsets, size)
+    return ArrayLayout(exact, offsets, size)
 
 
-def pack(arrays: Sequence[NDArray[Any]]) -> Packed:
+def pack_arrays(arrays: Sequence[NDArray[Any]]) -> PackedArrays:
     """C-contiguous arrays of any shapes and dtypes, one behind the other."""
-    layout = lay_out([(array.size, array.dtype) for array in arrays])
+    layout = layout_of([(array.size, array.dtype) for array in arrays])
     packed = np.empty(layout.num_bytes, np.uint8)
     for at, array in zip(layout.offsets, arrays, strict=True):
         packed[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
-    return Packed(packed, layout)
+    return PackedArrays(packed, layout)

@@ -21,7 +21,7 @@ TYPES = {"float32": 0, "float16": 1, "uint16": 2}
 POOLINGS = {"cls": 0, "last": 1, "max": 2, "mean": 3, "mean_sqrt_len": 4, "weighted_mean": 5}
 ACTIVATIONS = {"identity": 0, "tanh": 1, "relu": 2, "gelu": 3, "sigmoid": 4, "silu": 5}
 
-Held = Callable[[], AbstractContextManager[None]]
+DeviceLock = Callable[[], AbstractContextManager[None]]
 
 
 class CudaPoolingOps:
@@ -31,7 +31,7 @@ class CudaPoolingOps:
     Every method but `fetch` returns before the device has done anything.
     """
 
-    def __init__(self, device: Device, calls: Held = nullcontext) -> None:
+    def __init__(self, device: Device, calls: DeviceLock = nullcontext) -> None:
         """`calls` is held whenever memory may be taken or the device waited for."""
         self._device = device
         self._calls = calls

@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from ops.contract import Bits, Floats, Index, Logprobs, Words
 from ops.cuda.device import Array, Device
-from ops.cuda.packed_arrays import lay_out, pack
+from ops.cuda.packed_arrays import layout_of, pack_arrays
 from ops.logprobs import gather_logprobs
 
 THREADS = 256
@@ -30,7 +30,7 @@ GREEDY, NO_BINS = -2, -1
 MAX_INT = 2**31 - 1
 
 
-class CudaOps:
+class CudaSamplingOps:
     """The arithmetic of sampling on one device.
 
     What it needs beside the logits is kept from call to call and grows with the largest.  Every method but
@@ -135,7 +135,7 @@ class CudaOps:
         if num and k > MAX_TOP:
             return gather_logprobs(self.fetch(logits, rows), np.arange(num), tokens, k)
         kinds = [(num, np.float32), (num, np.int64), (num * k, np.int64), (num * k, np.float32)]
-        layout = lay_out(kinds)
+        layout = layout_of(kinds)
         found = self._buffer("logprobs", layout.num_bytes, np.uint8)
         if num:
             sent = self._send([_rows(logits, rows), _ids(tokens, vocab)])
@@ -232,7 +232,7 @@ class CudaOps:
         )
 
     def _send(self, arrays: Sequence[NDArray[Any]]) -> list[Array]:
-        packed = pack(arrays)
+        packed = pack_arrays(arrays)
         sent = self._buffer("sent", len(packed.bytes), np.uint8)
         return packed.layout.split(self._device.upload(packed.bytes, sent))
 

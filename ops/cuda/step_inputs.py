@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.cuda.device import Array, Device
-from ops.cuda.packed_arrays import pack
+from ops.cuda.packed_arrays import pack_arrays
 
 THREADS = 256
-Shape = tuple[int, int, int, int]
+PaddedShape = tuple[int, int, int, int]
 """T tokens, B sequences, W columns, N rows of logits."""
 
 
@@ -39,7 +39,7 @@ class PackedStep(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
+class StepInputs:
     """A model call's inputs on the device."""
 
     input_ids: Array  # int64[T]
@@ -51,17 +51,17 @@ class Feed:
     logits_indices: Array  # int64[N], N >= 1
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> PaddedShape:
         return (*self.input_ids.shape, *self.block_table.shape, *self.logits_indices.shape)
 
 
-class StepFeed:
+class StepInputBuffers:
     """Fills feeds.  Its own arrays, where no others are given, are used again by the next call of `bind`."""
 
     def __init__(self, device: Device, max_tokens: int, max_sequences: int, columns: int) -> None:
         """The sizes that are made at first; a larger step makes them grow."""
         self._device = device
-        self._own = new_feed(device, max_tokens, max_sequences, columns, max_sequences)
+        self._own = new_step_inputs(device, max_tokens, max_sequences, columns, max_sequences)
         self._sent = device.empty(0, np.uint8)
 
     def bind(
@@ -72,8 +72,8 @@ class StepFeed:
         padded_sequences: int,
         padded_columns: int,
         scratch_block: int,
-        into: Feed | None = None,
-    ) -> Feed:
+        into: StepInputs | None = None,
+    ) -> StepInputs:
         """The step's feed, filled in the stream's order: `into`, which has the padded sizes, or own arrays.
 
         Rows behind the step's sequences have one token 0 at position 0, no past, and `scratch_block` in their
@@ -103,23 +103,23 @@ class StepFeed:
             step.num_past,
             step.num_blocks,
         )
-        packed = pack([*arrays, np.ascontiguousarray(step.block_table[:, :columns])])
+        packed = pack_arrays([*arrays, np.ascontiguousarray(step.block_table[:, :columns])])
         size = len(packed.bytes)
         if len(self._sent) < size:
             self._sent = self._device.empty(1 << (size - 1).bit_length(), np.uint8)
         return packed.layout.split(self._device.upload(packed.bytes, self._sent[:size]))
 
-    def _views(self, shape: Shape) -> Feed:
+    def _views(self, shape: PaddedShape) -> StepInputs:
         """The first entries of our own arrays."""
         tokens, sequences, columns, logits = shape
         table = self._own.block_table.size
         own = self._own.shape
         if tokens > own[0] or sequences > own[1] or logits > own[3] or sequences * columns > table:
             larger = tuple(map(max, shape, own))
-            own_feed = self._own = new_feed(self._device, *larger)
+            own_feed = self._own = new_step_inputs(self._device, *larger)
         else:
             own_feed = self._own
-        return Feed(
+        return StepInputs(
             input_ids=own_feed.input_ids[:tokens],
             position_ids=own_feed.position_ids[:tokens],
             cumulative_sequence_length=own_feed.cumulative_sequence_length[: sequences + 1],
@@ -130,9 +130,9 @@ class StepFeed:
         )
 
 
-def new_feed(device: Device, tokens: int, sequences: int, columns: int, logits: int) -> Feed:
+def new_step_inputs(device: Device, tokens: int, sequences: int, columns: int, logits: int) -> StepInputs:
     """Arrays of these sizes; what they hold is undefined."""
-    return Feed(
+    return StepInputs(
         input_ids=device.empty(tokens, np.int64),
         position_ids=device.empty(tokens, np.int64),
         cumulative_sequence_length=device.empty(sequences + 1, np.int32),
@@ -143,7 +143,7 @@ def new_feed(device: Device, tokens: int, sequences: int, columns: int, logits: 
     )
 
 
-def _arrays(feed: Feed) -> tuple[Any, ...]:
+def _arrays(feed: StepInputs) -> tuple[Any, ...]:
     """In the order of the kernel."""
     return (
         feed.input_ids,
@@ -160,7 +160,7 @@ def _width(step: PackedStep) -> int:
     return int(step.block_table.shape[1])
 
 
-def _check(step: PackedStep, shape: Shape, block_tokens: int, into: Feed | None) -> None:
+def _check(step: PackedStep, shape: PaddedShape, block_tokens: int, into: StepInputs | None) -> None:
     """Raises ValueError where the step does not fit, or padding rows would not be of one token each."""
     num_tokens, num_seqs = len(step.token_ids), len(step.num_past)
     spare = shape[1] - num_seqs

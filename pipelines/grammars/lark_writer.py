@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from pipelines.grammars.format_fields import strings
 from pipelines.grammars.formats import Format
 from pipelines.grammars.lark_terminals import first_text, literal, split, text_without
-from pipelines.grammars.leaf_formats import LEAVES, FormatError, side_grammar
+from pipelines.grammars.leaf_formats import LEAF_FORMATS, FormatError, nested_grammar
 
 MAX_DEPTH = 32
 MAX_NODES = 20_000
 
 
-class Piece(NamedTuple):
+class LarkExpression(NamedTuple):
     """An expression of Lark.  A `regular` one is matched whole by the lexer, and joins its neighbours there:
     so a pattern ends where what follows begins, although the lexer alone would take the longest match.
     """
@@ -27,87 +27,91 @@ class Piece(NamedTuple):
     regular: bool
 
 
-Write = Callable[["Writer", Format, int], Piece]
+WriteFormat = Callable[["LarkWriter", Format, int], LarkExpression]
 """What writes formats of one type; the number is how deep they stand."""
-Table = Mapping[str, tuple[set[str], Write]]
+FormatTable = Mapping[str, tuple[set[str], WriteFormat]]
 """Type of a format → the fields it may have, and what writes it."""
 
 
-class Writer:
+class LarkWriter:
     """Collects rules, and grammars of their own for what is not written in Lark."""
 
-    def __init__(self, specials: Mapping[str, int], table: Table) -> None:
+    def __init__(self, specials: Mapping[str, int], table: FormatTable) -> None:
         self.specials = specials
         self.table = table
         self.rules: list[str] = []
         self.sides: list[dict[str, Any]] = []
         self.num_nodes = 0
 
-    def write(self, node: Any, depth: int) -> Piece:
+    def write(self, node: Any, depth: int) -> LarkExpression:
         self.num_nodes += 1
         if depth > MAX_DEPTH or self.num_nodes > MAX_NODES:
             raise FormatError("the format is nested too deeply, or too large")
         if not isinstance(node, dict):
             raise FormatError(f"a format must be an object, not {json.dumps(node)[:40]}")
         kind = node.get("type")
-        if kind in LEAVES:
+        if kind in LEAF_FORMATS:
             return self._side(node)
         if not isinstance(kind, str) or kind not in self.table:
-            known = ", ".join(sorted([*self.table, *LEAVES]))
+            known = ", ".join(sorted([*self.table, *LEAF_FORMATS]))
             raise FormatError(f"unknown format type {json.dumps(kind)[:40]}; known are {known}")
         fields, write = self.table[kind]
         if unknown := sorted(node.keys() - fields - {"type"}):
             raise FormatError(f"unknown field {unknown[0]!r} in a format of type {kind!r}")
         return write(self, node, depth + 1)
 
-    def rule(self, piece: Piece) -> str:
+    def rule(self, piece: LarkExpression) -> str:
         """The name of a rule for the piece; a terminal when it is regular."""
         name = f"{'T' if piece.regular else 'r'}{len(self.rules)}"
         self.rules.append(f"{name}: {piece.text}")
         return name
 
-    def named(self, piece: Piece) -> Piece:
-        return Piece(self.rule(piece), piece.regular)
+    def named(self, piece: LarkExpression) -> LarkExpression:
+        return LarkExpression(self.rule(piece), piece.regular)
 
-    def join(self, pieces: Iterable[Piece]) -> Piece:
+    def join(self, pieces: Iterable[LarkExpression]) -> LarkExpression:
         """One after the other; neighbours that are regular become one terminal."""
-        runs: list[Piece] = []
+        runs: list[LarkExpression] = []
         for piece in pieces:
             if runs and runs[-1].regular and piece.regular:
-                runs[-1] = Piece(f"{runs[-1].text} {piece.text}", True)
+                runs[-1] = LarkExpression(f"{runs[-1].text} {piece.text}", True)
             else:
                 runs.append(piece)
         if not runs:
-            return Piece('""', True)
+            return LarkExpression('""', True)
         if len(runs) == 1:
-            return Piece(f"({runs[0].text})", runs[0].regular)
-        return Piece("(" + " ".join(self.rule(run) if run.regular else run.text for run in runs) + ")", False)
+            return LarkExpression(f"({runs[0].text})", runs[0].regular)
+        return LarkExpression(
+            "(" + " ".join(self.rule(run) if run.regular else run.text for run in runs) + ")", False
+        )
 
-    def either(self, pieces: list[Piece]) -> Piece:
+    def either(self, pieces: list[LarkExpression]) -> LarkExpression:
         regular = all(piece.regular for piece in pieces)
         texts = [piece.text if regular or not piece.regular else self.rule(piece) for piece in pieces]
-        return Piece("(" + " | ".join(texts) + ")", regular)
+        return LarkExpression("(" + " | ".join(texts) + ")", regular)
 
-    def times(self, piece: Piece, count: str) -> Piece:
-        return Piece(f"({piece.text if piece.regular else self.rule(piece)}){count}", piece.regular)
+    def times(self, piece: LarkExpression, count: str) -> LarkExpression:
+        return LarkExpression(f"({piece.text if piece.regular else self.rule(piece)}){count}", piece.regular)
 
-    def constant(self, text: str) -> Piece:
+    def constant(self, text: str) -> LarkExpression:
         """Text as it is; a special token in it is meant as that token."""
         parts = list(split(text, self.specials))
         return self.join(
-            Piece(f"<[{part}]>", False) if isinstance(part, int) else Piece(literal(part), True)
+            LarkExpression(f"<[{part}]>", False)
+            if isinstance(part, int)
+            else LarkExpression(literal(part), True)
             for part in parts
         )
 
-    def text(self, excluded: Iterable[str]) -> Piece:
-        return self.named(Piece(text_without(excluded), True))
+    def text(self, excluded: Iterable[str]) -> LarkExpression:
+        return self.named(LarkExpression(text_without(excluded), True))
 
-    def sequence(self, nodes: list[Any], depth: int) -> Piece:
+    def sequence(self, nodes: list[Any], depth: int) -> LarkExpression:
         """Free text ends where the constant text after it first appears."""
         pieces = []
         for at, node in enumerate(nodes):
             if isinstance(node, dict) and node.get("type") == "any_text" and nodes[at + 1 :]:
-                stops = opening(nodes[at + 1])
+                stops = leading_texts(nodes[at + 1])
                 if not stops:
                     raise FormatError("any_text must be the last, or be followed by constant text")
                 node = {**node, "excludes": [*strings(node, "excludes"), *self.plain(stops)]}
@@ -117,14 +121,14 @@ class Writer:
     def plain(self, texts: Iterable[str]) -> list[str]:
         return [plain for text in texts if (plain := first_text(text, self.specials))]
 
-    def _side(self, node: Format) -> Piece:
-        side = side_grammar(node)
+    def _side(self, node: Format) -> LarkExpression:
+        side = nested_grammar(node)
         side["name"] = f"side_{len(self.sides)}"
         self.sides.append(side)
-        return Piece(f"@{side['name']}", False)
+        return LarkExpression(f"@{side['name']}", False)
 
 
-def opening(node: Any) -> list[str]:
+def leading_texts(node: Any) -> list[str]:
     """The constant texts that a node may begin with; [] where it may begin with anything else."""
     if not isinstance(node, dict):
         return []
@@ -135,8 +139,8 @@ def opening(node: Any) -> list[str]:
         return [node["begin"]] if node["begin"] else []
     elements = node.get("elements")
     if kind == "or" and isinstance(elements, list) and elements:
-        each = [opening(element) for element in elements]
+        each = [leading_texts(element) for element in elements]
         return [text for texts in each for text in texts] if all(each) else []
     if kind == "sequence" and isinstance(elements, list) and elements:
-        return opening(elements[0])
+        return leading_texts(elements[0])
     return []

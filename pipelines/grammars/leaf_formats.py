@@ -25,9 +25,9 @@ class FormatError(ValueError):
     """A format that means nothing; the text is for the client."""
 
 
-def side_grammar(node: Format) -> dict[str, Any]:
+def nested_grammar(node: Format) -> dict[str, Any]:
     """One entry of llguidance's list of grammars, without its name."""
-    fields, write = LEAVES[node["type"]]
+    fields, write = LEAF_FORMATS[node["type"]]
     if unknown := sorted(node.keys() - fields - {"type"}):
         raise FormatError(f"unknown field {unknown[0]!r} in a format of type {node['type']!r}")
     return write(node)
@@ -110,7 +110,7 @@ def _spelled(escape: re.Match[str]) -> str:
     return char if char.isprintable() and char not in '"\\[]' else escape[0]
 
 
-LEAVES: dict[str, tuple[set[str], Callable[[Format], dict[str, Any]]]] = {
+LEAF_FORMATS: dict[str, tuple[set[str], Callable[[Format], dict[str, Any]]]] = {
     "json_schema": (
         {"json_schema", "disable_any_whitespace", "disable_additional_properties", "whitespace_pattern"},
         _json_schema,

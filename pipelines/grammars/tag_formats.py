@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pipelines.grammars.format_fields import string, strings, tags_of
 from pipelines.grammars.formats import Format
-from pipelines.grammars.lark_writer import Piece, Writer
+from pipelines.grammars.lark_writer import LarkExpression, LarkWriter
 from pipelines.grammars.leaf_formats import FormatError
 
 
-def tag(writer: Writer, node: Format, depth: int, begin: str | None = None) -> Piece:
+def tag(writer: LarkWriter, node: Format, depth: int, begin: str | None = None) -> LarkExpression:
     """`begin` stands for what is left of the tag's own, where the rest was written before."""
     begin = string(node, "begin") if begin is None else begin
     ends = node.get("end")
@@ -21,7 +21,7 @@ def tag(writer: Writer, node: Format, depth: int, begin: str | None = None) -> P
     return writer.sequence(parts, depth)
 
 
-def triggered_tags(writer: Writer, node: Format, depth: int) -> Piece:
+def triggered_tags(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     triggers, tags = strings(node, "triggers"), tags_of(node)
     triggers = [
         one for one in triggers if not any(one != other and one.startswith(other) for other in triggers)
@@ -42,25 +42,29 @@ def triggered_tags(writer: Writer, node: Format, depth: int) -> Piece:
         free = writer.text(excluded).text
         stops = node.get("stop_after_first", False)
         parts.append(
-            Piece(f"({after_text.text} | {free})" if stops else f"({after_text.text}* {free})", False)
+            LarkExpression(
+                f"({after_text.text} | {free})" if stops else f"({after_text.text}* {free})", False
+            )
         )
     return writer.join(parts)
 
 
-def _after(writer: Writer, trigger: str, tags: list[Format], excluded: list[str], depth: int) -> Piece:
+def _after(
+    writer: LarkWriter, trigger: str, tags: list[Format], excluded: list[str], depth: int
+) -> LarkExpression:
     """Free text up to a trigger, and the rest of one of its tags."""
     head = writer.join([writer.text(excluded), writer.constant(trigger)])
     begun = [one for one in tags if one["begin"].startswith(trigger)]
     if not begun:
         raise FormatError(f"no tag begins with the trigger {trigger[:60]!r}")
     rests = [writer.named(tag(writer, one, depth, one["begin"][len(trigger) :])) for one in begun]
-    return Piece(f"({writer.rule(head)} {writer.either(rests).text})", False)
+    return LarkExpression(f"({writer.rule(head)} {writer.either(rests).text})", False)
 
 
-def tags_with_separator(writer: Writer, node: Format, depth: int) -> Piece:
+def tags_with_separator(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     tags = writer.named(writer.either([writer.write(one, depth) for one in tags_of(node)]))
     separator = writer.named(writer.constant(string(node, "separator")))
     items = tags.text
     if not node.get("stop_after_first", False):
         items = f"({items} ({separator.text} {items})*)"
-    return Piece(items if node.get("at_least_one", False) else f"({items})?", False)
+    return LarkExpression(items if node.get("at_least_one", False) else f"({items})?", False)

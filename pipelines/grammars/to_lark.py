@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pipelines.grammars.format_fields import nodes, string, strings
 from pipelines.grammars.formats import Format
 from pipelines.grammars.lark_terminals import literal, pattern
-from pipelines.grammars.lark_writer import Piece, Table, Write, Writer
-from pipelines.grammars.leaf_formats import LEAVES, FormatError, side_grammar
+from pipelines.grammars.lark_writer import FormatTable, LarkExpression, LarkWriter, WriteFormat
+from pipelines.grammars.leaf_formats import LEAF_FORMATS, FormatError, nested_grammar
 from pipelines.grammars.tag_formats import tag, tags_with_separator, triggered_tags
 
 MAX_REPEAT = 10_000
@@ -20,9 +20,9 @@ MAX_REPEAT = 10_000
 
 def lower(root: Format, specials: Mapping[str, int]) -> str:
     """The grammar text.  Raises FormatError for a tree that is none."""
-    if root.get("type") in LEAVES:
-        return json.dumps({"grammars": [side_grammar(root)]})
-    writer = Writer(specials, NODES)
+    if root.get("type") in LEAF_FORMATS:
+        return json.dumps({"grammars": [nested_grammar(root)]})
+    writer = LarkWriter(specials, NODES)
     if root.get("type") == "regex":
         lark = f"start: {_regex_text(root)}"
     else:
@@ -31,35 +31,35 @@ def lower(root: Format, specials: Mapping[str, int]) -> str:
     return json.dumps({"grammars": [{"name": "main", "lark_grammar": lark}, *writer.sides]})
 
 
-def _constant(writer: Writer, node: Format, depth: int) -> Piece:
+def _constant(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     return writer.constant(string(node, "value"))
 
 
-def _choice(writer: Writer, node: Format, depth: int) -> Piece:
-    return writer.named(Piece(" | ".join(literal(one) for one in strings(node, "choices")), True))
+def _choice(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
+    return writer.named(LarkExpression(" | ".join(literal(one) for one in strings(node, "choices")), True))
 
 
-def _regex(writer: Writer, node: Format, depth: int) -> Piece:
-    return writer.named(Piece(_regex_text(node), True))
+def _regex(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
+    return writer.named(LarkExpression(_regex_text(node), True))
 
 
 def _regex_text(node: Format) -> str:
     return pattern(string(node, "pattern"))
 
 
-def _any_text(writer: Writer, node: Format, depth: int) -> Piece:
+def _any_text(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     return writer.text(strings(node, "excludes"))
 
 
-def _sequence(writer: Writer, node: Format, depth: int) -> Piece:
+def _sequence(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     return writer.sequence(nodes(node, "elements"), depth)
 
 
-def _or(writer: Writer, node: Format, depth: int) -> Piece:
+def _or(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     return writer.either([writer.write(element, depth) for element in nodes(node, "elements")])
 
 
-def _repeat(writer: Writer, node: Format, depth: int) -> Piece:
+def _repeat(writer: LarkWriter, node: Format, depth: int) -> LarkExpression:
     least, most = node.get("min", 0), node.get("max")
     bounds = [least] if most is None else [least, most]
     if not all(type(bound) is int and 0 <= bound <= MAX_REPEAT for bound in bounds) or bounds != sorted(
@@ -71,11 +71,11 @@ def _repeat(writer: Writer, node: Format, depth: int) -> Piece:
     )
 
 
-def _times(count: str) -> Write:
+def _times(count: str) -> WriteFormat:
     return lambda writer, node, depth: writer.times(writer.write(node.get("content"), depth), count)
 
 
-NODES: Table = {
+NODES: FormatTable = {
     "const_string": ({"value"}, _constant),
     "choice": ({"choices"}, _choice),
     "regex": ({"pattern"}, _regex),

@@ -107,7 +107,7 @@ class HostModel:
         if any(body.warm() for body in stepped):
             return True
         for engine, sessions in self._decoding():
-            engine.seed_cost(sessions[-1].idle_s)
+            engine.seed_cost(sessions[-1].step_times_s)
         for body in stepped:
             body.seed_cost()
         return False

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from ops import nucleus as room
-from ops.nucleus import first_ids, heaviest, heaviest_blocks, nucleus
+from ops.nucleus import heaviest, heaviest_blocks, keep_top_k, nucleus
 from ops.token_weights import BLOCK, block_sums
 
 F = np.float32
@@ -99,13 +99,13 @@ def test_the_end_of_a_nucleus_is_found_without_sorting_the_row(shape, monkeypatc
 def test_the_first_ids_are_those_of_a_full_sort(shape):
     weights = whole_row(shape, 5)
     for size in (1, 7, 300, WIDTH // 2, WIDTH - 10):
-        np.testing.assert_array_equal(first_ids(weights, size), first(weights, size))
+        np.testing.assert_array_equal(keep_top_k(weights, size), first(weights, size))
 
 
 def test_weights_are_not_written_to():
     weights = whole_row("flat", 2)
     before = weights.copy()
-    first_ids(weights, 40)
+    keep_top_k(weights, 40)
     nucleus(weights, 0.5 * float(weights.sum()), float(weights.sum()))
     np.testing.assert_array_equal(weights, before)
 

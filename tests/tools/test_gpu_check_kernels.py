@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from host_device import HostDevice
 
-from ops.cuda.sampling import CudaOps
+from ops.cuda.sampling import CudaSamplingOps
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.correctness import kernels
 from tools.gpu_check.correctness.cases import CASES, Bench, benches
@@ -24,7 +24,7 @@ def test_the_kernels_do_what_numpy_does(case, size, device):
     case.check(device, size)
 
 
-class Wrong(CudaOps):
+class Wrong(CudaSamplingOps):
     """Gives the next token, and does not ban."""
 
     def choose(self, logits, *others):
@@ -35,7 +35,7 @@ class Wrong(CudaOps):
 
 
 def test_wrong_kernels_are_found_and_right_ones_still_judged(device, monkeypatch, capsys):
-    monkeypatch.setattr("ops.cuda.sampling.CudaOps", Wrong)
+    monkeypatch.setattr("ops.cuda.sampling.CudaSamplingOps", Wrong)
     setting = Setting()
     wrong = kernels.run_cases(device, ["tiny"], setting)
     names = [one.split(", tiny")[0] for one in wrong]

@@ -215,11 +215,11 @@ def written(shape, folder):
     """A form of random weights in `folder`, and the model they are from."""
     import torch
 
-    from tools.gpu_check.packs.pack import export_shape, take_weights
+    from tools.gpu_check.packs.pack import detach_weights, export_shape
 
     torch.set_num_threads(1)
     decoder = export_shape(shape, torch.float32, "f32")
-    places = take_weights(decoder.model, shape)
+    places = detach_weights(decoder.model, shape)
     model = random_model(shape, "cpu", "float32", attention="eager")
     model.config.save_pretrained(folder)
     (folder / "model.onnx").write_bytes(ir.to_proto(decoder.model).SerializeToString())

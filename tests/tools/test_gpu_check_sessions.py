@@ -57,13 +57,13 @@ def packed(tmp_path_factory):
     """The tiny shape lowered for the CPU, in a pack's files."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
-    from tools.gpu_check.packs.pack import export_shape, take_weights
+    from tools.gpu_check.packs.pack import detach_weights, export_shape
 
     torch.set_num_threads(1)
     decoder = export_shape(SHAPE, torch.float32, "f32")
     layers = [dict(layer.__dict__) for layer in decoder.layers]
     lowered = lower_for_cpu(decoder, BLOCK_TOKENS)
-    places = take_weights(lowered, SHAPE)
+    places = detach_weights(lowered, SHAPE)
     model = ir.to_proto(lowered).SerializeToString()
     folder = tmp_path_factory.mktemp("pack")
     made = PackedModel(model, places, layers, SHAPE.vocab, SHAPE.context, "f32", "f32", BLOCK_TOKENS)

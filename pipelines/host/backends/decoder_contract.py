@@ -9,8 +9,8 @@ from typing import Any, Protocol
 from ops.contract import SamplingOps
 from pipelines.host.engine.step import Step
 
-UNTRIED: Mapping[int, float] = MappingProxyType({})
-"""`idle_s` of a session that tries nothing."""
+NO_STEP_TIMES: Mapping[int, float] = MappingProxyType({})
+"""`step_times_s` of a session that tries nothing."""
 
 
 class DecoderSession(Protocol):
@@ -34,7 +34,7 @@ class DecoderSession(Protocol):
     @property
     def max_context(self) -> int: ...
     @property
-    def idle_s(self) -> Mapping[int, float]: ...
+    def step_times_s(self) -> Mapping[int, float]: ...
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         """Take what the largest step needs beside the cache; the bytes a cache may have by default.

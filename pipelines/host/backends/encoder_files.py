@@ -36,7 +36,7 @@ class EncoderFacts:
     pad_id: int
 
 
-def read_facts(folder: Path) -> EncoderFacts:
+def read_encoder_facts(folder: Path) -> EncoderFacts:
     """Of the encoder in `folder`; hubs keep what describes it one folder above.  Raises `ModelError`."""
     if not (folder / "config.json").exists() and (folder.parent / "config.json").exists():
         folder = folder.parent

@@ -44,24 +44,24 @@ def check_inputs(path: Path, names: Collection[str]) -> None:
         raise ModelError(f"{path} has no input_ids.")
 
 
-def chosen_output(names: Sequence[Collection[str]]) -> int:
+def choose_output(names: Sequence[Collection[str]]) -> int:
     """Which of the outputs is taken; each may go by several names."""
     known = [[name for name in OUTPUTS if name in own] for own in names]
     ranks = [OUTPUTS.index(own[0]) if own else len(OUTPUTS) for own in known]
     return ranks.index(min(ranks))
 
 
-def row_shape(path: Path, values: NDArray[Any]) -> tuple[bool, int]:
-    """(whether these are rows of tokens, their length), of what was given for `ONE_TEXT`.
+def output_shape(path: Path, values: NDArray[Any]) -> tuple[bool, int]:
+    """(whether these are rows of tokens, their length), of what was given for `PROBE_BATCH`.
 
     Raises `ModelError`.
     """
-    if values.shape[:-1] not in (ONE_TEXT.lengths.shape, ONE_TEXT.ids.shape):
+    if values.shape[:-1] not in (PROBE_BATCH.lengths.shape, PROBE_BATCH.ids.shape):
         raise ModelError(f"{path} gives {list(values.shape)} for two tokens: no rows. {TASK_ADVICE}")
     return values.ndim == 3, values.shape[-1]
 
 
-def arrays_of(batch: TokenBatch, types: Mapping[str, Any], pad_id: int) -> dict[str, NDArray[Any]]:
+def input_arrays(batch: TokenBatch, types: Mapping[str, Any], pad_id: int) -> dict[str, NDArray[Any]]:
     """Each input of `types` in the integer type it wants: [num_texts, width], C-contiguous.
 
     Writable as well, which OpenVINO asks of what it reads in place.
@@ -69,17 +69,17 @@ def arrays_of(batch: TokenBatch, types: Mapping[str, Any], pad_id: int) -> dict[
     return {name: np.require(INPUTS[name](batch, pad_id), dtype, ["C", "W"]) for name, dtype in types.items()}
 
 
-def blank_texts(num_texts: int, width: int) -> TokenBatch:
+def blank_batch(num_texts: int, width: int) -> TokenBatch:
     """Texts that nobody asked for, of token 0."""
     nothing = np.zeros((num_texts, width), np.int64)
     return TokenBatch(nothing, np.full(num_texts, width), nothing, np.ones(num_texts, np.bool_))
 
 
-ONE_TEXT = blank_texts(1, 2)
+PROBE_BATCH = blank_batch(1, 2)
 """Whatever it says, it shows the shape of what an encoder gives."""
 
 
-def widened(batch: TokenBatch, width: int) -> TokenBatch:
+def padded_to_width(batch: TokenBatch, width: int) -> TokenBatch:
     """The same texts with more padding; the batch itself where it is that wide."""
     num_texts, had = batch.ids.shape
     if width <= had:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from ops.cache_blocks import copy_blocks, slot_mapping
 from ops.contract import SamplingOps
-from pipelines.host.backends.host_memory import spare_bytes
+from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.engine.step import Step
 
 NEVER_WRITTEN = -1
@@ -44,7 +44,7 @@ class FakeSession:
     dissent: float = 0.0
     num_steps: int = 0
     can_swap: bool = True
-    idle_s: dict[int, float] = field(default_factory=dict)
+    step_times_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -54,7 +54,7 @@ class FakeSession:
         return self.block_tokens * 8
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        return spare_bytes()
+        return default_cache_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         self.cache = np.full((num_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)

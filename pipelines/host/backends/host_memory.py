@@ -22,7 +22,7 @@ FREE_SHARE = 0.4
 """Part of the free memory that a cache takes when the graph names no `memory_gb`."""
 MOST_BYTES = 8 << 30
 """What a cache takes at most when the graph names no `memory_gb`."""
-NOWHERE_TO_SWAP = "the cache lies in host memory already; there is nowhere to swap it to"
+NO_SWAP_SPACE = "the cache lies in host memory already; there is nowhere to swap it to"
 PIECE_BYTES = 2 << 20
 """What is mapped at once: a huge page of most machines."""
 PIECES_PER_TURN = 16
@@ -32,7 +32,7 @@ MOST_AHEAD_BYTES = 2 << 30
 MADV_POPULATE_WRITE = 23  # of Linux 5.14, which Python does not name
 
 
-def spare_bytes() -> int:
+def default_cache_bytes() -> int:
     """The bytes that a cache in host memory may have by default."""
     return min(int(free_bytes() * FREE_SHARE), MOST_BYTES)
 
@@ -50,7 +50,7 @@ def aligned_zeros(num_bytes: int) -> NDArray[np.uint8]:
     return np.frombuffer(room, np.uint8, num_bytes)
 
 
-class Unmapped:
+class PagePrefault:
     """What of some arrays of `aligned_zeros` is not mapped yet: they are the parts of a cache's blocks.
 
     Their first pieces come first, for the first blocks are used first.  What they hold is not changed.
@@ -60,7 +60,7 @@ class Unmapped:
         self._pieces = _pieces([array.reshape(-1) for array in arrays])
         self._left_bytes = MOST_AHEAD_BYTES
 
-    def map_some(self, num_pieces: int = PIECES_PER_TURN) -> bool:
+    def prefault_some(self, num_pieces: int = PIECES_PER_TURN) -> bool:
         """Map the next pieces as a first write would; whether there are more.
 
         Never more than MOST_AHEAD_BYTES of all, and than half of what is free, for other caches grow too;

@@ -15,14 +15,14 @@ from pipelines.host.backends.device_errors import ModelError, Unsupported
 log = logging.getLogger(__name__)
 
 CUDA = "cuda"
-LACKS = {
+ENGINE_ADVICE = {
     CUDA: "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16.",
     "onnxruntime": "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx.",
 }
 """What an engine would have needed that a file is not."""
 
 
-class Asked(Protocol):
+class EngineChoice(Protocol):
     """What a graph's line says of who is to run a file."""
 
     @property
@@ -32,7 +32,7 @@ class Asked(Protocol):
     def engine(self) -> str | None: ...
 
 
-Settings = TypeVar("Settings", bound=Asked)
+Settings = TypeVar("Settings", bound=EngineChoice)
 Session = TypeVar("Session")
 Opener = Callable[[Path, Settings], Session]
 """A file and what its line says of it → its session, or `ModelError`."""
@@ -49,11 +49,11 @@ def open_file(engines: Mapping[str, Opener[Settings, Session]], path: Path, sett
     if kind is None:
         return _open_with_first(engines, path, settings)
     if kind not in engines:
-        raise ModelError(f"{path.name}: {LACKS[kind]}")
+        raise ModelError(f"{path.name}: {ENGINE_ADVICE[kind]}")
     return engines[kind](path, settings)
 
 
-def log_facts(path: Path, facts: Mapping[str, object]) -> None:
+def log_opened_model(path: Path, facts: Mapping[str, object]) -> None:
     """Tell what was opened, and how it is run."""
     log.info("%s: %s", path, ", ".join(f"{name} {value}" for name, value in facts.items()))
 

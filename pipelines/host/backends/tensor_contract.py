@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
 
-Shape = tuple[int | None, ...]
+TensorShape = tuple[int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class TensorPort:
 
     name: str
     dtype: str
-    shape: Shape | None
+    shape: TensorShape | None
 
     def __str__(self) -> str:
         sizes = (

@@ -12,7 +12,7 @@ import numpy as np
 from pipelines.host.sampling.guide import Guide
 
 
-class Run(NamedTuple):
+class DraftRun(NamedTuple):
     """The rows of one sequence: the first, `row` of the logits, and one behind each draft token."""
 
     guide: Guide
@@ -24,7 +24,7 @@ class Run(NamedTuple):
         return range(self.row, self.row + 1 + len(self.draft_tokens))
 
 
-def fill_runs(runs: list[Run], bits: Any) -> list[bool]:
+def fill_draft_masks(runs: list[DraftRun], bits: Any) -> list[bool]:
     """Write the masks of runs, which stand one after another; says for each row whether it got one.
 
     bits: int32[rows of all runs, ceil(vocab / 32)], a set bit allows its id.
@@ -33,14 +33,14 @@ def fill_runs(runs: list[Run], bits: Any) -> list[bool]:
     for guide, _, draft_tokens in runs:
         first = len(filled)
         if draft_tokens:
-            filled += fill_run(guide, bits[first : first + 1 + len(draft_tokens)], draft_tokens)
+            filled += fill_run_masks(guide, bits[first : first + 1 + len(draft_tokens)], draft_tokens)
         else:
             guide.fill(bits[first])
             filled.append(True)
     return filled
 
 
-def fill_run(guide: Guide, bits: Any, draft_tokens: list[int]) -> list[bool]:
+def fill_run_masks(guide: Guide, bits: Any, draft_tokens: list[int]) -> list[bool]:
     """The same of one run.  The guide stays as it is: a copy of it takes the draft tokens.
 
     Rows get no mask where all is allowed, nor behind a draft token that cannot are accepted: they do not count.

@@ -22,7 +22,7 @@ MAX_KEPT = 64
 """Compiled grammars that are kept, the last used ones; each holds up to some megabytes."""
 
 
-class GuideMakers:
+class GuideCompiler:
     """For one model's tokens.  What is kept is never advanced: guides follow copies."""
 
     def __init__(self, tokens: TokenTable) -> None:

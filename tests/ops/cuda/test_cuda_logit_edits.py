@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ops import numpy_ops
-from ops.cuda.sampling import CudaOps
+from ops.cuda.sampling import CudaSamplingOps
 
 F = np.float32
 EVERY_TIME = settings(
@@ -29,7 +29,7 @@ def entries(draw_from):
 
 def both(device, logits, name, *args):
     on_device, expected = device.upload(logits), logits.copy()
-    getattr(CudaOps(device), name)(on_device, *args)
+    getattr(CudaSamplingOps(device), name)(on_device, *args)
     with np.errstate(all="ignore"):
         getattr(numpy_ops, name)(expected, *args)
     np.testing.assert_array_equal(on_device.view(np.uint32), expected.view(np.uint32))
@@ -54,7 +54,7 @@ def test_bitmasks_leave_what_they_allow(one_device, case, spare_words):
     words = -(-logits.shape[1] // 32)
     bits = random.integers(0, 2**32, (len(rows), words + spare_words), dtype=np.uint32)
     on_device, expected = one_device.upload(logits), logits.copy()
-    CudaOps(one_device).apply_bitmask(on_device, rows, bits)
+    CudaSamplingOps(one_device).apply_bitmask(on_device, rows, bits)
     numpy_ops.apply_bitmask(expected, rows, bits[:, :words])
     np.testing.assert_array_equal(on_device, expected)
 
@@ -63,7 +63,7 @@ def test_bitmasks_leave_what_they_allow(one_device, case, spare_words):
 @given(entries())
 def test_rows_are_taken_in_any_order_and_more_than_once(one_device, case):
     logits, rows, *_ = case
-    ops, on_device = CudaOps(one_device), one_device.upload(logits)
+    ops, on_device = CudaSamplingOps(one_device), one_device.upload(logits)
     np.testing.assert_array_equal(ops.take(on_device, rows), logits[rows])
     np.testing.assert_array_equal(ops.take(on_device, rows[:1]), logits[rows[:1]])
     np.testing.assert_array_equal(on_device, logits)
@@ -81,7 +81,7 @@ def test_all_orders_of_threads(device):
 
 @pytest.mark.parametrize(("row", "token"), [(2, 0), (-1, 0), (1, 5), (0, -1)])
 def test_what_lies_outside_the_logits_is_refused(one_device, row, token):
-    logits, ops = one_device.zeros((2, 5), F), CudaOps(one_device)
+    logits, ops = one_device.zeros((2, 5), F), CudaSamplingOps(one_device)
     with pytest.raises(IndexError):
         ops.ban(logits, np.array([row]), np.array([token]))
     if token == 0:
@@ -92,7 +92,7 @@ def test_what_lies_outside_the_logits_is_refused(one_device, row, token):
 
 
 def test_logits_of_another_kind_are_refused(one_device):
-    ops, logits = CudaOps(one_device), one_device.zeros((4, 6), F)
+    ops, logits = CudaSamplingOps(one_device), one_device.zeros((4, 6), F)
     assert ops.writable(logits[1:3]) is not None
     for other in (logits[:, :3], logits.view(np.uint32), logits[0]):
         with pytest.raises(TypeError, match="contiguous float32"):

@@ -6,14 +6,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ops import numpy_ops
-from ops.cuda.sampling import MAX_TOP, CudaOps
+from ops.cuda.sampling import MAX_TOP, CudaSamplingOps
 
 F = np.float32
 
 
 def compare(device, logits, rows, tokens, k):
     on_device = device.upload(logits)
-    found = CudaOps(device).gather_logprobs(on_device, rows, tokens, k)
+    found = CudaSamplingOps(device).gather_logprobs(on_device, rows, tokens, k)
     expected = numpy_ops.gather_logprobs(logits, rows, tokens, k)
     np.testing.assert_array_equal(on_device, logits)
     for one, other in zip(found, expected, strict=True):
@@ -60,7 +60,7 @@ def test_a_row_without_a_finite_maximum_has_no_chances(one_device, odd):
     logits[0, [4, 9]] = odd
     if odd == -np.inf:
         logits[:] = odd
-    ops, rows, tokens = CudaOps(one_device), np.array([0]), np.array([4])
+    ops, rows, tokens = CudaSamplingOps(one_device), np.array([0]), np.array([4])
     found = ops.gather_logprobs(one_device.upload(logits), rows, tokens, 3)
     expected = numpy_ops.gather_logprobs(logits, rows, tokens, 3)
     assert found.chosen.tolist() == expected.chosen.tolist() == [-np.inf]
@@ -82,7 +82,7 @@ def test_more_alternatives_than_the_kernel_finds_come_from_the_host(one_device, 
 def test_rows_that_were_taken_may_be_asked_and_a_wrong_token_is_refused(one_device):
     random = np.random.default_rng(3)
     logits = random.standard_normal((4, 300)).astype(F)
-    ops = CudaOps(one_device)
+    ops = CudaSamplingOps(one_device)
     taken = ops.take(one_device.upload(logits), np.array([2, 0]))
     rows, tokens = np.array([1, 0]), np.array([5, 6])
     for k in (3, 100):
@@ -98,7 +98,7 @@ def test_rows_that_were_taken_may_be_asked_and_a_wrong_token_is_refused(one_devi
 def test_single_ids_and_fetched_rows_equal_numpys(one_device):
     random = np.random.default_rng(4)
     logits = random.standard_normal((4, 300)).astype(F)
-    ops, on_device = CudaOps(one_device), one_device.upload(logits)
+    ops, on_device = CudaSamplingOps(one_device), one_device.upload(logits)
     rows, ids = np.array([1, 1, 3]), np.array([5, 299, 0])
     np.testing.assert_allclose(
         ops.logprobs_of(on_device, rows, ids), numpy_ops.logprobs_of(logits, rows, ids), atol=1e-6

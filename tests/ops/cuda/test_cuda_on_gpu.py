@@ -11,8 +11,8 @@ from ops import pooling as host_pooling
 from ops.cuda import cache_blocks
 from ops.cuda.device import STAGED_BYTES, CupyDevice, DeviceError
 from ops.cuda.pooling import CudaPoolingOps
-from ops.cuda.sampling import CudaOps
-from ops.cuda.step_inputs import Feed, StepFeed, new_feed
+from ops.cuda.sampling import CudaSamplingOps
+from ops.cuda.step_inputs import StepInputBuffers, StepInputs, new_step_inputs
 
 F = np.float32
 pytestmark = pytest.mark.gpu
@@ -68,7 +68,7 @@ def test_tokens_are_numpys_but_for_a_rounding_in_thousands(gpu, vocab, num):
         random.integers(0, 2**64, num, dtype=np.uint64),
         random.integers(0, 5000, num).astype(np.uint64),
     )
-    on_gpu, ops = gpu.upload(logits), CudaOps(gpu)
+    on_gpu, ops = gpu.upload(logits), CudaSamplingOps(gpu)
     found = ops.choose(on_gpu, *batch)
     assert np.count_nonzero(found != numpy_ops.choose(logits, *batch)) <= 2
     assert found.tolist() == ops.choose(on_gpu, *batch).tolist()
@@ -87,7 +87,7 @@ def test_guesses_are_verified_where_tokens_are_chosen(gpu):
         random.random(700) < 0.3, -1, numpy_ops.choose(logits, *batch) + (random.random(700) < 0.2)
     )
     draft_tokens[-1] = -1
-    found = CudaOps(gpu).choose(gpu.upload(logits), *batch, draft_tokens)
+    found = CudaSamplingOps(gpu).choose(gpu.upload(logits), *batch, draft_tokens)
     assert found.tolist() == numpy_ops.choose(logits, *batch, draft_tokens).tolist()
 
 
@@ -100,7 +100,8 @@ def test_rows_of_one_value(gpu, value):
     top_k, words = np.array([1, vocab, vocab, 1000, vocab, 50]), np.arange(num, dtype=np.uint64)
     batch = temperature, min_p, top_k, top_p, words, words
     assert (
-        CudaOps(gpu).choose(gpu.upload(logits), *batch).tolist() == numpy_ops.choose(logits, *batch).tolist()
+        CudaSamplingOps(gpu).choose(gpu.upload(logits), *batch).tolist()
+        == numpy_ops.choose(logits, *batch).tolist()
     )
 
 
@@ -109,7 +110,7 @@ def test_logprobs_are_numpys(gpu, vocab, k):
     random = np.random.default_rng(k)
     logits = np.round(random.standard_normal((40, vocab)) * 3, 2).astype(F)
     rows, tokens = random.integers(0, 40, 30), random.integers(0, vocab, 30)
-    found = CudaOps(gpu).gather_logprobs(gpu.upload(logits), rows, tokens, k)
+    found = CudaSamplingOps(gpu).gather_logprobs(gpu.upload(logits), rows, tokens, k)
     expected = numpy_ops.gather_logprobs(logits, rows, tokens, k)
     assert found.ranks.tolist() == expected.ranks.tolist()
     assert found.top_ids.tolist() == expected.top_ids.tolist()
@@ -132,10 +133,10 @@ def test_single_logits_are_changed_bit_by_bit_as_numpy_changes_them(gpu):
         ("apply_bitmask", np.array([5, 0, 7]), bits),
     ):
         on_gpu, expected = gpu.upload(logits), logits.copy()
-        getattr(CudaOps(gpu), name)(on_gpu, *args)
+        getattr(CudaSamplingOps(gpu), name)(on_gpu, *args)
         getattr(numpy_ops, name)(expected, *args)
         np.testing.assert_array_equal(gpu.download(on_gpu), expected, err_msg=name)
-    taken = CudaOps(gpu).take(gpu.upload(logits), rows[:20])
+    taken = CudaSamplingOps(gpu).take(gpu.upload(logits), rows[:20])
     np.testing.assert_array_equal(gpu.download(taken), logits[rows[:20]])
 
 
@@ -143,11 +144,11 @@ def test_feeds_are_those_of_the_host(gpu, one_device):
     step = random_step(np.random.default_rng(1), 300, 16)
     tokens, columns = len(step.token_ids) + 20, step.block_table.shape[1]
     padded = (16, tokens, 320, columns, SCRATCH)
-    expected = StepFeed(one_device, 8, 8, 8).bind(step, *padded)
-    feeder = StepFeed(gpu, 8, 8, 8)
-    for into in (None, new_feed(gpu, tokens, 320, columns, len(expected.logits_indices))):
+    expected = StepInputBuffers(one_device, 8, 8, 8).bind(step, *padded)
+    feeder = StepInputBuffers(gpu, 8, 8, 8)
+    for into in (None, new_step_inputs(gpu, tokens, 320, columns, len(expected.logits_indices))):
         found = feeder.bind(step, *padded, into)
-        for name in Feed.__dataclass_fields__:
+        for name in StepInputs.__dataclass_fields__:
             np.testing.assert_array_equal(gpu.download(getattr(found, name)), getattr(expected, name))
 
 

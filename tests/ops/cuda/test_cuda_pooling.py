@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ops import pooling as host
 from ops.cuda import pooling
-from ops.cuda.device_buffers import Kept
+from ops.cuda.device_buffers import DeviceBuffers
 from ops.cuda.pooling import CudaPoolingOps
 
 F = np.float32
@@ -117,7 +117,7 @@ def test_what_is_fetched_untouched_is_float32_too(one_device):
 
 
 def test_kept_memory_is_the_same_until_more_is_asked_for(one_device):
-    kept = Kept(one_device)
+    kept = DeviceBuffers(one_device)
     first = kept.take("a", (3, 4), np.int64)
     first[:] = 7
     assert kept.take("b", 12, np.int64).ctypes.data != first.ctypes.data

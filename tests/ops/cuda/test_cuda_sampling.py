@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ops import numpy_ops
 from ops.cuda.kernel_sources import source
-from ops.cuda.sampling import MAX_VOCAB, CudaOps
+from ops.cuda.sampling import MAX_VOCAB, CudaSamplingOps
 from ops.random import uniforms
 
 F = np.float32
@@ -72,7 +72,7 @@ def parameters(random, num, vocab):
 
 def choose(device, logits, *rest):
     on_device = device.upload(logits)
-    found = CudaOps(device).choose(on_device, *rest)
+    found = CudaSamplingOps(device).choose(on_device, *rest)
     np.testing.assert_array_equal(on_device, logits)
     assert found.dtype == np.int64
     return found
@@ -247,7 +247,7 @@ def test_greedy_rows_alone_need_neither_parameters_nor_weights(one_device):
     nothing, count = np.zeros(40, F), np.zeros(40, np.int64)
     one_device.launches.clear()
     words = count.astype(np.uint64)
-    found = CudaOps(one_device).choose(logits, nothing, nothing, count + 1, nothing + 1, words, words)
+    found = CudaSamplingOps(one_device).choose(logits, nothing, nothing, count + 1, nothing + 1, words, words)
     assert one_device.launches == ["find_peaks", "take_peaks"]
     assert found.tolist() == logits.argmax(axis=1).tolist()
 
@@ -266,15 +266,15 @@ def test_the_smallest_and_the_largest_number_draw_no_id_that_is_next_to_impossib
 def test_no_rows_give_no_tokens_and_no_vocabulary_is_refused(one_device):
     none, count = np.zeros(0, F), np.zeros(0, np.int64)
     rest = none, none, count, none, count.astype(np.uint64), count.astype(np.uint64)
-    assert CudaOps(one_device).choose(one_device.empty((0, 7), F), *rest).tolist() == []
+    assert CudaSamplingOps(one_device).choose(one_device.empty((0, 7), F), *rest).tolist() == []
     for vocab in (0, MAX_VOCAB + 1):
         with pytest.raises(ValueError, match="vocabulary"):
-            CudaOps(one_device).choose(one_device.empty((0, vocab), F), *rest)
+            CudaSamplingOps(one_device).choose(one_device.empty((0, vocab), F), *rest)
 
 
 def test_nothing_is_allocated_for_a_batch_that_was_reserved(one_device, monkeypatch):
     random, vocab = np.random.default_rng(0), 500
-    ops = CudaOps(one_device)
+    ops = CudaSamplingOps(one_device)
     logits = one_device.upload(random.standard_normal((12, vocab)).astype(F))
     ops.reserve(12, vocab)
     monkeypatch.setattr(one_device, "empty", None)

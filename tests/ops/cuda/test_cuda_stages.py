@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ops import numpy_ops
-from ops.cuda.sampling import CudaOps
+from ops.cuda.sampling import CudaSamplingOps
 from pipelines.host.engine.step import Step, no_pairs
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
@@ -51,7 +51,7 @@ def step_of(rows):
 @given(st.lists(PARAMS, min_size=1, max_size=5), st.integers(0, 2**32 - 1))
 def test_a_few_steps_of_any_parameters(one_device, params, seed):
     random, ours, numpys = np.random.default_rng(seed), rows_of(params), rows_of(params)
-    ops = CudaOps(one_device)
+    ops = CudaSamplingOps(one_device)
     for _ in range(3):
         values = (random.standard_normal((len(params), VOCAB)) * 3).astype(np.float32)
         found = sample(Logits(one_device.upload(values), step_of(ours), ops))

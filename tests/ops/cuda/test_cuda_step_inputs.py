@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ops.cache_blocks import slot_mapping
-from ops.cuda.step_inputs import StepFeed, new_feed
+from ops.cuda.step_inputs import StepInputBuffers, new_step_inputs
 
 SCRATCH = 999
 
@@ -65,13 +65,13 @@ def check(feed, step, block_tokens, spare):
 )
 def test_a_feed_is_the_step_and_padding(one_device, num_seqs, block_tokens, spare, wider, seed, given_arrays):
     step = random_step(np.random.default_rng(seed), num_seqs, block_tokens)
-    feeder = StepFeed(one_device, 16, 8, 4)  # grows
+    feeder = StepInputBuffers(one_device, 16, 8, 4)  # grows
     used = -(-(int(step.positions.max()) + 1) // block_tokens)
     tokens, columns = len(step.token_ids) + spare, used + wider
     into, logits = None, max(1, len(step.logit_indices))
     if given_arrays:
         logits += spare
-        into = new_feed(one_device, tokens, num_seqs + spare, columns, logits)
+        into = new_step_inputs(one_device, tokens, num_seqs + spare, columns, logits)
     feed = feeder.bind(step, block_tokens, tokens, num_seqs + spare, columns, SCRATCH, into)
     assert feed.shape[2:] == (columns, logits)
     assert into is None or feed is into
@@ -81,12 +81,14 @@ def test_a_feed_is_the_step_and_padding(one_device, num_seqs, block_tokens, spar
 def test_all_orders_of_threads_and_many_blocks_of_them(device):
     step = random_step(np.random.default_rng(1), 300, 4, most_new=3)
     columns = step.block_table.shape[1]
-    feed = StepFeed(device, 1000, 400, columns).bind(step, 4, len(step.token_ids) + 20, 320, columns, SCRATCH)
+    feed = StepInputBuffers(device, 1000, 400, columns).bind(
+        step, 4, len(step.token_ids) + 20, 320, columns, SCRATCH
+    )
     check(feed, step, 4, 20)
 
 
 def test_own_arrays_are_used_again_and_there_is_one_copy_and_one_launch(one_device):
-    feeder = StepFeed(one_device, 64, 8, 8)
+    feeder = StepInputBuffers(one_device, 64, 8, 8)
     step = random_step(np.random.default_rng(2), 8, 4)
     shape = len(step.token_ids), 8, step.block_table.shape[1]
     first = feeder.bind(step, 4, *shape, SCRATCH)
@@ -102,12 +104,12 @@ def test_slots_of_large_caches_fit(one_device):
     step = random_step(np.random.default_rng(3), 1, 1, most_new=1, spare_columns=0)
     step.positions[:], step.num_past[:], step.num_blocks[:] = 15, 15, 1
     step.block_table = np.array([[2**27 - 1]], np.int32)
-    feed = StepFeed(one_device, 1, 1, 1).bind(step, 16, 1, 1, 1, SCRATCH)
+    feed = StepInputBuffers(one_device, 1, 1, 1).bind(step, 16, 1, 1, 1, SCRATCH)
     assert feed.slot_mapping.tolist() == [2**31 - 1]
 
 
 def test_what_does_not_fit_is_refused(one_device):
-    feeder = StepFeed(one_device, 64, 8, 8)
+    feeder = StepInputBuffers(one_device, 64, 8, 8)
     step = random_step(np.random.default_rng(4), 3, 4)
     tokens, columns = len(step.token_ids), step.block_table.shape[1]
     for padded in [(tokens, 4, columns), (tokens + 2, 4, columns), (tokens - 1, 2, columns)]:
@@ -118,4 +120,6 @@ def test_what_does_not_fit_is_refused(one_device):
         feeder.bind(step, 4, tokens, 3, columns, SCRATCH)
     step.positions[:] = 0
     with pytest.raises(ValueError, match="a feed of"):
-        feeder.bind(step, 4, tokens, 3, columns, SCRATCH, new_feed(one_device, tokens, 3, columns + 1, 3))
+        feeder.bind(
+            step, 4, tokens, 3, columns, SCRATCH, new_step_inputs(one_device, tokens, 3, columns + 1, 3)
+        )

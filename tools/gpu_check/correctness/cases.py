@@ -285,12 +285,12 @@ def padded_inputs(step: Step, size: Size, sequences: int, columns: int, scratch:
 
 
 def _check_feed(decoding: bool, pad: int, device: Any, size: Size) -> None:
-    from ops.cuda.step_inputs import StepFeed
+    from ops.cuda.step_inputs import StepInputBuffers
 
     step = random_step(size, decoding, seed=21 + pad)
     sequences, columns = step.num_seqs + pad, step.block_table.shape[1] + 2
     scratch = int(step.block_table.max()) + 1
-    feed = StepFeed(device, step.num_tokens + pad, sequences, columns)
+    feed = StepInputBuffers(device, step.num_tokens + pad, sequences, columns)
     given = feed.bind(step, size.block_tokens, step.num_tokens + pad, sequences, columns, scratch)
     expected = padded_inputs(step, size, sequences, columns, scratch, len(given.logits_indices))
     for name, wanted in expected.items():
@@ -340,9 +340,9 @@ def _check_swaps(device: Any, size: Size) -> None:
 
 
 def _ops(device: Any) -> Any:
-    from ops.cuda.sampling import CudaOps
+    from ops.cuda.sampling import CudaSamplingOps
 
-    return CudaOps(device)
+    return CudaSamplingOps(device)
 
 
 def _close(given: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0) -> None:
@@ -430,12 +430,12 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
 
 
 def _feed_bench(device: Any, size: Size) -> Bench:
-    from ops.cuda.step_inputs import StepFeed
+    from ops.cuda.step_inputs import StepInputBuffers
 
     step = random_step(size, True, seed=1)
     columns = step.block_table.shape[1]
     scratch = int(step.block_table.max()) + 1
-    feed = StepFeed(device, step.num_tokens, step.num_seqs, columns)
+    feed = StepInputBuffers(device, step.num_tokens, step.num_seqs, columns)
     args = (size.block_tokens, step.num_tokens, step.num_seqs, columns, scratch)
     return Bench(f"feed {size.rows}", lambda: feed.bind(step, *args), 0)
 

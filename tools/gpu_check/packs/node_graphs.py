@@ -11,14 +11,14 @@ import onnx_ir as ir
 
 from pipelines.host.backends.onnx import decoder_format
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from tools.gpu_check.correctness.nodes import NodeKind
 
 TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 LARGEST_CONTEXT = 1 << 20
 
 
-def node_decoder(kind: NodeKind) -> Decoder:
+def node_decoder(kind: NodeKind) -> DecoderModel:
     """A decoder that is one attention node: its "logits" are what it attended, float32[N, heads * size].
 
     Queries, keys and values are extra inputs, float32[1, heads, T, size], cast inside, so that numpy can
@@ -70,7 +70,7 @@ def node_decoder(kind: NodeKind) -> Decoder:
     model = ir.Model(graph, ir_version=decoder_format.IR_VERSION)
     layer = AttentionLayer(**_attributes(kind), **_calibration(kind))
     columns = kind.num_heads * kind.head_size
-    return Decoder(model, Path("."), [layer], columns, LARGEST_CONTEXT, kind.element)
+    return DecoderModel(model, Path("."), [layer], columns, LARGEST_CONTEXT, kind.element)
 
 
 def _attributes(kind: NodeKind) -> dict[str, int | float]:

@@ -20,7 +20,7 @@ from transformers import AutoModelForCausalLM
 
 from pipelines.host.backends.onnx import decoder_format
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cuda.lowering import block_tokens_for, lower_for_cuda
 from tools.export.attention import NAME, Attention, installed
 from tools.export.tracing import trace, watch
@@ -63,7 +63,7 @@ def pack_model(shape: Shape) -> PackedModel:
     decoder = export_shape(shape, torch.float16, ELEMENT)
     block_tokens = block_tokens_for(decoder.layers, ELEMENT)
     lowered = lower_for_cuda(decoder, block_tokens, ELEMENT)
-    places = take_weights(lowered, shape)
+    places = detach_weights(lowered, shape)
     return PackedModel(
         model=ir.to_proto(lowered).SerializeToString(),
         places=places,
@@ -76,7 +76,7 @@ def pack_model(shape: Shape) -> PackedModel:
     )
 
 
-def export_shape(shape: Shape, dtype: torch.dtype, element: str) -> Decoder:
+def export_shape(shape: Shape, dtype: torch.dtype, element: str) -> DecoderModel:
     """The shape's decoder in Braid's form; its weights have shapes and no values."""
     with _silent():
         attention = _attention(shape)
@@ -87,10 +87,10 @@ def export_shape(shape: Shape, dtype: torch.dtype, element: str) -> Decoder:
     layers = [
         AttentionLayer(**_uncalibrated(layer.attributes(at))) for at, layer in enumerate(attention.layers)
     ]
-    return Decoder(traced, Path("."), layers, shape.vocab, shape.context, element)
+    return DecoderModel(traced, Path("."), layers, shape.vocab, shape.context, element)
 
 
-def take_weights(model: ir.Model, shape: Shape) -> list[Place]:
+def detach_weights(model: ir.Model, shape: Shape) -> list[Place]:
     """Turn every initializer that is a parameter into external data in `weights.FILE`; returns the places.
 
     Raises ValueError for a large initializer that is named after no parameter, and for a lost parameter.

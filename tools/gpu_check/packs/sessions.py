@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import QUANTIZED_RANGE, Lowered
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import QUANTIZED_RANGE, LoweredDecoder
 from tools.gpu_check.checks import Setting
 from tools.gpu_check.packs.packed import NotPacked, PackedModel, read_model
 from tools.gpu_check.packs.weights import file_bytes, write_weights
@@ -75,7 +75,7 @@ def cuda_session(
     class Runtime(CudaRuntime):
         """With CUDA graphs or without, as requested."""
 
-        def open(self, lowered: Lowered) -> Any:
+        def open(self, lowered: LoweredDecoder) -> Any:
             return self._open(lowered, graphs=graphs), graphs
 
     session = OnnxCudaSession(lowered(written), device, Runtime(0, device.stream))
@@ -86,10 +86,10 @@ def cuda_session(
         session.close()
 
 
-def lowered(written: ModelWithWeights) -> Lowered:
+def lowered(written: ModelWithWeights) -> LoweredDecoder:
     """The lowered graph of the session, with the facts in the pack."""
     packed = written.packed
-    return Lowered(
+    return LoweredDecoder(
         model=packed.model,
         folder=written.folder,
         layers=tuple(AttentionLayer(**layer) for layer in packed.layers),

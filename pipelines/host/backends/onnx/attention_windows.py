@@ -14,7 +14,7 @@ EVERY_NTH_FULL = {"gemma3_text": 6, "gemma3": 6, "cohere2": 4}
 """Model type → the default of `sliding_window_pattern`: every so many layers, one has no window."""
 
 
-def read_windows(fields: Mapping[str, Any], num_layers: int) -> list[int]:
+def read_attention_windows(fields: Mapping[str, Any], num_layers: int) -> list[int]:
     """How many tokens each layer's queries see, themselves included; -1 is no limit.
 
     `layer_types` says it since transformers 4.53; before, each model type had its own words.  Raises

@@ -14,7 +14,7 @@ from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 
 
 @dataclass
-class Decoder:
+class DecoderModel:
     """`model` is in the form; its external data lies in `folder`.
 
     `layers[i]` is the node whose attribute `layer` is i.  `element_type` is that of queries, keys and

@@ -88,7 +88,7 @@ def _check_layer(layer: AttentionLayer) -> None:
         raise ModelError(f"layer {layer.layer} has {', '.join(found)}.")
 
 
-def find_vocabulary(graph: ir.Graph, fields: Mapping[str, Any]) -> int:
+def find_vocab_size(graph: ir.Graph, fields: Mapping[str, Any]) -> int:
     """How many tokens the logits are for: the graph's own word, else config.json's.  Raises `ModelError`."""
     shape = graph.outputs[0].shape
     if shape is not None and len(shape) == 2 and isinstance(shape[1], int):

@@ -19,15 +19,15 @@ from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, POSITION_IDS,
 from pipelines.host.backends.onnx.graph_rewrites import (
     CONTRIB,
     INPUT_SHAPES,
-    Writer,
+    NodeInserter,
+    attribute_number,
     constant,
-    give_logits,
-    keep_inputs,
-    name_input,
-    number_of,
-    prune,
-    raise_opset,
-    write_attention,
+    ensure_input,
+    gather_logit_rows,
+    insert_attention,
+    remove_unused_nodes,
+    restrict_inputs,
+    upgrade_opset,
 )
 
 PAGED, GROUPED = "PagedAttention", "GroupQueryAttention"
@@ -70,18 +70,18 @@ def _attentions(graph: ir.Graph) -> list[ir.Node]:
 def rewrite_genai(model: ir.Model, fields: Mapping[str, Any]) -> None:
     """Bring the model into the form, in place; `fields` are config.json's.  Raises `ModelError`."""
     graph = model.graph
-    raise_opset(model)
+    upgrade_opset(model)
     nodes = _attentions(graph)
     packed = {node.op_type for node in nodes} == {PAGED}
     _check_pasts(nodes)
-    positions = name_input(graph, POSITION_IDS, INPUT_SHAPES[POSITION_IDS])
+    positions = ensure_input(graph, POSITION_IDS, INPUT_SHAPES[POSITION_IDS])
     for number, node in enumerate(nodes):
         _rewrite(graph, node, number, positions, fields)
     if packed:
         _feed_row(graph)
-    give_logits(graph, axis=0 if packed else 1)
-    prune(model)
-    keep_inputs(graph)
+    gather_logit_rows(graph, axis=0 if packed else 1)
+    remove_unused_nodes(model)
+    restrict_inputs(graph)
 
 
 def _check_pasts(nodes: list[ir.Node]) -> None:
@@ -94,9 +94,9 @@ def _check_pasts(nodes: list[ir.Node]) -> None:
 
 def _feed_row(graph: ir.Graph) -> None:
     """The form's ids come as the one row of [1, T]; the export reads [T]."""
-    row = name_input(graph, INPUT_IDS, INPUT_SHAPES[INPUT_IDS])
+    row = ensure_input(graph, INPUT_IDS, INPUT_SHAPES[INPUT_IDS])
     readers = list(row.uses())
-    writer = Writer(graph, graph[0])
+    writer = NodeInserter(graph, graph[0])
     flat = writer.op("Squeeze", row, writer.ints(0))
     for use in readers:
         use.node.replace_input_with(use.idx, flat)
@@ -120,14 +120,14 @@ def _rewrite(
     given = dict(zip(INPUTS[node.op_type], node.inputs, strict=False))
     _check_plain(node, given, number)
     layer = _layer(node, given, number, fields)
-    writer = Writer(graph, node)
+    writer = NodeInserter(graph, node)
     query, key, value = (
         _by_heads(writer, rows, node, layer.head_size) for rows in _rows(writer, node, given, layer)
     )
-    if number_of(node, "do_rotary", 0):
+    if attribute_number(node, "do_rotary", 0):
         rotary = _Rotary(given.get("cos_cache"), given.get("sin_cache"), positions)
         query, key = (rotary.turn(writer, each, node, layer.head_size) for each in (query, key))
-    attended = write_attention(writer, layer, query, key, value, _dtype(given))
+    attended = insert_attention(writer, layer, query, key, value, _dtype(given))
     turned = writer.op("Transpose", attended, perm=[0, 2, 1, 3])
     shape = [] if node.op_type == PAGED else [1]
     flat = writer.op("Reshape", turned, writer.ints(*shape, -1, layer.num_heads * layer.head_size))
@@ -136,7 +136,7 @@ def _rewrite(
 
 def _check_plain(node: ir.Node, given: Mapping[str, ir.Value | None], number: int) -> None:
     found = [name for name in REFUSED if given.get(name) is not None]
-    found += [name for name, plain in PLAIN.items() if number_of(node, name, plain) != plain]
+    found += [name for name, plain in PLAIN.items() if attribute_number(node, name, plain) != plain]
     layout = node.attributes.get("kv_cache_layout")
     found += ["kv_cache_layout"] if layout is not None and layout.as_string() != "SEPARATE" else []
     if found:
@@ -154,17 +154,17 @@ def _layer(
     (Measured on the CPU kernel of GroupQueryAttention; the CUDA kernels hand FlashAttention one token less,
     which counts what stands left of the query.)
     """
-    heads = int(number_of(node, "num_heads", 0))
+    heads = int(attribute_number(node, "num_heads", 0))
     size = _head_size(given["past_key"], heads, fields, number)
-    window = int(number_of(node, "local_window_size", -1))
+    window = int(attribute_number(node, "local_window_size", -1))
     return AttentionLayer(
         layer=number,
         num_heads=heads,
-        num_kv_heads=int(number_of(node, "kv_num_heads", heads)),
+        num_kv_heads=int(attribute_number(node, "kv_num_heads", heads)),
         head_size=size,
-        scale=float(number_of(node, "scale", 0.0)) or 1.0 / math.sqrt(size),
+        scale=float(attribute_number(node, "scale", 0.0)) or 1.0 / math.sqrt(size),
         window=window if window > 0 else -1,
-        softcap=float(number_of(node, "softcap", 0.0)),
+        softcap=float(attribute_number(node, "softcap", 0.0)),
     )
 
 
@@ -190,7 +190,7 @@ def _dtype(given: Mapping[str, ir.Value | None]) -> ir.DataType:
 
 
 def _rows(
-    writer: Writer, node: ir.Node, given: Mapping[str, ir.Value | None], layer: AttentionLayer
+    writer: NodeInserter, node: ir.Node, given: Mapping[str, ir.Value | None], layer: AttentionLayer
 ) -> list[_Rows]:
     """Queries, keys and values, taken apart where they come in one."""
     heads = [layer.num_heads, layer.num_kv_heads, layer.num_kv_heads]
@@ -203,10 +203,10 @@ def _rows(
     return [_Rows(*each) for each in zip((query, key, value), heads, norms, strict=True)]
 
 
-def _by_heads(writer: Writer, rows: _Rows, node: ir.Node, size: int) -> ir.Value:
+def _by_heads(writer: NodeInserter, rows: _Rows, node: ir.Node, size: int) -> ir.Value:
     value = writer.op("Reshape", rows.value, writer.ints(1, -1, rows.heads, size))
     if rows.norm is not None:
-        epsilon = float(number_of(node, "qk_norm_epsilon", 1e-6))
+        epsilon = float(attribute_number(node, "qk_norm_epsilon", 1e-6))
         value = writer.op("RMSNormalization", value, rows.norm, axis=-1, epsilon=epsilon)
     return writer.op("Transpose", value, perm=[0, 2, 1, 3])
 
@@ -219,7 +219,7 @@ class _Rotary:
     sin: ir.Value | None
     positions: ir.Value
 
-    def turn(self, writer: Writer, value: ir.Value, node: ir.Node, size: int) -> ir.Value:
+    def turn(self, writer: NodeInserter, value: ir.Value, node: ir.Node, size: int) -> ir.Value:
         """`value` [1, heads, T, size], rotated by position."""
         table = constant(self.cos)
         if table is None or constant(self.sin) is None:
@@ -231,6 +231,6 @@ class _Rotary:
         return writer.op(
             "RotaryEmbedding",
             *(value, self.cos, self.sin, self.positions),
-            interleaved=int(number_of(node, "rotary_interleaved", 0)),
+            interleaved=int(attribute_number(node, "rotary_interleaved", 0)),
             rotary_embedding_dim=0 if turned == size else turned,  # 0 is all of it
         )

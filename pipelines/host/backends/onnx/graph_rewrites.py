@@ -37,7 +37,7 @@ FIRST_OPSET = 13
 Attribute = int | float | list[int]
 
 
-class Writer:
+class NodeInserter:
     """Puts new nodes before `place` in the order they are made; at the graph's end when it is None."""
 
     def __init__(self, graph: ir.Graph, place: ir.Node | None = None) -> None:
@@ -79,8 +79,8 @@ class Writer:
         return made
 
 
-def write_attention(
-    writer: Writer,
+def insert_attention(
+    writer: NodeInserter,
     layer: AttentionLayer,
     query: ir.Value,
     key: ir.Value,
@@ -107,13 +107,13 @@ def constant_number(value: ir.Value | None) -> float | None:
     return None if tensor is None or tensor.size != 1 else float(tensor.numpy().reshape(()))
 
 
-def number_of(node: ir.Node, name: str, default: float) -> float:
+def attribute_number(node: ir.Node, name: str, default: float) -> float:
     """A number among a node's attributes; `default` when it is not there."""
     found = node.attributes.get(name)
     return default if found is None else float(found.value)
 
 
-def name_input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
+def ensure_input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
     """The graph's input of that name, or a new one of int64; its shape becomes `shape`."""
     found = next((each for each in graph.inputs if each.name == name), None)
     if found is None:
@@ -123,7 +123,7 @@ def name_input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
     return found
 
 
-def give_logits(graph: ir.Graph, axis: int) -> None:
+def gather_logit_rows(graph: ir.Graph, axis: int) -> None:
     """Make float32[num_logits, vocab] the only output, with nothing computed for other rows.
 
     Rows lie along `axis` of the export's own logits: 1 behind a batch of one, or 0.  The head reads gathered
@@ -134,14 +134,14 @@ def give_logits(graph: ir.Graph, axis: int) -> None:
         given = ", ".join(str(value.name) for value in graph.outputs)
         raise ModelError(f"The export gives no {LOGITS} (it gives {given}). {EXPORT_ADVICE}")
     vocab = logits.shape[-1] if logits.shape is not None else "vocab"
-    rows = name_input(graph, LOGITS_INDICES, ["num_logits"])
+    rows = ensure_input(graph, LOGITS_INDICES, ["num_logits"])
     gathers = bool(rows.consumers())  # the export does so itself
     rows.dtype = ir.DataType.INT64
     logits.name, logits.shape = f"{LOGITS}/rows", None
     graph.outputs.clear()
-    after, last = Writer(graph), logits
+    after, last = NodeInserter(graph), logits
     if not gathers and (head := _head(logits)) is not None:
-        before = Writer(graph, head)
+        before = NodeInserter(graph, head)
         head.replace_input_with(0, before.op("Gather", head.inputs[0], rows, axis=axis))
     elif not gathers:
         last = after.op("Gather", logits, rows, axis=axis)
@@ -163,14 +163,14 @@ def _head(logits: ir.Value) -> ir.Node | None:
     return node if constant(node.inputs[0]) is None else None
 
 
-def prune(model: ir.Model) -> None:
+def remove_unused_nodes(model: ir.Model) -> None:
     """Take out what no output needs."""
     RemoveUnusedNodesPass()(model)
 
 
-def keep_inputs(graph: ir.Graph) -> None:
+def restrict_inputs(graph: ir.Graph) -> None:
     """Leave the form's inputs, in its order.  Raises `ModelError` when something still reads another."""
-    kept = {name: name_input(graph, name, shape) for name, shape in INPUT_SHAPES.items()}
+    kept = {name: ensure_input(graph, name, shape) for name, shape in INPUT_SHAPES.items()}
     for value in graph.inputs:
         readers = value.consumers() if value.name not in kept else []
         if readers:
@@ -191,7 +191,7 @@ INPUT_SHAPES: dict[str, list[str | int]] = {
 # Operator sets
 
 
-def raise_opset(model: ir.Model) -> None:
+def upgrade_opset(model: ir.Model) -> None:
     """Read the export with the form's operator set, where the operators of decoders mean the same.
 
     From 13 to 23 two of them moved something: Reduce* took axes as an attribute before 18, and Split had no
@@ -216,6 +216,6 @@ def _raise_to_18(graph: ir.Graph, node: ir.Node) -> None:
     if node.op_type.startswith("Reduce") and (axes := node.attributes.pop("axes", None)) is not None:
         values = axes.as_ints()
         node.resize_inputs(2)
-        node.replace_input_with(1, Writer(graph, node).ints(*values))
+        node.replace_input_with(1, NodeInserter(graph, node).ints(*values))
     if node.op_type == "Split" and len(node.inputs) == 1 and "num_outputs" not in node.attributes:
         node.attributes.add(ir.AttrInt64("num_outputs", len(node.outputs)))

@@ -15,19 +15,19 @@ from typing import Any
 import onnx_ir as ir
 
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.onnx.attention_windows import read_windows
+from pipelines.host.backends.onnx.attention_windows import read_attention_windows
 from pipelines.host.backends.onnx.decoder_format import POSITION_IDS, AttentionLayer
 from pipelines.host.backends.onnx.graph_rewrites import (
     INPUT_SHAPES,
-    Writer,
+    NodeInserter,
     constant,
     constant_number,
-    give_logits,
-    keep_inputs,
-    name_input,
-    prune,
-    raise_opset,
-    write_attention,
+    ensure_input,
+    gather_logit_rows,
+    insert_attention,
+    remove_unused_nodes,
+    restrict_inputs,
+    upgrade_opset,
 )
 
 PAST = "past_key_values.{layer}.{side}"
@@ -53,16 +53,16 @@ def rewrite_optimum(model: ir.Model, fields: Mapping[str, Any]) -> None:
             "This is a merged export, two graphs behind an If; Braid reads decoders of one graph. "
             f"Export again without merging (optimum-cli export onnx --no-post-process). {EXPORT_ADVICE}"
         )
-    raise_opset(model)
+    upgrade_opset(model)
     pasts = list(_pasts(graph))
-    windows = read_windows(fields, len(pasts))
+    windows = read_attention_windows(fields, len(pasts))
     for number, (key, value) in enumerate(pasts):
         _rewrite_layer(graph, number, _past(key, number), _past(value, number), windows[number], fields)
-    give_logits(graph, axis=1)
-    prune(model)
+    gather_logit_rows(graph, axis=1)
+    remove_unused_nodes(model)
     _feed_positions(graph)
-    prune(model)
-    keep_inputs(graph)
+    remove_unused_nodes(model)
+    restrict_inputs(graph)
 
 
 # Attention
@@ -124,7 +124,9 @@ def _rewrite_layer(
         window=window,
         softcap=scores.softcap or float(fields.get("attn_logit_softcapping") or 0.0),
     )
-    attended = write_attention(Writer(graph, mixed), layer, scores.query, key.new, value.new, key.dtype)
+    attended = insert_attention(
+        NodeInserter(graph, mixed), layer, scores.query, key.new, value.new, key.dtype
+    )
     mixed.outputs[0].replace_all_uses_with(attended)
 
 
@@ -300,9 +302,9 @@ def _feed_positions(graph: ir.Graph) -> None:
     ranges = [node for node in graph if node.op_type == "Range" and _reads_past(node)]
     if not ranges:
         return
-    positions = name_input(graph, POSITION_IDS, INPUT_SHAPES[POSITION_IDS])
+    positions = ensure_input(graph, POSITION_IDS, INPUT_SHAPES[POSITION_IDS])
     for node in ranges:
-        writer = Writer(graph, node)
+        writer = NodeInserter(graph, node)
         flat = writer.op("Reshape", positions, writer.ints(-1))
         node.outputs[0].replace_all_uses_with(flat)
 

@@ -16,8 +16,8 @@ import onnx_ir as ir
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.model_config import CONTEXT_FIELDS, read_config
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN
-from pipelines.host.backends.onnx.decoder_model import Decoder
-from pipelines.host.backends.onnx.format_checks import check_inputs, find_vocabulary, read_layers
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnx.format_checks import check_inputs, find_vocab_size, read_layers
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
 from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
 
@@ -33,7 +33,7 @@ READS = (
 )
 
 
-def read_decoder(path: Path) -> Decoder:
+def read_decoder(path: Path) -> DecoderModel:
     """The decoder at `path`, a model.onnx with its data files and config.json beside it.
 
     Raises `ModelError`, which says what is wrong with the files or what Braid reads instead.
@@ -45,8 +45,8 @@ def read_decoder(path: Path) -> Decoder:
         _bring_into_form(model, fields)
         check_inputs(model.graph)
         layers = read_layers(model.graph)
-        vocabulary = find_vocabulary(model.graph, fields)
-        return Decoder(
+        vocabulary = find_vocab_size(model.graph, fields)
+        return DecoderModel(
             model, path.parent, layers, vocabulary, _max_context(fields), _element_type(model.graph)
         )
     except ModelError as error:

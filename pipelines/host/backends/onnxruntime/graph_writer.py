@@ -14,7 +14,7 @@ from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, POSITION_IDS
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 
 
-class Writer:
+class GraphWriter:
     """Nodes in the order they were asked for, until they are put into the graph; each constant once."""
 
     def __init__(self, graph: ir.Graph) -> None:
@@ -35,7 +35,7 @@ class Writer:
         self._nodes.append(node)
         return node.outputs[0]
 
-    def count_to(self, end: ir.Value) -> ir.Value:
+    def arange(self, end: ir.Value) -> ir.Value:
         """0, 1, … below the scalar `end`."""
         return self.op("Range", self.number(0), end, self.number(1))
 
@@ -68,7 +68,7 @@ class Writer:
         self.graph.remove(node, safe=True)
 
 
-def declare_step(graph: ir.Graph) -> dict[str, ir.Value]:
+def declare_step_inputs(graph: ir.Graph) -> dict[str, ir.Value]:
     """The step's own inputs beside the form's; all inputs by name."""
     shapes: dict[str, list[str | int]] = {
         CUMULATIVE: ["batch_plus_1"],
@@ -80,7 +80,7 @@ def declare_step(graph: ir.Graph) -> dict[str, ir.Value]:
     return {value.name or "": value for value in graph.inputs}
 
 
-def feed_rows(writer: Writer, inputs: dict[str, ir.Value]) -> None:
+def add_batch_axis(writer: GraphWriter, inputs: dict[str, ir.Value]) -> None:
     """Ids and positions come as [T]; the form reads them as the one row of [1, T]."""
     for name in (INPUT_IDS, POSITION_IDS):
         row = inputs[name]

@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime as ort
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
-from pipelines.host.backends.encoder_io import check_inputs, chosen_output
+from pipelines.host.backends.encoder_io import check_inputs, choose_output
 
 INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -24,10 +24,10 @@ def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[
     return {name: INTEGERS[told] for name, told in types.items()}
 
 
-def taken_output(path: Path, session: ort.InferenceSession, floats: Collection[str]) -> ort.NodeArg:
+def read_output(path: Path, session: ort.InferenceSession, floats: Collection[str]) -> ort.NodeArg:
     """The output that counts.  Raises `Unsupported` where its type is none of `floats`, the readable."""
     ports: list[ort.NodeArg] = list(session.get_outputs())
-    output = ports[chosen_output([[port.name] for port in ports])]
+    output = ports[choose_output([[port.name] for port in ports])]
     if output.type not in floats:
         raise Unsupported(
             f"{path}: its output {output.name} is of type {output.type}; "

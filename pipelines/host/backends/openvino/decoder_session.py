@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from ops import numpy_ops
 from ops.contract import SamplingOps
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
+from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_max_context
-from pipelines.host.backends.openvino.kv_cache import CacheLayout, CacheMemory
+from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import gather_logits
-from pipelines.host.backends.openvino.mapped_files import MappedFile, read_once
+from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line, read_paged
-from pipelines.host.backends.openvino.step_inputs import Feed, common_shapes, feed_of, idle_feed
+from pipelines.host.backends.openvino.step_inputs import StepInputs, step_inputs, warmup_inputs, warmup_shapes
 from pipelines.host.engine.step import Step
 
 
@@ -75,10 +75,10 @@ class OpenVINOSession:
         settings = settings or OpenVINOSettings()
         properties = checked_properties(settings)
         model, self.max_context, self._files = _read(path)
-        with read_once(self._files):
+        with release_pages_during(self._files):
             compiled = _compile(model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
-            self._layout = CacheLayout(compiled)
+            self._layout = OpenVINOCacheLayout(compiled)
             self.block_tokens = self._layout.block_tokens
             self.block_bytes = self._layout.block_bytes
             self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
@@ -88,34 +88,34 @@ class OpenVINOSession:
             self._place_cache(0)
             self._idle(1, 1)
         self._cold_shapes: list[tuple[int, int]] = []
-        self.idle_s: dict[int, float] = {}
+        self.step_times_s: dict[int, float] = {}
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        self._cold_shapes = common_shapes(max_tokens, max_sequences)
-        return spare_bytes()
+        self._cold_shapes = warmup_shapes(max_tokens, max_sequences)
+        return default_cache_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         if num_host_blocks:
-            raise ValueError(NOWHERE_TO_SWAP)
-        self._place_cache(num_blocks).map_first()
+            raise ValueError(NO_SWAP_SPACE)
+        self._place_cache(num_blocks).prefault_first()
 
-    def _place_cache(self, num_blocks: int) -> CacheMemory:
+    def _place_cache(self, num_blocks: int) -> OpenVINOCache:
         """Give the model a new cache of `num_blocks` blocks and the spare block."""
         assert self._request is not None
         self._spare_block = num_blocks
-        memory = CacheMemory(self._layout, num_blocks + 1)
+        memory = OpenVINOCache(self._layout, num_blocks + 1)
         for name, tensor in memory.tensors.items():
             self._request.set_tensor(name, tensor)
-        self._memory: CacheMemory | None = memory
+        self._memory: OpenVINOCache | None = memory
         return memory
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
-        return self._infer(feed_of(step))[: step.num_logits]
+        return self._infer(step_inputs(step))[: step.num_logits]
 
-    def _infer(self, feed: Feed) -> NDArray[np.float32]:
+    def _infer(self, feed: StepInputs) -> NDArray[np.float32]:
         """float32[rows gathered, vocab].  The request reads `feed` in place, so it must outlive the call."""
         assert self._request is not None
         for name, array in feed.items():
@@ -131,7 +131,7 @@ class OpenVINOSession:
         A step in new memory takes a tenth longer, and one of a new shape some milliseconds.
         """
         assert self._memory is not None, "warm comes between allocate and close"
-        if self._memory.map_some():
+        if self._memory.prefault_some():
             return True
         if self._cold_shapes:
             self._try(*self._cold_shapes.pop(0))
@@ -140,7 +140,7 @@ class OpenVINOSession:
 
     def _is_short(self, num_seqs: int, num_tokens: int) -> bool:
         """Whether a request that comes meanwhile need not wait long for such a step."""
-        return num_seqs * num_tokens * self.idle_s.get(1, 0) < MOST_IDLE_S * TOKENS_PER_READ
+        return num_seqs * num_tokens * self.step_times_s.get(1, 0) < MOST_IDLE_S * TOKENS_PER_READ
 
     def _try(self, num_seqs: int, num_tokens: int) -> None:
         """The first step of a shape is slow; what the second takes is worth knowing."""
@@ -148,11 +148,11 @@ class OpenVINOSession:
         if num_tokens == 1:
             start_s = perf_counter()
             self._idle(num_seqs, num_tokens)
-            self.idle_s[num_seqs] = perf_counter() - start_s
+            self.step_times_s[num_seqs] = perf_counter() - start_s
 
     def _idle(self, num_seqs: int, num_tokens: int) -> None:
         """A step that nobody asked for, in the spare block."""
-        self._infer(idle_feed(num_seqs, num_tokens, self._spare_block, self.block_tokens))
+        self._infer(warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens))
 
     def describe(self) -> Mapping[str, str]:
         return self._facts

@@ -10,7 +10,7 @@ from openvino import opset13
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_io import INPUTS, TASK_ADVICE, check_inputs, chosen_output
+from pipelines.host.backends.encoder_io import INPUTS, TASK_ADVICE, check_inputs, choose_output
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings, checked_properties
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paged_attention import last_line
@@ -58,9 +58,9 @@ def _name(port: ov.Output) -> str:
     return min(port.get_names(), key=lambda name: (name not in INPUTS, name), default="without a name")
 
 
-def keep_one_output(path: Path, model: ov.Model) -> None:
+def select_output(path: Path, model: ov.Model) -> None:
     """As float32; numpy has no bfloat16.  What nobody reads is not computed.  Raises `ModelError`."""
-    kept = chosen_output([port.get_names() for port in model.outputs])
+    kept = choose_output([port.get_names() for port in model.outputs])
     element_type = model.output(kept).get_element_type()
     if not element_type.is_real():
         raise ModelError(f"{path}: its output is of type {element_type.get_type_name()}, no floats.")

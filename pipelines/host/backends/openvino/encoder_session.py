@@ -13,17 +13,23 @@ from numpy.typing import NDArray
 from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
-from pipelines.host.backends.encoder_files import read_facts
-from pipelines.host.backends.encoder_io import ONE_TEXT, arrays_of, blank_texts, row_shape, widened
+from pipelines.host.backends.encoder_files import read_encoder_facts
+from pipelines.host.backends.encoder_io import (
+    PROBE_BATCH,
+    blank_batch,
+    input_arrays,
+    output_shape,
+    padded_to_width,
+)
 from pipelines.host.backends.openvino.encoder_model import (
     compile_encoder,
     facts_of,
     input_types,
-    keep_one_output,
     read_encoder,
+    select_output,
     weights_beside,
 )
-from pipelines.host.backends.openvino.mapped_files import read_once
+from pipelines.host.backends.openvino.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.engine.encoder_batch import TokenBatch
 
@@ -50,18 +56,18 @@ class OpenVINOEncoder:
     good_batch_tokens = CPU_BATCH_TOKENS
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
-        facts = read_facts(path.parent)
+        facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
         weights = weights_beside(path)
         self._files = [weights] if weights else []
         model = read_encoder(path, weights)
         self._inputs = input_types(path, model)
-        keep_one_output(path, model)
-        with read_once(self._files):
+        select_output(path, model)
+        with release_pages_during(self._files):
             compiled = compile_encoder(path, model, settings or EncoderSettings())
             self._compiled: ov.CompiledModel | None = compiled
             self._request: ov.InferRequest | None = compiled.create_infer_request()
-            self.per_token, self.size = row_shape(path, self.run(ONE_TEXT))
+            self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
         self._cold_shapes = [shape for shape in LIKELY_SHAPES if shape[1] <= self.max_tokens]
         self._facts = facts_of(compiled)
 
@@ -69,7 +75,7 @@ class OpenVINOEncoder:
         assert self._request is not None, "run comes before close"
         width = batch.ids.shape[1]
         wider = min(width + -width % WIDTH_STEP, self.max_tokens)
-        feed = arrays_of(widened(batch, wider), self._inputs, self._pad_id)
+        feed = input_arrays(padded_to_width(batch, wider), self._inputs, self._pad_id)
         for index, array in enumerate(feed.values()):
             self._request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
         try:
@@ -84,7 +90,7 @@ class OpenVINOEncoder:
         if not self._cold_shapes:
             return False
         began_s = perf_counter()
-        self.run(blank_texts(*self._cold_shapes.pop(0)))
+        self.run(blank_batch(*self._cold_shapes.pop(0)))
         if perf_counter() - began_s > MOST_IDLE_S:
             self._cold_shapes = []
         return bool(self._cold_shapes)

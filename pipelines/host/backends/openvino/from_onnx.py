@@ -25,15 +25,15 @@ from pipelines.host.backends.onnx.decoder_format import (
     POSITION_IDS,
     AttentionLayer,
 )
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.onnx_weights import (
     BLOCK_MATMUL,
-    Weights,
+    DetachedWeights,
     convert_block_matmul,
-    keep_weights,
-    take_weights,
+    detach_weights,
+    rewrite_compressed_weights,
 )
 from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT, last_line
 
@@ -65,7 +65,7 @@ class PagedOnnx(NamedTuple):
     """A paged model and its weights, which have to outlive all that is compiled from it."""
 
     model: ov.Model
-    weights: Weights
+    weights: DetachedWeights
     max_context: int
 
 
@@ -77,12 +77,12 @@ def read_onnx(path: Path) -> PagedOnnx:
     return page_decoder(read_decoder(path))
 
 
-def page_decoder(decoder: Decoder) -> PagedOnnx:
+def page_decoder(decoder: DecoderModel) -> PagedOnnx:
     """The same of a decoder that was read; `decoder.model` is changed."""
     _refuse_softcap(decoder)
     _declare_inputs(decoder)
-    keep_weights(decoder.model.graph)
-    weights = take_weights(decoder.model.graph, decoder.folder)
+    rewrite_compressed_weights(decoder.model.graph)
+    weights = detach_weights(decoder.model.graph, decoder.folder)
     model = _convert(ir.to_proto(decoder.model).SerializeToString())
     weights.lay(model)
     _forget_names(model)
@@ -94,7 +94,7 @@ def page_decoder(decoder: Decoder) -> PagedOnnx:
     return PagedOnnx(model, weights, decoder.max_context)
 
 
-def _refuse_softcap(decoder: Decoder) -> None:
+def _refuse_softcap(decoder: DecoderModel) -> None:
     if any(layer.softcap for layer in decoder.layers):
         raise Unsupported(
             f"{decoder.folder}: its attention caps scores (softcap), which OpenVINO's cannot; "
@@ -105,7 +105,7 @@ def _refuse_softcap(decoder: Decoder) -> None:
 # The ONNX graph
 
 
-def _declare_inputs(decoder: Decoder) -> None:
+def _declare_inputs(decoder: DecoderModel) -> None:
     """Step and cache become inputs of the graph and of its attention nodes; ids and positions lose a rank."""
     graph = decoder.model.graph
     step = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in STEP_SHAPES.items()}

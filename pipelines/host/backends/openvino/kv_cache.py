@@ -12,13 +12,13 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.host_memory import Unmapped, aligned_zeros
+from pipelines.host.backends.host_memory import PagePrefault, aligned_zeros
 from pipelines.host.backends.openvino.paged_attention import CACHE_INPUT
 
 TOKENS_AXIS = 1  # of a block
 
 
-class CacheLayout:
+class OpenVINOCacheLayout:
     """What a block is to the compiled model: `[heads, tokens, head_size]` of keys and values for each layer.
 
     A quantized cache keeps its scales in the block: one more row per group of keys, or more room per token
@@ -50,13 +50,13 @@ class CacheLayout:
         return int(sizes.pop())
 
 
-class CacheMemory:
+class OpenVINOCache:
     """`num_blocks` blocks in every cache input, in host memory that this object owns.
 
     The memory is mapped when it is first written to, or ahead of that.
     """
 
-    def __init__(self, layout: CacheLayout, num_blocks: int) -> None:
+    def __init__(self, layout: OpenVINOCacheLayout, num_blocks: int) -> None:
         self.bytes = {
             name: aligned_zeros(num_blocks * size).reshape(num_blocks, size)
             for name, size in layout.bytes_per_input.items()
@@ -65,15 +65,15 @@ class CacheMemory:
             name: ov.Tensor(self.bytes[name].reshape(-1), layout.shape(name, num_blocks), layout.types[name])
             for name in self.bytes
         }
-        self._unmapped = Unmapped(list(self.bytes.values()))
+        self._unmapped = PagePrefault(list(self.bytes.values()))
 
-    def map_first(self) -> None:
+    def prefault_first(self) -> None:
         """Map a first piece of every input: room for the first blocks."""
-        self._unmapped.map_some(len(self.bytes))
+        self._unmapped.prefault_some(len(self.bytes))
 
-    def map_some(self) -> bool:
+    def prefault_some(self) -> bool:
         """Map a little more than was written to; whether there is more to map."""
-        return self._unmapped.map_some()
+        return self._unmapped.prefault_some()
 
     def copy(self, pairs: NDArray[np.int32]) -> None:
         """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer; reads go before writes."""

@@ -36,7 +36,7 @@ class MappedFile:
 
 
 @contextmanager
-def read_once(files: Sequence[MappedFile]) -> Iterator[None]:
+def release_pages_during(files: Sequence[MappedFile]) -> Iterator[None]:
     """Let go of the files' pages again and again, for all that is read within is packed elsewhere."""
     ended = threading.Event()
 

@@ -35,7 +35,7 @@ SMALL_BYTES = 1024
 
 
 @dataclass
-class Weights:
+class DetachedWeights:
     """Weights that were taken out of a graph, by name, and the data files they lie in, mapped.
 
     Whatever is compiled from a model reads the maps in place: keep `files` as long.
@@ -64,9 +64,9 @@ class Weights:
         return self.files[name]
 
 
-def take_weights(graph: ir.Graph, folder: Path) -> Weights:
+def detach_weights(graph: ir.Graph, folder: Path) -> DetachedWeights:
     """Let weights in data files be inputs of the graph; the rest comes into it, so that it stands alone."""
-    weights = Weights({}, folder, {})
+    weights = DetachedWeights({}, folder, {})
     for name, value in list(graph.initializers.items()):
         tensor = value.const_value
         if not isinstance(tensor, ir.ExternalTensor):
@@ -86,7 +86,7 @@ def _wants_constants(value: ir.Value) -> bool:
     return any(user.op_type == "MatMulNBits" for user, _ in value.uses())
 
 
-def keep_weights(graph: ir.Graph) -> None:
+def rewrite_compressed_weights(graph: ir.Graph) -> None:
     """Rewrite symmetric MatMulNBits of 4 and 8 bits, and lookups in float16 tables; no weight is read."""
     for node in list(graph):
         if _is_symmetric(node):

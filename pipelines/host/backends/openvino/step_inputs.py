@@ -19,11 +19,11 @@ COMMON_ROWS = (1, 2, 3, 4, 5, 6, 8, 16, 32, 64)
 MOST_IDLE_TOKENS = 128
 """Of a prompt in such a step: who comes meanwhile waits for its end."""
 
-Feed = dict[str, NDArray[Any]]
+StepInputs = dict[str, NDArray[Any]]
 """Input name → contiguous array."""
 
 
-def feed_of(step: Step) -> Feed:
+def step_inputs(step: Step) -> StepInputs:
     blocks, begins = flat_blocks(step.block_table, step.num_blocks)
     return {
         "input_ids": step.token_ids,
@@ -47,7 +47,7 @@ def flat_blocks(
     return table[used], begins
 
 
-def idle_feed(num_seqs: int, num_tokens: int, block: int, block_tokens: int) -> Feed:
+def warmup_inputs(num_seqs: int, num_tokens: int, block: int, block_tokens: int) -> StepInputs:
     """`num_seqs` sequences of `num_tokens` new tokens each, all of whose blocks are `block`."""
     ids = np.zeros(num_seqs * num_tokens, np.int64)
     per_seq = -(-num_tokens // block_tokens)
@@ -64,7 +64,7 @@ def idle_feed(num_seqs: int, num_tokens: int, block: int, block_tokens: int) -> 
     }
 
 
-def common_shapes(max_tokens: int, max_sequences: int) -> list[tuple[int, int]]:
+def warmup_shapes(max_tokens: int, max_sequences: int) -> list[tuple[int, int]]:
     """(sequences, new tokens of each) of steps that are likely, the widest last."""
     rows = sorted({min(rows, max_sequences) for rows in COMMON_ROWS})
     return [*((one, 1) for one in rows), (1, min(max_tokens, MOST_IDLE_TOKENS))]

@@ -77,10 +77,10 @@ class StepCost:
 
     def seed_cost(self, seconds: Mapping[int, float]) -> None:
         """Tokens → seconds of steps that nobody asked for: they stand where no others were seen."""
-        for num_tokens, idle_s in seconds.items():
+        for num_tokens, step_times_s in seconds.items():
             size = self._sizes.setdefault(_bucket(num_tokens), Size())
             for _ in range(TRUSTED - len(size.seconds)):
-                size.add(num_tokens, idle_s, self._now)
+                size.add(num_tokens, step_times_s, self._now)
         self._shapes.update(seconds)
         self._known = None
 

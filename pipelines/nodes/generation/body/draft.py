@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from pipelines.host.backends.open_model import log_facts
+from pipelines.host.backends.open_model import log_opened_model
 from pipelines.host.engine.speculation.draft_cache import DraftCacheState, DraftInput, draft_step
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.speculation.speculative_steps import with_draft_tokens
@@ -56,7 +56,7 @@ class Draft(Speculator):
         config = on_device(self.config, resources)
         path = self.folder / config.path
         self.use_session(open_session(path, config))  # never shared: its cache is its own
-        log_facts(path, self.session.describe())
+        log_opened_model(path, self.session.describe())
 
     def use_session(self, session: DecoderSession) -> None:
         self.session = session
@@ -91,7 +91,7 @@ class Draft(Speculator):
 
     def seed_cost(self) -> None:
         """What the draft's own steps take is known once it is warm."""
-        self._cost.seed_cost(self.session.idle_s)
+        self._cost.seed_cost(self.session.step_times_s)
 
     def close(self) -> None:
         self.session.close()

@@ -19,11 +19,11 @@ from graphs.node import FilePath, Node, NodeConfig, Place
 from ops.draft_verification import NO_DRAFT_TOKEN
 from pipelines.errors import RequestError
 from pipelines.host.engine.step_context import Logits, Masks, StepContext
-from pipelines.host.guides.draft_masks import Run, fill_runs
+from pipelines.host.guides.draft_masks import DraftRun, fill_draft_masks
 from pipelines.host.sampling.guide import GuideMaker
 
 if TYPE_CHECKING:
-    from pipelines.host.guides.guide_compiler import GuideMakers
+    from pipelines.host.guides.guide_compiler import GuideCompiler
     from pipelines.wire.sampling_params import SamplingParams
 
 log = logging.getLogger(__name__)
@@ -45,14 +45,14 @@ class Grammar(Node):
 
     def start(self, vocab_size: int, end_ids: Collection[int]) -> None:
         """Called once, when the model is known.  A tokenizer that cannot be constrained fails requests."""
-        from pipelines.host.guides.guide_compiler import GuideMakers
+        from pipelines.host.guides.guide_compiler import GuideCompiler
         from pipelines.host.guides.token_tables import TokenTable
 
-        self._makers: GuideMakers | None = None
+        self._makers: GuideCompiler | None = None
         self._fault = ""
         try:
             tokens = TokenTable(self.folder / self.config.tokenizer, vocab_size, end_ids)
-            self._makers = GuideMakers(tokens)
+            self._makers = GuideCompiler(tokens)
         except ValueError as error:
             self._fault = str(error)
             log.warning("%s: %s", self.config.tokenizer, error)
@@ -85,7 +85,7 @@ class Grammar(Node):
         share, first = -(-len(runs) // self._num_threads), 0
         for asked in (runs[at : at + share] for at in range(0, len(runs), share)):
             end = first + sum(len(run.rows) for run in asked)
-            self._filling.append(self._threads.submit(fill_runs, asked, bits[first:end]))
+            self._filling.append(self._threads.submit(fill_draft_masks, asked, bits[first:end]))
             first = end
 
     def run(self, logits: Logits) -> Logits:
@@ -102,7 +102,7 @@ class Grammar(Node):
             self._threads.shutdown()
 
 
-def _runs(context: StepContext) -> list[Run]:
+def _runs(context: StepContext) -> list[DraftRun]:
     """Those with guides, ascending; without draft tokens only where something is restricted."""
     step, sampling = context.step, context.sampling
     guides, at = sampling.guides, step.logit_slots
@@ -116,5 +116,5 @@ def _runs(context: StepContext) -> list[Run]:
             step.draft_tokens[j:last].tolist() for j, last in zip(rows.tolist(), lasts, strict=True)
         ]
     found = [(guides[at[j]], j, ids) for j, ids in zip(rows.tolist(), draft_tokens, strict=True)]
-    runs = [Run(guide, j, ids) for guide, j, ids in found if guide is not None]
+    runs = [DraftRun(guide, j, ids) for guide, j, ids in found if guide is not None]
     return [run for run in runs if run.draft_tokens or run.guide.restricts()]

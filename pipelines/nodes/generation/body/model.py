@@ -14,7 +14,7 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.open_model import Opener, log_facts, open_file
+from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
 from pipelines.host.engine.step_context import Logits, StepContext
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Model(Node):
         config = on_device(self.config, resources)
         path = self.folder / config.path
         self.session = resources.shared(open_session, path, config)
-        log_facts(path, self.session.describe())
+        log_opened_model(path, self.session.describe())
 
     def run(self, step: StepContext) -> Logits:
         return Logits(self.session.run(step.step), step, self.session.ops)
@@ -94,10 +94,10 @@ def _open_onnxruntime(path: Path, config: Model.Config) -> DecoderSession:
 
 def _open_cuda(path: Path, config: Model.Config) -> DecoderSession:
     _refuse(config, f"device {config.device}", "precision", "threads")
-    from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_cuda
+    from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
 
     _, _, number = config.device.partition(":")
-    return open_cuda(path, int(number or 0), config.kv_cache)
+    return open_decoder(path, int(number or 0), config.kv_cache)
 
 
 def _open_fake(path: Path, config: Model.Config) -> DecoderSession:

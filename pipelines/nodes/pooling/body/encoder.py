@@ -14,7 +14,7 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSession, EncoderSettings
-from pipelines.host.backends.open_model import Opener, log_facts, open_file
+from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.interface import Loading
 from pipelines.nodes.pooling.body.pooled_shape import RowShape
@@ -50,7 +50,7 @@ class Encoder(Node):
         self.encoder = resources.shared(open_encoder, path, settings)
         self.gives = RowShape(self.encoder.per_token, self.encoder.size)
         bounds = {"rows": self.gives, "max_tokens": self.encoder.max_tokens}
-        log_facts(path, {**self.encoder.describe(), **bounds})
+        log_opened_model(path, {**self.encoder.describe(), **bounds})
 
     def run(self, batch: TokenBatch) -> Encoded:
         return Encoded(self.encoder.run(batch), batch, self.encoder.ops)

@@ -20,7 +20,7 @@ from small_onnx_decoders import write_small
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import Lowered
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST
 
@@ -38,16 +38,16 @@ class HostRuntime:
     graph_ids: list[int] = field(default_factory=list)
     fails: Callable[[int], None] = lambda graph_id: None
 
-    def open(self, lowered: Lowered) -> tuple[Any, bool]:
+    def open(self, lowered: LoweredDecoder) -> tuple[Any, bool]:
         return Watched(open_session(lowered.model, lowered.folder, [CPU], 1, {}), self), self.graphs
 
 
-def lower_for_host(path: Path, *, gathers: bool = False) -> Lowered:
+def lower_for_host(path: Path, *, gathers: bool = False) -> LoweredDecoder:
     """A model.onnx in standard operators, in which attention_metadata can be watched."""
     decoder = read_decoder(path)
     model = lower_for_cpu(decoder, BLOCK_TOKENS)
     show(model.graph)
-    return Lowered(
+    return LoweredDecoder(
         model=ir.to_proto(model).SerializeToString(),
         folder=decoder.folder,
         layers=tuple(decoder.layers),

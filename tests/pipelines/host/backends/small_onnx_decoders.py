@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from pipelines.host.backends.onnx import decoder_format
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 
 VOCABULARY, HIDDEN, CONTEXT = 96, 32, 512
 TYPES: dict[str, Any] = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -24,7 +24,7 @@ def small_decoder(
     head_size: int = 16,
     rotary: bool = False,
     **attributes: float,
-) -> Decoder:
+) -> DecoderModel:
     """Two query heads over one key head per layer; the second layer has a window of 24 tokens.
 
     `rotary` turns half of each head by its position; without, positions are embedded.
@@ -43,7 +43,7 @@ def small_decoder(
         for number in range(num_layers)
     ]
     model = _Writer(element_type, layers, rotary).model()
-    return Decoder(model, Path(), layers, VOCABULARY, CONTEXT, element_type)
+    return DecoderModel(model, Path(), layers, VOCABULARY, CONTEXT, element_type)
 
 
 def write_small(folder: Path, element_type: str = "f32", **changes: Any) -> Path:

@@ -12,7 +12,7 @@ from tiny_batches import batch_of
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_io import chosen_output
+from pipelines.host.backends.encoder_io import choose_output
 from pipelines.nodes.pooling.body import encoder as opening
 from pipelines.nodes.pooling.body.encoder import open_encoder
 
@@ -106,7 +106,7 @@ def test_a_decoder_that_keeps_its_cache_in_a_state_is_refused(tmp_path):
     ],
 )
 def test_the_output_that_counts(names, expected):
-    assert chosen_output([{name, "some.other"} for name in names]) == expected
+    assert choose_output([{name, "some.other"} for name in names]) == expected
 
 
 def test_a_file_no_engine_opens_is_refused(tmp_path):

@@ -10,7 +10,7 @@ from encoder_models import write_encoder_model
 from tiny_batches import batch_of
 
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_io import blank_texts
+from pipelines.host.backends.encoder_io import blank_batch
 from pipelines.nodes.pooling.body.encoder import open_encoder
 
 CLOSE = {"rtol": 0, "atol": 1e-4}
@@ -79,6 +79,6 @@ def test_warming_ends_changes_nothing_and_a_closed_encoder_may_be_closed(tmp_pat
 
 
 def test_blank_texts_are_as_wide_as_asked():
-    batch = blank_texts(3, 5)
+    batch = blank_batch(3, 5)
     assert batch.ids.shape == batch.types.shape == (3, 5)
     assert batch.lengths.tolist() == [5, 5, 5]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.mapped_files import MappedFile, read_once
+from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
@@ -51,7 +51,7 @@ def test_pages_that_were_let_go_of_are_not_resident_and_read_again(file):
 def test_what_is_read_once_does_not_stay(file):
     path, content = file
     mapped = MappedFile(path)
-    with read_once([mapped]):
+    with release_pages_during([mapped]):
         assert mapped.bytes.sum() == content.sum()
     assert pages_of(path)["Rss"] == 0
 
@@ -59,7 +59,7 @@ def test_what_is_read_once_does_not_stay(file):
 def test_the_thread_ends_with_what_fails(file):
     import threading
 
-    with pytest.raises(RuntimeError), read_once([MappedFile(file[0])]):
+    with pytest.raises(RuntimeError), release_pages_during([MappedFile(file[0])]):
         raise RuntimeError
     assert all(thread.name != "let-go" for thread in threading.enumerate())
 

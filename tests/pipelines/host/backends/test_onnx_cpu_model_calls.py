@@ -10,21 +10,23 @@ from hypothesis import strategies as st
 from lone_steps import step, together
 
 from ops.cache_blocks import slot_mapping
-from pipelines.host.backends.onnxruntime.cpu.model_calls import Costs, group_rows, plan_calls
+from pipelines.host.backends.onnxruntime.cpu.model_calls import CallCosts, group_sequences, plan_calls
 
 BLOCK_TOKENS, SPARE = 4, 77
 
 shapes = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 60)), min_size=1, max_size=8)
-costs = st.builds(Costs, st.sampled_from([0.0, 5.0, 100.0, 1e9]), st.just(1.0), st.sampled_from([0.1, 1.0]))
+costs = st.builds(
+    CallCosts, st.sampled_from([0.0, 5.0, 100.0, 1e9]), st.just(1.0), st.sampled_from([0.1, 1.0])
+)
 
 
-def groups_of(rows: list[tuple[int, int]], costs: Costs) -> list[list[int]]:
+def groups_of(rows: list[tuple[int, int]], costs: CallCosts) -> list[list[int]]:
     """Of (new tokens, past tokens)."""
     new, past = np.array(rows, np.int32).T
-    return [group.tolist() for group in group_rows(new, new + past, costs)]
+    return [group.tolist() for group in group_sequences(new, new + past, costs)]
 
 
-def total(groups: list[list[int]], rows: list[tuple[int, int]], costs: Costs) -> float:
+def total(groups: list[list[int]], rows: list[tuple[int, int]], costs: CallCosts) -> float:
     return sum(
         costs.of(len(group), max(rows[row][0] for row in group), max(sum(rows[row]) for row in group))
         for group in groups
@@ -45,11 +47,11 @@ def test_groups_cost_no_more_than_a_call_for_each(rows, costs):
 
 
 def test_like_sequences_are_one_call_and_unlike_ones_several():
-    costs = Costs(call=1000, key=1, pair=0.1)
+    costs = CallCosts(call=1000, key=1, pair=0.1)
     assert groups_of([(1, 100)] * 8, costs) == [list(range(8))]
     assert groups_of([(1, 100), (1, 90), (200, 0), (1, 110)], costs) == [[0, 1, 3], [2]]
     assert groups_of([(1, 9000), (1, 100), (1, 90)], costs) == [[1, 2], [0]]
-    assert groups_of([(1, 9000), (1, 100), (1, 90)], Costs(1e9, 1, 0.1)) == [[0, 1, 2]]
+    assert groups_of([(1, 9000), (1, 100), (1, 90)], CallCosts(1e9, 1, 0.1)) == [[0, 1, 2]]
 
 
 @given(shapes, costs, st.integers(0, 9))

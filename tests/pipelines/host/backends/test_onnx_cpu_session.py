@@ -93,7 +93,7 @@ def unlike() -> list:
 @pytest.mark.parametrize("call_cost", [0.0, 1e12])
 def test_sequences_in_one_step_do_not_touch_each_other(session, monkeypatch, call_cost):
     """Computed in one call, or each kind in a call of its own: logits stand in the order asked for."""
-    monkeypatch.setattr(session, "_costs", cpu.Costs(call_cost, 1.0, 1.0))
+    monkeypatch.setattr(session, "_costs", cpu.CallCosts(call_cost, 1.0, 1.0))
     for blocks, count in (([0, 1], 20), ([2, 3, 4], 20), ([5], 3)):
         session.run(step(PROMPT[:count], 0, blocks, []))
     alone = np.concatenate([session.run(one).copy() for one in unlike()])

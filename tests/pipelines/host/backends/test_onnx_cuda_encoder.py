@@ -15,8 +15,8 @@ from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
 from pipelines.host.backends.onnxruntime.cuda import encoder_session as encoders
 from pipelines.host.backends.onnxruntime.cuda import provider
-from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GATE
-from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import TextFeed
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import CAPTURE_LOCK
+from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import EncoderInputs
 from pipelines.host.backends.onnxruntime.cuda.encoder_session import OnnxCudaEncoder, open_encoder
 from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
@@ -97,7 +97,7 @@ def test_one_copy_goes_up_and_masks_are_made_there():
     upload = device.upload
     device.upload = lambda array, into=None: uploads.append(array.nbytes) or upload(array, into)
     batch = random_batch(LENGTHS, 4)
-    inputs = TextFeed(device, dict.fromkeys(ALL_INPUTS, np.int64), PAD).send(batch)
+    inputs = EncoderInputs(device, dict.fromkeys(ALL_INPUTS, np.int64), PAD).send(batch)
     assert len(uploads) == 1
     assert uploads[0] <= 2 * batch.ids.nbytes + 64
     np.testing.assert_array_equal(inputs["attention_mask"], batch.mask)
@@ -148,13 +148,13 @@ def test_nothing_runs_while_another_thread_captures(encoder, monkeypatch):
     send = encoder._feed.send
 
     def watched(batch):
-        with GATE.capture() as one:
+        with CAPTURE_LOCK.capture() as one:
             granted.append(one)
         return send(batch)
 
     monkeypatch.setattr(encoder._feed, "send", watched)
     encoder.run(random_batch(LENGTHS, 7))
-    with GATE.capture() as one:
+    with CAPTURE_LOCK.capture() as one:
         granted.append(one)
     assert granted == [False, True]
 
@@ -175,10 +175,10 @@ def test_a_model_that_gives_no_floats_is_refused(tmp_path):
 
 def test_a_model_that_does_not_run_is_refused(tmp_path, monkeypatch):
     path = write_encoder(tmp_path)
-    monkeypatch.setattr(TextFeed, "send", fails(DeviceError("cannot allocate GPU memory")))
+    monkeypatch.setattr(EncoderInputs, "send", fails(DeviceError("cannot allocate GPU memory")))
     with pytest.raises(ModelError, match=r"model\.onnx does not run on host: cannot allocate"):
         on_host(path)
-    monkeypatch.setattr(TextFeed, "send", fails(DeviceError("hardware stack error")))
+    monkeypatch.setattr(EncoderInputs, "send", fails(DeviceError("hardware stack error")))
     with pytest.raises(DeviceLost):
         on_host(path)
 

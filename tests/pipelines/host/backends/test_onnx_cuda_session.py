@@ -18,18 +18,18 @@ from pipelines.host.backends.device_errors import DeviceLost, ModelError
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
-    GATE,
+    CAPTURE_LOCK,
     MAX_PADDING,
     NO_GRAPH,
     RUNS_TO_CAPTURE,
-    Shape,
+    GraphShape,
 )
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
-from pipelines.host.backends.onnxruntime.cuda.kv_cache import CacheLayout, DeviceCache
+from pipelines.host.backends.onnxruntime.cuda.kv_cache import OnnxCudaCache, OnnxCudaCacheLayout
 from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS
-from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_cuda
-from pipelines.host.backends.onnxruntime.cuda.step_parts import Part
-from pipelines.host.backends.onnxruntime.cuda.warmup_steps import bucket_bounds, largest_steps
+from pipelines.host.backends.onnxruntime.cuda.open_decoder import open_decoder
+from pipelines.host.backends.onnxruntime.cuda.step_parts import StepPart
+from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_bounds, largest_steps
 from pipelines.host.engine.step import Step, no_pairs
 
 NUM_BLOCKS = 24
@@ -106,8 +106,8 @@ def test_half_precision_lies_in_pools_of_its_bytes(tmp_path):
 @pytest.mark.parametrize("kv_cache", ["f16", "bf16", "i8", "f8"])
 def test_pools_of_every_cache_type_are_bound_by_address(kv_cache):
     """ONNX Runtime is told the type by its number; the arrays themselves need not have it."""
-    layout = CacheLayout([AttentionLayer(0, 2, 1, 8, 1.0, -1, 0.0)], 16, ELEMENTS[kv_cache])
-    cache = DeviceCache(HostDevice(), layout, num_blocks=3)
+    layout = OnnxCudaCacheLayout([AttentionLayer(0, 2, 1, 8, 1.0, -1, 0.0)], 16, ELEMENTS[kv_cache])
+    cache = OnnxCudaCache(HostDevice(), layout, num_blocks=3)
     source, target = cache.pools.values()
     assert (
         layout.block_bytes
@@ -133,7 +133,7 @@ def identity(kind: int) -> ort.InferenceSession:
 def test_padding_changes_no_bit(tmp_path, session):
     """Decoding three sequences in a bucket of four, and as they are."""
     plain, _, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
-    plain._decode = lambda step, shape: plain._compute(Part(step, 0))
+    plain._decode = lambda step, shape: plain._compute(StepPart(step, 0))
     for padded, exact in zip(live(session), live(plain), strict=True):
         np.testing.assert_array_equal(padded, exact)
     plain.close()
@@ -183,13 +183,13 @@ def test_more_sequences_than_a_call_takes(tmp_path, monkeypatch):
     whole.run(step_of(filled))
     expected = np.array(whole.run(step_of(sequences)))
     monkeypatch.setattr("pipelines.host.backends.onnxruntime.cuda.decoder_session.MAX_BATCH", 2)
-    split, runtime, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
-    split.run(step_of(filled))
+    split_step, runtime, _ = open_on_host(tmp_path, num_blocks=NUM_BLOCKS)
+    split_step.run(step_of(filled))
     runtime.graph_ids.clear()
-    logits = split.run(step_of(sequences))
+    logits = split_step.run(step_of(sequences))
     np.testing.assert_allclose(logits, expected, rtol=0, atol=2e-6)
     assert runtime.graph_ids == [1, 2, 3]
-    assert [shape.first_row for shape in split._bound] == [0, 2, 4]
+    assert [shape.first_row for shape in split_step._bound] == [0, 2, 4]
 
 
 def test_logits_are_the_callers_until_the_next_run(session):
@@ -233,7 +233,7 @@ def test_a_decoding_shape_gets_a_graph_id_and_keeps_it(opened):
     assert session.describe()["graphs"] == "1"
     session.run(step_of([(33, 1), (5, 1)]))
     assert runtime.graph_ids[-1] == 2
-    assert list(session._bound) == [Shape(4, 2), Shape(2, 4)]
+    assert list(session._bound) == [GraphShape(4, 2), GraphShape(2, 4)]
 
 
 def test_a_graphs_addresses_never_change(opened):
@@ -242,7 +242,7 @@ def test_a_graphs_addresses_never_change(opened):
     addresses = []
     for past in range(20, 24):
         session.run(step_of([(past, 1), (5, 1), (9, 1)]))
-        bound = session._bound[Shape(4, 2)]
+        bound = session._bound[GraphShape(4, 2)]
         feed = [device.pointer(getattr(bound.feed, name)) for name in bound.feed.__slots__]
         addresses.append([*feed, device.pointer(bound.logits), bound.bounds.ctypes.data])
     assert all(one == addresses[0] for one in addresses)
@@ -250,7 +250,7 @@ def test_a_graphs_addresses_never_change(opened):
 
 def test_no_capture_while_another_thread_loads(opened):
     session, runtime, _ = opened
-    with GATE.calls():
+    with CAPTURE_LOCK.calls():
         session.run(step_of(*LIFE[1]))
     session.run(step_of(*LIFE[1]))
     assert runtime.graph_ids == [NO_GRAPH, 1]
@@ -293,7 +293,7 @@ def test_without_graphs_steps_are_padded_all_the_same(tmp_path):
     session, runtime, _ = open_on_host(tmp_path, graphs=False)
     live(session)
     assert set(runtime.graph_ids) == {NO_GRAPH}
-    assert Shape(4, 2) in session._bound
+    assert GraphShape(4, 2) in session._bound
     assert not session.warm()
     session.close()
 
@@ -307,7 +307,7 @@ def test_warming_captures_every_common_shape_and_spoils_no_block(tmp_path):
     while session.warm():
         count += 1
     columns = [2**power for power in range(6)]
-    assert set(session._bound) == {Shape(batch, wide) for batch in (1, 2, 4) for wide in columns}
+    assert set(session._bound) == {GraphShape(batch, wide) for batch in (1, 2, 4) for wide in columns}
     assert count == len(session._bound) == int(session.describe()["graphs"])
     for pool, old in zip(session._bindings.cache.pools.values(), before, strict=True):
         np.testing.assert_array_equal(pool[:-1], old)
@@ -316,7 +316,7 @@ def test_warming_captures_every_common_shape_and_spoils_no_block(tmp_path):
 
 def test_bounds_hold_for_every_step_of_a_bucket():
     for columns in (1, 2, 4, 64):
-        longest, at_most, at_least = bucket_bounds(Shape(8, columns), 128)
+        longest, at_most, at_least = attention_bounds(GraphShape(8, columns), 128)
         contexts = range(128 * (columns // 2) + 1, 128 * columns + 1)
         assert longest == 1
         assert at_least <= contexts[0] <= contexts[-1] <= at_most
@@ -431,4 +431,4 @@ def test_a_capture_that_does_not_end_loses_the_device(opened, monkeypatch):
 
 def test_without_cuda_the_error_says_what_to_install(tmp_path):
     with pytest.raises(ModelError, match=r"cuda:0: this onnxruntime has no CUDAExecutionProvider; install"):
-        open_cuda(write_small(tmp_path), 0, None)
+        open_decoder(write_small(tmp_path), 0, None)

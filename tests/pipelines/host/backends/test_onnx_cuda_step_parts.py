@@ -18,25 +18,25 @@ from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
     MAX_PADDING,
     NO_GRAPH,
     RUNS_TO_CAPTURE,
-    Buckets,
-    CaptureGate,
-    Shape,
+    CaptureLock,
+    GraphBuckets,
+    GraphShape,
     padded_batch,
     padded_columns,
 )
-from pipelines.host.backends.onnxruntime.cuda.step_parts import Limits, split
+from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, split_step
 from pipelines.host.engine.step import Step
 
 steps = st.lists(
     st.tuples(st.integers(0, 90), st.integers(1, 20), st.integers(0, 2)), min_size=1, max_size=20
 ).map(lambda rows: make_step([row[:2] for row in rows], [row[2] for row in rows]))
-limits = st.builds(Limits, st.integers(1, 8), st.none() | st.integers(1, 300))
+limits = st.builds(PartLimits, st.integers(1, 8), st.none() | st.integers(1, 300))
 
 
 @given(steps, limits)
-def test_parts_are_the_step(step: Step, limit: Limits):
+def test_parts_are_the_step(step: Step, limit: PartLimits):
     """Every token, table row and logit stands in one part, in order, and says the same there."""
-    parts = split(step, limit)
+    parts = split_step(step, limit)
     for name in ("token_ids", "positions", "num_past", "num_blocks", "block_table", "logit_slots"):
         joined = np.concatenate([getattr(part.step, name) for part in parts])
         np.testing.assert_array_equal(joined, getattr(step, name))
@@ -53,8 +53,8 @@ def test_parts_are_the_step(step: Step, limit: Limits):
 
 
 @given(steps, limits)
-def test_parts_keep_their_limits(step: Step, limit: Limits):
-    for part in split(step, limit):
+def test_parts_keep_their_limits(step: Step, limit: PartLimits):
+    for part in split_step(step, limit):
         new = np.diff(part.step.starts)
         assert part.step.num_seqs <= limit.sequences
         if limit.gathered_tokens is not None and new.max() > 1 and part.step.num_seqs > 1:
@@ -63,14 +63,14 @@ def test_parts_keep_their_limits(step: Step, limit: Limits):
 
 def test_a_step_within_its_limits_is_not_copied():
     step = make_step([(5, 1), (0, 7)], [1, 1])
-    (part,) = split(step, Limits(256))
+    (part,) = split_step(step, PartLimits(256))
     assert part.step is step
     assert len(part.step.copies) == 1
 
 
 def test_decoding_sequences_stand_apart_when_contexts_are_gathered():
     step = make_step([(5, 1), (9, 1), (0, 7), (0, 9)], [1, 1, 1, 1])
-    parts = split(step, Limits(256, 64))
+    parts = split_step(step, PartLimits(256, 64))
     assert [part.step.num_seqs for part in parts] == [2, 2]
     assert [part.decodes for part in parts] == [True, False]
     assert [len(part.step.copies) for part in parts] == [0, 0]
@@ -86,16 +86,16 @@ def test_decoding_sequences_stand_apart_when_contexts_are_gathered():
     ],
 )
 def test_what_decodes(sequences: list[tuple[int, int]], samples: list[int], decodes: bool):
-    (part,) = split(make_step(sequences, samples), Limits(256))
+    (part,) = split_step(make_step(sequences, samples), PartLimits(256))
     assert part.decodes == decodes
 
 
 def test_logits_out_of_order_are_no_parts():
     step = make_step([(5, 1), (9, 1)], [1, 1])
     step.logit_indices[:] = [1, 0]
-    assert len(split(step, Limits(2))) == 1
+    assert len(split_step(step, PartLimits(2))) == 1
     with pytest.raises(ValueError, match="ascend"):
-        split(step, Limits(1))
+        split_step(step, PartLimits(1))
 
 
 def test_shapes_are_rounded_up():
@@ -107,8 +107,8 @@ def test_shapes_are_rounded_up():
 
 def test_a_shape_has_one_graph_id_and_none_has_the_reserved_one():
     """A captured id run with another shape would replay the wrong graph without a word."""
-    buckets = Buckets(enabled=True)
-    shapes = [Shape(batch, columns) for batch in BATCHES for columns in (1, 2, 4)]
+    buckets = GraphBuckets(enabled=True)
+    shapes = [GraphShape(batch, columns) for batch in BATCHES for columns in (1, 2, 4)]
     ids = {buckets.of(shape).graph_id for shape in shapes}
     assert len(ids) == len(shapes)
     assert min(ids) == 1
@@ -116,14 +116,14 @@ def test_a_shape_has_one_graph_id_and_none_has_the_reserved_one():
 
 
 def test_graphs_are_bounded():
-    buckets = Buckets(enabled=True)
-    made = [buckets.of(Shape(1, 1, row)) for row in range(MAX_GRAPHS + 5)]
+    buckets = GraphBuckets(enabled=True)
+    made = [buckets.of(GraphShape(1, 1, row)) for row in range(MAX_GRAPHS + 5)]
     assert [bucket.graph_id for bucket in made[MAX_GRAPHS:]] == [NO_GRAPH] * 5
     assert not made[-1].captures
 
 
 def test_a_failed_capture_is_said_once_and_not_tried_again(caplog: pytest.LogCaptureFixture):
-    bucket = Buckets(enabled=True).of(Shape(4, 2))
+    bucket = GraphBuckets(enabled=True).of(GraphShape(4, 2))
     assert bucket.captures
     with caplog.at_level(logging.WARNING):
         bucket.give_up(RuntimeError("operation not permitted when stream is capturing"))
@@ -133,19 +133,19 @@ def test_a_failed_capture_is_said_once_and_not_tried_again(caplog: pytest.LogCap
 
 
 def test_missing_shapes_are_those_not_met():
-    buckets = Buckets(enabled=True)
+    buckets = GraphBuckets(enabled=True)
     shapes = buckets.missing(max_sequences=5, max_columns=3)
-    assert shapes[:4] == [Shape(1, 1), Shape(2, 1), Shape(4, 1), Shape(8, 1)]
+    assert shapes[:4] == [GraphShape(1, 1), GraphShape(2, 1), GraphShape(4, 1), GraphShape(8, 1)]
     assert {shape.columns for shape in shapes} == {1, 2, 4}
     bucket = buckets.of(shapes[0])
     bucket.runs = RUNS_TO_CAPTURE
     assert buckets.missing(5, 3) == shapes[1:]
     assert buckets.num_captured == 1
-    assert Buckets(enabled=False).missing(5, 3) == []
+    assert GraphBuckets(enabled=False).missing(5, 3) == []
 
 
 def test_a_capture_is_put_off_while_others_call():
-    gate = CaptureGate()
+    gate = CaptureLock()
     with gate.calls(), gate.calls(), gate.capture() as granted:
         assert not granted
     with gate.capture() as granted:
@@ -155,7 +155,7 @@ def test_a_capture_is_put_off_while_others_call():
 
 
 def test_others_wait_for_a_capture_to_end():
-    gate, order = CaptureGate(), []
+    gate, order = CaptureLock(), []
 
     def call() -> None:
         started.set()
@@ -175,7 +175,7 @@ def test_others_wait_for_a_capture_to_end():
 
 
 def test_a_gate_opens_again_after_errors():
-    gate = CaptureGate()
+    gate = CaptureLock()
     for enter in (gate.calls, gate.capture):
         with pytest.raises(ZeroDivisionError), enter():
             1 / 0  # noqa: B018

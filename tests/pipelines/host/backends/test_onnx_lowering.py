@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ops.cache_blocks import slot_mapping
 from pipelines.host.backends.onnx import decoder_format
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
@@ -24,7 +24,7 @@ BLOCK_TOKENS = 4
 SHARED = ("Cast", "Range", "LessOrEqual", "ReduceMax", "Slice")
 
 
-def one_layer(layer: AttentionLayer) -> Decoder:
+def one_layer(layer: AttentionLayer) -> DecoderModel:
     """A decoder that is nothing but attention: query, key and value are inputs, what was attended is given."""
     heads = {"query": layer.num_heads, "key": layer.num_kv_heads, "value": layer.num_kv_heads}
     shapes = {name: [1, count, "num_tokens", layer.head_size] for name, count in heads.items()}
@@ -40,7 +40,7 @@ def one_layer(layer: AttentionLayer) -> Decoder:
     attended.outputs[0].dtype, attended.outputs[0].shape = ir.DataType.FLOAT, ir.Shape(shapes["query"])
     opsets = {"": decoder_format.OPSET, decoder_format.DOMAIN: decoder_format.VERSION}
     graph = ir.Graph([*ids, *qkv], attended.outputs, nodes=[node, attended], opset_imports=opsets, name="one")
-    return Decoder(ir.Model(graph, ir_version=decoder_format.IR_VERSION), Path(), [layer], 1, 64, "f32")
+    return DecoderModel(ir.Model(graph, ir_version=decoder_format.IR_VERSION), Path(), [layer], 1, 64, "f32")
 
 
 @dataclass

@@ -16,7 +16,7 @@ from tiny_decoders import SLIDING, prompts
 from whole_prompts import logits_of
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.attention_windows import read_windows
+from pipelines.host.backends.onnx.attention_windows import read_attention_windows
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
@@ -246,13 +246,13 @@ def test_a_scale_that_the_graph_computes(copied, optimum):
     ],
 )
 def test_windows(config, windows):
-    assert read_windows(config, 4) == windows
+    assert read_attention_windows(config, 4) == windows
 
 
 @pytest.mark.parametrize("kinds", [["linear_attention"] * 4, [FULL]])
 def test_layers_that_are_neither_full_nor_sliding(kinds):
     with pytest.raises(ModelError, match="knows full_attention and sliding_attention"):
-        read_windows({"sliding_window": 9, "layer_types": kinds}, 4)
+        read_attention_windows({"sliding_window": 9, "layer_types": kinds}, 4)
 
 
 def test_windows_of_older_configs_are_those_of_transformers():
@@ -269,4 +269,4 @@ def test_windows_of_older_configs_are_those_of_transformers():
         config = transformers.AutoConfig.for_model(kind, num_hidden_layers=8, **words)
         stated = json.loads(config.to_json_string(use_diff=False))
         named = [9 if layer == SLIDES else -1 for layer in stated["layer_types"]]
-        assert read_windows(words | {"model_type": kind}, 8) == named, kind
+        assert read_attention_windows(words | {"model_type": kind}, 8) == named, kind

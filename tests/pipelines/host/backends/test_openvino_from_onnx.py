@@ -16,19 +16,19 @@ from test_openvino_session import PROMPT, step
 from tiny_decoders import prompts
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.backends.openvino.from_onnx import page_decoder, read_onnx
 from pipelines.host.backends.openvino.lm_head import gather_logits
-from pipelines.host.backends.openvino.onnx_weights import BLOCK_MATMUL, keep_weights
+from pipelines.host.backends.openvino.onnx_weights import BLOCK_MATMUL, rewrite_compressed_weights
 from pipelines.host.backends.openvino.paged_attention import read_paged
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 RNG = np.random.default_rng(0)
 
 
-def without_cap(element_type: str = "f32") -> Decoder:
+def without_cap(element_type: str = "f32") -> DecoderModel:
     decoder = small_decoder(element_type)
     return replace(decoder, layers=[replace(layer, softcap=0.0) for layer in decoder.layers])
 
@@ -125,7 +125,7 @@ def test_a_device_that_removes_nodes_keeps_the_names_of_inputs():
 
 @pytest.mark.parametrize("element_type", ["f16", "bf16"])
 def test_half_precision_exports_give_nearly_the_same_logits(element_type):
-    def logits(decoder: Decoder) -> np.ndarray:
+    def logits(decoder: DecoderModel) -> np.ndarray:
         compiled = ov.Core().compile_model(
             page_decoder(decoder).model,
             "CPU",
@@ -226,8 +226,8 @@ def test_block_weights_are_read_as_onnxruntime_reads_them(bits, zero_points, tmp
     ir.save(model, tmp_path / "model.onnx")
     rows = RNG.normal(size=(3, 64)).astype(np.float32)
     expected = ort.InferenceSession(tmp_path / "model.onnx").run(None, {"rows": rows})[0]
-    decoder = Decoder(model, tmp_path, [], 0, 0, "f32")
-    keep_weights(model.graph)
+    decoder = DecoderModel(model, tmp_path, [], 0, 0, "f32")
+    rewrite_compressed_weights(model.graph)
     assert any(node.op_type == BLOCK_MATMUL for node in model.graph) is not zero_points
     exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
     given = ov.Core().compile_model(page_decoder(decoder).model, "CPU", exact)(rows)[0]

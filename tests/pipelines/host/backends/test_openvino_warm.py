@@ -9,7 +9,7 @@ import pytest
 from lone_steps import step
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession
-from pipelines.host.backends.openvino.step_inputs import common_shapes
+from pipelines.host.backends.openvino.step_inputs import warmup_shapes
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.step_context import Logits
@@ -46,8 +46,8 @@ def test_warming_ends_and_leaves_the_cache_as_it_was(session):
         np.testing.assert_array_equal(blocks[:NUM_BLOCKS], before[name])
     np.testing.assert_array_equal(session.run(step(PROMPT[40:], 40, [3, 4], [9])), expected)
     assert not session.warm()
-    assert set(session.idle_s) == {1, 2, 3, 4}
-    assert min(session.idle_s.values()) > 0
+    assert set(session.step_times_s) == {1, 2, 3, 4}
+    assert min(session.step_times_s.values()) > 0
 
 
 def test_a_session_without_step_sizes_warms_nothing_but_memory():
@@ -57,7 +57,7 @@ def test_a_session_without_step_sizes_warms_nothing_but_memory():
     while opened.warm():
         turns += 1
         assert turns < 100
-    assert opened.idle_s == {}, "no step was tried"
+    assert opened.step_times_s == {}, "no step was tried"
     opened.close()
 
 
@@ -73,7 +73,7 @@ def test_a_session_without_step_sizes_warms_nothing_but_memory():
     ],
 )
 def test_shapes_that_are_tried_are_within_the_largest_step(sizes, expected):
-    assert common_shapes(*sizes) == expected
+    assert warmup_shapes(*sizes) == expected
 
 
 def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
@@ -115,4 +115,4 @@ def test_a_slow_model_is_not_asked_for_wide_steps(session, monkeypatch):
     monkeypatch.setattr("pipelines.host.backends.openvino.decoder_session.MOST_IDLE_S", 1e-9)
     while session.warm():
         pass
-    assert set(session.idle_s) == {1}
+    assert set(session.step_times_s) == {1}

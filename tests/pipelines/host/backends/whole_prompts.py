@@ -8,11 +8,11 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, AttentionLayer
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 
 
-def open_whole(decoder: Decoder, num_tokens: int) -> ort.InferenceSession:
+def open_whole(decoder: DecoderModel, num_tokens: int) -> ort.InferenceSession:
     """A session for prompts of exactly `num_tokens`: each layer is one Attention with a constant mask."""
     model = decoder.model.clone()
     graph = model.graph
@@ -34,7 +34,7 @@ def visible(layer: AttentionLayer, num_tokens: int) -> NDArray[np.bool_]:
     return (behind >= 0) & ((layer.window == -1) | (behind < layer.window))
 
 
-def logits_of(decoder: Decoder, prompt: list[int], rows: list[int] | None = None) -> NDArray[np.float32]:
+def logits_of(decoder: DecoderModel, prompt: list[int], rows: list[int] | None = None) -> NDArray[np.float32]:
     """float32[len(rows), vocab], of all rows when `rows` is None."""
     wanted = list(range(len(prompt))) if rows is None else rows
     feed = {

@@ -9,14 +9,14 @@ import pytest
 from guide_rig import ENDS, VOCAB_SIZE, grammar, schema, tokens
 from random_schemas import SchemaMaker
 
-from pipelines.host.guides.draft_masks import fill_run
-from pipelines.host.guides.guide_compiler import GuideMakers
+from pipelines.host.guides.draft_masks import fill_run_masks
+from pipelines.host.guides.guide_compiler import GuideCompiler
 from pipelines.host.sampling.guide import Guide, GuideError, GuideMaker
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 
 MARKS = [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("[x]", "[/x]")]
 PATTERNS = ("[a-c]{2,9}", "(yes|no|never)( it is){0,3}", "[A-Z][a-z]*( [a-z]+){2,5}\\.", "x|yz", "(ab)+")
-MAKERS = GuideMakers(tokens())
+MAKERS = GuideCompiler(tokens())
 
 
 def random_maker(draw: Random) -> GuideMaker:
@@ -122,7 +122,7 @@ def test_runs_are_masked_as_one_token_at_a_time(seed):
     for _ in range(8):
         draft_tokens = random_draft_tokens(draw, make, text, marks)
         bits = np.full((len(draft_tokens) + 1, tokens().num_words), 7, np.int32)
-        filled = fill_run(guide, bits, draft_tokens)
+        filled = fill_run_masks(guide, bits, draft_tokens)
         found = [ids_of(row) if is_filled else None for row, is_filled in zip(bits, filled, strict=True)]
         assert found == expected_masks(make, text, draft_tokens)
         assert (bits[np.logical_not(filled)] == 7).all()
@@ -140,9 +140,9 @@ def test_a_budget_that_ends_within_a_run_restricts_its_later_rows_alone():
     guide = MAKERS.maker(GuideSpec(None, thinking), SamplingParams(logprobs=0))()
     (close,) = tokens().spell("</think>")
     bits = np.zeros((5, tokens().num_words), np.int32)
-    assert fill_run(guide, bits, [5, 6, close, 9]) == [False, False, True, False, False]
+    assert fill_run_masks(guide, bits, [5, 6, close, 9]) == [False, False, True, False, False]
     assert ids_of(bits[2]) == [close]
-    assert fill_run(guide, bits, [5, 6, 7, 9]) == [False, False, True, False, False]
+    assert fill_run_masks(guide, bits, [5, 6, 7, 9]) == [False, False, True, False, False]
     assert guide.append(5) == []
     assert not guide.restricts()
     assert guide.append(6) == []
@@ -154,7 +154,7 @@ def test_a_mark_that_was_only_guessed_has_not_closed_the_reasoning():
     guide = MAKERS.maker(GuideSpec(schema({"type": "boolean"}), thinking), SamplingParams(logprobs=0))()
     (close,) = tokens().spell("</think>")
     bits = np.zeros((2, tokens().num_words), np.int32)
-    assert fill_run(guide, bits, [close]) == [True, True]
+    assert fill_run_masks(guide, bits, [close]) == [True, True]
     assert len(ids_of(bits[0])) > 1000 > len(ids_of(bits[1]))
     assert len(mask_of(guide) or []) > 1000
 
@@ -165,7 +165,7 @@ def test_forced_tokens_are_the_only_ones_behind_what_forces_them():
     (y,) = tokens().spell("y")
     forced = make().append(y)
     bits = np.zeros((2 + len(forced), tokens().num_words), np.int32)
-    assert fill_run(make(), bits, [y, *forced]) == [True] * (1 + len(forced)) + [False]
+    assert fill_run_masks(make(), bits, [y, *forced]) == [True] * (1 + len(forced)) + [False]
     assert [ids_of(row) for row in bits[1:-1]] == [[token_id] for token_id in forced]
 
 
@@ -186,4 +186,4 @@ class Faulty:
 
 def test_a_fault_behind_a_guess_is_met_when_the_guess_comes_true():
     bits = np.zeros((3, 2), np.int32)
-    assert fill_run(Faulty(), bits, [1, 2]) == [False] * 3
+    assert fill_run_masks(Faulty(), bits, [1, 2]) == [False] * 3

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from guide_rig import ENDS, VOCAB_SIZE, schema, text_of, tokens
 
-from pipelines.host.guides.guide_compiler import GuideMakers
+from pipelines.host.guides.guide_compiler import GuideCompiler
 from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 
@@ -17,7 +17,7 @@ MARKS = [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("Here I think:", "He
 
 def guide(thinking=None, grammar=None, **params):
     spec = GuideSpec(grammar, thinking)
-    return GuideMakers(tokens()).maker(spec, SamplingParams(**params))()
+    return GuideCompiler(tokens()).maker(spec, SamplingParams(**params))()
 
 
 def answer() -> str:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sampled_runs import Given, counted_of, one_by_one, sample_runs
 
-from ops.cuda.sampling import CudaOps
+from ops.cuda.sampling import CudaSamplingOps
 from pipelines.host.sampling.logit_edits import RowEdits
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.wire.logprobs import TokenLogprobs
@@ -105,7 +105,7 @@ def test_runs_of_any_parameters_are_what_their_rows_give_one_by_one(params, seed
 @settings(max_examples=15, deadline=None)
 @given(BATCHES, SEEDS)
 def test_the_same_on_a_device(device, params, seed):
-    check_rounds(params, seed, 2, ops=CudaOps(device), upload=device.upload)
+    check_rounds(params, seed, 2, ops=CudaSamplingOps(device), upload=device.upload)
 
 
 @given(

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from host_device import HostDevice
 
-from ops.cuda.sampling import CudaOps
+from ops.cuda.sampling import CudaSamplingOps
 from pipelines.errors import RequestError
 from pipelines.host.engine.step import Step
 from pipelines.host.engine.step_context import Logits, StepContext
@@ -209,7 +209,7 @@ def test_a_guide_that_fails_fails_its_step(node):
 def test_a_device_gives_what_numpy_gives(node, logprobs):
     device = HostDevice()
     answers = []
-    for ops, upload in ((None, np.copy), (CudaOps(device), device.upload)):
+    for ops, upload in ((None, np.copy), (CudaSamplingOps(device), device.upload)):
         guides = [Watched(7), None, Watched(1500)]
         for guide in (guides[0], guides[2]):
             guide.answers.set()

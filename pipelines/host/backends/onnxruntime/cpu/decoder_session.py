@@ -17,15 +17,21 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.contract import SamplingOps
-from pipelines.host.backends.decoder_contract import UNTRIED
+from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.host_memory import NOWHERE_TO_SWAP, spare_bytes
+from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, LOGITS, LOGITS_INDICES, POSITION_IDS
-from pipelines.host.backends.onnx.decoder_model import Decoder
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.read_decoder import read_decoder
-from pipelines.host.backends.onnxruntime.cpu.kv_cache import CacheLayout, HostCache
+from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
-from pipelines.host.backends.onnxruntime.cpu.model_calls import NOWHERE, Call, Costs, begun_blocks, plan_calls
+from pipelines.host.backends.onnxruntime.cpu.model_calls import (
+    PLACEHOLDER_INDEX,
+    CallCosts,
+    ModelCall,
+    newly_started_blocks,
+    plan_calls,
+)
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session, version
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 from pipelines.host.engine.step import Step
@@ -59,7 +65,7 @@ class OnnxCpuSession:
 
     ops: SamplingOps = numpy_ops
     can_swap = False
-    idle_s = UNTRIED
+    step_times_s = NO_STEP_TIMES
 
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:
         settings = settings or OnnxCpuSettings()
@@ -67,11 +73,11 @@ class OnnxCpuSession:
         self.block_tokens = settings.block_tokens
         self.vocab_size = decoder.vocab_size
         self.max_context = decoder.max_context
-        self._layout = CacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
+        self._layout = OnnxCpuCacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
         self.block_bytes = self._layout.block_bytes
         self._costs = _costs(decoder)
         self._session: ort.InferenceSession | None = _open(path, decoder, settings)
-        self._cache: HostCache | None = None
+        self._cache: OnnxCpuCache | None = None
         self._binding: ort.IOBinding | None = None
         self._facts = {
             "engine": f"onnxruntime {version()}",
@@ -83,14 +89,14 @@ class OnnxCpuSession:
         }
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        return spare_bytes()
+        return default_cache_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         if num_host_blocks:
-            raise ValueError(NOWHERE_TO_SWAP)
+            raise ValueError(NO_SWAP_SPACE)
         assert self._session is not None
         self._spare_block = num_blocks
-        self._cache = HostCache(self._layout, num_blocks + 1)
+        self._cache = OnnxCpuCache(self._layout, num_blocks + 1)
         self._binding = self._session.io_binding()
         self._cache.bind(self._binding)
         self._logits = np.empty((1, self.vocab_size), np.float32)
@@ -100,14 +106,14 @@ class OnnxCpuSession:
         assert self._cache is not None, "run comes between allocate and close"
         if len(step.copies):
             self._cache.copy(step.copies)
-        self._cache.clear(begun_blocks(step, self.block_tokens))
+        self._cache.clear(newly_started_blocks(step, self.block_tokens))
         if len(self._logits) <= step.num_logits:
             self._logits = np.empty((2 * step.num_logits, self.vocab_size), np.float32)
         for call in plan_calls(step, self.block_tokens, self._spare_block, self._costs):
             self._compute(call)
         return self._logits[: step.num_logits]
 
-    def _compute(self, call: Call) -> None:
+    def _compute(self, call: ModelCall) -> None:
         """Write the call's logits to their rows, by way of a copy only where these are not together."""
         assert self._session is not None
         assert self._binding is not None
@@ -125,7 +131,7 @@ class OnnxCpuSession:
     def warm(self) -> bool:
         """Map more of the cache's memory; whether there is more to map."""
         assert self._cache is not None, "warm comes between allocate and close"
-        return self._cache.map_some()
+        return self._cache.prefault_some()
 
     def describe(self) -> Mapping[str, str]:
         return self._facts
@@ -135,7 +141,7 @@ class OnnxCpuSession:
         self._binding = self._session = self._cache = None
 
 
-def _open(path: Path, decoder: Decoder, settings: OnnxCpuSettings) -> ort.InferenceSession:
+def _open(path: Path, decoder: DecoderModel, settings: OnnxCpuSettings) -> ort.InferenceSession:
     model = ir.to_proto(lower_for_cpu(decoder, settings.block_tokens)).SerializeToString()
     try:
         return open_session(model, decoder.folder, [CPU], settings.threads, {})
@@ -143,12 +149,12 @@ def _open(path: Path, decoder: Decoder, settings: OnnxCpuSettings) -> ort.Infere
         raise ModelError(f"{path}: {error}{ADVICE.get(decoder.element_type, '')}") from error
 
 
-def _costs(decoder: Decoder) -> Costs:
+def _costs(decoder: DecoderModel) -> CallCosts:
     """In bytes read: a call reads the weights; the rest was measured beside that, see the constants."""
     weights = [value for value in decoder.model.graph.initializers.values() if not _is_looked_up(value)]
     token_numbers = sum(2 * layer.num_kv_heads * layer.head_size for layer in decoder.layers)
     query_numbers = sum(layer.num_heads * layer.head_size for layer in decoder.layers)
-    return Costs(
+    return CallCosts(
         call=float(sum(value.const_value.nbytes for value in weights if value.const_value is not None)),
         key=KEY_COST * token_numbers,
         pair=PAIR_COST * query_numbers,
@@ -160,16 +166,16 @@ def _is_looked_up(weights: ir.Value) -> bool:
     return all(node.op_type.startswith("Gather") for node in weights.consumers())
 
 
-def _first_call(spare_block: int) -> Call:
+def _first_call(spare_block: int) -> ModelCall:
     """One token that is stored where nobody looks, so that no client waits for what is done only once."""
     nothing = np.zeros(1, np.int32)
     feed: dict[str, NDArray[Any]] = {
-        INPUT_IDS: NOWHERE,
-        POSITION_IDS: NOWHERE,
+        INPUT_IDS: PLACEHOLDER_INDEX,
+        POSITION_IDS: PLACEHOLDER_INDEX,
         CUMULATIVE: np.array([0, 1], np.int32),
         PAST: nothing,
         TABLE: np.array([[spare_block]], np.int32),
         SLOTS: nothing - 1,
-        LOGITS_INDICES: NOWHERE,
+        LOGITS_INDICES: PLACEHOLDER_INDEX,
     }
-    return Call(feed, np.zeros(0, np.int64))
+    return ModelCall(feed, np.zeros(0, np.int64))

@@ -16,10 +16,10 @@ from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
-from pipelines.host.backends.encoder_files import read_facts
-from pipelines.host.backends.encoder_io import ONE_TEXT, arrays_of, row_shape
+from pipelines.host.backends.encoder_files import read_encoder_facts
+from pipelines.host.backends.encoder_io import PROBE_BATCH, input_arrays, output_shape
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
-from pipelines.host.backends.onnxruntime.session_io import integer_inputs, taken_output
+from pipelines.host.backends.onnxruntime.session_io import integer_inputs, read_output
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
@@ -36,16 +36,16 @@ class OnnxCpuEncoder:
         settings = settings or EncoderSettings()
         if settings.precision is not None:
             raise ModelError("engine onnxruntime on cpu has no precision.")
-        facts = read_facts(path.parent)
+        facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
         self._session: ort.InferenceSession | None = _open(path, settings.threads)
         self._inputs = integer_inputs(path, self._session)
-        self._output = taken_output(path, self._session, FLOATS).name
-        self.per_token, self.size = row_shape(path, self.run(ONE_TEXT))
+        self._output = read_output(path, self._session, FLOATS).name
+        self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert self._session is not None, "run comes before close"
-        feed = arrays_of(batch, self._inputs, self._pad_id)
+        feed = input_arrays(batch, self._inputs, self._pad_id)
         try:
             (values,) = self._session.run([self._output], feed)
         except RUNTIME_ERRORS as error:

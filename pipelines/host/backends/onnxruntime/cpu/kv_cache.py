@@ -13,12 +13,12 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 
 from ops.cache_blocks import copy_blocks
-from pipelines.host.backends.host_memory import Unmapped, aligned_zeros
+from pipelines.host.backends.host_memory import PagePrefault, aligned_zeros
 from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
 from pipelines.host.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
 
 
-class CacheLayout:
+class OnnxCpuCacheLayout:
     """What a block is to the graph: `[block_tokens, num_kv_heads, head_size]` of each (side, layer)."""
 
     def __init__(self, layers: Sequence[AttentionLayer], block_tokens: int, element_type: str) -> None:
@@ -35,20 +35,20 @@ class CacheLayout:
         self.block_bytes = sum(self.bytes_of.values())
 
 
-class HostCache:
+class OnnxCpuCache:
     """`num_blocks` blocks of each side of each layer, in memory that this object owns."""
 
-    def __init__(self, layout: CacheLayout, num_blocks: int) -> None:
+    def __init__(self, layout: OnnxCpuCacheLayout, num_blocks: int) -> None:
         self._layout = layout
         self._blocks = {
             part: aligned_zeros(num_blocks * size).reshape(num_blocks, size)
             for part, size in layout.bytes_of.items()
         }
-        self._unmapped = Unmapped(list(self._blocks.values()))
+        self._unmapped = PagePrefault(list(self._blocks.values()))
 
-    def map_some(self) -> bool:
+    def prefault_some(self) -> bool:
         """Map a little more than was written to; whether there is more to map."""
-        return self._unmapped.map_some()
+        return self._unmapped.prefault_some()
 
     def bind(self, binding: ort.IOBinding) -> None:
         """Let the graph read and write here: each input and its output are one memory."""

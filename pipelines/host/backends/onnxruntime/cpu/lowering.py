@@ -13,8 +13,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, INPUT_IDS, SIDES, AttentionLayer
-from pipelines.host.backends.onnx.decoder_model import Decoder
-from pipelines.host.backends.onnxruntime.graph_writer import Writer, declare_step, feed_rows
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
@@ -22,7 +22,7 @@ NO_WINDOW = -1
 FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
 
-def lower_for_cpu(decoder: Decoder, block_tokens: int) -> ir.Model:
+def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
     """A copy of the model over a paged cache; weights are shared, not copied.
 
     Inputs: input_ids, position_ids int64[T] · logits_indices int64[N] · cumulative_sequence_length
@@ -36,9 +36,9 @@ def lower_for_cpu(decoder: Decoder, block_tokens: int) -> ir.Model:
     """
     model = decoder.model.clone()
     graph = model.graph
-    writer, inputs = Writer(graph), declare_step(graph)
+    writer, inputs = GraphWriter(graph), declare_step_inputs(graph)
     first = graph[0]
-    feed_rows(writer, inputs)
+    add_batch_axis(writer, inputs)
     places = _find_places(writer, inputs, block_tokens)
     masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
     writer.insert_before(first)
@@ -93,17 +93,17 @@ class _Places:
     keys: ir.Value  # int64[K], positions
 
 
-def _find_places(writer: Writer, inputs: dict[str, ir.Value], block_tokens: int) -> _Places:
+def _find_places(writer: GraphWriter, inputs: dict[str, ir.Value], block_tokens: int) -> _Places:
     op, ints, number = writer.op, writer.ints, writer.number
     starts, past = (op("Cast", inputs[name], to=ir.DataType.INT64) for name in (CUMULATIVE, PAST))
     begins, ends = op("Slice", starts, ints(0), ints(-1)), op("Slice", starts, ints(1), ints(FARTHEST))
     num_tokens = op("Size", inputs[INPUT_IDS])
-    tokens = writer.count_to(num_tokens)
+    tokens = writer.arange(num_tokens)
     passed = op("GreaterOrEqual", op("Unsqueeze", tokens, ints(1)), op("Unsqueeze", ends, ints(0)))
     owner = op("ReduceSum", op("Cast", passed, to=ir.DataType.INT64), ints(1), keepdims=0)
     offsets = op("Sub", tokens, op("Gather", begins, owner))
     longest = op("ReduceMax", op("Sub", ends, begins), keepdims=0)
-    steps = writer.count_to(longest)
+    steps = writer.arange(longest)
     standing = op("Add", op("Unsqueeze", begins, ints(1)), steps)
     num_keys = op("Mul", op("Shape", inputs[TABLE], start=1), ints(block_tokens))
     return _Places(
@@ -113,11 +113,11 @@ def _find_places(writer: Writer, inputs: dict[str, ir.Value], block_tokens: int)
         packed=op("Add", op("Mul", owner, longest), offsets),
         gathered=op("Concat", op("Shape", inputs[PAST]), num_keys, axis=0),
         queries=op("Unsqueeze", op("Add", op("Unsqueeze", past, ints(1)), steps), ints(2)),
-        keys=writer.count_to(op("Squeeze", num_keys, ints(0))),
+        keys=writer.arange(op("Squeeze", num_keys, ints(0))),
     )
 
 
-def _cells(writer: Writer, slots: ir.Value, block_tokens: int) -> ir.Value:
+def _cells(writer: GraphWriter, slots: ir.Value, block_tokens: int) -> ir.Value:
     """(block, offset) of each slot.  Slot -1 is block -1, which ScatterND counts from the end: the last."""
     op = writer.op
     slots = op("Unsqueeze", op("Cast", slots, to=ir.DataType.INT64), writer.ints(1))
@@ -134,7 +134,7 @@ def _window(layer: AttentionLayer) -> int:
     return layer.window if layer.window > 0 else NO_WINDOW
 
 
-def _mask(writer: Writer, places: _Places, window: int) -> ir.Value:
+def _mask(writer: GraphWriter, places: _Places, window: int) -> ir.Value:
     """bool[B, 1, S, K]: a query sees itself and what stands before it, `window` tokens in all."""
     op = writer.op
     seen = op("LessOrEqual", places.keys, places.queries)
@@ -148,7 +148,7 @@ def _mask(writer: Writer, places: _Places, window: int) -> ir.Value:
 
 
 def _replace(
-    writer: Writer,
+    writer: GraphWriter,
     node: ir.Node,
     layer: AttentionLayer,
     caches: list[_Cache],
@@ -175,7 +175,9 @@ def _replace(
     writer.replace(node, result)
 
 
-def _store(writer: Writer, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places) -> ir.Value:
+def _store(
+    writer: GraphWriter, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places
+) -> ir.Value:
     """The cache with the new rows in it.
 
     ScatterND stands straight between the graph's input and its output, with a pair of indices for each row:
@@ -185,7 +187,7 @@ def _store(writer: Writer, rows: ir.Value, layer: AttentionLayer, cache: _Cache,
     return writer.op("ScatterND", cache.before, places.cells, rows, output=cache.after)
 
 
-def _gather(writer: Writer, cache: ir.Value, layer: AttentionLayer, places: _Places) -> ir.Value:
+def _gather(writer: GraphWriter, cache: ir.Value, layer: AttentionLayer, places: _Places) -> ir.Value:
     """Each sequence's part of the cache: [B, K, num_kv_heads * head_size]."""
     shape = writer.op("Concat", places.gathered, writer.ints(layer.num_kv_heads * layer.head_size), axis=0)
     return writer.op("Reshape", writer.op("Gather", cache, places.table), shape)

@@ -18,12 +18,12 @@ from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, LOGITS_INDICE
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 from pipelines.host.engine.step import Step
 
-Rows = NDArray[np.int64]
-NOWHERE = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
+Indices = NDArray[np.int64]
+PLACEHOLDER_INDEX = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
 
 
 @dataclass(frozen=True)
-class Costs:
+class CallCosts:
     """What parts of a call cost beside each other, in any unit."""
 
     call: float  # to begin one: above all to read the weights
@@ -36,17 +36,17 @@ class Costs:
 
 
 @dataclass(frozen=True)
-class Call:
+class ModelCall:
     """`feed`: input name → contiguous array.  It gives one row for each of `logits`, rows of the step's.
 
     When a call is to give none, the graph still computes one, because it cannot compute none.
     """
 
     feed: dict[str, NDArray[Any]]
-    logits: Rows
+    logits: Indices
 
 
-def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: Costs) -> list[Call]:
+def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts) -> list[ModelCall]:
     """The calls of a step, at least one.
 
     Entries of its block table that hold no token of their sequence become `spare_block`: what stands in a
@@ -57,20 +57,22 @@ def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: Costs) ->
     slots = slot_mapping(step.block_table, step.starts, step.positions, block_tokens).astype(np.int32)
     table = step.block_table[:, : columns.max()]
     table = np.where(np.arange(table.shape[1]) < columns[:, None], table, np.int32(spare_block))
-    groups = group_rows(num_new, columns * block_tokens, costs)
+    groups = group_sequences(num_new, columns * block_tokens, costs)
     if len(groups) == 1:
         return [_call_of_all(step, table, slots)]
     return [_call(step, table[:, : columns[rows].max()], slots, rows) for rows in groups]
 
 
-def begun_blocks(step: Step, block_tokens: int) -> NDArray[np.int32]:
+def newly_started_blocks(step: Step, block_tokens: int) -> NDArray[np.int32]:
     """The blocks whose first token this step computes: what stands in them belongs to nobody any more."""
     tokens = np.flatnonzero(step.positions % block_tokens == 0)
     owners = np.searchsorted(step.starts, tokens, side="right") - 1
     return step.block_table[owners, step.positions[tokens] // block_tokens]
 
 
-def group_rows(num_new: NDArray[np.int32], contexts: NDArray[np.int32], costs: Costs) -> list[Rows]:
+def group_sequences(
+    num_new: NDArray[np.int32], contexts: NDArray[np.int32], costs: CallCosts
+) -> list[Indices]:
     """Which sequences are computed together: every row once, rows of a group ascending.
 
     From short to long, a sequence joins the group before it when that costs less than a call of its own.
@@ -93,7 +95,7 @@ def group_rows(num_new: NDArray[np.int32], contexts: NDArray[np.int32], costs: C
     return [np.sort(rows) for rows in np.split(order, cuts)]
 
 
-def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32]) -> Call:
+def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32]) -> ModelCall:
     """The whole step as it stands, with nothing copied."""
     feed: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids,
@@ -102,12 +104,12 @@ def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32])
         PAST: step.num_past,
         TABLE: table,
         SLOTS: slots,
-        LOGITS_INDICES: step.logit_indices if step.num_logits else NOWHERE,
+        LOGITS_INDICES: step.logit_indices if step.num_logits else PLACEHOLDER_INDEX,
     }
-    return Call(feed, np.arange(step.num_logits))
+    return ModelCall(feed, np.arange(step.num_logits))
 
 
-def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: Rows) -> Call:
+def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: Indices) -> ModelCall:
     counts = np.diff(step.starts)[rows]
     starts = np.concatenate([np.zeros(1, np.int32), np.cumsum(counts, dtype=np.int32)])
     tokens = np.arange(starts[-1]) + np.repeat(step.starts[rows] - starts[:-1], counts)
@@ -122,6 +124,6 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
         PAST: step.num_past[rows],
         TABLE: table[rows],
         SLOTS: slots[tokens],
-        LOGITS_INDICES: places[logits] if len(logits) else NOWHERE,
+        LOGITS_INDICES: places[logits] if len(logits) else PLACEHOLDER_INDEX,
     }
-    return Call(feed, logits)
+    return ModelCall(feed, logits)

@@ -13,13 +13,13 @@ import numpy as np
 import onnxruntime as ort
 
 from ops.cuda.device import Array, Device
-from ops.cuda.step_inputs import Feed
+from ops.cuda.step_inputs import StepInputs
 from pipelines.host.backends.onnx.decoder_format import LOGITS
-from pipelines.host.backends.onnxruntime.cuda.kv_cache import DeviceCache
-from pipelines.host.backends.onnxruntime.cuda.provider import Runtime
+from pipelines.host.backends.onnxruntime.cuda.kv_cache import OnnxCudaCache
+from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
 from pipelines.host.backends.onnxruntime.step_input_names import METADATA
 
-FEED_TYPES = {
+INPUT_TYPES = {
     "input_ids": np.int64,
     "position_ids": np.int64,
     "cumulative_sequence_length": np.int32,
@@ -28,11 +28,11 @@ FEED_TYPES = {
     "slot_mapping": np.int32,
     "logits_indices": np.int64,
 }
-"""What a lowered graph reads of a step: the fields of a `Feed`, and what they hold."""
+"""What a lowered graph reads of a step: the fields of a `StepInputs`, and what they hold."""
 
 
 @dataclass(eq=False)
-class Bound:
+class SessionBinding:
     """One set of bindings.  Whatever is bound lives as long: ONNX Runtime holds nothing but addresses.
 
     `bounds`, int32[3], is attention_metadata: in host memory, read whenever the operator is enqueued.
@@ -40,15 +40,15 @@ class Bound:
 
     binding: ort.IOBinding
     bounds: Any
-    feed: Feed | None = None
+    feed: StepInputs | None = None
     logits: Array | None = None
 
 
-class Bindings:
+class SessionBindings:
     """Makes and fills the bindings of one session over one cache."""
 
     def __init__(
-        self, session: ort.InferenceSession, runtime: Runtime, device: Device, cache: DeviceCache
+        self, session: ort.InferenceSession, runtime: DecoderRuntime, device: Device, cache: OnnxCudaCache
     ) -> None:
         self._session = session
         self._device = device
@@ -57,9 +57,9 @@ class Bindings:
         self._inputs = {one.name for one in session.get_inputs()}
         self._outputs = {one.name for one in session.get_outputs()}
 
-    def new(self) -> Bound:
+    def new(self) -> SessionBinding:
         """Bindings to the cache; bounds are theirs, a feed and logits are yet to come."""
-        bound = Bound(self._session.io_binding(), np.zeros(3, np.int32))
+        bound = SessionBinding(self._session.io_binding(), np.zeros(3, np.int32))
         element = self.cache.element.number
         for name, pool in self.cache.pools.items():
             where = (*self._place, element, pool.shape, self._device.pointer(pool))
@@ -69,20 +69,20 @@ class Bindings:
                 bound.binding.bind_output(written, *where)
         return bound
 
-    def fill(self, bound: Bound, feed: Feed, logits: Array) -> None:
+    def fill(self, bound: SessionBinding, feed: StepInputs, logits: Array) -> None:
         """Read from `feed` and, as they are now, `bounds`; write to `logits`, float32[rows, vocab]."""
         bound.feed, bound.logits = feed, logits
         if METADATA in self._inputs:
             bound.binding.bind_input(METADATA, "cpu", 0, np.int32, [3], bound.bounds.ctypes.data)
-        for name in FEED_TYPES.keys() & self._inputs:
+        for name in INPUT_TYPES.keys() & self._inputs:
             array = getattr(feed, name)
-            where = (*self._place, FEED_TYPES[name], array.shape, self._device.pointer(array))
+            where = (*self._place, INPUT_TYPES[name], array.shape, self._device.pointer(array))
             bound.binding.bind_input(name, *where)
         bound.binding.bind_output(
             LOGITS, *self._place, np.float32, logits.shape, self._device.pointer(logits)
         )
 
-    def run(self, bound: Bound, graph_id: int) -> None:
+    def run(self, bound: SessionBinding, graph_id: int) -> None:
         """Enqueue; returns before it is computed."""
         self._session.run_with_iobinding(bound.binding, run_options(graph_id))
 

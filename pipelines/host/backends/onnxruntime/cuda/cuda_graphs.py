@@ -27,7 +27,7 @@ RUNS_TO_CAPTURE = 3
 """ONNX Runtime computes a new graph id twice and captures it the third time, in one call or in three."""
 
 
-class CaptureGate:
+class CaptureLock:
     """Keeps captures apart from all else that other threads do with a device: one or the others, never both.
 
     ONNX Runtime captures in CUDA's global mode: while it does, a thread that allocates, frees or waits on
@@ -66,7 +66,7 @@ class CaptureGate:
                     self._changed.notify_all()
 
 
-GATE = CaptureGate()
+CAPTURE_LOCK = CaptureLock()
 """The process's: the mode is the whole process's too."""
 
 
@@ -80,7 +80,7 @@ def padded_columns(count: int) -> int:
     return 1 << (count - 1).bit_length()
 
 
-class Shape(NamedTuple):
+class GraphShape(NamedTuple):
     """What distinguishes graphs: addresses and shapes are baked in, values are not.
 
     The step's logits lie from row `first_row` of the buffer on.
@@ -92,10 +92,10 @@ class Shape(NamedTuple):
 
 
 @dataclass(eq=False)
-class Bucket:
+class GraphBucket:
     """One shape.  `graph_id` is ONNX Runtime's name for its graph; -1, which is none, once capture failed."""
 
-    shape: Shape
+    shape: GraphShape
     graph_id: int
     runs: int = 0
 
@@ -119,27 +119,27 @@ NO_GRAPH = -1
 
 
 @dataclass
-class Buckets:
+class GraphBuckets:
     """The buckets met so far.  Where `enabled` is not, none gets a graph; shapes are rounded up all the same.
 
     ONNX Runtime keeps graphs per thread, so all runs of a session's buckets belong to one.
     """
 
     enabled: bool
-    known: dict[Shape, Bucket] = field(default_factory=dict)
+    known: dict[GraphShape, GraphBucket] = field(default_factory=dict)
 
-    def of(self, shape: Shape) -> Bucket:
+    def of(self, shape: GraphShape) -> GraphBucket:
         """The bucket of a shape.  Graph ids begin with 1: ONNX Runtime keeps 0 for itself."""
         if shape not in self.known:
             number = len(self.known) + 1
-            self.known[shape] = Bucket(shape, number if self._has_room() else NO_GRAPH)
+            self.known[shape] = GraphBucket(shape, number if self._has_room() else NO_GRAPH)
         return self.known[shape]
 
-    def missing(self, max_sequences: int, max_columns: int) -> list[Shape]:
+    def missing(self, max_sequences: int, max_columns: int) -> list[GraphShape]:
         """The common shapes that were never run, likeliest first: all batches at the smallest width first."""
         batches = BATCHES[: bisect_left(BATCHES, min(max_sequences, MAX_BATCH)) + 1]
         widths = [1 << power for power in range(padded_columns(max_columns).bit_length())]
-        shapes = [Shape(batch, columns) for columns, batch in product(widths, batches)]
+        shapes = [GraphShape(batch, columns) for columns, batch in product(widths, batches)]
         return [shape for shape in shapes if shape not in self.known] if self.enabled else []
 
     @property

@@ -14,29 +14,29 @@ import numpy as np
 import onnxruntime as ort
 
 from ops.cuda.device import Array, Device, DeviceError
-from ops.cuda.sampling import CudaOps
-from ops.cuda.step_inputs import Feed, StepFeed, new_feed
-from pipelines.host.backends.decoder_contract import UNTRIED
+from ops.cuda.sampling import CudaSamplingOps
+from ops.cuda.step_inputs import StepInputBuffers, StepInputs, new_step_inputs
+from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnxruntime.cuda.bindings import Bindings, Bound
+from pipelines.host.backends.onnxruntime.cuda.bindings import SessionBinding, SessionBindings
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
-    GATE,
+    CAPTURE_LOCK,
     MAX_BATCH,
     MAX_PADDING,
     NO_GRAPH,
     RUNS_TO_CAPTURE,
-    Bucket,
-    Buckets,
-    Shape,
+    GraphBucket,
+    GraphBuckets,
+    GraphShape,
     padded_batch,
     padded_columns,
 )
 from pipelines.host.backends.onnxruntime.cuda.device_faults import raise_if_lost
-from pipelines.host.backends.onnxruntime.cuda.kv_cache import CacheLayout, DeviceCache
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import Lowered
-from pipelines.host.backends.onnxruntime.cuda.provider import Runtime
-from pipelines.host.backends.onnxruntime.cuda.step_parts import Limits, Part, split
-from pipelines.host.backends.onnxruntime.cuda.warmup_steps import bucket_bounds, idle_step, largest_steps
+from pipelines.host.backends.onnxruntime.cuda.kv_cache import OnnxCudaCache, OnnxCudaCacheLayout
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
+from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
+from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, StepPart, split_step
+from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_bounds, largest_steps, warmup_step
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, version, words
 from pipelines.host.engine.step import Step
 
@@ -57,27 +57,27 @@ class OnnxCudaSession:
     """
 
     can_swap = True
-    idle_s = UNTRIED
-    ops: CudaOps
+    step_times_s = NO_STEP_TIMES
+    ops: CudaSamplingOps
     _session: ort.InferenceSession
-    _steps: StepFeed  # from here on: since `reserve`
+    _steps: StepInputBuffers  # from here on: since `reserve`
     _logits: Array  # float32[most rows, vocab]
-    _bindings: Bindings
-    _eager: Bound
+    _bindings: SessionBindings
+    _eager: SessionBinding
 
-    def __init__(self, lowered: Lowered, device: Device, runtime: Runtime) -> None:
+    def __init__(self, lowered: LoweredDecoder, device: Device, runtime: DecoderRuntime) -> None:
         self.vocab_size, self.max_context = lowered.vocab_size, lowered.max_context
         self.block_tokens = lowered.block_tokens
-        self._layout = CacheLayout(lowered.layers, lowered.block_tokens, lowered.element)
+        self._layout = OnnxCudaCacheLayout(lowered.layers, lowered.block_tokens, lowered.element)
         self.block_bytes = self._layout.block_bytes
         self._columns = padded_columns(-(-self.max_context // self.block_tokens))
-        self._limits = Limits(MAX_BATCH, self._columns * self.block_tokens if lowered.gathers else None)
+        self._limits = PartLimits(MAX_BATCH, self._columns * self.block_tokens if lowered.gathers else None)
         self._device, self._runtime = device, runtime
-        with GATE.calls():
+        with CAPTURE_LOCK.calls():
             self._session, graphs = runtime.open(lowered)
-            self.ops = CudaOps(device)
-        self._buckets = Buckets(enabled=graphs)
-        self._bound: dict[Shape, Bound] = {}
+            self.ops = CudaSamplingOps(device)
+        self._buckets = GraphBuckets(enabled=graphs)
+        self._bound: dict[GraphShape, SessionBinding] = {}
         self._facts = self._read_facts(lowered)
 
     # Memory
@@ -89,13 +89,16 @@ class OnnxCudaSession:
         """
         self._max_sequences = max_sequences
         rows = max_sequences + MAX_PADDING
-        with GATE.calls(), self._loading(f"a step of {max_tokens} tokens and {max_sequences} sequences"):
-            self._steps = StepFeed(self._device, max_tokens, rows, self._columns)
+        with (
+            CAPTURE_LOCK.calls(),
+            self._loading(f"a step of {max_tokens} tokens and {max_sequences} sequences"),
+        ):
+            self._steps = StepInputBuffers(self._device, max_tokens, rows, self._columns)
             self._logits = self._device.empty((rows + max_scored + 1, self.vocab_size), np.float32)
             self._place(0)
             sizes = max_tokens, max_sequences, max_scored
             for step in largest_steps(*sizes, self.max_context, self._columns):
-                for part in split(step, self._limits):
+                for part in split_step(step, self._limits):
                     self._compute(part)
             self.ops.reserve(rows + max_scored, self.vocab_size)
             self._device.synchronize()
@@ -103,14 +106,17 @@ class OnnxCudaSession:
         return int(free * CACHE_SHARE)
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
-        with GATE.calls(), self._loading(f"a cache of {num_blocks} blocks, {num_host_blocks} on the host"):
+        with (
+            CAPTURE_LOCK.calls(),
+            self._loading(f"a cache of {num_blocks} blocks, {num_host_blocks} on the host"),
+        ):
             self._place(num_blocks, num_host_blocks)
             self._device.synchronize()
 
     def _place(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         self._forget("_bindings", "_eager")  # with their cache, before the next is made
-        cache = DeviceCache(self._device, self._layout, num_blocks, num_host_blocks)
-        self._bindings = Bindings(self._session, self._runtime, self._device, cache)
+        cache = OnnxCudaCache(self._device, self._layout, num_blocks, num_host_blocks)
+        self._bindings = SessionBindings(self._session, self._runtime, self._device, cache)
         self._eager = self._bindings.new()
 
     # Steps
@@ -118,7 +124,7 @@ class OnnxCudaSession:
     def run(self, step: Step) -> Any:
         try:
             self._bindings.cache.move(step)
-            for part in split(step, self._limits):
+            for part in split_step(step, self._limits):
                 if part.decodes and part.first_logit % MAX_BATCH == 0:
                     self._decode(part.step, self._shape_of(part))
                 else:
@@ -136,44 +142,46 @@ class OnnxCudaSession:
         """
         missing = self._buckets.missing(self._max_sequences, self._columns)
         if missing:
-            step = idle_step(missing[0], self._bindings.cache.scratch)
+            step = warmup_step(missing[0], self._bindings.cache.scratch)
             for _ in range(RUNS_TO_CAPTURE):
                 self._decode(step, missing[0])
             self._device.synchronize()
         return len(missing) > 1
 
-    def _shape_of(self, part: Part) -> Shape:
+    def _shape_of(self, part: StepPart) -> GraphShape:
         step = part.step
-        return Shape(padded_batch(step.num_seqs), padded_columns(self._num_columns(step)), part.first_logit)
+        return GraphShape(
+            padded_batch(step.num_seqs), padded_columns(self._num_columns(step)), part.first_logit
+        )
 
-    def _decode(self, step: Step, shape: Shape) -> None:
+    def _decode(self, step: Step, shape: GraphShape) -> None:
         """One row of logits for each sequence, by way of its bucket."""
         bound = self._bound.get(shape) or self._bind(shape)
         self._fill(step, shape.batch, shape.batch, shape.columns, bound.feed)
         self._replay(bound, self._buckets.of(shape))
 
-    def _bind(self, shape: Shape) -> Bound:
+    def _bind(self, shape: GraphShape) -> SessionBinding:
         """The shape's own arrays and bindings, at the same addresses for ever."""
         batch, columns, first_row = shape
         bound = self._bindings.new()
-        bound.bounds[:] = bucket_bounds(shape, self.block_tokens)
-        feed = new_feed(self._device, batch, batch, columns, batch)
+        bound.bounds[:] = attention_bounds(shape, self.block_tokens)
+        feed = new_step_inputs(self._device, batch, batch, columns, batch)
         self._bindings.fill(bound, feed, self._logits[first_row : first_row + batch])
         self._bound[shape] = bound
         return bound
 
-    def _replay(self, bound: Bound, bucket: Bucket) -> None:
+    def _replay(self, bound: SessionBinding, bucket: GraphBucket) -> None:
         """Replay the bucket's graph, or capture it, or compute without when it cannot be captured (now)."""
         if not bucket.captures:
             self._bindings.run(bound, bucket.graph_id)
             return
-        with GATE.capture() as granted:
+        with CAPTURE_LOCK.capture() as granted:
             if granted:
                 self._capture(bound, bucket)
             else:
                 self._bindings.run(bound, NO_GRAPH)
 
-    def _capture(self, bound: Bound, bucket: Bucket) -> None:
+    def _capture(self, bound: SessionBinding, bucket: GraphBucket) -> None:
         try:
             self._bindings.run(bound, bucket.graph_id)
             bucket.runs += 1
@@ -182,7 +190,7 @@ class OnnxCudaSession:
             self._bindings.run(bound, NO_GRAPH)  # what fails here too is no fault of the capture
             bucket.give_up(error)
 
-    def _compute(self, part: Part) -> None:
+    def _compute(self, part: StepPart) -> None:
         """Any sequences, as they are.  The head wants a row even when none is sampled; nobody reads it."""
         step, columns = part.step, self._num_columns(part.step)
         feed = self._fill(step, step.num_tokens, step.num_seqs, padded_columns(columns), None)
@@ -196,7 +204,9 @@ class OnnxCudaSession:
         """Blocks of the longest context; a table may be wider than its sequences reach yet."""
         return -(-step.max_context // self.block_tokens)
 
-    def _fill(self, step: Step, tokens: int, sequences: int, columns: int, into: Feed | None) -> Feed:
+    def _fill(
+        self, step: Step, tokens: int, sequences: int, columns: int, into: StepInputs | None
+    ) -> StepInputs:
         scratch = self._bindings.cache.scratch
         return self._steps.bind(step, self.block_tokens, tokens, sequences, columns, scratch, into=into)
 
@@ -213,7 +223,7 @@ class OnnxCudaSession:
     def describe(self) -> Mapping[str, str]:
         return self._facts | {"graphs": str(self._buckets.num_captured)}
 
-    def _read_facts(self, lowered: Lowered) -> dict[str, str]:
+    def _read_facts(self, lowered: LoweredDecoder) -> dict[str, str]:
         return {
             "engine": f"onnxruntime {version()}",
             "device": self._device.name,
@@ -225,7 +235,7 @@ class OnnxCudaSession:
 
     def close(self) -> None:
         """Free the model, its graphs and the cache; a second call, by a sharer, does nothing."""
-        with GATE.calls():
+        with CAPTURE_LOCK.calls():
             self._bound.clear()
             self._forget("_eager", "_bindings", "_session", "_steps", "_logits", "ops", "_device")
 

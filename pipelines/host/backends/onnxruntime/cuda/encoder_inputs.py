@@ -10,9 +10,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from ops.cuda.device import Array, Device
-from ops.cuda.device_buffers import Kept
-from ops.cuda.packed_arrays import pack
-from pipelines.host.backends.encoder_io import arrays_of
+from ops.cuda.device_buffers import DeviceBuffers
+from ops.cuda.packed_arrays import pack_arrays
+from pipelines.host.backends.encoder_io import input_arrays
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 THREADS = 256
@@ -20,7 +20,7 @@ MADE = frozenset({"attention_mask", "position_ids"})
 """Inputs that follow from where texts end."""
 
 
-class TextFeed:
+class EncoderInputs:
     """Fills the inputs of one model.  Its arrays are used again by the next call of `send`."""
 
     def __init__(self, device: Device, inputs: Mapping[str, type[np.signedinteger]], pad_id: int) -> None:
@@ -28,7 +28,7 @@ class TextFeed:
         self._device, self._pad_id = device, pad_id
         self._sent = {name: dtype for name, dtype in inputs.items() if name not in MADE}
         self._made = {name: dtype for name, dtype in inputs.items() if name in MADE}
-        self._kept = Kept(device)
+        self._kept = DeviceBuffers(device)
 
     def send(self, batch: TokenBatch) -> dict[str, Array]:
         """Every input by name, [num_texts, width], filled in the stream's order."""
@@ -41,8 +41,8 @@ class TextFeed:
         return inputs
 
     def _upload(self, batch: TokenBatch) -> list[Array]:
-        arrays = arrays_of(batch, self._sent, self._pad_id).values()
-        packed = pack([*arrays, batch.lengths.astype(np.int32)])
+        arrays = input_arrays(batch, self._sent, self._pad_id).values()
+        packed = pack_arrays([*arrays, batch.lengths.astype(np.int32)])
         into = self._kept.take("sent", len(packed.bytes), np.uint8)
         return packed.layout.split(self._device.upload(packed.bytes, into))
 

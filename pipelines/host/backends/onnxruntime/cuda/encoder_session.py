@@ -14,20 +14,20 @@ import numpy as np
 import onnxruntime as ort
 
 from ops.cuda.device import Array, Device
-from ops.cuda.device_buffers import Kept
+from ops.cuda.device_buffers import DeviceBuffers
 from ops.cuda.pooling import CudaPoolingOps
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_files import read_facts
-from pipelines.host.backends.encoder_io import ONE_TEXT, blank_texts, row_shape
+from pipelines.host.backends.encoder_files import read_encoder_facts
+from pipelines.host.backends.encoder_io import PROBE_BATCH, blank_batch, output_shape
 from pipelines.host.backends.onnxruntime.cuda.bindings import run_options
-from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GATE, NO_GRAPH
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import CAPTURE_LOCK, NO_GRAPH
 from pipelines.host.backends.onnxruntime.cuda.device_faults import raise_if_lost
-from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import TextFeed
-from pipelines.host.backends.onnxruntime.cuda.provider import FileRuntime
-from pipelines.host.backends.onnxruntime.cuda.start_device import start
+from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import EncoderInputs
+from pipelines.host.backends.onnxruntime.cuda.provider import EncoderRuntime
+from pipelines.host.backends.onnxruntime.cuda.start_device import start_device
 from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, require_provider, version, words
-from pipelines.host.backends.onnxruntime.session_io import integer_inputs, taken_output
+from pipelines.host.backends.onnxruntime.session_io import integer_inputs, read_output
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ def open_encoder(path: Path, settings: EncoderSettings) -> OnnxCudaEncoder:
             raise ModelError(f"device {settings.device} has no {name}.")
     require_provider(settings.device)
     _, _, number = settings.device.partition(":")
-    return OnnxCudaEncoder(path, *start(int(number or 0)))
+    return OnnxCudaEncoder(path, *start_device(int(number or 0)))
 
 
 class OnnxCudaEncoder:
@@ -70,16 +70,16 @@ class OnnxCudaEncoder:
     good_batch_tokens = WARM_TOKENS
     _session: ort.InferenceSession
 
-    def __init__(self, path: Path, device: Device, runtime: FileRuntime) -> None:
-        facts = read_facts(path.parent)
+    def __init__(self, path: Path, device: Device, runtime: EncoderRuntime) -> None:
+        facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size = facts.max_tokens, facts.vocab_size
         self._device, self._place = device, (runtime.memory, runtime.number)
-        self.ops, self._kept = CudaPoolingOps(device, GATE.calls), Kept(device)
-        with GATE.calls():
+        self.ops, self._kept = CudaPoolingOps(device, CAPTURE_LOCK.calls), DeviceBuffers(device)
+        with CAPTURE_LOCK.calls():
             self._session = runtime.open_file(path)
-        output = taken_output(path, self._session, VALUE_TYPES)
+        output = read_output(path, self._session, VALUE_TYPES)
         self._output, self._type = output.name, VALUE_TYPES[output.type]
-        self._feed = TextFeed(device, integer_inputs(path, self._session), facts.pad_id)
+        self._feed = EncoderInputs(device, integer_inputs(path, self._session), facts.pad_id)
         self._is_warm = False
         self.per_token, self.size = self._try(path)
 
@@ -87,7 +87,7 @@ class OnnxCudaEncoder:
         """See the contract; float16 or bfloat16 (as uint16) where the model gives these."""
         rows = batch.ids.shape if self.per_token else batch.lengths.shape
         try:
-            with GATE.calls():
+            with CAPTURE_LOCK.calls():
                 values = self._kept.take("values", (*rows, self.size), self._type.dtype)
                 self._compute(batch, (*rows, self.size), self._device.pointer(values))
         except RUNTIME_ERRORS as error:
@@ -101,8 +101,8 @@ class OnnxCudaEncoder:
             self._is_warm = True
             try:
                 width = min(self.max_tokens, WARM_WIDTH)
-                self.run(blank_texts(WARM_TOKENS // width, width))
-                with GATE.calls():
+                self.run(blank_batch(WARM_TOKENS // width, width))
+                with CAPTURE_LOCK.calls():
                     self._device.synchronize()
             except RuntimeError as error:
                 log.warning("a batch of %s tokens was tried and failed: %s", WARM_TOKENS, error)
@@ -116,7 +116,7 @@ class OnnxCudaEncoder:
         }
 
     def close(self) -> None:
-        with GATE.calls():
+        with CAPTURE_LOCK.calls():
             for name in ("_session", "_feed", "_kept", "ops", "_device"):
                 vars(self).pop(name, None)
 
@@ -137,11 +137,11 @@ class OnnxCudaEncoder:
     def _try(self, path: Path) -> tuple[bool, int]:
         """(whether it gives rows of tokens, their length): what it gives for one text, wherever that lies."""
         try:
-            with GATE.calls():
-                binding = self._bound(ONE_TEXT)
+            with CAPTURE_LOCK.calls():
+                binding = self._bound(PROBE_BATCH)
                 binding.bind_output(self._output, *self._place)
                 self._session.run_with_iobinding(binding)
         except RUNTIME_ERRORS as error:
             raise_if_lost(self._device, error)
             raise ModelError(f"{path} does not run on {self._device.name}: {words(error)}") from error
-        return row_shape(path, np.empty(binding.get_outputs()[0].shape()))
+        return output_shape(path, np.empty(binding.get_outputs()[0].shape()))

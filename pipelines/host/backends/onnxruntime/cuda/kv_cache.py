@@ -14,20 +14,20 @@ import numpy as np
 from ops.cuda import cache_blocks
 from ops.cuda.device import Device
 from pipelines.host.backends.onnx.decoder_format import SIDES, AttentionLayer
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import Element
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import CacheElement
 from pipelines.host.engine.step import Step
 
 STORAGE: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.float32}
 """Bytes of an element → a type that arrays have; bfloat16 and float8 are ONNX Runtime's alone to know."""
 
 
-class CacheLayout:
+class OnnxCudaCacheLayout:
     """What a block is: `[block_tokens, num_kv_heads, head_size]` of each side of each layer.
 
     `shapes` are by the name of the graph's input.  `block_bytes` is one block over all of them.
     """
 
-    def __init__(self, layers: Sequence[AttentionLayer], block_tokens: int, element: Element) -> None:
+    def __init__(self, layers: Sequence[AttentionLayer], block_tokens: int, element: CacheElement) -> None:
         self.block_tokens = block_tokens
         self.element = element
         self.shapes = {
@@ -39,7 +39,7 @@ class CacheLayout:
         self.block_bytes = sum(math.prod(shape) for shape in self.shapes.values()) * self.storage.itemsize
 
 
-class DeviceCache:
+class OnnxCudaCache:
     """`num_blocks` blocks, and one more at index `scratch` that belongs to no sequence.
 
     Everything is zero at first: kernels multiply what lies behind a context's end by a weight of 0, and what
@@ -47,7 +47,7 @@ class DeviceCache:
     """
 
     def __init__(
-        self, device: Device, layout: CacheLayout, num_blocks: int, num_host_blocks: int = 0
+        self, device: Device, layout: OnnxCudaCacheLayout, num_blocks: int, num_host_blocks: int = 0
     ) -> None:
         self._device = device
         self.element = layout.element

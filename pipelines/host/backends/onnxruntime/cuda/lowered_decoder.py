@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 
 
-class Element(NamedTuple):
+class CacheElement(NamedTuple):
     """A type of cache elements: its number in ONNX (TensorProto.DataType), and its bytes."""
 
     number: int
@@ -21,18 +21,18 @@ class Element(NamedTuple):
 
 
 ELEMENTS = {
-    "f32": Element(1, 4),
-    "f16": Element(10, 2),
-    "bf16": Element(16, 2),
-    "i8": Element(3, 1),
-    "f8": Element(17, 1),  # float8e4m3fn
+    "f32": CacheElement(1, 4),
+    "f16": CacheElement(10, 2),
+    "bf16": CacheElement(16, 2),
+    "i8": CacheElement(3, 1),
+    "f8": CacheElement(17, 1),  # float8e4m3fn
 }
 QUANTIZED_RANGE = {"i8": 127.0, "f8": 448.0}
 """The largest magnitude that a quantized cache type stores: what is beyond it, the kernel clamps."""
 
 
 @dataclass(frozen=True)
-class Lowered:
+class LoweredDecoder:
     """`model`: a graph whose inputs are `onnxruntime.step_input_names`, its weights in files of `folder`.
 
     `kv_cache` is a key of `ELEMENTS`.  `gathers`: prompt chunks copy the whole context of all their sequences
@@ -52,5 +52,5 @@ class Lowered:
     uncapturable: tuple[str, ...] = ()
 
     @property
-    def element(self) -> Element:
+    def element(self) -> CacheElement:
         return ELEMENTS[self.kv_cache]

@@ -15,9 +15,9 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, SIDES, AttentionLayer
-from pipelines.host.backends.onnx.decoder_model import Decoder
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, QUANTIZED_RANGE, Lowered
-from pipelines.host.backends.onnxruntime.graph_writer import Writer, declare_step, feed_rows
+from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import ELEMENTS, QUANTIZED_RANGE, LoweredDecoder
+from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, METADATA, PAST, SLOTS, TABLE
 
 CONTRIB = "com.microsoft"
@@ -53,7 +53,7 @@ def block_tokens_for(layers: Iterable[AttentionLayer], cache: str) -> int:
     return max(256 if layer.head_size <= 64 else 128 if layer.head_size <= 128 else 64 for layer in layers)
 
 
-def choose_cache(decoder: Decoder, kv_cache: str | None) -> str:
+def choose_cache(decoder: DecoderModel, kv_cache: str | None) -> str:
     """The cache's element type for an export: what was asked for, or the export's own.  Raises `ModelError`.
 
     A cache that is not quantized has the type attention computes in: the operator has no other kernels.
@@ -72,12 +72,12 @@ def choose_cache(decoder: Decoder, kv_cache: str | None) -> str:
     return kv_cache
 
 
-def lower(decoder: Decoder, kv_cache: str | None = None) -> Lowered:
+def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
     """The decoder as a session computes it.  Raises `ModelError`."""
     cache = choose_cache(decoder, kv_cache)
     block_tokens = block_tokens_for(decoder.layers, cache)
     model = lower_for_cuda(decoder, block_tokens, cache)
-    return Lowered(
+    return LoweredDecoder(
         model=ir.to_proto(model).SerializeToString(),
         folder=decoder.folder,
         layers=tuple(decoder.layers),
@@ -96,7 +96,7 @@ def uncapturable(model: ir.Model) -> list[str]:
     return sorted({node.op_type for node in model.graph if not node.domain} & UNCAPTURABLE)
 
 
-def lower_for_cuda(decoder: Decoder, block_tokens: int, kv_cache: str | None = None) -> ir.Model:
+def lower_for_cuda(decoder: DecoderModel, block_tokens: int, kv_cache: str | None = None) -> ir.Model:
     """A copy of the model whose attention is PagedAttention over bound pools; weights are shared, not copied.
 
     Inputs: input_ids, position_ids int64[T] · cumulative_sequence_length int32[B + 1] · past_seqlens
@@ -119,7 +119,7 @@ def lower_for_cuda(decoder: Decoder, block_tokens: int, kv_cache: str | None = N
 class _Lowering:
     """One pass over one graph; `inputs` are the step's values that every attention node reads."""
 
-    def __init__(self, graph: ir.Graph, decoder: Decoder, block_tokens: int, cache: str) -> None:
+    def __init__(self, graph: ir.Graph, decoder: DecoderModel, block_tokens: int, cache: str) -> None:
         self.graph = graph
         self.layers = {layer.layer: layer for layer in decoder.layers}
         self.block_tokens = block_tokens
@@ -127,7 +127,7 @@ class _Lowering:
         self.casts = decoder.element_type == "f32"
         computes = "bf16" if cache == "bf16" else decoder.element_type
         self.model_type = MODEL_TYPES[computes]
-        self.writer = Writer(graph)
+        self.writer = GraphWriter(graph)
         self.inputs: dict[str, ir.Value] = {}
 
     def run(self) -> None:
@@ -141,8 +141,8 @@ class _Lowering:
     # Inputs
 
     def _declare_inputs(self) -> None:
-        self.inputs = declare_step(self.graph)
-        feed_rows(self.writer, self.inputs)
+        self.inputs = declare_step_inputs(self.graph)
+        add_batch_axis(self.writer, self.inputs)
         self.writer.insert_before(self.graph[0])
         self._input(METADATA, ir.DataType.INT32, [3])
         for number, layer in sorted(self.layers.items()):

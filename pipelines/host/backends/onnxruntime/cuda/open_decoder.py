@@ -10,11 +10,11 @@ from pathlib import Path
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
 from pipelines.host.backends.onnxruntime.cuda.lowering import lower
-from pipelines.host.backends.onnxruntime.cuda.start_device import start
+from pipelines.host.backends.onnxruntime.cuda.start_device import start_device
 from pipelines.host.backends.onnxruntime.runtime import require_cuda
 
 
-def open_cuda(path: Path, number: int, kv_cache: str | None) -> OnnxCudaSession:
+def open_decoder(path: Path, number: int, kv_cache: str | None) -> OnnxCudaSession:
     """The session for a model.onnx on GPU `number`.  Raises `ModelError` naming what is missing."""
     require_cuda(f"cuda:{number}")
-    return OnnxCudaSession(lower(read_decoder(path), kv_cache), *start(number))
+    return OnnxCudaSession(lower(read_decoder(path), kv_cache), *start_device(number))

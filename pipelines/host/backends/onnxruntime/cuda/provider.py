@@ -13,7 +13,7 @@ from typing import Protocol
 import onnxruntime as ort
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import Lowered
+from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDecoder
 from pipelines.host.backends.onnxruntime.runtime import CPU, CUDA, open_session
 
 log = logging.getLogger(__name__)
@@ -24,17 +24,17 @@ NO_CAPTURE = "graph capture"
 """What ONNX Runtime's words contain when it opens a model only without CUDA graphs."""
 
 
-class Runtime(Protocol):
+class DecoderRuntime(Protocol):
     """Where a session computes.  `memory` and `number` name it to ONNX Runtime's bindings."""
 
     memory: str
     number: int
 
-    def open(self, lowered: Lowered) -> tuple[ort.InferenceSession, bool]:
+    def open(self, lowered: LoweredDecoder) -> tuple[ort.InferenceSession, bool]:
         """The session, and whether it captures graphs.  Raises `ModelError`."""
 
 
-class FileRuntime(Protocol):
+class EncoderRuntime(Protocol):
     """The same for models that are computed as their files have them, without graphs."""
 
     memory: str
@@ -53,7 +53,7 @@ class CudaRuntime:
         self.number = number
         self._stream = stream
 
-    def open(self, lowered: Lowered) -> tuple[ort.InferenceSession, bool]:
+    def open(self, lowered: LoweredDecoder) -> tuple[ort.InferenceSession, bool]:
         """With graphs where ONNX Runtime can; a node it has only on the CPU forbids them for all."""
         if lowered.uncapturable:
             found = ", ".join(lowered.uncapturable)
@@ -73,7 +73,7 @@ class CudaRuntime:
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from error
 
-    def _open(self, lowered: Lowered, *, graphs: bool) -> ort.InferenceSession:
+    def _open(self, lowered: LoweredDecoder, *, graphs: bool) -> ort.InferenceSession:
         return self._open_model(lowered.model, lowered.folder, graphs=graphs)
 
     def _open_model(self, model: bytes, folder: Path, *, graphs: bool) -> ort.InferenceSession:

@@ -6,18 +6,18 @@ import onnxruntime as ort
 
 from ops.cuda.device import CupyDevice, Device, DeviceError
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GATE
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import CAPTURE_LOCK
 from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
 
 
-def start(number: int) -> tuple[Device, CudaRuntime]:
+def start_device(number: int) -> tuple[Device, CudaRuntime]:
     """GPU `number`, started for one session.  Raises `ModelError` naming what is missing.
 
     CUDA's libraries may have come with pip; ONNX Runtime finds them only where they were loaded before.
     """
     ort.preload_dlls()
     try:
-        with GATE.calls():
+        with CAPTURE_LOCK.calls():
             device = CupyDevice(number)
     except DeviceError as error:
         raise ModelError(f"device cuda:{number}: {error}") from error

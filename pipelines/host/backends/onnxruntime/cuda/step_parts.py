@@ -14,7 +14,7 @@ from pipelines.host.engine.step import Step, no_pairs
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StepPart:
     """Some consecutive sequences of a step as a step of their own.
 
     Row `j` of its logits is row `first_logit + j` of the whole step's.
@@ -33,7 +33,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PartLimits:
     """What one part may hold.
 
     `gathered_tokens` None: prompt chunks and decoding sequences share a part.  Else they do not, and
@@ -45,20 +45,20 @@ class Limits:
     gathered_tokens: int | None = None
 
 
-def split(step: Step, limits: Limits) -> list[Part]:
+def split_step(step: Step, limits: PartLimits) -> list[StepPart]:
     """The parts of a step, in order; its copies and swaps are in none.
 
     `step.logit_indices` ascends when there is more than one part (ValueError).
     """
     bounds = _bounds(step, limits)
     if len(bounds) == 2:
-        return [Part(step, 0)]
+        return [StepPart(step, 0)]
     if (np.diff(step.logit_indices) < 0).any():
         raise ValueError("logits_at of a step in several parts does not ascend")
     return [_part(step, first, last) for first, last in pairwise(bounds)]
 
 
-def _bounds(step: Step, limits: Limits) -> list[int]:
+def _bounds(step: Step, limits: PartLimits) -> list[int]:
     """Sequence numbers from 0 to num_seqs, ascending: where parts begin and the last one ends."""
     num_seqs = step.num_seqs
     if limits.gathered_tokens is None:
@@ -83,12 +83,12 @@ def _fitting(contexts: list[int], gathered_tokens: int) -> int:
     return len(contexts)
 
 
-def _part(step: Step, first: int, last: int) -> Part:
+def _part(step: Step, first: int, last: int) -> StepPart:
     begin, end = int(step.starts[first]), int(step.starts[last])
     first_logit, last_logit = np.searchsorted(step.logit_indices, [begin, end]).tolist()
     scored = slice(*(max(0, at - step.num_sampled) for at in (first_logit, last_logit)))
     starts, num_past = step.starts[first : last + 1] - begin, step.num_past[first:last]
-    return Part(
+    return StepPart(
         replace(
             step,
             token_ids=step.token_ids[begin:end],

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import Shape
+from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import GraphShape
 from pipelines.host.engine.step import Step, no_pairs
 
 
-def bucket_bounds(shape: Shape, block_tokens: int) -> tuple[int, int, int]:
+def attention_bounds(shape: GraphShape, block_tokens: int) -> tuple[int, int, int]:
     """attention_metadata for every step of a bucket.
 
     The longest context of a step fills more than half of its bucket's columns, or it were in a smaller one:
@@ -46,7 +46,7 @@ def _at_the_end(num_new: Any, logit_indices: Any, max_context: int, columns: int
     return _step(num_new, max_context - num_new, np.zeros((len(num_new), columns)), logit_indices)
 
 
-def idle_step(shape: Shape, scratch: int) -> Step:
+def warmup_step(shape: GraphShape, scratch: int) -> Step:
     """A decode step of a bucket's batch in which every sequence is one token in the scratch block."""
     ones = np.ones(shape.batch, np.int64)
     return _step(ones, ones - 1, np.full((shape.batch, 1), scratch), np.arange(shape.batch))
