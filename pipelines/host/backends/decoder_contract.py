@@ -1,4 +1,7 @@
-"""What an engine for exported models must do.  Scheduler, prefix cache and sampler know only this."""
+"""The interface of a loaded decoder (`DecoderSession`), which every engine implements.
+
+The scheduler, the prefix cache and the sampler depend on this interface alone.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,17 @@ from ops.contract import SamplingOps
 from pipelines.host.engine.step import Step
 
 NO_STEP_TIMES: Mapping[int, float] = MappingProxyType({})
-"""`step_times_s` of a session that tries nothing."""
+"""`step_times_s` of a session that measures nothing."""
 
 
 class DecoderSession(Protocol):
     """A loaded decoder with a paged key-value cache.
 
-    `block_tokens` tokens fit in a block; `block_bytes` is what one block costs over all layers, keys and
-    values together, scales included, as read from the compiled model.  No cache exists before `allocate`.
-    `ops` is the arithmetic for what `run` gives.
+    `block_tokens`: tokens in a block.  `block_bytes`: bytes of one block over all layers, keys, values and
+    quantization scales together, as read from the compiled model.  `max_context`: tokens, from the model's
+    config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on the logits
+    that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token each, as
+    measured by `warm` so far.  No cache exists before `allocate`.
     """
 
     @property
@@ -37,36 +42,40 @@ class DecoderSession(Protocol):
     def step_times_s(self) -> Mapping[int, float]: ...
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        """Take what the largest step needs beside the cache; the bytes a cache may have by default.
+        """Allocate what the largest step needs beside the cache; return the default size of the cache in
+        bytes.
 
-        A step gives at most `max_sequences + max_scored` rows of logits.  Called once, before `allocate`.
-        A cache lies where the device's memory is, so its bytes are counted there.
+        A step gives at most `max_sequences + max_scored` logit rows.  Call it once, before `allocate`.  The
+        bytes are of the memory in which the cache is placed: the host's, or the device's.
         """
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
-        """Make the cache: `num_blocks * block_bytes` bytes, and as many host blocks for swapping.
+        """Allocate the cache: `num_blocks * block_bytes` bytes, and `num_host_blocks` host blocks for
+        swapping.
 
-        A hard bound: it never grows.  There may be one block more, which belongs to no sequence.
-        Called once, before `run`.  ValueError for host blocks where not `can_swap`.
+        The size is fixed afterwards.  A session may allocate one more block, which is used by no sequence.
+        Call it once, before `run`.  Raises ValueError for host blocks when `can_swap` is false.
         """
 
     def run(self, step: Step) -> Any:
-        """Write keys and values of the step's tokens to the cache; give float32[num_logits, vocab].
+        """Compute a step: write keys and values of its tokens to the cache, return float32[num_logits,
+        vocab].
 
-        Before the model runs: `step.swaps_out`, then `step.swaps_in`, then `step.copies`.
-        The array lies where `ops` works on it: host memory, or a device's.  It is the caller's to change
-        until the next `run`.  The GIL is released while it computes.
+        Before the model runs, blocks are moved: `step.swaps_out`, then `step.swaps_in`, then `step.copies`.
+        The array is in the memory on which `ops` works: the host's, or a device's.  The caller may change it
+        until the next `run`.  The GIL is released during the computation.
         """
 
     def warm(self) -> bool:
-        """Prepare something that later steps will want, while none runs; whether there is more of it.
+        """Prepare something that later steps need, while no step runs; return whether more is left to
+        prepare.
 
-        Called between steps, by the thread that runs them, which should soon look for requests again.  What
-        the cache holds does not change.
+        Called between steps, by the thread that runs them; a call is short, so that new requests wait little.
+        The content of the cache does not change.
         """
 
     def describe(self) -> Mapping[str, str]:
-        """Facts for logs and `/metrics`: device, precision, cache element type."""
+        """Properties for logs and `/metrics`: device, precision, element type of the cache."""
 
     def close(self) -> None:
         """Free the model and the cache."""

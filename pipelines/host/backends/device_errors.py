@@ -1,4 +1,4 @@
-"""What can go wrong with a model and its device.  Knows nothing of requests."""
+"""Errors of models and devices."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ EXPORT_ADVICE = (
 
 
 class ModelError(Exception):
-    """An exported model cannot be served as asked; the message says why and what to do."""
+    """An exported model cannot be served; the message states the reason and what to do."""
 
 
 class Unsupported(ModelError):
-    """This engine cannot run what another may."""
+    """This engine cannot run the model; another engine may."""
 
 
 class DeviceLost(BaseException):
-    """The device computes nothing more for this process, as after an illegal address on a GPU.
+    """The device can compute nothing more in this process, as after an illegal address on a GPU.
 
-    No `except Exception` holds it, so that it passes the engine and ends the host, whose supervisor starts a
-    new one with a new context; the requests in flight get a clean error meanwhile.
+    Derived from BaseException, so that no `except Exception` catches it: it ends the host process, whose
+    supervisor starts a new one with a new CUDA context.  Requests in flight get an error.
     """

@@ -1,7 +1,7 @@
-"""What an engine for exported encoders must do.  Knows batches of token ids; knows no engine and no file.
+"""The interface of a loaded encoder (`EncoderSession`), which every engine implements.
 
-An encoder reads whole texts: an embedding model, a cross-encoder, a classifier, or a causal decoder that is
-used as one of these.  It has no cache.
+An encoder computes whole texts in one pass, without a cache: an embedding model, a cross-encoder, a
+classifier, or a causal decoder that is used as one of these.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ops.contract import PoolingOps
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 CPU_BATCH_TOKENS = 1024
-"""Beyond it a call's values no longer lie in a core's own cache."""
+"""Tokens of the largest efficient call on a CPU: the activations of more do not fit a core's cache."""
 
 
 @dataclass(frozen=True)
 class EncoderSettings:
-    """What a graph says of an encoder's line; None is the engine's own choice."""
+    """How an encoder is run, from its line in the graph; None leaves the choice to the engine."""
 
     device: str = "cpu"
     engine: str | None = None  # openvino or onnxruntime
@@ -28,11 +28,12 @@ class EncoderSettings:
 
 
 class EncoderSession(Protocol):
-    """A loaded encoder.  One thread calls `run`; the GIL is released while it computes.
+    """A loaded encoder.  One thread calls `run`; the GIL is released during the computation.
 
-    `per_token` tells whether it gives hidden states of tokens, or a row for each text; `size` is the length
-    of either.  `max_tokens` is the longest text that it reads, special tokens counted; `vocab_size` bounds
-    ids.  Calls of more than `good_batch_tokens` tokens, padding counted, compute no more texts a second.
+    `per_token`: whether the output has a hidden state for each token, or one vector for each text.  `size`:
+    the length of either.  `max_tokens`: the longest text in tokens, special tokens included.  Ids are below
+    `vocab_size`.  Calls of more than `good_batch_tokens` tokens (padding included) do not increase the
+    throughput.
     """
 
     @property
@@ -49,17 +50,17 @@ class EncoderSession(Protocol):
     def good_batch_tokens(self) -> int: ...
 
     def run(self, batch: TokenBatch) -> Any:
-        """float32[num_texts, width, size] or float32[num_texts, size], on the device of `ops`.
+        """Return float32[num_texts, width, size], or float32[num_texts, size], on the device of `ops`.
 
-        It is overwritten by the next run.  Raises RuntimeError when the engine fails, `DeviceLost` when
-        nothing can run on its device any more.
+        The next run overwrites it.  Raises RuntimeError when the engine fails, `DeviceLost` when the device
+        can compute nothing more.
         """
 
     def warm(self) -> bool:
-        """Prepare something that later runs will want, while none runs; whether there is more of it."""
+        """Prepare something that later runs need, while none runs; return whether more is left to prepare."""
 
     def describe(self) -> Mapping[str, str]:
-        """Facts for logs: engine, device, precision."""
+        """Properties for logs: engine, device, precision."""
 
     def close(self) -> None:
-        """Free the model.  A second call does nothing."""
+        """Free the model.  A second call has no effect."""

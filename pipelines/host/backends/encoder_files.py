@@ -1,7 +1,4 @@
-"""What the files beside an exported encoder say of the texts that it reads.
-
-Knows config.json and the files of tokenizers; knows no engine.
-"""
+"""Reads an encoder's limits (longest text, vocabulary, padding id) from the files beside the model."""
 
 from __future__ import annotations
 
@@ -21,14 +18,15 @@ POSITIONS_BEHIND_PADDING = frozenset(
         *("data2vec-text", "longformer", "mpnet", "esm", "luke", "mluke", "layoutlmv3", "markuplm"),
     }
 )
-"""Values of `model_type` whose first position has the number after that of the padding token."""
+"""Values of `model_type` whose position numbers start after the id of the padding token."""
 
 
 @dataclass(frozen=True)
 class EncoderFacts:
-    """`max_tokens` special ones counted; ids are below `vocab_size`; `pad_id` is what stands behind a text.
+    """`max_tokens` includes special tokens; ids are below `vocab_size`; `pad_id` fills a text's row after its
+    end.
 
-    A model may look for `pad_id` to find the text's end or its positions.
+    A model may search for `pad_id` to find the end of a text or to count positions.
     """
 
     max_tokens: int
@@ -37,7 +35,10 @@ class EncoderFacts:
 
 
 def read_encoder_facts(folder: Path) -> EncoderFacts:
-    """Of the encoder in `folder`; hubs keep what describes it one folder above.  Raises `ModelError`."""
+    """Read them for the encoder in `folder`, or from the folder above it, where hubs store config.json.
+
+    Raises `ModelError`.
+    """
     if not (folder / "config.json").exists() and (folder.parent / "config.json").exists():
         folder = folder.parent
     config = read_config(folder / "config.json")
@@ -57,7 +58,7 @@ def _positions(folder: Path, config: dict[str, Any]) -> int:
 
 
 def _model_max_length(folder: Path) -> int:
-    """What the tokenizer was told; where nobody told it, a number beyond all."""
+    """The tokenizer's own limit in tokens; a number beyond all limits when it has none."""
     beyond = 1 << 62
     try:
         length = json.loads((folder / "tokenizer_config.json").read_text()).get("model_max_length")

@@ -1,6 +1,6 @@
-"""The inputs and outputs of exported encoders, by name, and what a batch is in them.
+"""The inputs and outputs of exported encoders, by name, and the arrays of a batch for them.
 
-Knows names and arrays; knows no engine.
+Does not depend on an engine.
 """
 
 from __future__ import annotations
@@ -23,64 +23,66 @@ INPUTS: dict[str, Callable[[TokenBatch, int], NDArray[np.int64]]] = {
     "token_type_ids": lambda batch, pad_id: batch.types,
     "position_ids": lambda batch, pad_id: batch.positions,
 }
-"""What an encoder may read: int64[num_texts, width], of a batch and the id that stands behind texts."""
+"""Name of an input → its values int64[num_texts, width], from a batch and the padding id."""
 
 OUTPUTS = ("logits", "last_hidden_state", "token_embeddings", "sentence_embedding")
-"""What is taken of several outputs; the first that is there counts, and none of them: the first output.
+"""Outputs in order of preference, for models that have several; when none is present, the first output.
 
-Vectors of tokens come before those of texts: a graph says how these are made, and an export that has both
-(sentence-transformers') would make them twice.
+Vectors of tokens are preferred to vectors of texts: the graph defines the pooling, and an export with both
+(sentence-transformers') would pool twice.
 """
 
 
 def check_inputs(path: Path, names: Collection[str]) -> None:
-    """Raise `ModelError` where `names` are not the inputs of an encoder."""
+    """Raise `ModelError` unless `names` are the inputs of an encoder."""
     if any(name == "beam_idx" or name.startswith(("past_key_values", "cache_")) for name in names):
-        raise ModelError(f"{path} is a decoder that keeps a cache. {TASK_ADVICE}")
-    strangers = sorted(set(names) - set(INPUTS))
-    if strangers:
-        raise ModelError(f"{path} needs inputs that an encoder does not have: {', '.join(strangers)}.")
+        raise ModelError(f"{path} is a decoder with a cache. {TASK_ADVICE}")
+    unknown = sorted(set(names) - set(INPUTS))
+    if unknown:
+        raise ModelError(f"{path} needs inputs that an encoder does not have: {', '.join(unknown)}.")
     if "input_ids" not in names:
         raise ModelError(f"{path} has no input_ids.")
 
 
 def choose_output(names: Sequence[Collection[str]]) -> int:
-    """Which of the outputs is taken; each may go by several names."""
+    """Index of the output to read; each output may have several names."""
     known = [[name for name in OUTPUTS if name in own] for own in names]
     ranks = [OUTPUTS.index(own[0]) if own else len(OUTPUTS) for own in known]
     return ranks.index(min(ranks))
 
 
 def output_shape(path: Path, values: NDArray[Any]) -> tuple[bool, int]:
-    """(whether these are rows of tokens, their length), of what was given for `PROBE_BATCH`.
+    """(whether the output has a vector for each token, its length), from the output for `PROBE_BATCH`.
 
     Raises `ModelError`.
     """
     if values.shape[:-1] not in (PROBE_BATCH.lengths.shape, PROBE_BATCH.ids.shape):
-        raise ModelError(f"{path} gives {list(values.shape)} for two tokens: no rows. {TASK_ADVICE}")
+        raise ModelError(
+            f"{path} gives {list(values.shape)} for two tokens: no vectors of tokens or texts. {TASK_ADVICE}"
+        )
     return values.ndim == 3, values.shape[-1]
 
 
 def input_arrays(batch: TokenBatch, types: Mapping[str, Any], pad_id: int) -> dict[str, NDArray[Any]]:
-    """Each input of `types` in the integer type it wants: [num_texts, width], C-contiguous.
+    """The inputs named in `types`, each in its integer type: [num_texts, width], C-contiguous.
 
-    Writable as well, which OpenVINO asks of what it reads in place.
+    They are writable as well: OpenVINO requires it of arrays that it reads in place.
     """
     return {name: np.require(INPUTS[name](batch, pad_id), dtype, ["C", "W"]) for name, dtype in types.items()}
 
 
 def blank_batch(num_texts: int, width: int) -> TokenBatch:
-    """Texts that nobody asked for, of token 0."""
+    """A batch of token 0, for probing and for warm-up."""
     nothing = np.zeros((num_texts, width), np.int64)
     return TokenBatch(nothing, np.full(num_texts, width), nothing, np.ones(num_texts, np.bool_))
 
 
 PROBE_BATCH = blank_batch(1, 2)
-"""Whatever it says, it shows the shape of what an encoder gives."""
+"""One text of two tokens; the output for it shows the shape of a model's output."""
 
 
 def padded_to_width(batch: TokenBatch, width: int) -> TokenBatch:
-    """The same texts with more padding; the batch itself where it is that wide."""
+    """The same texts padded to `width` columns; the batch itself when it is that wide."""
     num_texts, had = batch.ids.shape
     if width <= had:
         return batch

@@ -1,7 +1,6 @@
-"""A decoder without a model: its next token is a hash of what its cache holds for the sequence.
+"""A decoder without a model, for tests: its next token is a hash of the content of its cache.
 
-Every mistake of scheduling, caching or copying therefore changes the text, on any machine, in any process.
-For tests of the engine and of everything around it.
+A mistake in scheduling, caching or copying changes the text, the same on every machine and in every process.
 """
 
 from __future__ import annotations
@@ -25,14 +24,13 @@ LOGIT_RANGE = 12.0
 
 @dataclass(slots=True)
 class FakeSession:
-    """A `DecoderSession` whose cache is int64[num_blocks, block_tokens] of the token ids themselves.
+    """A `DecoderSession` whose cache int64[num_blocks, block_tokens] stores the token ids themselves.
 
-    `host_cache` is the same for the host blocks.
-
-    Each step takes `step_s` seconds at least, with the GIL released; one that computes the token `poison`
-    raises RuntimeError after it has written to the cache, as a lost device would.  A token depends on the
-    last `sight_tokens` of its context, on all where that is None; for benchmarks, as the hash takes time.
-    After the share `dissent` of all contexts it says something else than a session without it would: a draft.
+    `host_cache` is the same for the host blocks.  Each step takes at least `step_s` seconds, with the GIL
+    released.  A step with the token `poison` raises RuntimeError after it has written to the cache, as a lost
+    device would.  A token depends on the last `sight_tokens` of its context; None: on the whole context.
+    After the share `dissent` of all contexts the token differs from that of a session without it, as a draft
+    model's.
     """
 
     vocab_size: int = 97
@@ -91,7 +89,7 @@ class FakeSession:
         copy_blocks(self.cache, step.copies)
 
     def _digests(self, step: Step) -> NDArray[np.uint64]:
-        """uint64[num_logits]: of what the cache holds for each sampled position's sequence, up to there."""
+        """uint64[num_logits]: a hash of the cached context up to and including each sampled position."""
         owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
         ends = step.num_past[owners] + step.logit_indices - step.starts[owners] + 1
         counts = ends if self.sight_tokens is None else np.minimum(ends, self.sight_tokens)
@@ -105,7 +103,7 @@ class FakeSession:
 def fake_logits(contexts: list[NDArray[np.int64]], vocab_size: int) -> NDArray[np.float32]:
     """The logits after each context: float32[len(contexts), vocab_size], a hash of all its tokens in order.
 
-    What `FakeSession` computes from its cache, so a test can say what a sequence gives alone.
+    `FakeSession` computes the same from its cache, so a test can predict the output of a sequence alone.
     """
     digests = [_hashed(context, np.arange(len(context))).sum(dtype=np.uint64) for context in contexts]
     return _logits(np.array(digests, np.uint64), vocab_size)
@@ -120,12 +118,12 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _hashed(token_ids: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Each token of a context with its place in it; the sum of them is the context's digest."""
+    """Hash each token with its position; the sum of the hashes is the context's digest."""
     return _mix(token_ids.astype(np.uint64) ^ _mix((places + 1).astype(np.uint64) * GOLDEN))
 
 
 def _mix(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014): each bit in moves every bit out."""
+    """The finalizer of SplitMix64 (Steele, Lea, Flood, 2014): each output bit depends on all input bits."""
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))

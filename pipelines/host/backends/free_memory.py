@@ -1,6 +1,6 @@
-"""How much memory this process may still take: what the machine has left, and what its control group allows.
+"""Measures how much memory this process may still allocate, by the machine and its control groups.
 
-Knows Linux's control groups (v2, Documentation/admin-guide/cgroup-v2.rst); knows nothing of caches.
+Linux control groups v2: Documentation/admin-guide/cgroup-v2.rst.
 """
 
 from __future__ import annotations
@@ -14,13 +14,15 @@ OWN_GROUP = Path("/proc/self/cgroup")
 
 
 def free_bytes() -> int:
-    """The least of what the machine and every control group around this process have left."""
+    """Bytes that are free on the machine and in every control group around this process: the least of
+    them.
+    """
     left = [int(psutil.virtual_memory().available), *_left_of_groups(GROUPS, OWN_GROUP)]
     return max(0, min(left))
 
 
 def _left_of_groups(root: Path, own: Path) -> list[int]:
-    """Of each group around this process that has a bound."""
+    """Free bytes of each group around this process that has a limit."""
     try:
         name = next(line[3:] for line in own.read_text().splitlines() if line.startswith("0::"))
     except (OSError, StopIteration):
@@ -31,7 +33,9 @@ def _left_of_groups(root: Path, own: Path) -> list[int]:
 
 
 def _left_of(group: Path) -> int | None:
-    """None without a bound.  Pages of files that nobody used lately are given back when they are wanted."""
+    """Free bytes of a group, None without a limit.  The kernel reclaims inactive file pages: they are
+    free.
+    """
     try:
         bound, used = (group / "memory.max").read_text(), int((group / "memory.current").read_text())
         rows = dict(row.split() for row in (group / "memory.stat").read_text().splitlines())

@@ -1,7 +1,4 @@
-"""How much of the host's memory a cache may take by default, and memory that is there before it is needed.
-
-Knows numbers of bytes; knows nothing of models.
-"""
+"""The default size of a cache in host memory, and memory pages that are mapped before their first use."""
 
 from __future__ import annotations
 
@@ -19,29 +16,29 @@ from numpy.typing import NDArray
 from pipelines.host.backends.free_memory import free_bytes
 
 FREE_SHARE = 0.4
-"""Part of the free memory that a cache takes when the graph names no `memory_gb`."""
-MOST_BYTES = 8 << 30
-"""What a cache takes at most when the graph names no `memory_gb`."""
-NO_SWAP_SPACE = "the cache lies in host memory already; there is nowhere to swap it to"
-PIECE_BYTES = 2 << 20
-"""What is mapped at once: a huge page of most machines."""
-PIECES_PER_TURN = 16
-"""Between two looks at the mail: 1.5 ms, or 70 where a hypervisor has yet to find the memory."""
-MOST_AHEAD_BYTES = 2 << 30
-"""A cache beyond it grows as it is used: a large one of which nobody asks much stays small."""
+"""Part of the free memory that a cache takes when the graph has no `memory_gb`."""
+MAX_CACHE_BYTES = 8 << 30
+"""Upper limit in bytes of a cache when the graph has no `memory_gb`."""
+NO_SWAP_SPACE = "the cache is in host memory already; there is no other memory to swap it to"
+HUGE_PAGE_BYTES = 2 << 20
+"""Bytes that are mapped in one call: a huge page on most machines."""
+PAGES_PER_CALL = 16
+"""Pages mapped between two looks at the queue: 1.5 ms, or 70 where a hypervisor has to find the memory."""
+MAX_PREFAULT_BYTES = 2 << 30
+"""Bytes mapped before use at most, so that a large cache under little load stays small."""
 MADV_POPULATE_WRITE = 23  # of Linux 5.14, which Python does not name
 
 
 def default_cache_bytes() -> int:
-    """The bytes that a cache in host memory may have by default."""
-    return min(int(free_bytes() * FREE_SHARE), MOST_BYTES)
+    """The default size in bytes of a cache in host memory."""
+    return min(int(free_bytes() * FREE_SHARE), MAX_CACHE_BYTES)
 
 
 def aligned_zeros(num_bytes: int) -> NDArray[np.uint8]:
-    """uint8[num_bytes] of zeros on a page of memory.  Pages that nothing is written to cost no memory.
+    """Zeros uint8[num_bytes] aligned to a memory page.  A page uses no memory before its first write.
 
-    Where Linux has huge pages they are asked for: a block's first use then maps few of them instead of
-    hundreds of small ones, which took longer than the block's tokens.
+    Huge pages are requested where Linux has them: the first use of a block then maps few pages instead of
+    hundreds, which took longer than computing the block's tokens.
     """
     room = mmap.mmap(-1, max(1, num_bytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
@@ -51,20 +48,22 @@ def aligned_zeros(num_bytes: int) -> NDArray[np.uint8]:
 
 
 class PagePrefault:
-    """What of some arrays of `aligned_zeros` is not mapped yet: they are the parts of a cache's blocks.
+    """Maps the pages of arrays of `aligned_zeros` before they are used: the arrays hold the blocks of a
+    cache.
 
-    Their first pieces come first, for the first blocks are used first.  What they hold is not changed.
+    The first pages of all arrays come first, because the first blocks are used first.  The content of the
+    arrays does not change.
     """
 
     def __init__(self, arrays: Sequence[NDArray[np.uint8]]) -> None:
         self._pieces = _pieces([array.reshape(-1) for array in arrays])
-        self._left_bytes = MOST_AHEAD_BYTES
+        self._left_bytes = MAX_PREFAULT_BYTES
 
-    def prefault_some(self, num_pieces: int = PIECES_PER_TURN) -> bool:
-        """Map the next pieces as a first write would; whether there are more.
+    def prefault_some(self, num_pieces: int = PAGES_PER_CALL) -> bool:
+        """Map the next pages as a first write would; return whether more are left.
 
-        Never more than MOST_AHEAD_BYTES of all, and than half of what is free, for other caches grow too;
-        nothing where the kernel cannot without a write.
+        At most MAX_PREFAULT_BYTES in all, and at most half of the free memory, because other caches grow too.
+        Nothing is mapped where the kernel cannot do it without a write.
         """
         self._left_bytes = min(self._left_bytes, free_bytes() // 2)
         for piece in islice(self._pieces, num_pieces):
@@ -78,19 +77,19 @@ class PagePrefault:
 
 def _pieces(arrays: Sequence[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     longest = max((len(array) for array in arrays), default=0)
-    for begin in range(0, longest, PIECE_BYTES):
-        yield from (array[begin : begin + PIECE_BYTES] for array in arrays if len(array) > begin)
+    for begin in range(0, longest, HUGE_PAGE_BYTES):
+        yield from (array[begin : begin + HUGE_PAGE_BYTES] for array in arrays if len(array) > begin)
 
 
 def _populate(piece: NDArray[np.uint8]) -> bool:
-    """Whether the kernel has mapped it; it begins on a page.  The GIL is released meanwhile."""
+    """Map the pages of a piece, which starts at a page; whether the kernel did.  The GIL is released."""
     libc = _libc()
     return libc is not None and libc.madvise(piece.ctypes.data, piece.nbytes, MADV_POPULATE_WRITE) == 0
 
 
 @cache
 def _libc() -> ctypes.CDLL | None:
-    """The C library of Linux; other systems give advice another meaning."""
+    """The C library on Linux, else None: other systems define other values for madvise."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)

@@ -1,4 +1,4 @@
-"""What a model's config.json says that every backend needs.  Knows one file; knows nothing of engines."""
+"""Reads from a model's config.json what every backend needs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.host.backends.device_errors import ModelError
 
 CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "seq_len", "seq_length", "n_ctx")
-"""Where config.json may say how many tokens the model was made for; the first that is there counts."""
+"""Fields of config.json for the longest context in tokens; the first that is present counts."""
 
 
 def read_config(config: Path) -> dict[str, Any]:
@@ -20,14 +20,14 @@ def read_config(config: Path) -> dict[str, Any]:
     try:
         fields = json.loads(config.read_text())
     except (OSError, ValueError) as error:
-        raise ModelError(f"{config} is needed for the facts of the model: {error}") from error
+        raise ModelError(f"{config} is needed and cannot be read: {error}") from error
     if not isinstance(fields, dict):
         raise ModelError(f"{config} holds no JSON object.")
     return fields | (fields.get("text_config") or {})
 
 
 def read_max_context(config: Path) -> int:
-    """How many tokens the model was made for, as its config.json says.  Raises `ModelError`."""
+    """The longest context in tokens, from config.json.  Raises `ModelError`."""
     fields = read_config(config)
     for name in CONTEXT_FIELDS:
         if isinstance(fields.get(name), int):

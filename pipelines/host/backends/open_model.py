@@ -1,6 +1,6 @@
-"""Which engine opens a model's file: by its suffix, its device, and what the graph says.
+"""Chooses the engine that opens a model file, by the file's suffix, the device and the graph's settings.
 
-Knows tables of engines; knows no engine, and no kind of model.
+Does not depend on an engine or on a kind of model.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ ENGINE_ADVICE = {
     CUDA: "NVIDIA GPUs run model.onnx; export it with braid export HF_FOLDER --format onnx --weights fp16.",
     "onnxruntime": "onnxruntime runs model.onnx; export it with braid export HF_FOLDER --format onnx.",
 }
-"""What an engine would have needed that a file is not."""
+"""Engine → what to do when it cannot open a file of this suffix."""
 
 
 class EngineChoice(Protocol):
-    """What a graph's line says of who is to run a file."""
+    """The settings of a graph's line that choose the engine."""
 
     @property
     def device(self) -> str: ...
@@ -35,17 +35,17 @@ class EngineChoice(Protocol):
 Settings = TypeVar("Settings", bound=EngineChoice)
 Session = TypeVar("Session")
 Opener = Callable[[Path, Settings], Session]
-"""A file and what its line says of it → its session, or `ModelError`."""
+"""Opens a session from a file and its settings, or raises `ModelError`."""
 
 
 def open_file(engines: Mapping[str, Opener[Settings, Session]], path: Path, settings: Settings) -> Session:
-    """By the engine that the line asks for, else on cpu by the first that can.  Raises `ModelError`.
+    """Open a file with the engine from the settings; without one, with the first engine on cpu that can.
 
-    `engines`: those that open files of this suffix, by name.
+    `engines`: the engines that open files of this suffix, by name.  Raises `ModelError`.
     """
     kind = CUDA if settings.device.startswith(CUDA) else settings.engine
     if kind == CUDA and settings.engine == "openvino":
-        raise ModelError(f"device {settings.device} is run by onnxruntime; take `engine: openvino` out.")
+        raise ModelError(f"device {settings.device} is run by onnxruntime; remove `engine: openvino`.")
     if kind is None:
         return _open_with_first(engines, path, settings)
     if kind not in engines:
@@ -54,20 +54,20 @@ def open_file(engines: Mapping[str, Opener[Settings, Session]], path: Path, sett
 
 
 def log_opened_model(path: Path, facts: Mapping[str, object]) -> None:
-    """Tell what was opened, and how it is run."""
+    """Log which model was opened and how it is run."""
     log.info("%s: %s", path, ", ".join(f"{name} {value}" for name, value in facts.items()))
 
 
 def _open_with_first(
     engines: Mapping[str, Opener[Settings, Session]], path: Path, settings: Settings
 ) -> Session:
-    """By the first of the engines on cpu that is installed and can run the file."""
+    """Try the engines on cpu in order; use the first that is installed and can run the file."""
     reasons: list[str] = []
     for name in (name for name in engines if name != CUDA):
         try:
             return engines[name](path, settings)
         except (Unsupported, ImportError) as error:
-            log.warning("%s is not run by %s: %s", path, name, error)
+            log.warning("%s cannot be run by %s: %s", path, name, error)
             reasons.append(str(error))
         except ModelError as error:
             raise ModelError("; ".join([*reasons, str(error)])) from error

@@ -1,7 +1,4 @@
-"""A model from named tensors to named tensors: what it takes and gives, and one call of it.
-
-Knows names, types and shapes; knows nothing of tokens, requests, batching or wires.
-"""
+"""The interface of a model from named tensors to named tensors, and one checked call of it."""
 
 from __future__ import annotations
 
@@ -22,9 +19,9 @@ TensorShape = tuple[int | None, ...]
 
 @dataclass(frozen=True)
 class TensorPort:
-    """One input or output: `dtype` is numpy's name, `shape` has None where a length is free.
+    """One input or output.
 
-    `shape` None is any rank.
+    `dtype` is numpy's name; `shape` has None for a free length, and is None itself for any rank.
     """
 
     name: str
@@ -38,7 +35,7 @@ class TensorPort:
         return f"{self.dtype}[{sizes}]"
 
     def fault(self, array: NDArray[Any]) -> str | None:
-        """Why `array` is none of this port's, or None."""
+        """Why `array` does not fit this port; None when it fits."""
         if array.dtype.name != self.dtype:
             return f"its type is {array.dtype.name}"
         if self.shape is None:
@@ -54,7 +51,7 @@ class TensorPort:
 
 
 class TensorSession(Protocol):
-    """A loaded model.  One thread calls `run`; the GIL is released while it computes."""
+    """A loaded model.  One thread calls `run`; the GIL is released during the computation."""
 
     @property
     def inputs(self) -> Mapping[str, TensorPort]: ...
@@ -62,32 +59,34 @@ class TensorSession(Protocol):
     def outputs(self) -> Mapping[str, TensorPort]: ...
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        """All outputs, each an array of the caller's own.  `inputs` passed `check_inputs`.
+        """Compute all outputs, each in a new array.  `inputs` have passed `check_inputs`.
 
-        Raises RequestError for what only the model could see: shapes that do not go together.
+        Raises RequestError for shapes that do not fit each other, which only the model can detect.
         """
 
     def describe(self) -> Mapping[str, str]:
-        """Facts for logs: engine and device."""
+        """Properties for logs: engine and device."""
 
     def close(self) -> None:
-        """Free the model.  A second call does nothing."""
+        """Free the model.  A second call has no effect."""
 
 
 def run_tensors(
     session: TensorSession, inputs: Mapping[str, NDArray[Any]], wanted: Collection[str] | None = None
 ) -> dict[str, NDArray[Any]]:
-    """One checked call: the outputs `wanted`, None for all.  Raises RequestError naming the tensor."""
+    """One checked call that returns the outputs `wanted`; None for all.  Raises RequestError naming the
+    tensor.
+    """
     check_inputs(session.inputs, inputs)
-    strangers = [name for name in wanted or () if name not in session.outputs]
-    if strangers:
-        raise _unknown("output", strangers[0], session.outputs)
+    unknown = [name for name in wanted or () if name not in session.outputs]
+    if unknown:
+        raise _unknown("output", unknown[0], session.outputs)
     given = session.run(inputs)
     return {name: given[name] for name in (session.outputs if wanted is None else wanted)}
 
 
 def check_inputs(ports: Mapping[str, TensorPort], inputs: Mapping[str, NDArray[Any]]) -> None:
-    """Every input is there, none beside them, each of its type and shape.  Raises RequestError."""
+    """Raise RequestError unless every input is present, with its type and shape, and no other."""
     for name in inputs:
         if name not in ports:
             raise _unknown("input", name, ports)
@@ -99,10 +98,10 @@ def check_inputs(ports: Mapping[str, TensorPort], inputs: Mapping[str, NDArray[A
             raise RequestError(f"The input {name} must be {port}, but {fault}.", field=name)
 
 
-def numpy_name(path: Path, kind: str, name: str, dtype: str | None, told: str) -> str:
-    """`dtype`, or ModelError where the model's type `told` is none of numpy's."""
+def numpy_name(path: Path, kind: str, name: str, dtype: str | None, model_type: str) -> str:
+    """Return the name of `dtype`; ModelError when it is None: numpy has no type for `model_type`."""
     if dtype is None:
-        raise ModelError(f"{path}: its {kind} {name} is of type {told}, which cannot be sent.")
+        raise ModelError(f"{path}: its {kind} {name} is of type {model_type}, which numpy does not have.")
     return np.dtype(dtype).name
 
 

@@ -1,7 +1,4 @@
-"""What a config.json says of attention windows, in the words of transformers then and now.
-
-Knows these words; reads no file and knows no graph.
-"""
+"""Reads the sliding windows of attention layers from config.json, in its old and new fields."""
 
 from __future__ import annotations
 
@@ -11,13 +8,13 @@ from typing import Any
 from pipelines.host.backends.device_errors import ModelError
 
 EVERY_NTH_FULL = {"gemma3_text": 6, "gemma3": 6, "cohere2": 4}
-"""Model type → the default of `sliding_window_pattern`: every so many layers, one has no window."""
+"""Model type → the default of `sliding_window_pattern`: every n-th layer has full attention."""
 
 
 def read_attention_windows(fields: Mapping[str, Any], num_layers: int) -> list[int]:
-    """How many tokens each layer's queries see, themselves included; -1 is no limit.
+    """Tokens that each layer's queries attend to, themselves included; -1 is no limit.
 
-    `layer_types` says it since transformers 4.53; before, each model type had its own words.  Raises
+    Since transformers 4.53 `layer_types` states it; before, each model type had fields of its own.  Raises
     `ModelError` for kinds of attention that are neither full nor sliding.
     """
     window = int(fields.get("sliding_window") or -1)
@@ -32,7 +29,9 @@ def read_attention_windows(fields: Mapping[str, Any], num_layers: int) -> list[i
 
 
 def _kinds(fields: Mapping[str, Any], num_layers: int, window: int) -> list[str]:
-    """What configs without `layer_types` mean, as the configurations of transformers say."""
+    """The kinds of layers for configs without `layer_types`, by the rules of the configurations in
+    transformers.
+    """
     kind = fields.get("model_type")
     if window == -1 or fields.get("use_sliding_window") is False:
         return ["full_attention"] * num_layers

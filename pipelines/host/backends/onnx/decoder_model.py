@@ -1,7 +1,4 @@
-"""A decoder in Braid's ONNX form, with the facts that its lowerings need.
-
-Knows the form; reads no file and knows no engine.
-"""
+"""A decoder in Braid's ONNX format, with the properties that its lowerings need."""
 
 from __future__ import annotations
 
@@ -15,10 +12,10 @@ from pipelines.host.backends.onnx.decoder_format import AttentionLayer
 
 @dataclass
 class DecoderModel:
-    """`model` is in the form; its external data lies in `folder`.
+    """`model` is in Braid's format; its external data is in `folder`.
 
-    `layers[i]` is the node whose attribute `layer` is i.  `element_type` is that of queries, keys and
-    values: "f32", "f16" or "bf16".  A lowering changes `model` in place, so a Decoder is lowered once.
+    `layers[i]` is the node whose attribute `layer` is i.  `element_type` is that of queries, keys and values:
+    "f32", "f16" or "bf16".  A lowering may change `model` in place, so a DecoderModel is lowered once.
     """
 
     model: ir.Model

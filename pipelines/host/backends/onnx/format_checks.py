@@ -1,7 +1,4 @@
-"""Whether a graph keeps the form's promises, and the facts that only keeping them makes readable.
-
-Knows the form; reads no file and rewrites nothing.
-"""
+"""Checks that a graph follows Braid's ONNX decoder format, and reads its layers and vocabulary size."""
 
 from __future__ import annotations
 
@@ -29,26 +26,26 @@ INPUTS = {INPUT_IDS, POSITION_IDS, LOGITS_INDICES}
 
 
 def check_inputs(graph: ir.Graph) -> None:
-    """Raise `ModelError` unless inputs, output and operator set are the form's."""
+    """Raise `ModelError` unless inputs, output and operator set are those of the format."""
     given = {str(value.name): value for value in graph.inputs}
     if set(given) != INPUTS:
         raise ModelError(
-            f"reads {', '.join(sorted(given))}; a decoder in Braid's form {', '.join(sorted(INPUTS))}."
+            f"reads {', '.join(sorted(given))}; a decoder in Braid's format reads {', '.join(sorted(INPUTS))}."
         )
     for name, value in given.items():
         if value.dtype != ir.DataType.INT64:
             raise ModelError(f"{name} is {value.dtype}, not INT64.")
     if [value.name for value in graph.outputs] != [LOGITS] or graph.outputs[0].dtype != ir.DataType.FLOAT:
         given_out = ", ".join(f"{value.name} {value.dtype}" for value in graph.outputs)
-        raise ModelError(f"gives {given_out or 'nothing'}; a decoder in Braid's form gives {LOGITS} FLOAT.")
+        raise ModelError(f"gives {given_out or 'nothing'}; a decoder in Braid's format gives {LOGITS} FLOAT.")
     if graph.opset_imports.get("", 0) < OPSET:
         raise ModelError(
-            f"is of ONNX opset {graph.opset_imports.get('')}; Braid's form is of {OPSET} and newer."
+            f"is of ONNX opset {graph.opset_imports.get('')}; Braid's format needs {OPSET} and newer."
         )
 
 
 def read_layers(graph: ir.Graph) -> list[AttentionLayer]:
-    """The attention nodes' attributes, in order.  Raises `ModelError`."""
+    """The attributes of the attention nodes, in order.  Raises `ModelError`."""
     nodes = [node for node in graph if (node.domain, node.op_type) == (DOMAIN, ATTENTION)]
     layers = [_read_layer(node) for node in nodes]
     numbers = [layer.layer for layer in layers]
@@ -63,7 +60,7 @@ def _read_layer(node: ir.Node) -> AttentionLayer:
     if missing or unknown or len(node.inputs) != 3:
         raise ModelError(
             f"{DOMAIN}::{ATTENTION} {node.name} has {len(node.inputs)} of 3 inputs, lacks "
-            f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this Braid does not know."
+            f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this version of Braid does not support."
         )
     values = {name: attribute.value for name, attribute in node.attributes.items()}
     layer = AttentionLayer(**values)
@@ -89,10 +86,10 @@ def _check_layer(layer: AttentionLayer) -> None:
 
 
 def find_vocab_size(graph: ir.Graph, fields: Mapping[str, Any]) -> int:
-    """How many tokens the logits are for: the graph's own word, else config.json's.  Raises `ModelError`."""
+    """The number of tokens: from the shape of the logits, else from config.json.  Raises `ModelError`."""
     shape = graph.outputs[0].shape
     if shape is not None and len(shape) == 2 and isinstance(shape[1], int):
         return shape[1]
     if isinstance(size := fields.get("vocab_size"), int):
         return size
-    raise ModelError("neither its logits nor config.json say how many tokens there are.")
+    raise ModelError("neither its logits nor config.json give the vocabulary size.")

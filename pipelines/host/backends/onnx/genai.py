@@ -1,8 +1,8 @@
-"""A decoder over ONNX Runtime's own attention, as onnxruntime-genai's builder makes it → the form.
+"""Converts a decoder with ONNX Runtime's own attention, as onnxruntime-genai's builder exports it.
 
 `com.microsoft::PagedAttention` computes packed rows [T, width] and `GroupQueryAttention` [1, T, width].  Both
-may take queries, keys and values in one, normalize and rotate them; the form's node does none of it, so that
-stands before it here.  Knows these operators; reads no file.
+accept queries, keys and values in one tensor, and normalize and rotate them; the node of Braid's format does
+none of it, so these operations are written as nodes before it.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ INPUTS = {
 }
 """Operator → the names of its inputs, in the order of its schema (ONNX Runtime 1.31)."""
 REFUSED = ("head_sink", "attention_bias")
-"""Inputs that change the scores in a way that the form has no word for."""
+"""Inputs that change the scores in a way that Braid's format cannot express."""
 PLAIN = {"is_causal": 1, "causal": 1, "rotary_offset": 0, "v_head_size": 0, "smooth_softmax": 0}
-"""Attribute → the only value that the form can say."""
+"""Attribute → the only value that Braid's format can express."""
 
 
 def is_genai(graph: ir.Graph) -> bool:
-    """Whether ONNX Runtime's own attention stands in the graph."""
+    """Whether the graph contains ONNX Runtime's own attention."""
     return bool(_attentions(graph))
 
 
@@ -68,7 +68,7 @@ def _attentions(graph: ir.Graph) -> list[ir.Node]:
 
 
 def rewrite_genai(model: ir.Model, fields: Mapping[str, Any]) -> None:
-    """Bring the model into the form, in place; `fields` are config.json's.  Raises `ModelError`."""
+    """Convert the model to Braid's format, in place; `fields` are config.json's.  Raises `ModelError`."""
     graph = model.graph
     upgrade_opset(model)
     nodes = _attentions(graph)
@@ -78,22 +78,22 @@ def rewrite_genai(model: ir.Model, fields: Mapping[str, Any]) -> None:
     for number, node in enumerate(nodes):
         _rewrite(graph, node, number, positions, fields)
     if packed:
-        _feed_row(graph)
+        _add_batch_axis(graph)
     gather_logit_rows(graph, axis=0 if packed else 1)
     remove_unused_nodes(model)
     restrict_inputs(graph)
 
 
 def _check_pasts(nodes: list[ir.Node]) -> None:
-    """Every attention keeps keys and values of its own."""
+    """Raise `ModelError` unless every attention node has a cache of its own."""
     if len({node.inputs[3] for node in nodes}) < len(nodes):
         raise ModelError(
             f"Layers of this export share one cache, which Braid does not serve. {EXPORT_ADVICE}"
         )
 
 
-def _feed_row(graph: ir.Graph) -> None:
-    """The form's ids come as the one row of [1, T]; the export reads [T]."""
+def _add_batch_axis(graph: ir.Graph) -> None:
+    """Braid's ids have the shape [1, T]; the export reads [T]."""
     row = ensure_input(graph, INPUT_IDS, INPUT_SHAPES[INPUT_IDS])
     readers = list(row.uses())
     writer = NodeInserter(graph, graph[0])
@@ -107,7 +107,7 @@ def _feed_row(graph: ir.Graph) -> None:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Queries, keys or values: [..., T, heads * head_size], seen by heads as [1, heads, T, head_size]."""
+    """Queries, keys or values: [..., T, heads * head_size], to be split into [1, heads, T, head_size]."""
 
     value: ir.Value
     heads: int
@@ -149,10 +149,11 @@ def _check_plain(node: ir.Node, given: Mapping[str, ir.Value | None], number: in
 def _layer(
     node: ir.Node, given: Mapping[str, ir.Value | None], number: int, fields: Mapping[str, Any]
 ) -> AttentionLayer:
-    """Both operators count `local_window_size` as the form counts its window: the query itself included.
+    """The node's attributes.  `local_window_size` of both operators includes the query itself, as the
+    format's window.
 
-    (Measured on the CPU kernel of GroupQueryAttention; the CUDA kernels hand FlashAttention one token less,
-    which counts what stands left of the query.)
+    (Measured on the CPU kernel of GroupQueryAttention; the CUDA kernels pass one token less to
+    FlashAttention, which counts the tokens to the left of the query.)
     """
     heads = int(attribute_number(node, "num_heads", 0))
     size = _head_size(given["past_key"], heads, fields, number)
@@ -169,7 +170,9 @@ def _layer(
 
 
 def _head_size(past: ir.Value | None, heads: int, fields: Mapping[str, Any], number: int) -> int:
-    """From the cache's shape, unless it is quantized and may hold two numbers in one; else config.json's."""
+    """From the cache's shape; from config.json when the cache is quantized: it may pack two numbers in
+    one.
+    """
     last = past.shape[-1] if past is not None and past.shape is not None else None
     if isinstance(last, int) and past is not None and past.dtype in FLOATS:
         return last
@@ -177,14 +180,14 @@ def _head_size(past: ir.Value | None, heads: int, fields: Mapping[str, Any], num
         return size
     if isinstance(width := fields.get("hidden_size"), int):
         return width // heads
-    raise ModelError(f"Neither the cache of layer {number} nor config.json says the size of its heads.")
+    raise ModelError(f"Neither the cache of layer {number} nor config.json gives the size of its heads.")
 
 
 FLOATS = (ir.DataType.FLOAT, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
 
 
 def _dtype(given: Mapping[str, ir.Value | None]) -> ir.DataType:
-    """The type that attention computes in."""
+    """The type in which attention is computed."""
     known = [value.dtype for name in COMMON if (value := given.get(name)) is not None]
     return next((dtype for dtype in known if dtype in FLOATS), ir.DataType.FLOAT16)
 
@@ -192,7 +195,7 @@ def _dtype(given: Mapping[str, ir.Value | None]) -> ir.DataType:
 def _rows(
     writer: NodeInserter, node: ir.Node, given: Mapping[str, ir.Value | None], layer: AttentionLayer
 ) -> list[_Rows]:
-    """Queries, keys and values, taken apart where they come in one."""
+    """Queries, keys and values, split when they are in one tensor."""
     heads = [layer.num_heads, layer.num_kv_heads, layer.num_kv_heads]
     query, key, value = given["query"], given.get("key"), given.get("value")
     if query is None or (key is None) != (value is None):
@@ -220,7 +223,7 @@ class _Rotary:
     positions: ir.Value
 
     def turn(self, writer: NodeInserter, value: ir.Value, node: ir.Node, size: int) -> ir.Value:
-        """`value` [1, heads, T, size], rotated by position."""
+        """Rotate `value` [1, heads, T, size] by position."""
         table = constant(self.cos)
         if table is None or constant(self.sin) is None:
             raise ModelError(

@@ -1,7 +1,4 @@
-"""Edits of a graph that every foreign export needs to become the form.
-
-Knows operators and the form; knows no kind of export and reads no file.
-"""
+"""The rewrites of an ONNX graph that exports of other tools need to reach Braid's format."""
 
 from __future__ import annotations
 
@@ -28,9 +25,9 @@ from pipelines.host.backends.onnx.decoder_format import (
 
 CONTRIB = "com.microsoft"
 ROWWISE = frozenset({"Add", "Cast", "Div", "Identity", "Mul", "Tanh"})
-"""What may stand between the head and the logits: bias, scale and cap of each row by itself."""
+"""Operators allowed between the head and the logits (bias, scale, cap): each computes a row on its own."""
 HEADS = frozenset({("", "MatMul"), (CONTRIB, "MatMulNBits")})
-"""Heads that compute each row by itself, so that only the rows asked for need to be computed."""
+"""Head operators that compute each row on its own, so that only the requested rows need to be computed."""
 FIRST_OPSET = 13
 """The oldest operator set that is read: before it, axes of Squeeze and Unsqueeze were attributes."""
 
@@ -38,7 +35,7 @@ Attribute = int | float | list[int]
 
 
 class NodeInserter:
-    """Puts new nodes before `place` in the order they are made; at the graph's end when it is None."""
+    """Inserts new nodes before `place` in the order of the calls; at the end of the graph when it is None."""
 
     def __init__(self, graph: ir.Graph, place: ir.Node | None = None) -> None:
         self.graph, self.place = graph, place
@@ -46,11 +43,11 @@ class NodeInserter:
     def op(
         self, op_type: str, *inputs: ir.Value | None, domain: str = "", **attributes: Attribute
     ) -> ir.Value:
-        """The output of a new node that has one."""
+        """Add a node with one output and return the output."""
         return self.node(op_type, inputs, domain, 1, attributes).outputs[0]
 
     def split(self, value: ir.Value, sizes: list[int]) -> list[ir.Value]:
-        """Parts of the last axis."""
+        """Split the last axis into parts of these sizes."""
         parts = self.node("Split", [value, self.ints(*sizes)], "", len(sizes), {"axis": -1})
         return list(parts.outputs)
 
@@ -74,7 +71,7 @@ class NodeInserter:
             self.graph.append(made)
         else:
             self.graph.insert_before(self.place, made)
-        for value in made.outputs:  # the graph has numbered them; a prefix keeps them off the export's names
+        for value in made.outputs:  # a prefix distinguishes the generated names from the export's
             value.name = f"braid/{value.name}"
         return made
 
@@ -87,7 +84,7 @@ def insert_attention(
     value: ir.Value,
     dtype: ir.DataType,
 ) -> ir.Value:
-    """The form's node; query and result are [1, num_heads, T, head_size], all of `dtype`."""
+    """Add the format's attention node; query and result are [1, num_heads, T, head_size], all of `dtype`."""
     attributes = {name: each for name, each in asdict(layer).items() if each is not None}
     attended = writer.op(ATTENTION, query, key, value, domain=DOMAIN, **attributes)
     for each in (query, key, value, attended):
@@ -97,24 +94,24 @@ def insert_attention(
 
 
 def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
-    """What a value is in every run, perhaps on disk; None when only a run tells."""
+    """The tensor of a value that is the same in every run, perhaps on disk; None for any other value."""
     return None if value is None else ir.convenience.get_const_tensor(value)
 
 
 def constant_number(value: ir.Value | None) -> float | None:
-    """The number that a value of one element is in every run."""
+    """The number of a constant value with one element, else None."""
     tensor = constant(value)
     return None if tensor is None or tensor.size != 1 else float(tensor.numpy().reshape(()))
 
 
 def attribute_number(node: ir.Node, name: str, default: float) -> float:
-    """A number among a node's attributes; `default` when it is not there."""
+    """A numeric attribute of a node; `default` when it is absent."""
     found = node.attributes.get(name)
     return default if found is None else float(found.value)
 
 
 def ensure_input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value:
-    """The graph's input of that name, or a new one of int64; its shape becomes `shape`."""
+    """The graph's input of that name, created as int64 when it is absent; its shape becomes `shape`."""
     found = next((each for each in graph.inputs if each.name == name), None)
     if found is None:
         found = ir.val(name, ir.DataType.INT64)
@@ -124,10 +121,11 @@ def ensure_input(graph: ir.Graph, name: str, shape: list[str | int]) -> ir.Value
 
 
 def gather_logit_rows(graph: ir.Graph, axis: int) -> None:
-    """Make float32[num_logits, vocab] the only output, with nothing computed for other rows.
+    """Make float32[num_logits, vocab] the only output, and compute no other logit rows.
 
-    Rows lie along `axis` of the export's own logits: 1 behind a batch of one, or 0.  The head reads gathered
-    rows where it is a plain one; else they are gathered from what it gives.  Raises `ModelError`.
+    Rows are along `axis` of the export's own logits: 1 after a batch axis of one, or 0.  The hidden states
+    are gathered before the head when only row-wise operators follow it; else the logits are gathered.  Raises
+    `ModelError`.
     """
     logits = next((value for value in graph.outputs if value.name == LOGITS), None)
     if logits is None:
@@ -153,7 +151,7 @@ def gather_logit_rows(graph: ir.Graph, axis: int) -> None:
 
 
 def _head(logits: ir.Value) -> ir.Node | None:
-    """The node that turns hidden states into logits, when only row by row follows it."""
+    """The node that turns hidden states into logits, when only row-wise operators follow it."""
     node = logits.producer()
     while node is not None and node.domain == "" and node.op_type in ROWWISE:
         computed = [value for value in node.inputs if constant(value) is None]
@@ -164,21 +162,23 @@ def _head(logits: ir.Value) -> ir.Node | None:
 
 
 def remove_unused_nodes(model: ir.Model) -> None:
-    """Take out what no output needs."""
+    """Remove all nodes that no output depends on."""
     RemoveUnusedNodesPass()(model)
 
 
 def restrict_inputs(graph: ir.Graph) -> None:
-    """Leave the form's inputs, in its order.  Raises `ModelError` when something still reads another."""
-    kept = {name: ensure_input(graph, name, shape) for name, shape in INPUT_SHAPES.items()}
+    """Leave only the format's inputs, in its order.  Raises `ModelError` when a node still reads another
+    input.
+    """
+    inputs = {name: ensure_input(graph, name, shape) for name, shape in INPUT_SHAPES.items()}
     for value in graph.inputs:
-        readers = value.consumers() if value.name not in kept else []
+        readers = value.consumers() if value.name not in inputs else []
         if readers:
             raise ModelError(
                 f"{readers[0].op_type} {readers[0].name} reads {value.name} for something that is neither "
-                f"attention nor a position, which Braid does not know. {EXPORT_ADVICE}"
+                f"attention nor a position, which Braid does not support. {EXPORT_ADVICE}"
             )
-    graph.inputs[:] = kept.values()
+    graph.inputs[:] = inputs.values()
 
 
 INPUT_SHAPES: dict[str, list[str | int]] = {
@@ -192,9 +192,9 @@ INPUT_SHAPES: dict[str, list[str | int]] = {
 
 
 def upgrade_opset(model: ir.Model) -> None:
-    """Read the export with the form's operator set, where the operators of decoders mean the same.
+    """Declare the operator set of Braid's format, and adapt the operators whose definition has changed.
 
-    From 13 to 23 two of them moved something: Reduce* took axes as an attribute before 18, and Split had no
+    From 13 to 23 two of them changed: Reduce* had axes as an attribute before 18, and Split had no
     num_outputs.  Raises `ModelError` for sets older than 13.
     """
     opsets = model.graph.opset_imports

@@ -1,8 +1,8 @@
-"""A decoder with `past_key_values.*` inputs, as optimum exports it → the form.
+"""Converts a decoder with `past_key_values.*` inputs, as optimum exports it.
 
 Three places are stable in such graphs over families and versions: new keys and values are concatenated to the
-past's, scores go through a Softmax, and what comes out is multiplied with the values.  Everything else is
-token-wise, so it computes one packed row of tokens as a batch of one.  Knows these graphs; reads no file.
+past's, scores go through a Softmax, and its result is multiplied with the values.  Everything else is
+token-wise, so it computes one packed row of tokens as a batch of one.
 """
 
 from __future__ import annotations
@@ -32,21 +32,21 @@ from pipelines.host.backends.onnx.graph_rewrites import (
 
 PAST = "past_key_values.{layer}.{side}"
 MERGED = "use_cache_branch"
-"""The input by which a merged export chooses between its graphs with and without a past."""
+"""The input with which a merged export chooses between its graphs with and without a past."""
 UNTOUCHED = frozenset({"Cast", "Dropout", "Identity"})
 REPEATS = UNTOUCHED | {"Expand", "Reshape", "Transpose", "Unsqueeze"}
-"""What repeats key-value heads for their queries and turns keys over."""
+"""Operators that repeat key-value heads for their queries and transpose keys."""
 NEVER_OF_MASKS = frozenset({"Exp", "Log", "MatMul", "Pow"})
 SCORES = UNTOUCHED | {"Clip", "Max", "Reshape"}
 
 
 def is_optimum(graph: ir.Graph) -> bool:
-    """Whether the graph reads a past, layer by layer."""
+    """Whether the graph has an input for the past of each layer."""
     return any(str(value.name).startswith("past_key_values.") for value in graph.inputs)
 
 
 def rewrite_optimum(model: ir.Model, fields: Mapping[str, Any]) -> None:
-    """Bring the model into the form, in place; `fields` are config.json's.  Raises `ModelError`."""
+    """Convert the model to Braid's format, in place; `fields` are config.json's.  Raises `ModelError`."""
     graph = model.graph
     if any(value.name == MERGED for value in graph.inputs):
         raise ModelError(
@@ -60,7 +60,7 @@ def rewrite_optimum(model: ir.Model, fields: Mapping[str, Any]) -> None:
         _rewrite_layer(graph, number, _past(key, number), _past(value, number), windows[number], fields)
     gather_logit_rows(graph, axis=1)
     remove_unused_nodes(model)
-    _feed_positions(graph)
+    _read_positions_input(graph)
     remove_unused_nodes(model)
     restrict_inputs(graph)
 
@@ -70,7 +70,7 @@ def rewrite_optimum(model: ir.Model, fields: Mapping[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _Past:
-    """One side of a layer's cache: where it joins the new tokens', and the new ones [1, heads, T, size]."""
+    """One side of a layer's cache: its concatenation with the new tokens, and the new [1, heads, T, size]."""
 
     joined: ir.Value
     new: ir.Value
@@ -90,8 +90,8 @@ def _pasts(graph: ir.Graph) -> Iterator[tuple[ir.Value, ir.Value]]:
     names = [name for name in inputs if str(name).startswith("past_key_values.")]
     if len(names) != 2 * layer:
         raise ModelError(
-            f"The export reads {len(names)} pasts, of which {2 * layer} are keys and values of layers 0 to "
-            f"{layer - 1}: Braid serves decoders whose every layer keeps keys and values. {EXPORT_ADVICE}"
+            f"The export has {len(names)} past inputs, of which {2 * layer} are keys and values of layers 0 to "
+            f"{layer - 1}: Braid serves decoders in which every layer has keys and values. {EXPORT_ADVICE}"
         )
 
 
@@ -154,7 +154,7 @@ def _mixed(softmax: ir.Node, value: _Past, layer: int) -> ir.Node:
 
 
 def _after(value: ir.Value) -> Iterator[ir.Node]:
-    """What depends on a value, breadth first."""
+    """The nodes that depend on a value, breadth first."""
     seen: set[ir.Node] = set()
     queue = [value]
     while queue:
@@ -167,7 +167,9 @@ def _after(value: ir.Value) -> Iterator[ir.Node]:
 
 @dataclass(frozen=True)
 class _Scores:
-    """How scores come about: softcap * tanh(query . key * scale / softcap), without tanh when it is 0."""
+    """The formula of the scores: softcap * tanh(query . key * scale / softcap), without tanh when softcap
+    is 0.
+    """
 
     query: ir.Value
     scale: float
@@ -175,9 +177,9 @@ class _Scores:
 
 
 def _scores(value: ir.Value | None, key: _Past, layer: int) -> _Scores | None:
-    """Climb from the Softmax's input over masks, factors and a cap to the MatMul of queries and keys.
+    """Follow the Softmax's input back over masks, factors and a cap to the MatMul of queries and keys.
 
-    None where that is not what `value` comes from, as for a mask.
+    None when `value` does not come from such a MatMul, as for a mask.
     """
     value, after = _climb(value, SCORES, key.size)
     node = None if value is None else value.producer()
@@ -199,10 +201,11 @@ def _scores(value: ir.Value | None, key: _Past, layer: int) -> _Scores | None:
 
 
 def _check_masks(values: list[ir.Value | None], layer: int) -> None:
-    """Raise `ModelError` when one is more than a mask: the form has no word for what is added to scores.
+    """Raise `ModelError` when a value added to the scores is more than a mask, which the format cannot
+    express.
 
     A mask is made of comparisons and single numbers.  ALiBi has a slope for each head, a relative position a
-    weight for each distance, and either is lost without a trace when it is taken for a mask.
+    weight for each distance; taken for a mask, either would be lost without an error.
     """
     for value in _before(values):
         node, tensor = value.producer(), constant(value)
@@ -213,7 +216,7 @@ def _check_masks(values: list[ir.Value | None], layer: int) -> None:
 
 
 def _before(values: list[ir.Value | None], of_shapes: bool = False) -> Iterator[ir.Value]:
-    """The values and what they are computed from; what only gives its shape does not count by default."""
+    """The values and all that they are computed from; by default without those that only give a shape."""
     queue = [value for value in values if value is not None]
     seen: set[ir.Value] = set()
     while queue:
@@ -236,7 +239,7 @@ def _products(node: ir.Node, key: _Past, factor: float) -> _Scores | None:
 
 
 def _climb(value: ir.Value | None, through: frozenset[str], size: int) -> tuple[ir.Value | None, float]:
-    """Where a value comes from over operators of `through` and constant factors; the product of these."""
+    """Follow a value back over operators of `through` and constant factors: (origin, product of factors)."""
     factor = 1.0
     while value is not None and (node := value.producer()) is not None and node.domain == "":
         if node.op_type in through:
@@ -250,7 +253,7 @@ def _climb(value: ir.Value | None, through: frozenset[str], size: int) -> tuple[
 
 
 def _factor(node: ir.Node, size: int) -> tuple[ir.Value, float] | None:
-    """(what is scaled, by what) of a Mul or Div with a known number."""
+    """(what is scaled, by what) for a Mul or Div with a known number."""
     if node.op_type not in ("Mul", "Div"):
         return None
     left, right = node.inputs
@@ -262,7 +265,7 @@ def _factor(node: ir.Node, size: int) -> tuple[ir.Value, float] | None:
 
 
 def _number(value: ir.Value | None, size: int) -> float | None:
-    """A scalar that is the same in every run.
+    """A scalar that is the same in every run, else None.
 
     Older exports compute 1 / sqrt(head_size) in the graph, from the last axis of a shape.
     """
@@ -285,7 +288,7 @@ def _number(value: ir.Value | None, size: int) -> float | None:
 
 
 def _is_last_of_shape(node: ir.Node) -> bool:
-    """Whether the node takes the last of four axes of a shape."""
+    """Whether the node reads the last of four axes of a shape."""
     shape = node.inputs[0].producer() if node.inputs[0] is not None else None
     first = constant_number(node.inputs[1])
     return shape is not None and shape.op_type == "Shape" and first in (3, -1)
@@ -294,10 +297,11 @@ def _is_last_of_shape(node: ir.Node) -> bool:
 # Positions
 
 
-def _feed_positions(graph: ir.Graph) -> None:
-    """Take positions from the input where the graph counts them itself, from the past's length on.
+def _read_positions_input(graph: ir.Graph) -> None:
+    """Read positions from the input where the graph counts them itself from the past's length on.
 
-    With attention and masks gone, every Range that is left and depends on a past counts positions.
+    Attention and masks are removed before, so every Range that is left and depends on a past counts
+    positions.
     """
     ranges = [node for node in graph if node.op_type == "Range" and _reads_past(node)]
     if not ranges:

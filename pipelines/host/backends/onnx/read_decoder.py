@@ -1,7 +1,7 @@
-"""A `model.onnx` of any accepted kind → a decoder in the form.
+"""Reads a `model.onnx` of any accepted kind as a decoder in Braid's format.
 
-Braid's own export is the form; optimum's exports and onnxruntime-genai's are rewritten to it.  Opens the
-graph and looks at the sizes of its data files; weights stay where they lie.  Knows no engine.
+Braid's own exports are in the format; exports of optimum and onnxruntime-genai are converted to it.  The
+graph is read and the sizes of its data files are checked; weights stay in their files.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
 ELEMENT_TYPES = {ir.DataType.FLOAT: "f32", ir.DataType.FLOAT16: "f16", ir.DataType.BFLOAT16: "bf16"}
 CONFIG, GENAI_CONFIG = "config.json", "genai_config.json"
 SUBFOLDER = "onnx"
-"""Where exports for browsers keep their graphs; config.json and the tokenizer lie one above."""
+"""Where exports for browsers store their graphs; config.json and the tokenizer are one folder above."""
 SMALL_BYTES = 1024
-"""What onnx itself would not put into a data file."""
+"""Tensors up to this size are read into the graph; onnx itself stores them there too."""
 READS = (
     "Braid reads its own exports (braid::PagedAttention), optimum's (past_key_values.*) and "
     "onnxruntime-genai's (com.microsoft::PagedAttention or GroupQueryAttention)."
@@ -34,9 +34,9 @@ READS = (
 
 
 def read_decoder(path: Path) -> DecoderModel:
-    """The decoder at `path`, a model.onnx with its data files and config.json beside it.
+    """Read the decoder at `path`, a model.onnx with its data files and config.json beside it.
 
-    Raises `ModelError`, which says what is wrong with the files or what Braid reads instead.
+    Raises `ModelError` when a file is wrong or of a kind that Braid does not read.
     """
     try:
         model, fields = _load(path), read_fields(path.parent)
@@ -80,7 +80,7 @@ def _load(path: Path) -> ir.Model:
 
 
 def _check_data(model: ir.Model, folder: Path) -> None:
-    """Every tensor that lies outside the file lies inside the folder, whole."""
+    """Raise `ModelError` unless every external tensor is inside the folder and complete."""
     sizes: dict[str, int] = {}
     for tensor in _external(model):
         name = str(tensor.location)
@@ -99,7 +99,7 @@ def _check_data(model: ir.Model, folder: Path) -> None:
 
 
 def _take_small(model: ir.Model) -> None:
-    """Read shapes and the like: engines infer shapes from them before they look at data files."""
+    """Read small tensors such as shapes: engines infer shapes from them before they open data files."""
     for graph in (model.graph, *model.graph.subgraphs()):
         for value in graph.initializers.values():
             tensor = value.const_value
@@ -122,23 +122,25 @@ def _external(model: ir.Model) -> Iterator[ir.ExternalTensor]:
 
 
 def _size(folder: Path, name: str) -> int:
-    """Bytes of a data file.  It may not lie elsewhere: a downloaded model could name any file."""
+    """Bytes of a data file.  It must be inside the folder: a downloaded model could name any file."""
     there = folder / PurePath(name)
     if not there.resolve().is_relative_to(folder.resolve()):
-        raise ModelError(f"its weights are said to lie in {name}, which is outside the model's folder.")
+        raise ModelError(f"its weights are in {name}, which is outside the model's folder.")
     try:
         return there.stat().st_size
     except OSError as error:
-        raise ModelError(f"its weights lie in {name}, which is not there: {error.strerror}.") from error
+        raise ModelError(
+            f"its weights should be in {name}, which cannot be read: {error.strerror}."
+        ) from error
 
 
 # Facts
 
 
 def read_fields(folder: Path) -> dict[str, Any]:
-    """config.json's fields, or what genai_config.json says by the same names.  Raises `ModelError`.
+    """The fields of config.json, or those of genai_config.json under the same names.  Raises `ModelError`.
 
-    For a folder named onnx, a config.json one above counts when there is none.
+    For a folder named onnx without config.json, the one in the folder above counts.
     """
     places = [folder, folder.parent] if folder.name == SUBFOLDER else [folder]
     for place in places:
@@ -146,7 +148,7 @@ def read_fields(folder: Path) -> dict[str, Any]:
             return read_config(place / CONFIG)
         if (place / GENAI_CONFIG).is_file():
             return _genai_fields(place / GENAI_CONFIG)
-    return read_config(folder / CONFIG)  # says that it is needed
+    return read_config(folder / CONFIG)  # raises: it is needed
 
 
 def _genai_fields(file: Path) -> dict[str, Any]:
@@ -168,10 +170,10 @@ def _max_context(fields: Mapping[str, Any]) -> int:
 
 
 def _element_type(graph: ir.Graph) -> str:
-    """That of queries, keys and values, which an export need not say everywhere."""
+    """The type of queries, keys and values, from the first of them that the export declares."""
     for node in graph:
         if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
             for value in (*node.inputs, *node.outputs):
                 if value is not None and value.dtype in ELEMENT_TYPES:
                     return ELEMENT_TYPES[value.dtype]
-    raise ModelError("says nowhere in which type its attention computes (no value_info).")
+    raise ModelError("does not declare the type in which its attention is computed (no value_info).")

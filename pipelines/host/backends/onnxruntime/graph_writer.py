@@ -1,7 +1,4 @@
-"""What every lowering does to a graph: new inputs, new nodes in order, one node in the place of another.
-
-Knows graphs and the names of the step's inputs; knows nothing of how attention is computed.
-"""
+"""Graph edits that every lowering needs: step inputs, new nodes in order, replacement of a node."""
 
 from __future__ import annotations
 
@@ -15,7 +12,7 @@ from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAS
 
 
 class GraphWriter:
-    """Nodes in the order they were asked for, until they are put into the graph; each constant once."""
+    """Collects new nodes in order until they are inserted into the graph; creates each constant once."""
 
     def __init__(self, graph: ir.Graph) -> None:
         self.graph = graph
@@ -29,7 +26,7 @@ class GraphWriter:
         output: ir.Value | None = None,
         **attributes: Any,
     ) -> ir.Value:
-        """The one output of a new node; it is `output` where that is given."""
+        """Add a node and return its one output; it is `output` when that is given."""
         outputs = None if output is None else [output]
         node = ir.node(op_type, inputs, attributes, domain=domain, outputs=outputs)
         self._nodes.append(node)
@@ -48,7 +45,7 @@ class GraphWriter:
         return self.constant(f"braid.number.{number}", np.array(number, np.int64))
 
     def constant(self, name: str, array: np.ndarray) -> ir.Value:
-        """One initializer, however often it is asked for."""
+        """The initializer of this name, created at the first call."""
         if name not in self.graph.initializers:
             tensor = ir.tensor(array, name=name)
             value = ir.val(name, tensor.dtype, list(array.shape), const_value=tensor)
@@ -60,7 +57,7 @@ class GraphWriter:
         self._nodes = []
 
     def replace(self, node: ir.Node, result: ir.Value) -> None:
-        """Put what was written in the place of `node`; `result` stands for its one output."""
+        """Insert the collected nodes in the place of `node`; `result` replaces its one output."""
         self.insert_before(node)
         old = node.outputs[0]
         result.type, result.shape = old.type, old.shape
@@ -69,7 +66,7 @@ class GraphWriter:
 
 
 def declare_step_inputs(graph: ir.Graph) -> dict[str, ir.Value]:
-    """The step's own inputs beside the form's; all inputs by name."""
+    """Add the step's inputs that are not in Braid's format; return all inputs by name."""
     shapes: dict[str, list[str | int]] = {
         CUMULATIVE: ["batch_plus_1"],
         PAST: ["batch"],
@@ -81,7 +78,7 @@ def declare_step_inputs(graph: ir.Graph) -> dict[str, ir.Value]:
 
 
 def add_batch_axis(writer: GraphWriter, inputs: dict[str, ir.Value]) -> None:
-    """Ids and positions come as [T]; the form reads them as the one row of [1, T]."""
+    """Declare ids and positions as [T]; an Unsqueeze makes the [1, T] of Braid's format."""
     for name in (INPUT_IDS, POSITION_IDS):
         row = inputs[name]
         inputs[name] = ir.val(name, ir.DataType.INT64, ["num_tokens"])

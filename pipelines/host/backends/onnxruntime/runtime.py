@@ -1,6 +1,6 @@
-"""Sessions of ONNX Runtime, and what the installed one can do.
+"""Opens sessions of ONNX Runtime, and detects what the installed version supports.
 
-The only place that names its options and reads its errors.  Knows nothing of decoders, caches or steps.
+This is the only file that names its options and interprets its errors.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from pipelines.host.backends.device_errors import ModelError
 
 CPU, CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
 WEIGHTS_FOLDER = "session.model_external_initializers_file_folder_path"
-"""Where a model that is given as bytes finds its external data; the files are mapped, not copied."""
+"""Where a model given as bytes finds its external data; the files are mapped, not copied."""
 ERRORS_ONLY = 3  # of ONNX Runtime's severities 0 (verbose) to 4 (fatal)
 
 PAGED_ATTENTION = "com.microsoft", "PagedAttention"
 PAGED_ATTENTION_NEEDS = frozenset({"block_table", "slot_mapping", "k_scale", "v_scale", "attention_metadata"})
-"""Inputs of the contrib operator that came last, with ONNX Runtime 1.29 and 1.30."""
+"""Inputs of the contrib operator that were added last, in ONNX Runtime 1.29 and 1.30."""
 CUDA_ADVICE = "install braid-server[cuda] (onnxruntime-gpu >= 1.30)"
 
 RUNTIME_ERRORS = (
@@ -36,7 +36,7 @@ RUNTIME_ERRORS = (
     native.RuntimeException,
     RuntimeError,  # a provider that is there and cannot start
 )
-"""What ONNX Runtime raises; its own classes share no other base than Exception."""
+"""Exceptions of ONNX Runtime; its own classes share no base but Exception."""
 
 
 def open_session(
@@ -46,28 +46,30 @@ def open_session(
     threads: int | None,
     entries: Mapping[str, str],
 ) -> ort.InferenceSession:
-    """A session over a serialized model whose external data lies in `folder`.
+    """A session over a serialized model whose external data is in `folder`.
 
-    `providers` stand in order of preference, and the first must come to work: ONNX Runtime alone would
-    fall back to the next without a word.  `threads` None is one for each core.  `entries` are further
-    session config entries.  Raises `ModelError`.
+    `providers` are in order of preference, and the first must work: ONNX Runtime alone would fall back to the
+    next without an error.  `threads` None is one for each core.  `entries` are further session config
+    entries.  Raises `ModelError`.
     """
     options = _options(folder, threads, entries)
     try:
         session = ort.InferenceSession(model, options, providers=list(providers))
     except RUNTIME_ERRORS as error:
-        raise ModelError(f"ONNX Runtime {ort.__version__} cannot open the model: {words(error)}") from error
+        raise ModelError(
+            f"ONNX Runtime {ort.__version__} cannot open the model: {error_text(error)}"
+        ) from error
     wanted = providers[0] if isinstance(providers[0], str) else providers[0][0]
     if wanted not in session.get_providers():
         raise ModelError(
             f"ONNX Runtime {ort.__version__} could not start its {wanted}: a library that it needs is "
-            "missing or too old, or the device is not there."
+            "missing or too old, or the device is absent."
         )
     return session
 
 
 def _options(folder: Path, threads: int | None, entries: Mapping[str, str]) -> ort.SessionOptions:
-    """Memory patterns are off: each would be planned, and kept for ever, for one shape of step."""
+    """Memory patterns are off: each would be planned, and retained, for one shape of step."""
     options = ort.SessionOptions()
     options.log_severity_level = ERRORS_ONLY
     options.enable_mem_pattern = False
@@ -78,8 +80,10 @@ def _options(folder: Path, threads: int | None, entries: Mapping[str, str]) -> o
     return options
 
 
-def words(error: Exception) -> str:
-    """What an ONNX Runtime exception says, without its code: `[ONNXRuntimeError] : 9 : NAME : words`."""
+def error_text(error: Exception) -> str:
+    """The message of an ONNX Runtime exception without its code, `[ONNXRuntimeError] : 9 : NAME :
+    message`.
+    """
     return str(error).split(" : ", 3)[-1].strip()
 
 
@@ -88,20 +92,20 @@ def version() -> str:
 
 
 def providers() -> list[str]:
-    """The execution providers that this build of ONNX Runtime carries."""
+    """The execution providers of this build of ONNX Runtime."""
     return list(ort.get_available_providers())
 
 
 @cache
 def operator_inputs(domain: str, name: str) -> frozenset[str]:
-    """The names of an operator's inputs in this build; empty when it does not know the operator."""
+    """The names of an operator's inputs in this build; empty when the build lacks the operator."""
     schemas = [one for one in native.get_all_operator_schema() if (one.domain, one.name) == (domain, name)]
     newest = max(schemas, key=lambda schema: schema.since_version, default=None)
     return frozenset() if newest is None else frozenset(one.name for one in newest.inputs)
 
 
 def require_provider(device: str) -> None:
-    """Raise `ModelError` when this build runs nothing on `device` ("cuda:0")."""
+    """Raise `ModelError` when this build cannot run models on `device` ("cuda:0")."""
     if CUDA not in providers():
         raise ModelError(f"device {device}: this onnxruntime has no {CUDA}; {CUDA_ADVICE}.")
 

@@ -1,4 +1,4 @@
-"""What a session over an exported encoder reads and gives, by name.  Knows ONNX Runtime's words for types."""
+"""Reads and checks the inputs and the output of an encoder's ONNX Runtime session."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tenso
 
 
 def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[np.signedinteger]]:
-    """Name → integer type of all inputs.  Raises `ModelError` where they are not an encoder's."""
+    """Name → integer type of all inputs.  Raises `ModelError` unless they are an encoder's."""
     types = {port.name: port.type for port in session.get_inputs()}
     check_inputs(path, types)
-    for name, told in types.items():
-        if told not in INTEGERS:
-            raise ModelError(f"{path}: its input {name} is of type {told}, no integers.")
-    return {name: INTEGERS[told] for name, told in types.items()}
+    for name, type_name in types.items():
+        if type_name not in INTEGERS:
+            raise ModelError(f"{path}: its input {name} is of type {type_name}, no integers.")
+    return {name: INTEGERS[type_name] for name, type_name in types.items()}
 
 
 def read_output(path: Path, session: ort.InferenceSession, floats: Collection[str]) -> ort.NodeArg:
-    """The output that counts.  Raises `Unsupported` where its type is none of `floats`, the readable."""
+    """The output to read.  Raises `Unsupported` when its type is not one of the readable `floats`."""
     ports: list[ort.NodeArg] = list(session.get_outputs())
     output = ports[choose_output([[port.name] for port in ports])]
     if output.type not in floats:

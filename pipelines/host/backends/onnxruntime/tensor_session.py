@@ -1,4 +1,4 @@
-"""A tensor model on ONNX Runtime's CPU kernels (`TensorSession`).  Knows nothing of caches or tokens."""
+"""Runs a tensor model on ONNX Runtime's CPU kernels (`TensorSession`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
+from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
 from pipelines.host.backends.tensor_contract import TensorPort, numpy_name
 
 NAMES = {
@@ -45,7 +45,9 @@ class OnnxTensors:
         try:
             given = self._session.run(list(self.outputs), feeds)
         except RUNTIME_ERRORS as error:
-            raise RequestError(f"The shapes of these inputs do not go together: {words(error)}") from error
+            raise RequestError(
+                f"The shapes of these inputs do not go together: {error_text(error)}"
+            ) from error
         return dict(zip(self.outputs, given, strict=True))
 
     def describe(self) -> Mapping[str, str]:
@@ -56,7 +58,7 @@ class OnnxTensors:
 
 
 def _port(path: Path, kind: str, argument: ort.NodeArg) -> TensorPort:
-    """A free length is a name, or None, to ONNX Runtime."""
+    """The port of an argument; ONNX Runtime gives a name, or None, for a free length."""
     sizes = tuple(size if isinstance(size, int) else None for size in argument.shape)
     dtype = numpy_name(path, kind, argument.name, NAMES.get(argument.type), argument.type)
     return TensorPort(argument.name, dtype, sizes)

@@ -1,4 +1,4 @@
-"""A decoder exported to OpenVINO, run one packed step at a time.  Knows nothing of scheduling or sampling."""
+"""Runs a decoder on OpenVINO, one packed step at a time."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class OpenVINOSettings:
     threads: int | None = None
 
     def properties(self) -> dict[str, Any]:
-        """The same in OpenVINO's words.
+        """The settings as OpenVINO's properties.
 
-        Products of eight-bit weights round the activations as well, to an extent that depends on how many
-        tokens a step has; who asks for f32 wants each token to be what it is alone.
+        Products of eight-bit weights also round the activations, which depends on the number of tokens in the
+        step; f32 disables it, so that each token is the same as when computed alone.
         """
         wanted = {
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if self.precision == "f32" else None,
@@ -50,22 +50,21 @@ class OpenVINOSettings:
         return {name: value for name, value in wanted.items() if value is not None}
 
 
-MOST_IDLE_S = 0.5
-"""What a step that nobody asked for may take."""
+MAX_WARMUP_S = 0.5
+"""Upper limit in seconds of a warm-up step."""
 TOKENS_PER_READ = 16
-"""Tokens of a wide step that take about as long as reading the weights once, which is a step of one token."""
+"""Tokens of a wide step that take about as long as reading the weights once, i.e. as a step of one token."""
 
 
 class OpenVINOSession:
     """One compiled decoder and its cache (`DecoderSession`).
 
-    `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation export it, or a model.onnx,
+    `path` is an openvino_model.xml as optimum-intel or the OpenVINO organisation exports it, or a model.onnx,
     with its weights and config.json beside it.  Raises `ModelError`.
 
-    OpenVINO packs weights into a form of its own when it first computes.  That is done here, so that no
-    client waits for it and the cache is sized beside it; of the file only what is looked up (embeddings)
-    stays mapped.  The cache has one block more than was asked for, which no sequence owns: it is written
-    only to warm up.
+    OpenVINO repacks weights when it first computes.  The constructor triggers it, so that no request waits
+    for it and the cache is sized after it; of the file only the embedding tables stay mapped.  The cache has
+    one more block than requested, which no sequence uses: only warm-up steps write to it.
     """
 
     ops: SamplingOps = numpy_ops
@@ -86,12 +85,12 @@ class OpenVINOSession:
             self._facts = self._read_facts(compiled, settings.device)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             self._place_cache(0)
-            self._idle(1, 1)
-        self._cold_shapes: list[tuple[int, int]] = []
+            self._run_warmup(1, 1)
+        self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        self._cold_shapes = warmup_shapes(max_tokens, max_sequences)
+        self._shapes_to_warm = warmup_shapes(max_tokens, max_sequences)
         return default_cache_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
@@ -115,10 +114,12 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         return self._infer(step_inputs(step))[: step.num_logits]
 
-    def _infer(self, feed: StepInputs) -> NDArray[np.float32]:
-        """float32[rows gathered, vocab].  The request reads `feed` in place, so it must outlive the call."""
+    def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
+        """float32[rows gathered, vocab].  The request reads the inputs in place: they must outlive the
+        call.
+        """
         assert self._request is not None
-        for name, array in feed.items():
+        for name, array in inputs.items():
             if name in self._inputs:
                 self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
         self._request.infer(share_outputs=True, decode_strings=False)
@@ -126,32 +127,32 @@ class OpenVINOSession:
         return logits.reshape(-1, self.vocab_size)
 
     def warm(self) -> bool:
-        """Map more of the cache's memory, or try one more shape of steps; whether there is more to do.
+        """Map more pages of the cache, or run one more shape of steps; return whether more is left to do.
 
-        A step in new memory takes a tenth longer, and one of a new shape some milliseconds.
+        A step in unmapped memory takes a tenth longer, and one of a new shape some milliseconds.
         """
         assert self._memory is not None, "warm comes between allocate and close"
         if self._memory.prefault_some():
             return True
-        if self._cold_shapes:
-            self._try(*self._cold_shapes.pop(0))
-        self._cold_shapes = [shape for shape in self._cold_shapes if self._is_short(*shape)]
-        return bool(self._cold_shapes)
+        if self._shapes_to_warm:
+            self._time_step(*self._shapes_to_warm.pop(0))
+        self._shapes_to_warm = [shape for shape in self._shapes_to_warm if self._is_short(*shape)]
+        return bool(self._shapes_to_warm)
 
     def _is_short(self, num_seqs: int, num_tokens: int) -> bool:
-        """Whether a request that comes meanwhile need not wait long for such a step."""
-        return num_seqs * num_tokens * self.step_times_s.get(1, 0) < MOST_IDLE_S * TOKENS_PER_READ
+        """Whether such a step is short enough that a new request does not wait long for its end."""
+        return num_seqs * num_tokens * self.step_times_s.get(1, 0) < MAX_WARMUP_S * TOKENS_PER_READ
 
-    def _try(self, num_seqs: int, num_tokens: int) -> None:
-        """The first step of a shape is slow; what the second takes is worth knowing."""
-        self._idle(num_seqs, num_tokens)
+    def _time_step(self, num_seqs: int, num_tokens: int) -> None:
+        """Run a shape twice: the first step of a shape is slow, the time of the second is stored."""
+        self._run_warmup(num_seqs, num_tokens)
         if num_tokens == 1:
             start_s = perf_counter()
-            self._idle(num_seqs, num_tokens)
+            self._run_warmup(num_seqs, num_tokens)
             self.step_times_s[num_seqs] = perf_counter() - start_s
 
-    def _idle(self, num_seqs: int, num_tokens: int) -> None:
-        """A step that nobody asked for, in the spare block."""
+    def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
+        """Run a warm-up step in the spare block."""
         self._infer(warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens))
 
     def describe(self) -> Mapping[str, str]:
@@ -168,13 +169,13 @@ class OpenVINOSession:
         }
 
     def close(self) -> None:
-        """Free the model and the cache; only the numbers stay.  A second call, by a sharer, does nothing."""
+        """Free the model and the cache; the properties stay.  A second call has no effect."""
         self._request = self._compiled = self._memory = None
         self._files = []  # which the compiled model was reading
 
 
 def _read(path: Path) -> tuple[ov.Model, int, list[MappedFile]]:
-    """The paged model with rows gathered before its head, the tokens of its context, the files it reads."""
+    """The paged model with gathered logit rows, its longest context in tokens, the files that it reads."""
     if path.suffix == ".onnx":
         from pipelines.host.backends.openvino.from_onnx import read_onnx
 
@@ -187,20 +188,20 @@ def _read(path: Path) -> tuple[ov.Model, int, list[MappedFile]]:
 
 
 def _weights_beside(path: Path) -> MappedFile | None:
-    """The weights of an openvino_model.xml; None where they are not there, which OpenVINO can tell best."""
+    """The weights of an openvino_model.xml; None when they are absent, which OpenVINO reports itself."""
     weights = path.with_suffix(".bin")
     return MappedFile(weights) if weights.is_file() and weights.stat().st_size else None
 
 
 def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:
-    """The settings as properties, each known to the device.  Raises `ModelError` naming what is not."""
+    """The settings as properties of the device.  Raises `ModelError` naming what it does not support."""
     core, device = ov.Core(), settings.device.upper()
     if device not in core.available_devices:
         here = ", ".join(one.lower() for one in core.available_devices)
-        raise ModelError(f"device {settings.device} is not here; OpenVINO sees: {here}.")
+        raise ModelError(f"device {settings.device} is not available; OpenVINO finds: {here}.")
     if device != "CPU":
         raise ModelError(
-            f"device {settings.device}: the cache lies in host memory, which only cpu writes to."
+            f"device {settings.device}: its cache is in host memory, which only cpu can write to."
         )
     properties = settings.properties()
     known = core.get_property(device, "SUPPORTED_PROPERTIES")

@@ -1,4 +1,4 @@
-"""A file of an encoder → the compiled model with one output.  Knows nothing of texts or calls."""
+"""Reads and compiles an encoder file into a model with one output."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ INTEGERS: dict[str, type[np.signedinteger]] = {"i64": np.int64, "i32": np.int32}
 
 
 def weights_beside(path: Path) -> MappedFile | None:
-    """The .bin of an openvino_model.xml; None where there is none, or OpenVINO has to say so."""
+    """The .bin of an openvino_model.xml; None for other files, or when it is absent (OpenVINO reports it)."""
     weights = path.with_suffix(".bin")
     is_there = path.suffix == ".xml" and weights.is_file() and weights.stat().st_size
     return MappedFile(weights) if is_there else None
 
 
 def read_encoder(path: Path, weights: MappedFile | None) -> ov.Model:
-    """The model of a .xml, whose weights are read in place, or of an .onnx.  Raises `ModelError`."""
+    """The model of an .xml, whose weights are read in place, or of an .onnx.  Raises `ModelError`."""
     if not path.is_file():
         raise ModelError(f"{path} does not exist.")
     core = ov.Core()
@@ -39,33 +39,33 @@ def read_encoder(path: Path, weights: MappedFile | None) -> ov.Model:
     except RuntimeError as error:
         raise _refusal(path)(f"OpenVINO cannot read {path}: {last_line(error)}") from error
     if model.get_variables():
-        raise ModelError(f"{path} is a decoder that keeps a cache. {TASK_ADVICE}")
+        raise ModelError(f"{path} is a decoder with a cache. {TASK_ADVICE}")
     return model
 
 
 def input_types(path: Path, model: ov.Model) -> dict[str, type[np.signedinteger]]:
     """Name → integer type, in the order of the model's inputs.  Raises `ModelError`."""
-    told = {_name(port): port.get_element_type().get_type_name() for port in model.inputs}
-    check_inputs(path, told)
-    for name, element_type in told.items():
+    types = {_name(port): port.get_element_type().get_type_name() for port in model.inputs}
+    check_inputs(path, types)
+    for name, element_type in types.items():
         if element_type not in INTEGERS:
             raise ModelError(f"{path}: its input {name} is of type {element_type}; ids are i64 or i32.")
-    return {name: INTEGERS[element_type] for name, element_type in told.items()}
+    return {name: INTEGERS[element_type] for name, element_type in types.items()}
 
 
 def _name(port: ov.Output) -> str:
-    """The name that an encoder's input has; of several, converters also write those of what is inside."""
+    """The encoder input that a port is; converters also add names of inner nodes to a port."""
     return min(port.get_names(), key=lambda name: (name not in INPUTS, name), default="without a name")
 
 
 def select_output(path: Path, model: ov.Model) -> None:
-    """As float32; numpy has no bfloat16.  What nobody reads is not computed.  Raises `ModelError`."""
-    kept = choose_output([port.get_names() for port in model.outputs])
-    element_type = model.output(kept).get_element_type()
+    """Remove all outputs but one, and make it float32, as numpy has no bfloat16.  Raises `ModelError`."""
+    chosen = choose_output([port.get_names() for port in model.outputs])
+    element_type = model.output(chosen).get_element_type()
     if not element_type.is_real():
         raise ModelError(f"{path}: its output is of type {element_type.get_type_name()}, no floats.")
     for index, result in enumerate(model.get_results()):
-        if index != kept:
+        if index != chosen:
             model.remove_result(result)
         elif element_type != ov.Type.f32:
             values = opset13.convert(result.input_value(0), "f32")
@@ -74,9 +74,9 @@ def select_output(path: Path, model: ov.Model) -> None:
 
 
 def compile_encoder(path: Path, model: ov.Model, settings: EncoderSettings) -> ov.CompiledModel:
-    """Raises `ModelError`.
+    """Compile the model.  Raises `ModelError`.
 
-    One call after another uses every core: two at a time, in streams, compute no more texts in a second.
+    One call at a time uses every core: two calls in parallel streams do not increase the throughput.
     """
     words = OpenVINOSettings(settings.device, None, settings.precision, settings.threads)
     properties = checked_properties(words)
@@ -87,7 +87,7 @@ def compile_encoder(path: Path, model: ov.Model, settings: EncoderSettings) -> o
 
 
 def facts_of(compiled: ov.CompiledModel) -> dict[str, str]:
-    """For logs."""
+    """Properties for logs."""
     return {
         "engine": f"openvino {ov.__version__.split('-')[0]}",
         "device": "cpu",
@@ -96,5 +96,5 @@ def facts_of(compiled: ov.CompiledModel) -> dict[str, str]:
 
 
 def _refusal(path: Path) -> type[ModelError]:
-    """Another engine may run an .onnx."""
+    """The error to raise: another engine may run an .onnx."""
     return Unsupported if path.suffix == ".onnx" else ModelError

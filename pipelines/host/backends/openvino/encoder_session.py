@@ -1,4 +1,4 @@
-"""An exported encoder on OpenVINO (`EncoderSession`).  Knows nothing of requests, pooling or queues."""
+"""Runs an exported encoder on OpenVINO (`EncoderSession`)."""
 
 from __future__ import annotations
 
@@ -34,22 +34,23 @@ from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 WIDTH_STEP = 8
-"""Widths are multiples of it.  A shape that is not the last call's costs a millisecond, a new one some more;
-eight tokens of padding cost less than either."""
+"""Widths are rounded up to multiples of it.  A shape other than the last call's costs a millisecond, a new
+one more; eight tokens of padding cost less than either.
+"""
 LIKELY_SHAPES = [
     *((1, width) for width in range(8, 136, 8)),
     *((texts, width) for texts in (2, 4, 8, 16) for width in (16, 32)),
 ]
-"""(texts, width) of calls that are worth a try before somebody waits for one."""
-MOST_IDLE_S = 0.1
-"""What a call that nobody asked for may take: who comes meanwhile waits for its end."""
+"""(texts, width) of calls that are run once before requests need them."""
+MAX_WARMUP_S = 0.1
+"""Upper limit in seconds of a warm-up call: a new request waits for its end."""
 
 
 class OpenVINOEncoder:
     """One compiled encoder.  `path` is an openvino_model.xml or a model.onnx, with config.json beside it.
 
-    OpenVINO packs weights into a form of its own when it first computes.  That is done here, so that no
-    client waits for it; of the file only what is looked up (embeddings) stays mapped.  Raises `ModelError`.
+    OpenVINO repacks weights when it first computes.  The constructor triggers it, so that no request waits
+    for it; of the file only the embedding tables stay mapped.  Raises `ModelError`.
     """
 
     ops: PoolingOps = pooling
@@ -68,15 +69,15 @@ class OpenVINOEncoder:
             self._compiled: ov.CompiledModel | None = compiled
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
-        self._cold_shapes = [shape for shape in LIKELY_SHAPES if shape[1] <= self.max_tokens]
+        self._shapes_to_warm = [shape for shape in LIKELY_SHAPES if shape[1] <= self.max_tokens]
         self._facts = facts_of(compiled)
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert self._request is not None, "run comes before close"
         width = batch.ids.shape[1]
         wider = min(width + -width % WIDTH_STEP, self.max_tokens)
-        feed = input_arrays(padded_to_width(batch, wider), self._inputs, self._pad_id)
-        for index, array in enumerate(feed.values()):
+        inputs = input_arrays(padded_to_width(batch, wider), self._inputs, self._pad_id)
+        for index, array in enumerate(inputs.values()):
             self._request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
         try:
             self._request.infer(share_outputs=True, decode_strings=False)
@@ -86,20 +87,20 @@ class OpenVINOEncoder:
         return values[:, :width] if values.ndim == 3 else values
 
     def warm(self) -> bool:
-        """Try one more shape of calls, until one takes long; whether there is more to try."""
-        if not self._cold_shapes:
+        """Run one more shape of calls, until one takes long; return whether more are left."""
+        if not self._shapes_to_warm:
             return False
         began_s = perf_counter()
-        self.run(blank_batch(*self._cold_shapes.pop(0)))
-        if perf_counter() - began_s > MOST_IDLE_S:
-            self._cold_shapes = []
-        return bool(self._cold_shapes)
+        self.run(blank_batch(*self._shapes_to_warm.pop(0)))
+        if perf_counter() - began_s > MAX_WARMUP_S:
+            self._shapes_to_warm = []
+        return bool(self._shapes_to_warm)
 
     def describe(self) -> Mapping[str, str]:
         return self._facts
 
     def close(self) -> None:
-        """Free the model; only the numbers stay.  A second call, by a sharer, does nothing."""
+        """Free the model; the properties stay.  A second call has no effect."""
         self._request = self._compiled = None
-        self._cold_shapes = []
+        self._shapes_to_warm = []
         self._files = []  # which the compiled model was reading

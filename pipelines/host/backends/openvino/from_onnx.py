@@ -1,7 +1,8 @@
-"""A decoder in Braid's ONNX form → the paged model that `paged.py` makes of an OpenVINO export.
+"""Converts a decoder in Braid's ONNX format to a paged OpenVINO model, as `paged_attention.py` does for
+exports.
 
-The only file that writes OpenVINO's private attention node; its inputs are pinned by
-tests/pipelines/host/backends/test_openvino_from_onnx.py.  Knows nothing of devices, steps or memory.
+This is the only file that creates OpenVINO's private attention node; its inputs are tested by
+tests/pipelines/host/backends/test_openvino_from_onnx.py.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ STEP_SHAPES: dict[str, list[str | int]] = {
     "block_indices_begins": ["num_seqs_plus_1"],
     "max_context_len": [],
 }
-"""Inputs that the graph gains, int32, in the order in which the attention node takes them."""
+"""int32 inputs that the graph gains, in the order in which the attention node takes them."""
 
 ONNX_TYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
 UNUSED: list[tuple[type, tuple[int, ...]]] = [
@@ -62,7 +63,7 @@ HEADS_LAST = [0, 2, 1, 3]  # the permutation [1, heads, tokens, size] ↔ [1, to
 
 
 class PagedOnnx(NamedTuple):
-    """A paged model and its weights, which have to outlive all that is compiled from it."""
+    """A paged model and its weights, which must outlive everything that is compiled from it."""
 
     model: ov.Model
     weights: DetachedWeights
@@ -78,14 +79,14 @@ def read_onnx(path: Path) -> PagedOnnx:
 
 
 def page_decoder(decoder: DecoderModel) -> PagedOnnx:
-    """The same of a decoder that was read; `decoder.model` is changed."""
+    """Convert a decoder that was read; `decoder.model` is changed."""
     _refuse_softcap(decoder)
     _declare_inputs(decoder)
     rewrite_compressed_weights(decoder.model.graph)
     weights = detach_weights(decoder.model.graph, decoder.folder)
     model = _convert(ir.to_proto(decoder.model).SerializeToString())
-    weights.lay(model)
-    _forget_names(model)
+    weights.attach(model)
+    _clear_names(model)
     for parameter in model.get_parameters():
         if CACHE_INPUT.fullmatch(parameter.output(0).any_name):
             parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
@@ -106,7 +107,7 @@ def _refuse_softcap(decoder: DecoderModel) -> None:
 
 
 def _declare_inputs(decoder: DecoderModel) -> None:
-    """Step and cache become inputs of the graph and of its attention nodes; ids and positions lose a rank."""
+    """Make step and cache inputs of the graph and of its attention nodes; ids and positions lose a rank."""
     graph = decoder.model.graph
     step = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in STEP_SHAPES.items()}
     graph.inputs.extend(step.values())
@@ -123,7 +124,7 @@ def _declare_inputs(decoder: DecoderModel) -> None:
 
 
 def _declare_cache(graph: ir.Graph, layer: AttentionLayer, dtype: ir.DataType) -> list[ir.Value]:
-    """The layer's keys, then its values, in a shape that stands for any."""
+    """Inputs for the layer's keys and values, of any shape with four axes."""
     cache = [
         ir.val(f"{side}_cache.{layer.layer}", dtype, [None, None, None, None]) for side in ("key", "value")
     ]
@@ -141,7 +142,7 @@ def _extend_inputs(graph: ir.Graph, node: ir.Node, more: Sequence[ir.Value]) -> 
 
 
 def _drop_batch(graph: ir.Graph, row: ir.Value) -> None:
-    """`row` comes as [num_tokens] and is read as [1, num_tokens]."""
+    """Declare `row` as [num_tokens]; an Unsqueeze makes [1, num_tokens] of it for its readers."""
     axis = ir.val(f"{row.name}.axis", const_value=ir.tensor(np.zeros(1, np.int64), name=f"{row.name}.axis"))
     graph.register_initializer(axis)
     widened = ir.node("Unsqueeze", [row, axis], name=f"{row.name}.row")
@@ -167,16 +168,16 @@ def _convert(graph: bytes) -> ov.Model:
         return core.read_model(graph)
     except RuntimeError as error:
         raise Unsupported(
-            f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_complaint(error)}. "
+            f"OpenVINO {ov.__version__.split('-')[0]} cannot take this graph: {_error_summary(error)}. "
             "`engine: onnxruntime` may."
         ) from error
 
 
-def _forget_names(model: ov.Model) -> None:
-    """Leave names to parameters alone.
+def _clear_names(model: ov.Model) -> None:
+    """Remove the names of all values but parameters.
 
-    Where a device removes a node (a Squeeze of an Unsqueeze), what it read takes its names on: an input would
-    be found under another one.
+    Where a device removes a node (a Squeeze of an Unsqueeze), the node's input inherits its names: an input
+    would be found under another name.
     """
     for node in model.get_ordered_ops():
         if node.get_type_name() != "Parameter":
@@ -184,14 +185,14 @@ def _forget_names(model: ov.Model) -> None:
                 output.set_names(set())
 
 
-def _complaint(error: Exception) -> str:
-    """The last of the lines that begin with dashes, which name operators; below it there is only advice."""
+def _error_summary(error: Exception) -> str:
+    """The last line that starts with dashes, which names operators; the lines after it are general advice."""
     lines = [line for line in str(error).splitlines() if line.startswith("-- ")]
     return lines[-1].removeprefix("-- ").rstrip(".:") if lines else last_line(error).rstrip(".")
 
 
 def _attention(node: Any) -> list[ov.Output]:
-    """The attention node of the form, its cache and step among its inputs, as OpenVINO's."""
+    """OpenVINO's attention node for the format's node, which has cache and step among its inputs."""
     from openvino.op import _PagedAttentionExtension
 
     heads, kv_heads, size = (node.get_attribute(name) for name in ("num_heads", "num_kv_heads", "head_size"))
@@ -224,7 +225,7 @@ def _attention(node: Any) -> list[ov.Output]:
 def _rows(heads: ov.Output, width: int) -> ov.Output:
     """[1, heads, tokens, size] → float32[tokens, width = heads * size].
 
-    The device may make it less again; given bfloat16, it would refuse to compute in anything else.
+    The device may narrow it again; with bfloat16 inputs it refuses to compute in any other type.
     """
     tokens_first = ops.transpose(heads, ops.constant(HEADS_LAST))
     rows = ops.reshape(tokens_first, ops.constant([-1, width]), False)

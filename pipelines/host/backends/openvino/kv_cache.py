@@ -1,7 +1,4 @@
-"""The paged cache's memory: who owns it, how large a block is, how a block is copied.
-
-Knows a compiled model's cache inputs; knows nothing of sequences or of what a block holds.
-"""
+"""The memory of the paged cache of an OpenVINO decoder: block sizes, allocation, copies of blocks."""
 
 from __future__ import annotations
 
@@ -19,9 +16,10 @@ TOKENS_AXIS = 1  # of a block
 
 
 class OpenVINOCacheLayout:
-    """What a block is to the compiled model: `[heads, tokens, head_size]` of keys and values for each layer.
+    """The shape of a block in the compiled model: `[heads, tokens, head_size]` of keys and values of each
+    layer.
 
-    A quantized cache keeps its scales in the block: one more row per group of keys, or more room per token
+    A quantized cache stores its scales in the block: one more row per group of keys, or more bytes per token
     of values.  Only values always have one row per token, so `block_tokens` is read from them.
     """
 
@@ -51,9 +49,9 @@ class OpenVINOCacheLayout:
 
 
 class OpenVINOCache:
-    """`num_blocks` blocks in every cache input, in host memory that this object owns.
+    """`num_blocks` blocks for every cache input, in host memory that this object owns.
 
-    The memory is mapped when it is first written to, or ahead of that.
+    Pages are mapped at their first write, or before by `prefault_first` and `prefault_some`.
     """
 
     def __init__(self, layout: OpenVINOCacheLayout, num_blocks: int) -> None:
@@ -68,15 +66,15 @@ class OpenVINOCache:
         self._unmapped = PagePrefault(list(self.bytes.values()))
 
     def prefault_first(self) -> None:
-        """Map a first piece of every input: room for the first blocks."""
+        """Map a first piece of every input: memory for the first blocks."""
         self._unmapped.prefault_some(len(self.bytes))
 
     def prefault_some(self) -> bool:
-        """Map a little more than was written to; whether there is more to map."""
+        """Map some more pages; return whether more are left."""
         return self._unmapped.prefault_some()
 
     def copy(self, pairs: NDArray[np.int32]) -> None:
-        """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer; reads go before writes."""
+        """Copy block `pairs[i, 0]` to block `pairs[i, 1]` in every layer; all reads precede the writes."""
         sources, targets = pairs[:, 0], pairs[:, 1]
         for view in self.bytes.values():
             view[targets] = view[sources]

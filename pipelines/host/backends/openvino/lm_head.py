@@ -1,7 +1,4 @@
-"""Only the rows that are sampled go through the head: a gather before the last matrix product.
-
-Knows OpenVINO graphs; knows nothing of steps or devices.
-"""
+"""Restricts the LM head to the sampled rows: a gather is inserted before the last matrix product."""
 
 from __future__ import annotations
 
@@ -11,14 +8,14 @@ from openvino import opset13 as ops
 
 LOGITS_INPUT = "logit_indices"
 ROW_WISE = frozenset({"Add", "Convert", "Divide", "Multiply", "Reshape", "Subtract", "Tanh"})
-"""What exports put between head and result (bias, scale, softcap): each row on its own."""
+"""Operators that exports put between head and result (bias, scale, softcap): each row on its own."""
 
 
 def gather_logits(model: ov.Model) -> None:
     """Add the input `logit_indices: int64[num_logits]`; the one output becomes float32[num_logits, ..., vocab].
 
     `model` is a paged decoder: tokens are its first axis.  The rows are gathered before the last MatMul, or,
-    when something unknown stands after it, as close to it as rows are known to be independent.
+    when an unknown operator follows it, as near to it as rows are independent of each other.
     """
     target = _last_row_wise(model.get_results()[0].input(0))
     rows = ops.parameter([-1], np.int64, name=LOGITS_INPUT)
@@ -31,7 +28,7 @@ def gather_logits(model: ov.Model) -> None:
 
 
 def _last_row_wise(port: ov.Input) -> ov.Input:
-    """The input port before which rows can be dropped, found by walking up from `port` to the head."""
+    """The input port before which rows can be dropped, searched from `port` back to the head."""
     while True:
         node = port.get_source_output().get_node()
         name = node.get_type_name()

@@ -1,7 +1,4 @@
-"""Files of weights, mapped: what was packed from them does not stay in memory twice.
-
-Knows files and pages; knows nothing of models.
-"""
+"""Maps files of weights, and releases their pages once the weights are repacked elsewhere in memory."""
 
 from __future__ import annotations
 
@@ -14,14 +11,15 @@ from pathlib import Path
 import numpy as np
 
 PERIOD_S = 0.005
-"""Between two times that pages are let go of; weights are packed at up to 2 GB/s."""
+"""Seconds between two releases of pages; weights are packed at up to 2 GB/s."""
 
 
 class MappedFile:
-    """The bytes of a file, `uint8[size]`; a page is read when somebody first looks at it.
+    """The bytes of a file, `uint8[size]`; a page is read at its first access.
 
-    Writable, but only because OpenVINO asks it of an array that it reads in place: nobody writes.  Keep this
-    object as long as anything reads `bytes`.  Raises OSError, and ValueError for an empty file.
+    The array is writable only because OpenVINO requires it of arrays that it reads in place; do not write to
+    it.  Hold this object as long as anything reads `bytes`.  Raises OSError, and ValueError for an empty
+    file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,24 +27,24 @@ class MappedFile:
             self._pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
         self.bytes = np.frombuffer(self._pages, np.uint8)
 
-    def let_go(self) -> None:
-        """Leave its pages to the kernel's cache of files; who looks again finds them there, or on disk."""
+    def release_pages(self) -> None:
+        """Release the pages to the kernel's page cache; a later access reads them from there or from disk."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._pages.madvise(mmap.MADV_DONTNEED)
 
 
 @contextmanager
 def release_pages_during(files: Sequence[MappedFile]) -> Iterator[None]:
-    """Let go of the files' pages again and again, for all that is read within is packed elsewhere."""
+    """Release the files' pages periodically during the block, in which weights are repacked elsewhere."""
     ended = threading.Event()
 
-    def let_go() -> None:
+    def release_pages() -> None:
         for file in files:
-            file.let_go()
+            file.release_pages()
 
     def keep_letting_go() -> None:
         while not ended.wait(PERIOD_S):
-            let_go()
+            release_pages()
 
     thread = threading.Thread(target=keep_letting_go, name="let-go", daemon=True)
     thread.start()
@@ -55,4 +53,4 @@ def release_pages_during(files: Sequence[MappedFile]) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-        let_go()
+        release_pages()

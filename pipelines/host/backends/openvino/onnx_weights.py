@@ -1,7 +1,7 @@
-"""Weights of an ONNX graph, so laid that OpenVINO uses them where they lie.
+"""Prepares the weights of an ONNX graph so that OpenVINO uses them in place, without a copy.
 
-Its own reading opens only what is below the working directory, copies every MatMulNBits weight, and makes
-float32 of a float16 table.  Knows nothing of attention or of steps.
+OpenVINO's own conversion opens only files below the working directory, copies every MatMulNBits weight, and
+converts float16 tables to float32.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.host.backends.onnx.decoder_format import DOMAIN
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 
 BLOCK_MATMUL = "BlockMatMul"
-"""A MatMulNBits whose weight is typed [outer, blocks, block]; it exists between here and OpenVINO."""
+"""A MatMulNBits with a weight typed [outer, blocks, block]; it exists during the conversion only."""
 BLOCK_TYPES = {8: (ir.DataType.UINT8, ov.Type.u8), 4: (ir.DataType.UINT4, ov.Type.u4)}
 TYPES = {
     ir.DataType.FLOAT: ov.Type.f32,
@@ -31,22 +31,22 @@ TYPES = {
     ir.DataType.UINT4: ov.Type.u4,
 }
 SMALL_BYTES = 1024
-"""Up to here a weight is put into the graph: shapes and the like, which a conversion may want to see."""
+"""Tensors up to this size are put into the graph: shapes and others that a conversion may need to read."""
 
 
 @dataclass
 class DetachedWeights:
-    """Weights that were taken out of a graph, by name, and the data files they lie in, mapped.
+    """Weights that were taken out of a graph, by name, and their mapped data files.
 
-    Whatever is compiled from a model reads the maps in place: keep `files` as long.
+    A compiled model reads the maps in place: hold `files` as long as it is used.
     """
 
     tensors: dict[str, ir.ExternalTensor]
     folder: Path
     files: dict[str, MappedFile]
 
-    def lay(self, model: ov.Model) -> None:
-        """Put the weights in the place of the parameters that stand for them."""
+    def attach(self, model: ov.Model) -> None:
+        """Replace the parameters of the model by the weights of the same name."""
         for parameter in model.get_parameters():
             tensor = self.tensors.get(parameter.output(0).any_name)
             if tensor is not None:
@@ -65,13 +65,13 @@ class DetachedWeights:
 
 
 def detach_weights(graph: ir.Graph, folder: Path) -> DetachedWeights:
-    """Let weights in data files be inputs of the graph; the rest comes into it, so that it stands alone."""
+    """Make weights in data files inputs of the graph, and read all small tensors into the graph."""
     weights = DetachedWeights({}, folder, {})
     for name, value in list(graph.initializers.items()):
         tensor = value.const_value
         if not isinstance(tensor, ir.ExternalTensor):
             continue
-        if tensor.nbytes <= SMALL_BYTES or tensor.dtype not in TYPES or _wants_constants(value):
+        if tensor.nbytes <= SMALL_BYTES or tensor.dtype not in TYPES or _needs_constant(value):
             value.const_value = ir.tensor(tensor.numpy().copy(), dtype=tensor.dtype, name=name)
             continue
         weights.tensors[name] = tensor
@@ -81,13 +81,13 @@ def detach_weights(graph: ir.Graph, folder: Path) -> DetachedWeights:
     return weights
 
 
-def _wants_constants(value: ir.Value) -> bool:
-    """OpenVINO's own reading of MatMulNBits does."""
+def _needs_constant(value: ir.Value) -> bool:
+    """Whether OpenVINO's conversion of a user (MatMulNBits) needs the weight as a constant."""
     return any(user.op_type == "MatMulNBits" for user, _ in value.uses())
 
 
 def rewrite_compressed_weights(graph: ir.Graph) -> None:
-    """Rewrite symmetric MatMulNBits of 4 and 8 bits, and lookups in float16 tables; no weight is read."""
+    """Rewrite symmetric MatMulNBits of 4 and 8 bits, and lookups in float16 tables; reads no weight."""
     for node in list(graph):
         if _is_symmetric(node):
             _type_weight(node)
@@ -101,7 +101,7 @@ def rewrite_compressed_weights(graph: ir.Graph) -> None:
 
 
 def _is_symmetric(node: ir.Node) -> bool:
-    """MatMulNBits with scales alone, of whole blocks that the file types plainly."""
+    """Whether the node is a MatMulNBits with scales alone, of whole blocks and without prepacking."""
     if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits"):
         return False
     weight = node.inputs[1]
@@ -118,7 +118,7 @@ def _is_symmetric(node: ir.Node) -> bool:
 
 
 def _type_weight(node: ir.Node) -> None:
-    """Let the packed weight be [outer, blocks, block] of its true type, over the same bytes."""
+    """Declare the packed weight as [outer, blocks, block] of its real type, over the same bytes."""
     weight = node.inputs[1]
     assert weight is not None
     outer, inner, block = (node.attributes[name].as_int() for name in ("N", "K", "block_size"))
@@ -157,7 +157,7 @@ def _replace(graph: ir.Graph, node: ir.Node, by: list[ir.Node]) -> None:
 
 
 def convert_block_matmul(node: Any) -> list[ov.Output]:
-    """OpenVINO's form of BLOCK_MATMUL: what its devices know as a compressed weight."""
+    """OpenVINO's nodes for BLOCK_MATMUL, in the pattern that its devices recognize as a compressed weight."""
     outer, inner, bits = (node.get_attribute(name) for name in ("N", "K", "bits"))
     rows, weight, scales = (node.get_input(number) for number in range(3))
     dtype, middle = rows.get_element_type(), 1 << (bits - 1)

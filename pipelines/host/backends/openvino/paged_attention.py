@@ -1,7 +1,7 @@
-"""A stateful OpenVINO decoder → the same decoder over a paged cache.
+"""Converts a stateful OpenVINO decoder to the same decoder over a paged cache.
 
-The only file that touches OpenVINO's private transformation; what it promises is pinned by
-tests/pipelines/host/backends/test_paged_attention.py.  Knows nothing of devices, steps or memory.
+This is the only file that calls OpenVINO's private transformation; the result is tested by
+tests/pipelines/host/backends/test_paged_attention.py.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ STEP_INPUTS = frozenset(
 """Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`."""
 
 CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
-"""Inputs of a paged decoder that are its cache, two for each layer of attention."""
+"""Inputs of a paged decoder for its cache, two for each layer of attention."""
 
 
 def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
-    """Read `path` and page its attention; `weights` are its .bin, where OpenVINO is not to map it itself.
+    """Read `path` and page its attention; `weights` is its mapped .bin, None to let OpenVINO map it.
 
     The model gains the inputs STEP_INPUTS (int64 ids and positions, int32 otherwise; all of rank 1 but the
-    scalar `max_context_len`) and loses `attention_mask`, `beam_idx` and its state; tokens are the first
-    axis of every activation.  Raises `ModelError`.
+    scalar `max_context_len`) and loses `attention_mask`, `beam_idx` and its state; tokens are the first axis
+    of every activation.  Raises `ModelError`.
     """
     model = _read(path, weights)
     if not model.get_variables():
-        raise ModelError(f"{path} keeps no state, so its attention cannot be paged. {EXPORT_ADVICE}")
+        raise ModelError(f"{path} has no state, so its attention cannot be paged. {EXPORT_ADVICE}")
     _page(model, path)
-    strangers = sorted(_names(model) - STEP_INPUTS)
-    if strangers:
-        raise ModelError(f"{path} needs inputs that a text decoder does not have: {', '.join(strangers)}.")
+    unknown = sorted(_names(model) - STEP_INPUTS)
+    if unknown:
+        raise ModelError(f"{path} needs inputs that a text decoder does not have: {', '.join(unknown)}.")
     return model
 
 
@@ -64,7 +64,7 @@ def _page(model: ov.Model, path: Path) -> None:
         from openvino._offline_transformations import paged_attention_transformation
     except ImportError as error:
         raise ModelError(
-            f"OpenVINO {ov.__version__} has no paged attention transformation; Braid was tried with 2026.4.1."
+            f"OpenVINO {ov.__version__} has no paged attention transformation; Braid was tested with 2026.4.1."
         ) from error
     try:
         paged_attention_transformation(model)
@@ -75,10 +75,10 @@ def _page(model: ov.Model, path: Path) -> None:
 
 
 def _names(model: ov.Model) -> set[str]:
-    """Names of the inputs that are not the cache."""
+    """Names of the inputs other than the cache's."""
     return {port.any_name for port in model.inputs if not CACHE_INPUT.fullmatch(port.any_name)}
 
 
 def last_line(error: Exception) -> str:
-    """What an OpenVINO exception says, without the source files that it passed through."""
+    """The message of an OpenVINO exception, without the source files before it."""
     return [line for line in str(error).splitlines() if line.strip()][-1].strip()

@@ -1,7 +1,4 @@
-"""A step as a paged model reads it, and steps that nobody asked for.
-
-Knows the names of a paged model's inputs; knows nothing of devices or memory.
-"""
+"""Converts a step to the inputs of a paged OpenVINO model, and builds the inputs of warm-up steps."""
 
 from __future__ import annotations
 
@@ -13,17 +10,18 @@ from numpy.typing import NDArray
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
 from pipelines.host.engine.step import Step
 
-NO_LOGITS_AT = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
-COMMON_ROWS = (1, 2, 3, 4, 5, 6, 8, 16, 32, 64)
-"""Tokens of the decode steps that are worth a try before somebody waits for one."""
-MOST_IDLE_TOKENS = 128
-"""Of a prompt in such a step: who comes meanwhile waits for its end."""
+PLACEHOLDER_INDEX = np.zeros(1, np.int64)  # the head wants a row even when nothing is sampled
+WARMUP_BATCHES = (1, 2, 3, 4, 5, 6, 8, 16, 32, 64)
+"""Numbers of sequences in the decode steps that are run once before requests need them."""
+MAX_WARMUP_TOKENS = 128
+"""Tokens of the prompt in a warm-up step at most: a new request waits for its end."""
 
 StepInputs = dict[str, NDArray[Any]]
 """Input name → contiguous array."""
 
 
 def step_inputs(step: Step) -> StepInputs:
+    """The inputs of the model for a step.  The arrays may share memory with the step's."""
     blocks, begins = flat_blocks(step.block_table, step.num_blocks)
     return {
         "input_ids": step.token_ids,
@@ -33,14 +31,14 @@ def step_inputs(step: Step) -> StepInputs:
         "block_indices": blocks,
         "block_indices_begins": begins,
         "max_context_len": np.array(step.max_context, np.int32),
-        LOGITS_INPUT: step.logit_indices if step.num_logits else NO_LOGITS_AT,
+        LOGITS_INPUT: step.logit_indices if step.num_logits else PLACEHOLDER_INDEX,
     }
 
 
 def flat_blocks(
     table: NDArray[np.int32], num_blocks: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Rows of blocks → all blocks in one row [sum(num_blocks)] and each sequence's begin [num_seqs + 1]."""
+    """Block tables → all blocks in one row [sum(num_blocks)], each sequence's start in it [num_seqs + 1]."""
     begins = np.zeros(len(num_blocks) + 1, np.int32)
     np.cumsum(num_blocks, out=begins[1:])
     used = np.arange(table.shape[1]) < num_blocks[:, None]
@@ -48,7 +46,7 @@ def flat_blocks(
 
 
 def warmup_inputs(num_seqs: int, num_tokens: int, block: int, block_tokens: int) -> StepInputs:
-    """`num_seqs` sequences of `num_tokens` new tokens each, all of whose blocks are `block`."""
+    """Inputs of `num_seqs` sequences with `num_tokens` new tokens each, all of whose blocks are `block`."""
     ids = np.zeros(num_seqs * num_tokens, np.int64)
     per_seq = -(-num_tokens // block_tokens)
     begins = np.arange(num_seqs + 1, dtype=np.int32)
@@ -65,6 +63,6 @@ def warmup_inputs(num_seqs: int, num_tokens: int, block: int, block_tokens: int)
 
 
 def warmup_shapes(max_tokens: int, max_sequences: int) -> list[tuple[int, int]]:
-    """(sequences, new tokens of each) of steps that are likely, the widest last."""
-    rows = sorted({min(rows, max_sequences) for rows in COMMON_ROWS})
-    return [*((one, 1) for one in rows), (1, min(max_tokens, MOST_IDLE_TOKENS))]
+    """(sequences, new tokens of each) of the most common steps, the widest last."""
+    rows = sorted({min(rows, max_sequences) for rows in WARMUP_BATCHES})
+    return [*((one, 1) for one in rows), (1, min(max_tokens, MAX_WARMUP_TOKENS))]

@@ -1,4 +1,4 @@
-"""A tensor model on OpenVINO's CPU device (`TensorSession`).  Knows nothing of caches or tokens."""
+"""Runs a tensor model on OpenVINO's CPU device (`TensorSession`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NAMES = {
     "boolean": "bool",
 }
 """OpenVINO's element type → numpy's."""
-REMEMBERED = 4096  # shapes; more than clients of one model have, and a bound
+MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a bound
 
 
 class OpenVINOTensors:
@@ -49,7 +49,7 @@ class OpenVINOTensors:
             one.name: one for one in (_port(path, "output", port) for port in self._model.outputs)
         }
         self._request: ov.InferRequest | None = self._compiled.create_infer_request()
-        self._shapes_that_fit: set[tuple[tuple[int, ...], ...]] = set()
+        self._checked_shapes: set[tuple[tuple[int, ...], ...]] = set()
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         assert self._request is not None, "run comes before close"
@@ -67,11 +67,11 @@ class OpenVINOTensors:
         }
 
     def _check_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
-        """Infer shapes through the graph; the device itself adds [4, 3] to [6, 1] without a word.
+        """Infer shapes through the graph; without it the device adds [4, 3] to [6, 1] without an error.
 
-        Shapes that fit are remembered: a graph takes milliseconds to go through.
+        Shapes that passed are remembered: inferring a graph's shapes takes milliseconds.
         """
-        if shapes in self._shapes_that_fit:
+        if shapes in self._checked_shapes:
             return
         assert self._model is not None, "run comes before close"
         try:
@@ -80,9 +80,9 @@ class OpenVINOTensors:
             raise RequestError(
                 f"The shapes of these inputs do not go together: {last_line(error)}"
             ) from error
-        if len(self._shapes_that_fit) >= REMEMBERED:
-            self._shapes_that_fit.clear()
-        self._shapes_that_fit.add(shapes)
+        if len(self._checked_shapes) >= MAX_CHECKED_SHAPES:
+            self._checked_shapes.clear()
+        self._checked_shapes.add(shapes)
 
     def describe(self) -> Mapping[str, str]:
         return {"engine": f"openvino {ov.__version__.split('-')[0]}", "device": "cpu"}
@@ -92,10 +92,10 @@ class OpenVINOTensors:
 
 
 def _port(path: Path, kind: str, port: ov.ConstOutput) -> TensorPort:
-    name, told = _name(port), port.get_element_type().get_type_name()
+    name, type_name = _name(port), port.get_element_type().get_type_name()
     shape = port.get_partial_shape()
     sizes = tuple(None if one.is_dynamic else one.get_length() for one in shape) if _has_rank(shape) else None
-    return TensorPort(name, numpy_name(path, kind, name, NAMES.get(told), told), sizes)
+    return TensorPort(name, numpy_name(path, kind, name, NAMES.get(type_name), type_name), sizes)
 
 
 def _has_rank(shape: ov.PartialShape) -> bool:
@@ -103,7 +103,7 @@ def _has_rank(shape: ov.PartialShape) -> bool:
 
 
 def _name(port: ov.ConstOutput) -> str:
-    """The tensor's name; where it has several, always the same; without one, that of what makes it."""
+    """The tensor's name, the first in order of several; without one, the name of the node that makes it."""
     names = port.get_names()
     if names:
         return str(min(names))

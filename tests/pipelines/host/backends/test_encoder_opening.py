@@ -69,7 +69,7 @@ def test_padding_is_what_the_model_looks_for(tmp_path, name, engine):
 @pytest.mark.parametrize(
     ("had", "instead", "complaint"),
     [
-        ("attention_mask", "past_key_values_0", "keeps a cache.*--task embed"),
+        ("attention_mask", "past_key_values_0", "with a cache.*--task embed"),
         ("attention_mask", "pixel_values", "an encoder does not have: pixel_values"),
         ("input_ids", "inputs_embeds", "does not have: inputs_embeds"),
         ("int64[n, w] attention_mask", "int16[n, w] attention_mask", "of type .*int|of type i16"),
@@ -91,7 +91,7 @@ def test_a_decoder_that_keeps_its_cache_in_a_state_is_refused(tmp_path):
     model = ov.Model([ops.result(state)], [ops.assign(ops.add(state, ids), "past")], [ids])
     path = write_encoder_model(tmp_path, "openvino_model.xml")
     ov.save_model(model, path)
-    with pytest.raises(ModelError, match="keeps a cache.*--task embed"):
+    with pytest.raises(ModelError, match="with a cache.*--task embed"):
         open_encoder(path, EncoderSettings())
 
 
@@ -118,7 +118,7 @@ def test_a_file_no_engine_opens_is_refused(tmp_path):
         (ir, EncoderSettings(engine="onnxruntime"), "onnxruntime runs model.onnx"),
         (ir, EncoderSettings("cuda:0"), "NVIDIA GPUs run model.onnx"),
         (onnx, EncoderSettings("cuda:0", "openvino"), "take `engine: openvino` out"),
-        (onnx, EncoderSettings("gpu"), "device gpu is not here"),
+        (onnx, EncoderSettings("gpu"), "device gpu is not available"),
         (onnx, EncoderSettings(engine="onnxruntime", precision="bf16"), "has no precision"),
     ):
         with pytest.raises(ModelError, match=complaint):

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.host.backends import host_memory
-from pipelines.host.backends.host_memory import PIECE_BYTES, PagePrefault, aligned_zeros
+from pipelines.host.backends.host_memory import HUGE_PAGE_BYTES, PagePrefault, aligned_zeros
 
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
 MIB = 1 << 20
@@ -29,46 +29,46 @@ def resident_bytes(array: np.ndarray) -> int:
 
 
 def test_memory_begins_on_a_page_with_zeros():
-    array = aligned_zeros(3 * PIECE_BYTES + 5)
-    assert array.shape == (3 * PIECE_BYTES + 5,)
+    array = aligned_zeros(3 * HUGE_PAGE_BYTES + 5)
+    assert array.shape == (3 * HUGE_PAGE_BYTES + 5,)
     assert array.ctypes.data % 4096 == 0
     assert not array.any()
 
 
 @on_linux
 def test_pieces_are_mapped_turn_by_turn_and_what_is_written_stays():
-    arrays = [aligned_zeros(3 * PIECE_BYTES).reshape(3, -1), aligned_zeros(PIECE_BYTES + 9)]
+    arrays = [aligned_zeros(3 * HUGE_PAGE_BYTES).reshape(3, -1), aligned_zeros(HUGE_PAGE_BYTES + 9)]
     arrays[0][1, 7] = 200
     unmapped = PagePrefault(arrays)
     assert unmapped.prefault_some(2)  # the first pieces of both
     if resident_bytes(arrays[1]) == 0:
         pytest.skip("this kernel maps nothing ahead")
-    assert resident_bytes(arrays[1]) >= PIECE_BYTES
+    assert resident_bytes(arrays[1]) >= HUGE_PAGE_BYTES
     assert unmapped.prefault_some(2)
     assert not unmapped.prefault_some(2)  # the last one
     assert not unmapped.prefault_some(2)
-    assert resident_bytes(arrays[0]) >= 3 * PIECE_BYTES
+    assert resident_bytes(arrays[0]) >= 3 * HUGE_PAGE_BYTES
     assert (arrays[0].sum(), arrays[0][1, 7]) == (200, 200)
 
 
 @on_linux
 def test_no_more_is_mapped_than_the_bound(monkeypatch):
-    monkeypatch.setattr(host_memory, "MOST_AHEAD_BYTES", 4 * PIECE_BYTES)
+    monkeypatch.setattr(host_memory, "MAX_PREFAULT_BYTES", 4 * HUGE_PAGE_BYTES)
     array = aligned_zeros(64 * MIB)
     unmapped = PagePrefault([array])
     while unmapped.prefault_some(3):
         pass
-    assert resident_bytes(array) <= 6 * PIECE_BYTES  # a huge page may reach beyond either end
+    assert resident_bytes(array) <= 6 * HUGE_PAGE_BYTES  # a huge page may reach beyond either end
 
 
 def test_what_others_took_meanwhile_is_not_mapped(monkeypatch):
-    free = [64 * PIECE_BYTES]
+    free = [64 * HUGE_PAGE_BYTES]
     monkeypatch.setattr(host_memory, "free_bytes", lambda: free[0])
     mapped = []
     monkeypatch.setattr(host_memory, "_populate", lambda piece: not mapped.append(piece))
-    unmapped = PagePrefault([aligned_zeros(100 * PIECE_BYTES)])
+    unmapped = PagePrefault([aligned_zeros(100 * HUGE_PAGE_BYTES)])
     assert unmapped.prefault_some(3)
-    free[0] = 4 * PIECE_BYTES
+    free[0] = 4 * HUGE_PAGE_BYTES
     assert not unmapped.prefault_some(3)
     assert len(mapped) == 3 + 2
 
@@ -76,7 +76,7 @@ def test_what_others_took_meanwhile_is_not_mapped(monkeypatch):
 def test_a_kernel_that_cannot_is_asked_once(monkeypatch):
     asked = []
     monkeypatch.setattr(host_memory, "_populate", lambda piece: asked.append(piece) is not None)
-    unmapped = PagePrefault([aligned_zeros(8 * PIECE_BYTES)])
+    unmapped = PagePrefault([aligned_zeros(8 * HUGE_PAGE_BYTES)])
     assert not unmapped.prefault_some()
     assert not unmapped.prefault_some()
     assert len(asked) == 1

@@ -42,7 +42,7 @@ def test_pages_that_were_let_go_of_are_not_resident_and_read_again(file):
     mapped = MappedFile(path)
     assert (mapped.bytes == content).all()
     assert pages_of(path)["Rss"] == 1024
-    mapped.let_go()
+    mapped.release_pages()
     assert pages_of(path)["Rss"] == 0
     assert (mapped.bytes == content).all()
 

@@ -61,14 +61,16 @@ def test_calls_say_what_the_step_says(rows, costs, seed):
     calls = plan_calls(packed, BLOCK_TOKENS, SPARE, costs)
     slots = slot_mapping(packed.block_table, packed.starts, packed.positions, BLOCK_TOKENS)
     expected = sorted(zip(packed.token_ids, packed.positions, slots, strict=True))
-    feeds = [call.feed for call in calls]
+    calls_inputs = [call.inputs for call in calls]
     named = ("input_ids", "position_ids", "slot_mapping")
-    found = [token for feed in feeds for token in zip(*(feed[name] for name in named), strict=True)]
+    found = [
+        token for inputs in calls_inputs for token in zip(*(inputs[name] for name in named), strict=True)
+    ]
     assert sorted(found) == expected
     tokens = np.full(packed.num_logits, -1)
     for call in calls:
-        tokens[call.logits] = call.feed["input_ids"][call.feed["logits_indices"]][: len(call.logits)]
-        assert len(call.feed["logits_indices"]) == max(1, len(call.logits))
+        tokens[call.logits] = call.inputs["input_ids"][call.inputs["logits_indices"]][: len(call.logits)]
+        assert len(call.inputs["logits_indices"]) == max(1, len(call.logits))
     assert (tokens == packed.token_ids[packed.logit_indices]).all()
 
 
@@ -76,20 +78,20 @@ def test_calls_say_what_the_step_says(rows, costs, seed):
 def test_each_call_is_a_step_of_its_own(rows, costs, seed):
     for call in plan_calls(random_step(rows, seed), BLOCK_TOKENS, SPARE, costs):
         starts, past, table = (
-            call.feed[name] for name in ("cumulative_sequence_length", "past_seqlens", "block_table")
+            call.inputs[name] for name in ("cumulative_sequence_length", "past_seqlens", "block_table")
         )
         new = np.diff(starts)
         assert starts[0] == 0
-        assert starts[-1] == len(call.feed["input_ids"])
+        assert starts[-1] == len(call.inputs["input_ids"])
         assert table.shape == (len(past), (-(-(past + new) // BLOCK_TOKENS)).max())
-        slots = slot_mapping(table, starts, call.feed["position_ids"], BLOCK_TOKENS)
-        assert (slots == call.feed["slot_mapping"]).all()
+        slots = slot_mapping(table, starts, call.inputs["position_ids"], BLOCK_TOKENS)
+        assert (slots == call.inputs["slot_mapping"]).all()
         used = np.arange(table.shape[1]) < (-(-(past + new) // BLOCK_TOKENS))[:, None]
         assert (table[~used] == SPARE).all()
-        types = {name: array.dtype for name, array in call.feed.items()}
+        types = {name: array.dtype for name, array in call.inputs.items()}
         wide = ("input_ids", "position_ids", "logits_indices")
         assert types == {name: np.int64 if name in wide else np.int32 for name in types}
-        assert all(array.flags.c_contiguous for array in call.feed.values())
+        assert all(array.flags.c_contiguous for array in call.inputs.values())
 
 
 def random_step(rows: list[tuple[int, int]], seed: int):

@@ -13,7 +13,7 @@ from lone_steps import step, together
 from small_onnx_decoders import VOCABULARY, small_decoder
 
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.host_memory import MOST_BYTES
+from pipelines.host.backends.host_memory import MAX_CACHE_BYTES
 from pipelines.host.backends.onnxruntime.cpu import decoder_session as cpu
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
@@ -140,13 +140,13 @@ def test_a_type_without_kernels_says_what_to_export_instead(open_small):
 
 
 def test_the_default_cache_leaves_memory_free(open_small):
-    assert 0 < open_small().reserve(512, 64) <= MOST_BYTES
+    assert 0 < open_small().reserve(512, 64) <= MAX_CACHE_BYTES
 
 
 def test_there_is_no_host_cache_beside_a_cache_on_the_host(open_small):
     session = open_small()
     assert not session.can_swap
-    with pytest.raises(ValueError, match="nowhere to swap"):
+    with pytest.raises(ValueError, match="no other memory to swap it to"):
         session.allocate(2, 1)
 
 

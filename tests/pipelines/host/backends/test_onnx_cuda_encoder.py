@@ -115,7 +115,7 @@ def test_it_is_warmed_once_with_a_large_batch(encoder, monkeypatch):
 
 
 def test_a_large_batch_that_fails_is_told_and_not_the_end(encoder, monkeypatch, caplog):
-    monkeypatch.setattr(encoder._feed, "send", fails(DeviceError("cannot allocate GPU memory")))
+    monkeypatch.setattr(encoder._encoder_inputs, "send", fails(DeviceError("cannot allocate GPU memory")))
     assert encoder.warm() is False
     assert "cannot allocate GPU memory" in caplog.text
 
@@ -137,7 +137,9 @@ def test_ids_outside_the_vocabulary_fail_and_the_next_batch_does_not(encoder):
 
 
 def test_a_fault_that_stays_is_a_lost_device(encoder, monkeypatch):
-    monkeypatch.setattr(encoder._feed, "send", fails(DeviceError("CUDA: an illegal memory access was met")))
+    monkeypatch.setattr(
+        encoder._encoder_inputs, "send", fails(DeviceError("CUDA: an illegal memory access was met"))
+    )
     with pytest.raises(DeviceLost, match="host: CUDA: an illegal memory access"):
         encoder.run(random_batch(LENGTHS, 6))
 
@@ -145,16 +147,16 @@ def test_a_fault_that_stays_is_a_lost_device(encoder, monkeypatch):
 def test_nothing_runs_while_another_thread_captures(encoder, monkeypatch):
     """The gate is held by whoever takes memory or waits: no capture is granted in the middle of a run."""
     granted = []
-    send = encoder._feed.send
+    send = encoder._encoder_inputs.send
 
     def watched(batch):
-        with CAPTURE_LOCK.capture() as one:
+        with CAPTURE_LOCK.try_capture() as one:
             granted.append(one)
         return send(batch)
 
-    monkeypatch.setattr(encoder._feed, "send", watched)
+    monkeypatch.setattr(encoder._encoder_inputs, "send", watched)
     encoder.run(random_batch(LENGTHS, 7))
-    with CAPTURE_LOCK.capture() as one:
+    with CAPTURE_LOCK.try_capture() as one:
         granted.append(one)
     assert granted == [False, True]
 
@@ -198,7 +200,7 @@ def test_the_gpu_of_the_line_is_started(tmp_path, monkeypatch):
     started = []
     monkeypatch.setattr(encoders, "require_provider", lambda device: None)
     monkeypatch.setattr(
-        encoders, "start", lambda number: started.append(number) or (HostDevice(), HostRuntime())
+        encoders, "start_device", lambda number: started.append(number) or (HostDevice(), HostRuntime())
     )
     for device in ("cuda", "cuda:1"):
         open_encoder(write_encoder(tmp_path), EncoderSettings(device))

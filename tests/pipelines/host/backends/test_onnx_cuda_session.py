@@ -243,14 +243,14 @@ def test_a_graphs_addresses_never_change(opened):
     for past in range(20, 24):
         session.run(step_of([(past, 1), (5, 1), (9, 1)]))
         bound = session._bound[GraphShape(4, 2)]
-        feed = [device.pointer(getattr(bound.feed, name)) for name in bound.feed.__slots__]
-        addresses.append([*feed, device.pointer(bound.logits), bound.bounds.ctypes.data])
+        inputs = [device.pointer(getattr(bound.inputs, name)) for name in bound.inputs.__slots__]
+        addresses.append([*inputs, device.pointer(bound.logits), bound.bounds.ctypes.data])
     assert all(one == addresses[0] for one in addresses)
 
 
 def test_no_capture_while_another_thread_loads(opened):
     session, runtime, _ = opened
-    with CAPTURE_LOCK.calls():
+    with CAPTURE_LOCK.device_calls():
         session.run(step_of(*LIFE[1]))
     session.run(step_of(*LIFE[1]))
     assert runtime.graph_ids == [NO_GRAPH, 1]

@@ -126,7 +126,7 @@ def test_a_failed_capture_is_said_once_and_not_tried_again(caplog: pytest.LogCap
     bucket = GraphBuckets(enabled=True).of(GraphShape(4, 2))
     assert bucket.captures
     with caplog.at_level(logging.WARNING):
-        bucket.give_up(RuntimeError("operation not permitted when stream is capturing"))
+        bucket.disable(RuntimeError("operation not permitted when stream is capturing"))
     assert (bucket.captures, bucket.captured, bucket.graph_id) == (False, False, NO_GRAPH)
     assert "Shape(batch=4, columns=2" in caplog.text
     assert "not permitted" in caplog.text
@@ -145,25 +145,25 @@ def test_missing_shapes_are_those_not_met():
 
 
 def test_a_capture_is_put_off_while_others_call():
-    gate = CaptureLock()
-    with gate.calls(), gate.calls(), gate.capture() as granted:
+    lock = CaptureLock()
+    with lock.device_calls(), lock.device_calls(), lock.try_capture() as granted:
         assert not granted
-    with gate.capture() as granted:
+    with lock.try_capture() as granted:
         assert granted
-    with gate.capture() as outer, gate.capture() as inner:
+    with lock.try_capture() as outer, lock.try_capture() as inner:
         assert (outer, inner) == (True, False)
 
 
 def test_others_wait_for_a_capture_to_end():
-    gate, order = CaptureLock(), []
+    lock, order = CaptureLock(), []
 
     def call() -> None:
         started.set()
-        with gate.calls():
+        with lock.device_calls():
             order.append("called")
 
     started, caller = threading.Event(), threading.Thread(target=call)
-    with gate.capture() as granted:
+    with lock.try_capture() as granted:
         assert granted
         caller.start()
         started.wait()
@@ -175,9 +175,9 @@ def test_others_wait_for_a_capture_to_end():
 
 
 def test_a_gate_opens_again_after_errors():
-    gate = CaptureLock()
-    for enter in (gate.calls, gate.capture):
+    lock = CaptureLock()
+    for enter in (lock.device_calls, lock.try_capture):
         with pytest.raises(ZeroDivisionError), enter():
             1 / 0  # noqa: B018
-    with gate.capture() as granted:
+    with lock.try_capture() as granted:
         assert granted

@@ -68,7 +68,7 @@ def test_the_vocabulary_from_config_json(tmp_path):
 
     config = '{"max_position_embeddings": 512, "vocab_size": 96}'
     assert read_decoder(write(tmp_path, forget, config)).vocab_size == 96
-    with pytest.raises(ModelError, match="how many tokens there are"):
+    with pytest.raises(ModelError, match="give the vocabulary size"):
         read_decoder(write(tmp_path, forget))
 
 
@@ -113,7 +113,7 @@ def test_a_missing_file(tmp_path):
 def test_missing_weights(tmp_path):
     path = write(tmp_path)
     (tmp_path / DATA).unlink()
-    with pytest.raises(ModelError, match=f"weights lie in {DATA}, which is not there"):
+    with pytest.raises(ModelError, match=f"weights should be in {DATA}, which cannot be read"):
         read_decoder(path)
 
 
@@ -204,7 +204,7 @@ def age(graph):
     ("change", "words"),
     [
         (drop_scale, r"lacks \['scale'\]"),
-        (set_all(sinks=1), r"has \['sinks'\] that this Braid does not know"),
+        (set_all(sinks=1), r"has \['sinks'\] that this version of Braid does not support"),
         (swap_layers, r"layers are numbered \[1, 0\]"),
         (set_all(num_kv_heads=3), "layer 0 has 2 query heads over 3 key-value heads"),
         (set_all(num_kv_heads=0), "layer 0 has 2 query heads over 0 key-value heads"),

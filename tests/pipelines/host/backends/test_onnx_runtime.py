@@ -1,4 +1,4 @@
-"""What ONNX Runtime cannot do is said in its own words, with what to install or export instead."""
+"""What ONNX Runtime cannot do is said in its own error_text, with what to install or export instead."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pipelines.host.backends.onnxruntime import runtime
 from pipelines.host.backends.onnxruntime.runtime import (
     CPU,
     CUDA,
+    error_text,
     open_session,
     operator_inputs,
     require_cuda,
-    words,
 )
 
 
@@ -68,8 +68,8 @@ def test_absent_weights_are_named(tmp_path):
 
 def test_words_are_without_code():
     error = RuntimeError("[ONNXRuntimeError] : 9 : NOT_IMPLEMENTED : no kernel : for this")
-    assert words(error) == "no kernel : for this"
-    assert words(RuntimeError("plain")) == "plain"
+    assert error_text(error) == "no kernel : for this"
+    assert error_text(RuntimeError("plain")) == "plain"
 
 
 def test_operators_are_known_by_their_inputs():

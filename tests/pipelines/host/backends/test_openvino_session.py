@@ -83,7 +83,7 @@ def test_sequences_in_one_step_do_not_touch_each_other(session):
 def test_there_is_no_host_cache_beside_a_cache_on_the_host(exported):
     session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
     assert not session.can_swap
-    with pytest.raises(ValueError, match="nowhere to swap"):
+    with pytest.raises(ValueError, match="no other memory to swap it to"):
         session.allocate(2, 1)
 
 
@@ -103,7 +103,7 @@ def test_a_cache_type_that_the_device_refuses_is_named(exported):
 
 
 def test_an_absent_device_is_named_with_those_that_are_here():
-    with pytest.raises(ModelError, match=r"device gpu\.7 is not here; OpenVINO sees: .*cpu"):
+    with pytest.raises(ModelError, match=r"device gpu\.7 is not available; OpenVINO finds: .*cpu"):
         checked_properties(OpenVINOSettings(device="gpu.7"))
 
 

@@ -112,7 +112,7 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
 
 
 def test_a_slow_model_is_not_asked_for_wide_steps(session, monkeypatch):
-    monkeypatch.setattr("pipelines.host.backends.openvino.decoder_session.MOST_IDLE_S", 1e-9)
+    monkeypatch.setattr("pipelines.host.backends.openvino.decoder_session.MAX_WARMUP_S", 1e-9)
     while session.warm():
         pass
     assert set(session.step_times_s) == {1}

@@ -119,7 +119,7 @@ def test_a_number_alone_has_no_axes(engine, tmp_path):
 
 def test_a_type_that_numpy_lacks_is_refused_when_the_model_is_opened(tmp_path):
     path = write_model(tmp_path, ir.DataType.BFLOAT16)
-    with pytest.raises(ModelError, match=r"input rows is of type bf16, which cannot be sent"):
+    with pytest.raises(ModelError, match=r"input rows is of type bf16, which numpy does not have"):
         open_tensors(path, TensorSettings("openvino"))
 
 

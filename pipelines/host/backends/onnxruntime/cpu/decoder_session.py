@@ -1,7 +1,4 @@
-"""A decoder in Braid's ONNX form on ONNX Runtime's CPU kernels, run one packed step at a time.
-
-Knows nothing of scheduling or sampling.
-"""
+"""Runs a decoder in Braid's ONNX format on ONNX Runtime's CPU kernels, one packed step at a time."""
 
 from __future__ import annotations
 
@@ -40,12 +37,13 @@ ADVICE = dict.fromkeys(
     ("f16", "bf16"),
     " It computes in half precision, for which the CPU lacks kernels; export it with --weights fp32 or int8.",
 )
-"""By element type, when the model cannot be opened."""
+"""Element type → advice added to the error when the model cannot be opened."""
 
 KEY_COST, PAIR_COST = 18.0, 1.5
-"""Of one number of a gathered key or value, and of one number of a query for each key that it sees, beside a
-byte of weights that is read.  Measured with 83 M float32 weights on one core: 12 ms for the weights, 2.8 µs
-for a key of 4096 numbers, 0.2 µs for a query of 4096 to see a key."""
+"""Cost of one number of a gathered key or value, and of one number of a query for each key that it attends
+to, relative to reading one byte of weights.  Measured with 83 M float32 weights on one core: 12 ms for
+the weights, 2.8 µs for a key of 4096 numbers, 0.2 µs for a query of 4096 and one key.
+"""
 
 
 @dataclass(frozen=True)
@@ -59,8 +57,8 @@ class OnnxCpuSettings:
 class OnnxCpuSession:
     """One decoder and its cache (`DecoderSession`).  Raises `ModelError`.
 
-    The cache has one block more than was asked for.  No sequence owns it: tables point to it where they
-    are not defined, and it is written only to warm up.
+    The cache has one more block than requested.  No sequence uses it: unused entries of block tables point to
+    it, and only warm-up writes to it.
     """
 
     ops: SamplingOps = numpy_ops
@@ -114,13 +112,13 @@ class OnnxCpuSession:
         return self._logits[: step.num_logits]
 
     def _compute(self, call: ModelCall) -> None:
-        """Write the call's logits to their rows, by way of a copy only where these are not together."""
+        """Write the call's logits to their rows; through a copy only when the rows are not contiguous."""
         assert self._session is not None
         assert self._binding is not None
         rows, count = call.logits, len(call.logits)
         together = count and rows[-1] - rows[0] == count - 1
         into = self._logits[rows[0] :] if together else np.empty((max(count, 1), self.vocab_size), np.float32)
-        for name, array in call.feed.items():
+        for name, array in call.inputs.items():
             self._binding.bind_cpu_input(name, array)
         shape = [max(count, 1), self.vocab_size]
         self._binding.bind_output(LOGITS, "cpu", 0, np.float32, shape, into.ctypes.data)
@@ -129,7 +127,7 @@ class OnnxCpuSession:
             self._logits[rows] = into
 
     def warm(self) -> bool:
-        """Map more of the cache's memory; whether there is more to map."""
+        """Map more pages of the cache's memory; return whether more are left."""
         assert self._cache is not None, "warm comes between allocate and close"
         return self._cache.prefault_some()
 
@@ -137,7 +135,7 @@ class OnnxCpuSession:
         return self._facts
 
     def close(self) -> None:
-        """Free the model and the cache; only the numbers stay.  A second call, by a sharer, does nothing."""
+        """Free the model and the cache; the properties stay.  A second call has no effect."""
         self._binding = self._session = self._cache = None
 
 
@@ -150,7 +148,7 @@ def _open(path: Path, decoder: DecoderModel, settings: OnnxCpuSettings) -> ort.I
 
 
 def _costs(decoder: DecoderModel) -> CallCosts:
-    """In bytes read: a call reads the weights; the rest was measured beside that, see the constants."""
+    """Costs in bytes read: a call reads the weights; the others are relative to that, see the constants."""
     weights = [value for value in decoder.model.graph.initializers.values() if not _is_looked_up(value)]
     token_numbers = sum(2 * layer.num_kv_heads * layer.head_size for layer in decoder.layers)
     query_numbers = sum(layer.num_heads * layer.head_size for layer in decoder.layers)
@@ -162,14 +160,14 @@ def _costs(decoder: DecoderModel) -> CallCosts:
 
 
 def _is_looked_up(weights: ir.Value) -> bool:
-    """Whether only single rows of them are read, as of embeddings."""
+    """Whether only single rows of the weights are read, as of embeddings."""
     return all(node.op_type.startswith("Gather") for node in weights.consumers())
 
 
 def _first_call(spare_block: int) -> ModelCall:
-    """One token that is stored where nobody looks, so that no client waits for what is done only once."""
+    """A call of one token in the spare block, which initializes the session before the first request."""
     nothing = np.zeros(1, np.int32)
-    feed: dict[str, NDArray[Any]] = {
+    inputs: dict[str, NDArray[Any]] = {
         INPUT_IDS: PLACEHOLDER_INDEX,
         POSITION_IDS: PLACEHOLDER_INDEX,
         CUMULATIVE: np.array([0, 1], np.int32),
@@ -178,4 +176,4 @@ def _first_call(spare_block: int) -> ModelCall:
         SLOTS: nothing - 1,
         LOGITS_INDICES: PLACEHOLDER_INDEX,
     }
-    return ModelCall(feed, np.zeros(0, np.int64))
+    return ModelCall(inputs, np.zeros(0, np.int64))

@@ -1,7 +1,4 @@
-"""An exported encoder on ONNX Runtime's CPU kernels (`EncoderSession`).
-
-Knows nothing of requests, pooling or queues.
-"""
+"""Runs an exported encoder on ONNX Runtime's CPU kernels (`EncoderSession`)."""
 
 from __future__ import annotations
 
@@ -18,12 +15,12 @@ from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import PROBE_BATCH, input_arrays, output_shape
-from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, open_session, version, words
+from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
 from pipelines.host.backends.onnxruntime.session_io import integer_inputs, read_output
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
-"""Types of values that ONNX Runtime gives as numpy's; bfloat16 is none of these."""
+"""Types of values that ONNX Runtime returns as numpy arrays; bfloat16 is not one of them."""
 
 
 class OnnxCpuEncoder:
@@ -45,16 +42,16 @@ class OnnxCpuEncoder:
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert self._session is not None, "run comes before close"
-        feed = input_arrays(batch, self._inputs, self._pad_id)
+        inputs = input_arrays(batch, self._inputs, self._pad_id)
         try:
-            (values,) = self._session.run([self._output], feed)
+            (values,) = self._session.run([self._output], inputs)
         except RUNTIME_ERRORS as error:
-            raise RuntimeError(f"ONNX Runtime failed: {words(error)}") from error
+            raise RuntimeError(f"ONNX Runtime failed: {error_text(error)}") from error
         rows: NDArray[np.float32] = np.asarray(values, np.float32)
         return rows
 
     def warm(self) -> bool:
-        """Nothing is prepared for a shape here."""
+        """Has no effect: nothing is prepared for a shape."""
         return False
 
     def describe(self) -> Mapping[str, str]:

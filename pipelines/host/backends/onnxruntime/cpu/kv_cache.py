@@ -1,7 +1,4 @@
-"""A paged cache in host memory as a lowered graph reads and writes it.
-
-Knows shapes and bindings; knows nothing of sequences or of what a block holds.
-"""
+"""The paged cache in host memory that a lowered graph on ONNX Runtime reads and writes."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ from pipelines.host.backends.onnxruntime.cpu.lowering import ELEMENT_TYPES
 
 
 class OnnxCpuCacheLayout:
-    """What a block is to the graph: `[block_tokens, num_kv_heads, head_size]` of each (side, layer)."""
+    """The shape of a block: `[block_tokens, num_kv_heads, head_size]` for each (side, layer)."""
 
     def __init__(self, layers: Sequence[AttentionLayer], block_tokens: int, element_type: str) -> None:
         self.element_type = ELEMENT_TYPES[element_type]
@@ -47,11 +44,11 @@ class OnnxCpuCache:
         self._unmapped = PagePrefault(list(self._blocks.values()))
 
     def prefault_some(self) -> bool:
-        """Map a little more than was written to; whether there is more to map."""
+        """Map some more pages; return whether more are left."""
         return self._unmapped.prefault_some()
 
     def bind(self, binding: ort.IOBinding) -> None:
-        """Let the graph read and write here: each input and its output are one memory."""
+        """Bind the cache to the graph: each input and its output are the same memory."""
         element_type = int(self._layout.element_type)  # numpy has no bfloat16, so ONNX's number
         for (side, layer), blocks in self._blocks.items():
             shape = [len(blocks), *self._layout.block_shapes[side, layer]]
@@ -67,9 +64,9 @@ class OnnxCpuCache:
     def clear(self, numbers: NDArray[np.int32]) -> None:
         """Fill these blocks with zeros.
 
-        A graph of standard operators reads whole blocks and hides what is not there by a weight of zero,
-        which hides every number but those that are none: nan and infinity of one sequence would go to the
-        next owner of its blocks.
+        A graph of standard operators reads whole blocks and gives unused entries a weight of zero.  That
+        hides every number but nan and infinity, which would pass from one sequence to the next owner of its
+        blocks.
         """
         for blocks in self._blocks.values():
             blocks[numbers] = 0

@@ -1,7 +1,7 @@
-"""A decoder in Braid's ONNX form → the packed step in standard operators.
+"""Lowers a decoder in Braid's ONNX format to standard ONNX operators over a paged cache.
 
-Paged attention becomes a ScatterND into the cache, a Gather by block table and an Attention over what was
-gathered.  Knows operators; knows nothing of sessions, memory or steps.
+Paged attention becomes a ScatterND into the cache, a Gather by block table and an Attention over the gathered
+keys and values.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
     """A copy of the model over a paged cache; weights are shared, not copied.
 
-    Inputs: input_ids, position_ids int64[T] · logits_indices int64[N] · cumulative_sequence_length
-    int32[B + 1] · past_seqlens int32[B] · block_table int32[B, W], all valid blocks · slot_mapping int32[T],
-    block * block_tokens + offset, or -1 for a place in the last block · key_cache.{i}, value_cache.{i}
-    [num_blocks, block_tokens, num_kv_heads, head_size].  Outputs: logits float32[N, vocab] ·
-    key_cache_out.{i}, value_cache_out.{i}: the caches, written in place when bound to their inputs' memory.
+    Inputs: input_ids, position_ids int64[T] · logits_indices int64[N] · cumulative_sequence_length int32[B +
+    1] · past_seqlens int32[B] · block_table int32[B, W], all valid blocks · slot_mapping int32[T], block *
+    block_tokens + offset, or -1 for a place in the last block · key_cache.{i}, value_cache.{i} [num_blocks,
+    block_tokens, num_kv_heads, head_size].  Outputs: logits float32[N, vocab] · key_cache_out.{i},
+    value_cache_out.{i}: the caches, written in place when bound to their inputs' memory.
 
-    Each sequence attends over W * block_tokens gathered keys, and its new tokens are padded to the most that
-    a sequence has; so sequences of unlike lengths are better computed in calls of their own.
+    Each sequence attends over W * block_tokens gathered keys, and its new tokens are padded to the largest
+    number of new tokens; so sequences of unlike lengths are better computed in separate calls.
     """
     model = decoder.model.clone()
     graph = model.graph
@@ -55,7 +55,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
 
 @dataclass(frozen=True)
 class _Cache:
-    """One side of a layer's cache: what stands in it before the step and after."""
+    """One side of a layer's cache: the input before the step and the output after it."""
 
     before: ir.Value
     after: ir.Value
@@ -78,16 +78,15 @@ def _declare_caches(
 
 @dataclass(frozen=True)
 class _Places:
-    """Where tokens lie, derived from the step once.
+    """Positions of tokens, derived once from the step.
 
-    B sequences of at most S new tokens stand padded, as [B, S]; K = W * block_tokens keys are gathered for
-    each.
+    B sequences of at most S new tokens are padded to [B, S]; K = W * block_tokens keys are gathered for each.
     """
 
     table: ir.Value  # int32[B, W]
-    cells: ir.Value  # int64[T, 2], the (block, offset) that each token is written to
-    padded: ir.Value  # int64[B, S], the packed token that stands there; any token where none does
-    packed: ir.Value  # int64[T], where in [B * S] each token stands
+    cells: ir.Value  # int64[T, 2], the (block, offset) to which each token is written
+    padded: ir.Value  # int64[B, S], the packed token at that place; any token in padding
+    packed: ir.Value  # int64[T], the place of each token in [B * S]
     gathered: ir.Value  # int64[2], (B, K)
     queries: ir.Value  # int64[B, S, 1], positions in their sequences
     keys: ir.Value  # int64[K], positions
@@ -118,7 +117,7 @@ def _find_places(writer: GraphWriter, inputs: dict[str, ir.Value], block_tokens:
 
 
 def _cells(writer: GraphWriter, slots: ir.Value, block_tokens: int) -> ir.Value:
-    """(block, offset) of each slot.  Slot -1 is block -1, which ScatterND counts from the end: the last."""
+    """(block, offset) of each slot.  Slot -1 is block -1, which is the last block to ScatterND."""
     op = writer.op
     slots = op("Unsqueeze", op("Cast", slots, to=ir.DataType.INT64), writer.ints(1))
     offsets = op("Mod", slots, writer.number(block_tokens))  # of the divisor's sign, unlike Div
@@ -135,7 +134,7 @@ def _window(layer: AttentionLayer) -> int:
 
 
 def _mask(writer: GraphWriter, places: _Places, window: int) -> ir.Value:
-    """bool[B, 1, S, K]: a query sees itself and what stands before it, `window` tokens in all."""
+    """bool[B, 1, S, K]: a query attends to itself and the tokens before it, `window` tokens in all."""
     op = writer.op
     seen = op("LessOrEqual", places.keys, places.queries)
     if window != NO_WINDOW:
@@ -178,10 +177,10 @@ def _replace(
 def _store(
     writer: GraphWriter, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places
 ) -> ir.Value:
-    """The cache with the new rows in it.
+    """The cache with the new rows written to it.
 
-    ScatterND stands straight between the graph's input and its output, with a pair of indices for each row:
-    only so ONNX Runtime writes in place.  A Reshape on either side makes it copy the whole cache each step.
+    ScatterND is directly between the graph's input and its output, with a pair of indices for each row: only
+    then ONNX Runtime writes in place.  A Reshape on either side makes it copy the whole cache each step.
     """
     rows = writer.op("Reshape", rows, writer.ints(-1, layer.num_kv_heads, layer.head_size))
     return writer.op("ScatterND", cache.before, places.cells, rows, output=cache.after)

@@ -1,8 +1,7 @@
-"""A step → the calls that compute it: which sequences go together, and what the lowered graph reads.
+"""Splits a step into model calls: which sequences are computed together, and the inputs of each call.
 
-In one call every sequence is padded to the most new tokens and the longest context among them, and each
-call reads all weights once; so sequences of unlike lengths are computed apart.  Knows arrays; knows nothing
-of engines.
+In one call every sequence is padded to the most new tokens and the longest context among them, and each call
+reads all weights once; so sequences of unlike lengths are computed apart.
 """
 
 from __future__ import annotations
@@ -24,33 +23,34 @@ PLACEHOLDER_INDEX = np.zeros(1, np.int64)  # the head wants a row even when noth
 
 @dataclass(frozen=True)
 class CallCosts:
-    """What parts of a call cost beside each other, in any unit."""
+    """Relative costs of the parts of a call, in any unit."""
 
     call: float  # to begin one: above all to read the weights
     key: float  # to gather one token's keys and values, in all layers
     pair: float  # for one query to see one key, in all layers
 
     def of(self, num_seqs: int, num_new: int, context: int) -> float:
-        """A call of `num_seqs` sequences, padded to `num_new` new tokens and `context` keys."""
+        """The cost of a call of `num_seqs` sequences, padded to `num_new` new tokens and `context` keys."""
         return self.call + num_seqs * context * (self.key + num_new * self.pair)
 
 
 @dataclass(frozen=True)
 class ModelCall:
-    """`feed`: input name → contiguous array.  It gives one row for each of `logits`, rows of the step's.
+    """`inputs`: input name → contiguous array.  `logits`: the logit rows of the step that the call computes, in
+    order.
 
-    When a call is to give none, the graph still computes one, because it cannot compute none.
+    A call without logits computes one row, which is discarded: the graph cannot compute none.
     """
 
-    feed: dict[str, NDArray[Any]]
+    inputs: dict[str, NDArray[Any]]
     logits: Indices
 
 
 def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts) -> list[ModelCall]:
     """The calls of a step, at least one.
 
-    Entries of its block table that hold no token of their sequence become `spare_block`: what stands in a
-    block that was only reserved is nobody's.
+    Entries of its block table that hold no token of their sequence are replaced by `spare_block`: a reserved
+    block may contain data of another sequence.
     """
     num_new = np.diff(step.starts)
     columns = -(-(step.num_past + num_new) // block_tokens)
@@ -64,7 +64,7 @@ def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts
 
 
 def newly_started_blocks(step: Step, block_tokens: int) -> NDArray[np.int32]:
-    """The blocks whose first token this step computes: what stands in them belongs to nobody any more."""
+    """The blocks whose first token this step computes: their old content belongs to no sequence any more."""
     tokens = np.flatnonzero(step.positions % block_tokens == 0)
     owners = np.searchsorted(step.starts, tokens, side="right") - 1
     return step.block_table[owners, step.positions[tokens] // block_tokens]
@@ -73,9 +73,9 @@ def newly_started_blocks(step: Step, block_tokens: int) -> NDArray[np.int32]:
 def group_sequences(
     num_new: NDArray[np.int32], contexts: NDArray[np.int32], costs: CallCosts
 ) -> list[Indices]:
-    """Which sequences are computed together: every row once, rows of a group ascending.
+    """The sequences of each call, in ascending order; each sequence is in one group.
 
-    From short to long, a sequence joins the group before it when that costs less than a call of its own.
+    From short to long, a sequence joins the previous group when that costs less than a call of its own.
     """
     useful = costs.call + float((contexts * (costs.key + num_new * costs.pair)).sum())
     padded = costs.of(len(num_new), int(num_new.max()), int(contexts.max()))
@@ -96,8 +96,8 @@ def group_sequences(
 
 
 def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32]) -> ModelCall:
-    """The whole step as it stands, with nothing copied."""
-    feed: dict[str, NDArray[Any]] = {
+    """The whole step in one call, without copies of its arrays."""
+    inputs: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids,
         POSITION_IDS: step.positions,
         CUMULATIVE: step.starts,
@@ -106,7 +106,7 @@ def _call_of_all(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32])
         SLOTS: slots,
         LOGITS_INDICES: step.logit_indices if step.num_logits else PLACEHOLDER_INDEX,
     }
-    return ModelCall(feed, np.arange(step.num_logits))
+    return ModelCall(inputs, np.arange(step.num_logits))
 
 
 def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: Indices) -> ModelCall:
@@ -117,7 +117,7 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
     place_of[tokens] = np.arange(len(tokens))
     places = place_of[step.logit_indices]
     logits = np.flatnonzero(places >= 0)
-    feed: dict[str, NDArray[Any]] = {
+    inputs: dict[str, NDArray[Any]] = {
         INPUT_IDS: step.token_ids[tokens],
         POSITION_IDS: step.positions[tokens],
         CUMULATIVE: starts,
@@ -126,4 +126,4 @@ def _call(step: Step, table: NDArray[np.int32], slots: NDArray[np.int32], rows: 
         SLOTS: slots[tokens],
         LOGITS_INDICES: places[logits] if len(logits) else PLACEHOLDER_INDEX,
     }
-    return ModelCall(feed, logits)
+    return ModelCall(inputs, logits)

@@ -1,7 +1,4 @@
-"""What an ONNX Runtime session reads and writes, bound by address: cache, step, bounds, logits.
-
-Knows names, types and pointers; knows nothing of steps, buckets or what is computed.
-"""
+"""Binds the inputs and outputs of an ONNX Runtime session by address: cache, step inputs, logits."""
 
 from __future__ import annotations
 
@@ -28,24 +25,24 @@ INPUT_TYPES = {
     "slot_mapping": np.int32,
     "logits_indices": np.int64,
 }
-"""What a lowered graph reads of a step: the fields of a `StepInputs`, and what they hold."""
+"""Inputs of a lowered graph for a step: the fields of `StepInputs`, and their types."""
 
 
 @dataclass(eq=False)
 class SessionBinding:
-    """One set of bindings.  Whatever is bound lives as long: ONNX Runtime holds nothing but addresses.
+    """One set of bindings.  It holds everything that is bound: ONNX Runtime stores only addresses.
 
     `bounds`, int32[3], is attention_metadata: in host memory, read whenever the operator is enqueued.
     """
 
     binding: ort.IOBinding
     bounds: Any
-    feed: StepInputs | None = None
+    inputs: StepInputs | None = None
     logits: Array | None = None
 
 
 class SessionBindings:
-    """Makes and fills the bindings of one session over one cache."""
+    """Creates and fills the bindings of one session over one cache."""
 
     def __init__(
         self, session: ort.InferenceSession, runtime: DecoderRuntime, device: Device, cache: OnnxCudaCache
@@ -58,7 +55,7 @@ class SessionBindings:
         self._outputs = {one.name for one in session.get_outputs()}
 
     def new(self) -> SessionBinding:
-        """Bindings to the cache; bounds are theirs, a feed and logits are yet to come."""
+        """Bindings to the cache, with `bounds`; inputs and logits are bound by `fill`."""
         bound = SessionBinding(self._session.io_binding(), np.zeros(3, np.int32))
         element = self.cache.element.number
         for name, pool in self.cache.pools.items():
@@ -69,13 +66,13 @@ class SessionBindings:
                 bound.binding.bind_output(written, *where)
         return bound
 
-    def fill(self, bound: SessionBinding, feed: StepInputs, logits: Array) -> None:
-        """Read from `feed` and, as they are now, `bounds`; write to `logits`, float32[rows, vocab]."""
-        bound.feed, bound.logits = feed, logits
+    def fill(self, bound: SessionBinding, inputs: StepInputs, logits: Array) -> None:
+        """Bind `inputs`, the present values of `bounds`, and the output `logits`, float32[rows, vocab]."""
+        bound.inputs, bound.logits = inputs, logits
         if METADATA in self._inputs:
             bound.binding.bind_input(METADATA, "cpu", 0, np.int32, [3], bound.bounds.ctypes.data)
         for name in INPUT_TYPES.keys() & self._inputs:
-            array = getattr(feed, name)
+            array = getattr(inputs, name)
             where = (*self._place, INPUT_TYPES[name], array.shape, self._device.pointer(array))
             bound.binding.bind_input(name, *where)
         bound.binding.bind_output(
@@ -83,13 +80,13 @@ class SessionBindings:
         )
 
     def run(self, bound: SessionBinding, graph_id: int) -> None:
-        """Enqueue; returns before it is computed."""
+        """Enqueue a run; returns before it is computed."""
         self._session.run_with_iobinding(bound.binding, run_options(graph_id))
 
 
 @functools.cache
 def run_options(graph_id: int) -> ort.RunOptions:
-    """Of one run: which graph it is (-1 for none), and that nothing waits for the device."""
+    """Options of one run: the id of its graph (-1 for none), and no synchronization with the device."""
     options = ort.RunOptions()
     options.add_run_config_entry("gpu_graph_id", str(graph_id))
     options.add_run_config_entry("disable_synchronize_execution_providers", "1")

@@ -1,7 +1,4 @@
-"""Which decode steps are replayed as CUDA graphs: shapes rounded up to buckets, and what became of each.
-
-Knows numbers and the rules of capture; knows nothing of sessions, arrays or models.
-"""
+"""Manages CUDA graphs of decode steps: buckets of shapes, and the lock that guards captures."""
 
 from __future__ import annotations
 
@@ -17,73 +14,73 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 
 BATCHES = (1, 2, 4, 8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)
-"""Batch sizes of graphs; a step takes the next one up and computes the rows between for nobody."""
+"""Batch sizes of graphs; a step is padded to the next larger one."""
 MAX_BATCH = BATCHES[-1]
-"""The most sequences of one call; onnxruntime-genai keeps to the same for this operator."""
+"""The most sequences of one call; onnxruntime-genai has the same limit for this operator."""
 MAX_PADDING = max(upper - lower for lower, upper in pairwise(BATCHES)) - 1
 MAX_GRAPHS = 128
-"""Graphs kept; ONNX Runtime frees none before its session, so what comes later runs without one."""
+"""Graphs of a session; ONNX Runtime frees none before the session, so further shapes run without one."""
 RUNS_TO_CAPTURE = 3
 """ONNX Runtime computes a new graph id twice and captures it the third time, in one call or in three."""
 
 
 class CaptureLock:
-    """Keeps captures apart from all else that other threads do with a device: one or the others, never both.
+    """Excludes captures from all other use of the device by other threads (a shared/exclusive lock).
 
-    ONNX Runtime captures in CUDA's global mode: while it does, a thread that allocates, frees or waits on
-    any device of the process fails, and spoils the capture.  So who loads or closes holds the gate with its
-    like, and a capture, which is short, waits for none: it is put off.
+    ONNX Runtime captures in CUDA's global mode: during a capture, a thread that allocates, frees or waits on
+    any device of the process fails, and invalidates the capture.  Threads that load or close models hold the
+    lock together with `device_calls`; a capture does not wait for them but is postponed.
     """
 
     def __init__(self) -> None:
         self._changed = Condition()
-        self._num_calling = 0
-        self._captures = False
+        self._num_device_calls = 0
+        self._capturing = False
 
     @contextmanager
-    def calls(self) -> Iterator[None]:
-        """Whoever calls the device beside the thread that computes steps; waits for a capture to end."""
+    def device_calls(self) -> Iterator[None]:
+        """Held during device calls outside the thread that computes steps; waits for the end of a capture."""
         with self._changed:
-            self._changed.wait_for(lambda: not self._captures)
-            self._num_calling += 1
+            self._changed.wait_for(lambda: not self._capturing)
+            self._num_device_calls += 1
         try:
             yield
         finally:
             with self._changed:
-                self._num_calling -= 1
+                self._num_device_calls -= 1
 
     @contextmanager
-    def capture(self) -> Iterator[bool]:
-        """Whether a capture may be made now; if so, nobody else calls until it is over."""
+    def try_capture(self) -> Iterator[bool]:
+        """Whether a capture may be made now; if so, other threads' device calls wait for its end."""
         with self._changed:
-            granted = self._captures = not (self._num_calling or self._captures)
+            granted = self._capturing = not (self._num_device_calls or self._capturing)
         try:
             yield granted
         finally:
             if granted:
                 with self._changed:
-                    self._captures = False
+                    self._capturing = False
                     self._changed.notify_all()
 
 
 CAPTURE_LOCK = CaptureLock()
-"""The process's: the mode is the whole process's too."""
+"""One for the process, because the capture mode is global to the process."""
 
 
 def padded_batch(count: int) -> int:
-    """The bucket of a batch; `count <= MAX_BATCH`."""
+    """The batch size of the bucket for `count` sequences; `count <= MAX_BATCH`."""
     return BATCHES[bisect_left(BATCHES, count)]
 
 
 def padded_columns(count: int) -> int:
-    """The bucket of a block table's width: the next power of two."""
+    """The width of the bucket's block table: the next power of two."""
     return 1 << (count - 1).bit_length()
 
 
 class GraphShape(NamedTuple):
-    """What distinguishes graphs: addresses and shapes are baked in, values are not.
+    """What distinguishes graphs: addresses and shapes are part of a graph, values are not.
 
-    The step's logits lie from row `first_row` of the buffer on.
+    The step's logits start at row `first_row` of the buffer.
     """
 
     batch: int
@@ -93,7 +90,7 @@ class GraphShape(NamedTuple):
 
 @dataclass(eq=False)
 class GraphBucket:
-    """One shape.  `graph_id` is ONNX Runtime's name for its graph; -1, which is none, once capture failed."""
+    """One shape.  `graph_id` is the id of its graph in ONNX Runtime; NO_GRAPH once a capture has failed."""
 
     shape: GraphShape
     graph_id: int
@@ -108,35 +105,37 @@ class GraphBucket:
     def captured(self) -> bool:
         return self.graph_id >= 0 and self.runs >= RUNS_TO_CAPTURE
 
-    def give_up(self, error: Exception) -> None:
-        """Run without a graph from now on, and say so."""
+    def disable(self, error: Exception) -> None:
+        """Run without a graph from now on, and log the reason."""
         self.graph_id = NO_GRAPH
         log.warning("no CUDA graph for decode steps of %s: %s", self.shape, error)
 
 
 NO_GRAPH = -1
-"""The graph id that means: compute, do not capture or replay."""
+"""The graph id for a run without capture or replay."""
 
 
 @dataclass
 class GraphBuckets:
-    """The buckets met so far.  Where `enabled` is not, none gets a graph; shapes are rounded up all the same.
+    """The buckets used so far.  When not `enabled`, no bucket has a graph; shapes are padded all the same.
 
-    ONNX Runtime keeps graphs per thread, so all runs of a session's buckets belong to one.
+    ONNX Runtime stores graphs per thread, so all runs of a session's buckets are on one thread.
     """
 
     enabled: bool
     known: dict[GraphShape, GraphBucket] = field(default_factory=dict)
 
     def of(self, shape: GraphShape) -> GraphBucket:
-        """The bucket of a shape.  Graph ids begin with 1: ONNX Runtime keeps 0 for itself."""
+        """The bucket of a shape.  Graph ids start at 1: ONNX Runtime reserves 0."""
         if shape not in self.known:
             number = len(self.known) + 1
-            self.known[shape] = GraphBucket(shape, number if self._has_room() else NO_GRAPH)
+            self.known[shape] = GraphBucket(shape, number if self._below_limit() else NO_GRAPH)
         return self.known[shape]
 
     def missing(self, max_sequences: int, max_columns: int) -> list[GraphShape]:
-        """The common shapes that were never run, likeliest first: all batches at the smallest width first."""
+        """The common shapes that were never run, most frequent first: all batches at the smallest width
+        first.
+        """
         batches = BATCHES[: bisect_left(BATCHES, min(max_sequences, MAX_BATCH)) + 1]
         widths = [1 << power for power in range(padded_columns(max_columns).bit_length())]
         shapes = [GraphShape(batch, columns) for columns, batch in product(widths, batches)]
@@ -146,5 +145,5 @@ class GraphBuckets:
     def num_captured(self) -> int:
         return sum(bucket.captured for bucket in self.known.values())
 
-    def _has_room(self) -> bool:
+    def _below_limit(self) -> bool:
         return self.enabled and len(self.known) < MAX_GRAPHS

@@ -1,7 +1,7 @@
-"""A decoder in Braid's ONNX form on an NVIDIA GPU, run one packed step at a time.
+"""Runs a decoder in Braid's ONNX format on an NVIDIA GPU, one packed step at a time.
 
-Only ids and tables go up and only what the sampler chose comes back; model, cache and logits stay on the
-device, on one stream.  Knows nothing of scheduling or sampling.
+Only ids and tables are uploaded, only the chosen tokens are downloaded; model, cache and logits stay on the
+device, on one stream.
 """
 
 from __future__ import annotations
@@ -37,30 +37,32 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import LoweredDeco
 from pipelines.host.backends.onnxruntime.cuda.provider import DecoderRuntime
 from pipelines.host.backends.onnxruntime.cuda.step_parts import PartLimits, StepPart, split_step
 from pipelines.host.backends.onnxruntime.cuda.warmup_steps import attention_bounds, largest_steps, warmup_step
-from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, version, words
+from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, error_text, version
 from pipelines.host.engine.step import Step
 
 CACHE_SHARE = 0.9
-"""Of the memory that is free once the largest steps have run; the rest is for graphs and fragmentation."""
+"""The cache's part of the memory that is free after the largest steps; the rest is for CUDA graphs and
+fragmentation.
+"""
 
 
 class OnnxCudaSession:
-    """One decoder, its cache and its decode graphs (`DecoderSession`).  Raises `ModelError`.
+    """One decoder, its cache and its CUDA graphs (`DecoderSession`).  Raises `ModelError`.
 
-    A step that only decodes is padded to a bucket, and from the second of its kind on it is a replayed
-    graph.  Any other is computed as it is, in one call: so weights are read once for prompt chunks and
-    decoding sequences alike.
+    A step that only decodes is padded to a bucket; once the bucket's graph is captured, the step replays it.
+    Any other step is computed in one call, so that weights are read once for prompt chunks and decoding
+    sequences.
 
-    A step that raises takes nothing with it but the blocks that it wrote to; a fault that the device does
-    not get over is a `DeviceLost`.  Loading may be one thread's and running another's: ONNX Runtime keeps
-    captured graphs per thread, so all runs are one's, and `warm` is that thread's too.
+    A step that raises invalidates only the blocks that it wrote to; a fault from which the device does not
+    recover is a `DeviceLost`.  One thread may load and another run: ONNX Runtime stores captured graphs per
+    thread, so all runs, and `warm`, are on the same thread.
     """
 
     can_swap = True
     step_times_s = NO_STEP_TIMES
     ops: CudaSamplingOps
     _session: ort.InferenceSession
-    _steps: StepInputBuffers  # from here on: since `reserve`
+    _step_inputs: StepInputBuffers  # from here on: since `reserve`
     _logits: Array  # float32[most rows, vocab]
     _bindings: SessionBindings
     _eager: SessionBinding
@@ -73,7 +75,7 @@ class OnnxCudaSession:
         self._columns = padded_columns(-(-self.max_context // self.block_tokens))
         self._limits = PartLimits(MAX_BATCH, self._columns * self.block_tokens if lowered.gathers else None)
         self._device, self._runtime = device, runtime
-        with CAPTURE_LOCK.calls():
+        with CAPTURE_LOCK.device_calls():
             self._session, graphs = runtime.open(lowered)
             self.ops = CudaSamplingOps(device)
         self._buckets = GraphBuckets(enabled=graphs)
@@ -83,19 +85,20 @@ class OnnxCudaSession:
     # Memory
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        """Compute the largest steps over a cache of one block: ONNX Runtime keeps the workspaces it took.
+        """Compute the largest steps over a cache of one block: ONNX Runtime retains the workspaces it
+        allocates.
 
-        Raises `ModelError` where they cannot be computed, above all for want of memory.
+        Raises `ModelError` when they cannot be computed, usually for lack of memory.
         """
         self._max_sequences = max_sequences
         rows = max_sequences + MAX_PADDING
         with (
-            CAPTURE_LOCK.calls(),
+            CAPTURE_LOCK.device_calls(),
             self._loading(f"a step of {max_tokens} tokens and {max_sequences} sequences"),
         ):
-            self._steps = StepInputBuffers(self._device, max_tokens, rows, self._columns)
+            self._step_inputs = StepInputBuffers(self._device, max_tokens, rows, self._columns)
             self._logits = self._device.empty((rows + max_scored + 1, self.vocab_size), np.float32)
-            self._place(0)
+            self._place_cache(0)
             sizes = max_tokens, max_sequences, max_scored
             for step in largest_steps(*sizes, self.max_context, self._columns):
                 for part in split_step(step, self._limits):
@@ -107,14 +110,14 @@ class OnnxCudaSession:
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
         with (
-            CAPTURE_LOCK.calls(),
+            CAPTURE_LOCK.device_calls(),
             self._loading(f"a cache of {num_blocks} blocks, {num_host_blocks} on the host"),
         ):
-            self._place(num_blocks, num_host_blocks)
+            self._place_cache(num_blocks, num_host_blocks)
             self._device.synchronize()
 
-    def _place(self, num_blocks: int, num_host_blocks: int = 0) -> None:
-        self._forget("_bindings", "_eager")  # with their cache, before the next is made
+    def _place_cache(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+        self._drop("_bindings", "_eager")  # with their cache, before the next is made
         cache = OnnxCudaCache(self._device, self._layout, num_blocks, num_host_blocks)
         self._bindings = SessionBindings(self._session, self._runtime, self._device, cache)
         self._eager = self._bindings.new()
@@ -135,10 +138,9 @@ class OnnxCudaSession:
         return self._logits[: step.num_logits]
 
     def warm(self) -> bool:
-        """Capture the graph of one more common shape; whether there are more.
+        """Capture the graph of one more common shape; return whether more are left.
 
-        For the thread that runs steps, while it has none: a shape's first step takes some times as long as
-        its others.
+        For the thread that runs steps, while no step runs: the first step of a shape is several times slower.
         """
         missing = self._buckets.missing(self._max_sequences, self._columns)
         if missing:
@@ -155,27 +157,29 @@ class OnnxCudaSession:
         )
 
     def _decode(self, step: Step, shape: GraphShape) -> None:
-        """One row of logits for each sequence, by way of its bucket."""
+        """Compute one logit row for each sequence, in the step's bucket."""
         bound = self._bound.get(shape) or self._bind(shape)
-        self._fill(step, shape.batch, shape.batch, shape.columns, bound.feed)
+        self._fill(step, shape.batch, shape.batch, shape.columns, bound.inputs)
         self._replay(bound, self._buckets.of(shape))
 
     def _bind(self, shape: GraphShape) -> SessionBinding:
-        """The shape's own arrays and bindings, at the same addresses for ever."""
+        """Allocate the shape's own arrays and bindings, whose addresses never change."""
         batch, columns, first_row = shape
         bound = self._bindings.new()
         bound.bounds[:] = attention_bounds(shape, self.block_tokens)
-        feed = new_step_inputs(self._device, batch, batch, columns, batch)
-        self._bindings.fill(bound, feed, self._logits[first_row : first_row + batch])
+        inputs = new_step_inputs(self._device, batch, batch, columns, batch)
+        self._bindings.fill(bound, inputs, self._logits[first_row : first_row + batch])
         self._bound[shape] = bound
         return bound
 
     def _replay(self, bound: SessionBinding, bucket: GraphBucket) -> None:
-        """Replay the bucket's graph, or capture it, or compute without when it cannot be captured (now)."""
+        """Replay the bucket's graph, capture it, or compute without a graph when it cannot be captured
+        now.
+        """
         if not bucket.captures:
             self._bindings.run(bound, bucket.graph_id)
             return
-        with CAPTURE_LOCK.capture() as granted:
+        with CAPTURE_LOCK.try_capture() as granted:
             if granted:
                 self._capture(bound, bucket)
             else:
@@ -188,27 +192,29 @@ class OnnxCudaSession:
         except Exception as error:
             raise_if_lost(self._device, error)
             self._bindings.run(bound, NO_GRAPH)  # what fails here too is no fault of the capture
-            bucket.give_up(error)
+            bucket.disable(error)
 
     def _compute(self, part: StepPart) -> None:
-        """Any sequences, as they are.  The head wants a row even when none is sampled; nobody reads it."""
+        """Compute any sequences without a graph.  The head needs at least one row; without samples it is
+        discarded.
+        """
         step, columns = part.step, self._num_columns(part.step)
-        feed = self._fill(step, step.num_tokens, step.num_seqs, padded_columns(columns), None)
+        inputs = self._fill(step, step.num_tokens, step.num_seqs, padded_columns(columns), None)
         longest = 1 << (int(np.diff(step.starts).max()) - 1).bit_length()
         self._eager.bounds[:] = longest, columns * self.block_tokens, step.max_context
         rows = self._logits[part.first_logit : part.first_logit + max(step.num_logits, 1)]
-        self._bindings.fill(self._eager, feed, rows)
+        self._bindings.fill(self._eager, inputs, rows)
         self._bindings.run(self._eager, NO_GRAPH)
 
     def _num_columns(self, step: Step) -> int:
-        """Blocks of the longest context; a table may be wider than its sequences reach yet."""
+        """Blocks of the longest context; the table may be wider."""
         return -(-step.max_context // self.block_tokens)
 
     def _fill(
         self, step: Step, tokens: int, sequences: int, columns: int, into: StepInputs | None
     ) -> StepInputs:
         scratch = self._bindings.cache.scratch
-        return self._steps.bind(step, self.block_tokens, tokens, sequences, columns, scratch, into=into)
+        return self._step_inputs.bind(step, self.block_tokens, tokens, sequences, columns, scratch, into=into)
 
     # Faults and facts
 
@@ -218,7 +224,7 @@ class OnnxCudaSession:
             yield
         except (DeviceError, *RUNTIME_ERRORS) as error:
             raise_if_lost(self._device, error)
-            raise ModelError(f"{self._device.name} cannot take {what}: {words(error)}") from error
+            raise ModelError(f"{self._device.name} cannot take {what}: {error_text(error)}") from error
 
     def describe(self) -> Mapping[str, str]:
         return self._facts | {"graphs": str(self._buckets.num_captured)}
@@ -234,11 +240,11 @@ class OnnxCudaSession:
         }
 
     def close(self) -> None:
-        """Free the model, its graphs and the cache; a second call, by a sharer, does nothing."""
-        with CAPTURE_LOCK.calls():
+        """Free the model, its graphs and the cache; a second call has no effect."""
+        with CAPTURE_LOCK.device_calls():
             self._bound.clear()
-            self._forget("_eager", "_bindings", "_session", "_steps", "_logits", "ops", "_device")
+            self._drop("_eager", "_bindings", "_session", "_step_inputs", "_logits", "ops", "_device")
 
-    def _forget(self, *names: str) -> None:
+    def _drop(self, *names: str) -> None:
         for name in names:
             vars(self).pop(name, None)

@@ -1,4 +1,4 @@
-"""Whether a device that failed will compute again.  Knows CUDA's words; nothing of what was computed."""
+"""Decides from a CUDA error whether the device can still compute."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ STICKY = (
     "launch timed out",
     "operation not supported on global/shared address space",
 )
-"""CUDA's words for faults after which a context answers every call with the same error."""
+"""Messages of faults after which a CUDA context answers every call with the same error."""
 STILL_CAPTURING = "stream is capturing"
-"""Its words when a capture was begun and never ended: whatever follows is recorded and not computed."""
+"""Message when a capture was started and never ended: later calls are recorded and not computed."""
 
 
 def raise_if_lost(device: Device, error: Exception) -> None:
-    """Raise `DeviceLost` when every later call will meet the fault again; waits for the device."""
+    """Raise `DeviceLost` when every later call would meet the fault again; waits for the device."""
     if _says(error, STICKY):
         raise DeviceLost(f"{device.name}: {error}") from error
     try:

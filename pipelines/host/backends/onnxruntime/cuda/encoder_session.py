@@ -1,7 +1,4 @@
-"""An exported encoder on an NVIDIA GPU (`EncoderSession`): ids go up, values stay where they are computed.
-
-Knows nothing of requests, queues or what is made of values.
-"""
+"""Runs an exported encoder on an NVIDIA GPU (`EncoderSession`); its output stays on the device."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ from pipelines.host.backends.onnxruntime.cuda.device_faults import raise_if_lost
 from pipelines.host.backends.onnxruntime.cuda.encoder_inputs import EncoderInputs
 from pipelines.host.backends.onnxruntime.cuda.provider import EncoderRuntime
 from pipelines.host.backends.onnxruntime.cuda.start_device import start_device
-from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, require_provider, version, words
+from pipelines.host.backends.onnxruntime.runtime import RUNTIME_ERRORS, error_text, require_provider, version
 from pipelines.host.backends.onnxruntime.session_io import integer_inputs, read_output
 from pipelines.host.engine.encoder_batch import TokenBatch
 
@@ -36,7 +33,9 @@ WARM_TOKENS, WARM_WIDTH = 8192, 512
 
 
 class ValueType(NamedTuple):
-    """A type of values: its number in ONNX (TensorProto.DataType), and how arrays hold it."""
+    """A type of output values: its number in ONNX (TensorProto.DataType), and the array type that stores
+    it.
+    """
 
     number: int
     dtype: Any
@@ -62,8 +61,8 @@ def open_encoder(path: Path, settings: EncoderSettings) -> OnnxCudaEncoder:
 class OnnxCudaEncoder:
     """One encoder (`EncoderSession`).  Raises `ModelError`.
 
-    Values are of the type that the model gives; `ops` reads them as they are.  Whatever takes memory or
-    waits is kept apart from captures of graphs by other threads.
+    The output has the type of the model; `ops` reads it as it is.  Allocations and waits hold the capture
+    lock, so that they do not disturb captures of CUDA graphs by other threads.
     """
 
     ops: CudaPoolingOps
@@ -74,35 +73,37 @@ class OnnxCudaEncoder:
         facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size = facts.max_tokens, facts.vocab_size
         self._device, self._place = device, (runtime.memory, runtime.number)
-        self.ops, self._kept = CudaPoolingOps(device, CAPTURE_LOCK.calls), DeviceBuffers(device)
-        with CAPTURE_LOCK.calls():
+        self.ops, self._buffers = CudaPoolingOps(device, CAPTURE_LOCK.device_calls), DeviceBuffers(device)
+        with CAPTURE_LOCK.device_calls():
             self._session = runtime.open_file(path)
         output = read_output(path, self._session, VALUE_TYPES)
         self._output, self._type = output.name, VALUE_TYPES[output.type]
-        self._feed = EncoderInputs(device, integer_inputs(path, self._session), facts.pad_id)
+        self._encoder_inputs = EncoderInputs(device, integer_inputs(path, self._session), facts.pad_id)
         self._is_warm = False
         self.per_token, self.size = self._try(path)
 
     def run(self, batch: TokenBatch) -> Array:
-        """See the contract; float16 or bfloat16 (as uint16) where the model gives these."""
+        """See the interface; float16 or bfloat16 (as uint16) when the model's output has such a type."""
         rows = batch.ids.shape if self.per_token else batch.lengths.shape
         try:
-            with CAPTURE_LOCK.calls():
-                values = self._kept.take("values", (*rows, self.size), self._type.dtype)
+            with CAPTURE_LOCK.device_calls():
+                values = self._buffers.take("values", (*rows, self.size), self._type.dtype)
                 self._compute(batch, (*rows, self.size), self._device.pointer(values))
         except RUNTIME_ERRORS as error:
             raise_if_lost(self._device, error)
-            raise RuntimeError(f"the encoder failed on {self._device.name}: {words(error)}") from error
+            raise RuntimeError(f"the encoder failed on {self._device.name}: {error_text(error)}") from error
         return values
 
     def warm(self) -> bool:
-        """Compute a large batch once: kernels are loaded, and memory is taken, when they are first needed."""
+        """Compute a large batch once, so that kernels are loaded and memory is allocated before requests
+        need them.
+        """
         if not self._is_warm:
             self._is_warm = True
             try:
                 width = min(self.max_tokens, WARM_WIDTH)
                 self.run(blank_batch(WARM_TOKENS // width, width))
-                with CAPTURE_LOCK.calls():
+                with CAPTURE_LOCK.device_calls():
                     self._device.synchronize()
             except RuntimeError as error:
                 log.warning("a batch of %s tokens was tried and failed: %s", WARM_TOKENS, error)
@@ -116,32 +117,34 @@ class OnnxCudaEncoder:
         }
 
     def close(self) -> None:
-        with CAPTURE_LOCK.calls():
-            for name in ("_session", "_feed", "_kept", "ops", "_device"):
+        with CAPTURE_LOCK.device_calls():
+            for name in ("_session", "_encoder_inputs", "_buffers", "ops", "_device"):
                 vars(self).pop(name, None)
 
     def _compute(self, batch: TokenBatch, shape: tuple[int, ...], out: int) -> None:
-        """Enqueue; returns before it is computed."""
+        """Enqueue a run; returns before it is computed."""
         binding = self._bound(batch)
         binding.bind_output(self._output, *self._place, self._type.number, shape, out)
         self._session.run_with_iobinding(binding, run_options(NO_GRAPH))
 
     def _bound(self, batch: TokenBatch) -> ort.IOBinding:
-        """Its inputs; they last until the next batch, or ONNX Runtime would hold nothing but addresses."""
+        """Bind the inputs; their arrays are held until the next batch, because ONNX Runtime stores only
+        addresses.
+        """
         binding = self._session.io_binding()
-        for name, array in self._feed.send(batch).items():
+        for name, array in self._encoder_inputs.send(batch).items():
             where = (*self._place, array.dtype, array.shape, self._device.pointer(array))
             binding.bind_input(name, *where)
         return binding
 
     def _try(self, path: Path) -> tuple[bool, int]:
-        """(whether it gives rows of tokens, their length): what it gives for one text, wherever that lies."""
+        """(whether the output has a vector per token, its length), from the output for one text."""
         try:
-            with CAPTURE_LOCK.calls():
+            with CAPTURE_LOCK.device_calls():
                 binding = self._bound(PROBE_BATCH)
                 binding.bind_output(self._output, *self._place)
                 self._session.run_with_iobinding(binding)
         except RUNTIME_ERRORS as error:
             raise_if_lost(self._device, error)
-            raise ModelError(f"{path} does not run on {self._device.name}: {words(error)}") from error
+            raise ModelError(f"{path} does not run on {self._device.name}: {error_text(error)}") from error
         return output_shape(path, np.empty(binding.get_outputs()[0].shape()))

@@ -1,7 +1,4 @@
-"""A paged cache in a device's memory, and blocks of pinned host memory to swap to.
-
-Knows shapes, bytes and which block moves where; knows nothing of sequences or of what a block holds.
-"""
+"""The paged cache in the memory of a GPU, and pinned host memory for swapped blocks."""
 
 from __future__ import annotations
 
@@ -18,11 +15,11 @@ from pipelines.host.backends.onnxruntime.cuda.lowered_decoder import CacheElemen
 from pipelines.host.engine.step import Step
 
 STORAGE: dict[int, Any] = {1: np.uint8, 2: np.uint16, 4: np.float32}
-"""Bytes of an element → a type that arrays have; bfloat16 and float8 are ONNX Runtime's alone to know."""
+"""Bytes of an element → the array type that stores it; numpy lacks bfloat16 and float8."""
 
 
 class OnnxCudaCacheLayout:
-    """What a block is: `[block_tokens, num_kv_heads, head_size]` of each side of each layer.
+    """The shape of a block: `[block_tokens, num_kv_heads, head_size]` for each side of each layer.
 
     `shapes` are by the name of the graph's input.  `block_bytes` is one block over all of them.
     """
@@ -40,10 +37,10 @@ class OnnxCudaCacheLayout:
 
 
 class OnnxCudaCache:
-    """`num_blocks` blocks, and one more at index `scratch` that belongs to no sequence.
+    """`num_blocks` blocks, and one more at index `scratch` that no sequence uses.
 
-    Everything is zero at first: kernels multiply what lies behind a context's end by a weight of 0, and what
-    the memory held before may be no number.
+    The memory is zero at first: kernels multiply entries after a context's end by a weight of 0, which does
+    not hide a nan.
     """
 
     def __init__(
@@ -63,7 +60,7 @@ class OnnxCudaCache:
         ]
 
     def move(self, step: Step) -> None:
-        """What the step wants moved before the model runs, in the order it wants; nothing is waited for."""
+        """Start the moves of blocks that precede the step's computation, in their order; does not wait."""
         pools = list(self.pools.values())
         if len(step.swaps_out):
             cache_blocks.swap_out(self._device, pools, self._host, step.swaps_out)

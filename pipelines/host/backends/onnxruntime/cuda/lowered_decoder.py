@@ -1,7 +1,6 @@
-"""A decoder as a GPU's session computes it: a serialized graph and the facts that go with it.
+"""A lowered decoder: a serialized graph and the properties that a GPU session needs.
 
-Plain data, so that a graph lowered on one machine can be run on another that has no ONNX tools.  Knows
-types and numbers; knows nothing of how a graph is lowered.
+It is plain data, so that a graph lowered on one machine can run on another without ONNX tools.
 """
 
 from __future__ import annotations
@@ -28,16 +27,17 @@ ELEMENTS = {
     "f8": CacheElement(17, 1),  # float8e4m3fn
 }
 QUANTIZED_RANGE = {"i8": 127.0, "f8": 448.0}
-"""The largest magnitude that a quantized cache type stores: what is beyond it, the kernel clamps."""
+"""The largest magnitude that a quantized cache type stores; the kernel clamps larger ones."""
 
 
 @dataclass(frozen=True)
 class LoweredDecoder:
-    """`model`: a graph whose inputs are `onnxruntime.step_input_names`, its weights in files of `folder`.
+    """`model`: a graph whose inputs are `onnxruntime.step_input_names`, with its weights in files of
+    `folder`.
 
     `kv_cache` is a key of `ELEMENTS`.  `gathers`: prompt chunks copy the whole context of all their sequences
-    into one buffer, as those over a quantized cache do.  `uncapturable`: operators of the graph that a CUDA
-    graph would not replay.
+    into one buffer, as over a quantized cache.  `uncapturable`: operators of the graph that a CUDA graph
+    would not replay correctly.
     """
 
     model: bytes

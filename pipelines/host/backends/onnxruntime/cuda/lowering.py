@@ -1,7 +1,6 @@
-"""A decoder in Braid's ONNX form → the packed step over ONNX Runtime's CUDA PagedAttention.
+"""Lowers a decoder in Braid's ONNX format to ONNX Runtime's CUDA PagedAttention.
 
-Every choice here is one of `com.microsoft::PagedAttention`'s schema (ONNX Runtime >= 1.30).  Knows operators
-and types; knows nothing of sessions, memory or steps.
+The choices follow the schema of `com.microsoft::PagedAttention` (ONNX Runtime >= 1.30).
 """
 
 from __future__ import annotations
@@ -22,31 +21,37 @@ from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, MET
 
 CONTRIB = "com.microsoft"
 NUM_INPUTS = 17
-"""Of PagedAttention's schema since ONNX Runtime 1.30; an absent optional input is an empty name."""
+"""Inputs in PagedAttention's schema since ONNX Runtime 1.30; an absent optional input is an empty name."""
 
 BY_HEAD = [0, 2, 1, 3]
 """From [1, tokens, heads, size] to [1, heads, tokens, size], and back."""
 MODEL_TYPES = {"f32": ir.DataType.FLOAT16, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
-"""The export's type → what attention computes in.  The schema allows T only float16 and bfloat16, so the
-queries, keys and values of a float32 export are cast around the node and nothing else is."""
+"""The export's type → the type in which attention is computed.  The schema allows T only float16 and
+bfloat16, so queries, keys and values of a float32 export are cast around the node, and nothing else is.
+"""
 CACHE_TYPES = {name: ir.DataType(ELEMENTS[name].number) for name in ("f16", "bf16", "i8", "f8")}
 UNCAPTURABLE = frozenset({"GatherND", "ScatterND", "NonZero", "Unique", "Compress"})
-"""Operators whose CUDA kernels copy numbers from memory that is gone by the time a graph is replayed, or wait
-for numbers from the device.  ONNX Runtime captures them all the same; the replay computes something else."""
+"""Operators whose CUDA kernels copy numbers from memory that is freed before a graph is replayed, or wait
+for numbers from the device.  ONNX Runtime captures them all the same; the replay computes something
+else.
+"""
 HEADROOM = 1.1
-"""How far beyond the calibrated maximum a scale reaches.  Calibration sees few prompts, and a clamped key
-changes who attends to whom, while a step 10 % coarser is a tenth of a bit of int8 and nothing of float8."""
+"""How far beyond the calibrated maximum a scale reaches.  Calibration uses few prompts, and a clamped key
+changes the attention, while a step 10 % coarser is a tenth of a bit of int8 and nothing of float8.
+"""
 
 
 XQA_BLOCK_TOKENS = 128
-"""The page that XQA, the decode kernel for quantized caches, is compiled for; blocks are a multiple of it."""
+"""The page size for which XQA, the decode kernel for quantized caches, is compiled; blocks are a multiple
+of it.
+"""
 
 
 def block_tokens_for(layers: Iterable[AttentionLayer], cache: str) -> int:
-    """Tokens in a block, so that the fastest kernels take the cache; smaller blocks fall to slower ones.
+    """Tokens in a block, so that the fastest kernels accept the cache.
 
     FlashAttention reads tiles of 256 keys for heads of up to 64 numbers, of 128 up to 128, else of 64, and a
-    tile must not straddle two blocks.  It does not read quantized blocks at all: there XQA decides.
+    tile must not straddle two blocks.  It does not read quantized blocks: there XQA decides.
     """
     if cache in QUANTIZED_RANGE:
         return XQA_BLOCK_TOKENS
@@ -54,9 +59,9 @@ def block_tokens_for(layers: Iterable[AttentionLayer], cache: str) -> int:
 
 
 def choose_cache(decoder: DecoderModel, kv_cache: str | None) -> str:
-    """The cache's element type for an export: what was asked for, or the export's own.  Raises `ModelError`.
+    """The cache's element type: the requested one, or the export's own.  Raises `ModelError`.
 
-    A cache that is not quantized has the type attention computes in: the operator has no other kernels.
+    A cache that is not quantized has the type of the attention: the operator has no other kernels.
     """
     if kv_cache is None:
         return "bf16" if decoder.element_type == "bf16" else "f16"
@@ -65,7 +70,7 @@ def choose_cache(decoder: DecoderModel, kv_cache: str | None) -> str:
     if kv_cache in ("f16", "bf16") and decoder.element_type not in ("f32", kv_cache):
         raise ModelError(
             f"kv_cache {kv_cache}: this export computes in {decoder.element_type}, and so does its cache "
-            f"unless it is i8 or f8; take the line out, or export with --weights {kv_cache}."
+            f"unless it is i8 or f8; remove the line, or export with --weights {kv_cache}."
         )
     if kv_cache == "i8":
         _check_calibrated(decoder.layers)
@@ -73,7 +78,7 @@ def choose_cache(decoder: DecoderModel, kv_cache: str | None) -> str:
 
 
 def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
-    """The decoder as a session computes it.  Raises `ModelError`."""
+    """Lower the decoder for a session.  Raises `ModelError`."""
     cache = choose_cache(decoder, kv_cache)
     block_tokens = block_tokens_for(decoder.layers, cache)
     model = lower_for_cuda(decoder, block_tokens, cache)
@@ -92,20 +97,20 @@ def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
 
 
 def uncapturable(model: ir.Model) -> list[str]:
-    """The operators of a model that a CUDA graph would not replay, by name."""
+    """The operators of a model that a CUDA graph would not replay correctly, by name."""
     return sorted({node.op_type for node in model.graph if not node.domain} & UNCAPTURABLE)
 
 
 def lower_for_cuda(decoder: DecoderModel, block_tokens: int, kv_cache: str | None = None) -> ir.Model:
-    """A copy of the model whose attention is PagedAttention over bound pools; weights are shared, not copied.
+    """A copy of the model with PagedAttention over bound pools; weights are shared, not copied.
 
-    Inputs: input_ids, position_ids int64[T] · cumulative_sequence_length int32[B + 1] · past_seqlens
-    int32[B] · block_table int32[B, W] · slot_mapping int32[T] · attention_metadata int32[3] in CPU memory ·
+    Inputs: input_ids, position_ids int64[T] · cumulative_sequence_length int32[B + 1] · past_seqlens int32[B]
+    · block_table int32[B, W] · slot_mapping int32[T] · attention_metadata int32[3] in CPU memory ·
     logits_indices int64[N] · key_cache.{i}, value_cache.{i} [num_blocks, block_tokens, num_kv_heads,
     head_size].  Output: logits float32[N, vocab].
 
-    The caches have no outputs: the schema updates them in place and lets key_cache_out and value_cache_out
-    be absent.  No node computes a shape, so that all of them run on the device and a graph can be captured.
+    The caches have no outputs: the schema updates them in place and allows key_cache_out and value_cache_out
+    to be absent.  No node computes a shape, so that all nodes run on the device and a graph can be captured.
     Raises `ModelError`.
     """
     _check_heads(decoder.layers)
@@ -167,7 +172,7 @@ class _Lowering:
         self.writer.replace(node, self._unflatten(attended, layer))
 
     def _flatten(self, value: ir.Value | None, heads: int, size: int) -> ir.Value:
-        """[1, heads, T, size] → [T, heads * size], in the type attention computes in."""
+        """[1, heads, T, size] → [T, heads * size], in the type in which attention is computed."""
         assert value is not None, "the form's attention has three inputs"
         rows = self._by_token(value, heads, size)
         rows = self.writer.op("Reshape", rows, self.writer.ints(-1, heads * size))
@@ -176,17 +181,17 @@ class _Lowering:
     def _by_token(self, value: ir.Value, heads: int, size: int) -> ir.Value:
         """The same numbers token by token, [1, T, heads, size] or [1, T, heads * size].
 
-        Where `value` came from a transpose, with or without rotary embedding after it, what was transposed
-        is taken instead: RotaryEmbedding turns both layouts, and two transposes less per tensor is a good
-        part of the launches of a decode step.
+        When `value` comes from a transpose, with or without rotary embedding after it, the transpose's input
+        is used instead: RotaryEmbedding accepts both layouts, and two transposes less per tensor is a good
+        part of the kernel launches of a decode step.
         """
-        rows, turning = _untransposed(value), value.producer()
+        rows, rotation = _untransposed(value), value.producer()
         if rows is not None:
             return rows
-        if _is(turning, "RotaryEmbedding") and (rows := _untransposed(turning.inputs[0])) is not None:
+        if _is(rotation, "RotaryEmbedding") and (rows := _untransposed(rotation.inputs[0])) is not None:
             flat = self.writer.op("Reshape", rows, self.writer.ints(1, -1, heads * size))
-            attributes = {name: one.value for name, one in turning.attributes.items()}
-            inputs = [flat, *turning.inputs[1:]]
+            attributes = {name: one.value for name, one in rotation.attributes.items()}
+            inputs = [flat, *rotation.inputs[1:]]
             return self.writer.op("RotaryEmbedding", *inputs, **attributes | {"num_heads": heads})
         return self.writer.op("Transpose", value, perm=BY_HEAD)
 
@@ -198,9 +203,9 @@ class _Lowering:
         return self.writer.op("Transpose", rows, perm=BY_HEAD)
 
     def _attention(self, layer: AttentionLayer, flat: list[ir.Value]) -> ir.Value:
-        """The node, its inputs at the schema's positions.
+        """Add the node with its inputs at the schema's positions.
 
-        8, 9 cos and sin are absent: the form has rotary embedding applied.  10 slot_mapping: "a value of -1
+        8, 9 cos and sin are absent: rotary embedding is already applied.  10 slot_mapping: "a value of -1
         skips the cache write".  11 to 13 sinks and norms are absent.  16 attention_metadata: without it the
         op copies lengths back "synchronizing the stream on every call".
         """
@@ -212,12 +217,11 @@ class _Lowering:
         return self.writer.op("PagedAttention", *inputs, domain=CONTRIB, **self._attributes(layer))
 
     def _attributes(self, layer: AttentionLayer) -> dict[str, Any]:
-        """`scale` multiplies before `softcap` in both.  `local_window_size` is the form's window unchanged.
+        """`scale` multiplies before `softcap` in both.  `local_window_size` is the format's window unchanged.
 
-        The schema calls local_window_size a "left_window_size", but the kernels hand FlashAttention
-        `local_window_size - 1` tokens to the left of the query, and mask keys before
-        `kv_len - local_window_size` elsewhere: like the form, it counts the query itself.  -1 is no limit in
-        both.
+        The schema calls local_window_size a "left_window_size", but the kernels pass `local_window_size - 1`
+        tokens to the left of the query to FlashAttention, and elsewhere mask keys before `kv_len -
+        local_window_size`: it includes the query itself, as the format's window.  -1 is no limit in both.
         """
         quantized = self.cache in QUANTIZED_RANGE
         return {
@@ -231,8 +235,8 @@ class _Lowering:
     def _scales(self, layer: AttentionLayer) -> list[ir.Value | None]:
         """k_scale and v_scale, float32[1] for PER_TENSOR; they "must not be provided" otherwise.
 
-        One scale per tensor and not per channel, because the fastest decode kernel then needs no pass over
-        the queries before it and over its output after it, and calibration has one number to be right about.
+        One scale per tensor and not per channel, because the fastest decode kernel then needs no extra pass
+        over queries and output, and calibration has to estimate one number.
         """
         if self.cache not in QUANTIZED_RANGE:
             return [None, None]
@@ -246,10 +250,10 @@ class _Lowering:
 
 
 def quantization_scale(cache: str, absmax: float | None) -> float:
-    """What a stored number is multiplied by to be a key or value again.
+    """The factor from a stored number to a key or value.
 
-    Uncalibrated float8 is stored as it is: e4m3 has 448 as its largest number and keeps three bits of
-    mantissa down to 2**-6, which keys and values of common models fit.
+    Uncalibrated float8 has the scale 1: e4m3 has 448 as its largest number and three bits of mantissa down to
+    2**-6, which keys and values of common models fit.
     """
     if not absmax:
         return 1.0
@@ -261,7 +265,7 @@ def _is(node: ir.Node | None, op_type: str) -> TypeGuard[ir.Node]:
 
 
 def _untransposed(value: ir.Value | None) -> ir.Value | None:
-    """What `value` was before its heads were put first; None where they were not."""
+    """The input of the transpose that put the heads of `value` first; None when there is none."""
     made = None if value is None else value.producer()
     if _is(made, "Transpose") and list(made.attributes["perm"].as_ints()) == BY_HEAD:
         return made.inputs[0]
@@ -269,11 +273,13 @@ def _untransposed(value: ir.Value | None) -> ir.Value | None:
 
 
 def _check_calibrated(layers: Iterable[AttentionLayer]) -> None:
-    """int8 has no exponent: without the largest key and value there is no scale to choose."""
+    """Raise `ModelError` unless the layers are calibrated: int8 needs the largest key and value for its
+    scale.
+    """
     if not all(layer.key_absmax and layer.value_absmax for layer in layers):
         raise ModelError(
-            "kv_cache i8: this export does not say how large its keys and values get; export it with "
-            "braid export HF_FOLDER --format onnx, which calibrates them, or take kv_cache f8."
+            "kv_cache i8: this export has no calibration of its keys and values; export it with "
+            "braid export HF_FOLDER --format onnx, which calibrates them, or use kv_cache f8."
         )
 
 

@@ -1,7 +1,4 @@
-"""A model.onnx and a GPU → the session that runs the one on the other.
-
-The only module of this room that reads decoders' files.
-"""
+"""Opens a session for a model.onnx on a GPU."""
 
 from __future__ import annotations
 

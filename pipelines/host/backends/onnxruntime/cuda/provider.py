@@ -1,7 +1,4 @@
-"""ONNX Runtime's CUDA provider for lowered decoders and for encoders: how a session is opened.
-
-Knows provider options; knows nothing of steps, caches or buckets.
-"""
+"""Opens sessions on ONNX Runtime's CUDA provider, for lowered decoders and for encoders."""
 
 from __future__ import annotations
 
@@ -19,13 +16,13 @@ from pipelines.host.backends.onnxruntime.runtime import CPU, CUDA, open_session
 log = logging.getLogger(__name__)
 
 ENTRIES = {"session.use_device_allocator_for_initializers": "1"}
-"""Weights are allocated by themselves, not from the arena, which would round them up."""
+"""Weights are allocated outside the arena, which would round their sizes up."""
 NO_CAPTURE = "graph capture"
-"""What ONNX Runtime's words contain when it opens a model only without CUDA graphs."""
+"""Part of ONNX Runtime's message for a model that it opens only without CUDA graphs."""
 
 
 class DecoderRuntime(Protocol):
-    """Where a session computes.  `memory` and `number` name it to ONNX Runtime's bindings."""
+    """Opens decoder sessions on one device.  `memory` and `number` identify the device in bindings."""
 
     memory: str
     number: int
@@ -35,7 +32,7 @@ class DecoderRuntime(Protocol):
 
 
 class EncoderRuntime(Protocol):
-    """The same for models that are computed as their files have them, without graphs."""
+    """Opens encoder sessions on one device: models that run as their files are, without CUDA graphs."""
 
     memory: str
     number: int
@@ -54,7 +51,7 @@ class CudaRuntime:
         self._stream = stream
 
     def open(self, lowered: LoweredDecoder) -> tuple[ort.InferenceSession, bool]:
-        """With graphs where ONNX Runtime can; a node it has only on the CPU forbids them for all."""
+        """Open with CUDA graphs when possible; a node that runs only on the CPU prevents them."""
         if lowered.uncapturable:
             found = ", ".join(lowered.uncapturable)
             log.warning("decode steps run without CUDA graphs: the model has %s", found)
@@ -81,11 +78,11 @@ class CudaRuntime:
         return open_session(model, folder, [cuda, CPU], threads=1, entries=ENTRIES)
 
     def options(self, graphs: bool) -> Mapping[str, str]:
-        """The provider's.
+        """The provider's options.
 
-        kSameAsRequested: the arena grows by what is asked for, not to the next power of two, and leaves the
+        kSameAsRequested: the arena grows by the requested size, not to the next power of two, and leaves the
         rest to the cache.  use_tf32: the angles of rotary embedding are a float32 product in every export,
-        and ten bits cannot tell position 4096 from 4097.
+        and ten bits do not distinguish position 4096 from 4097.
         """
         return {
             "device_id": str(self.number),

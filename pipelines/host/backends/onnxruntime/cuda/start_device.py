@@ -1,4 +1,4 @@
-"""The number of a GPU → the device and what opens sessions on its stream.  Knows nothing of models."""
+"""Starts a GPU: its device object, and the runtime that opens sessions on its stream."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pipelines.host.backends.onnxruntime.cuda.provider import CudaRuntime
 
 
 def start_device(number: int) -> tuple[Device, CudaRuntime]:
-    """GPU `number`, started for one session.  Raises `ModelError` naming what is missing.
+    """Start GPU `number` for one session.  Raises `ModelError` naming what is missing.
 
-    CUDA's libraries may have come with pip; ONNX Runtime finds them only where they were loaded before.
+    CUDA's libraries may be installed by pip; ONNX Runtime finds them only after they were loaded.
     """
     ort.preload_dlls()
     try:
-        with CAPTURE_LOCK.calls():
+        with CAPTURE_LOCK.device_calls():
             device = CupyDevice(number)
     except DeviceError as error:
         raise ModelError(f"device cuda:{number}: {error}") from error

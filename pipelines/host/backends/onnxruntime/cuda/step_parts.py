@@ -1,6 +1,6 @@
-"""A step → the runs of consecutive sequences that a device computes one after the other.
+"""Splits a step into parts: runs of consecutive sequences that a device computes one after the other.
 
-Most steps are one part.  Knows arrays; knows nothing of devices, sessions or why a limit is what it is.
+Most steps are one part.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class StepPart:
 
     @property
     def decodes(self) -> bool:
-        """Whether every sequence has one new token and every one gives one row of logits, in order."""
+        """Whether every sequence has one new token and one logit row, in order."""
         count = self.step.num_seqs
         return self.step.num_tokens == count == self.step.num_logits and bool(
             (self.step.logit_indices == np.arange(count)).all()
@@ -34,11 +34,11 @@ class StepPart:
 
 @dataclass(frozen=True, slots=True)
 class PartLimits:
-    """What one part may hold.
+    """Upper limits of one part.
 
-    `gathered_tokens` None: prompt chunks and decoding sequences share a part.  Else they do not, and
+    `gathered_tokens` None: prompt chunks and decoding sequences share a part.  Otherwise they do not, and
     sequences with more than one new token share a part only while their number times the longest context
-    among them stays within it.  A single sequence is always a part.
+    among them is within it.  A single sequence is always a part.
     """
 
     sequences: int
@@ -46,9 +46,9 @@ class PartLimits:
 
 
 def split_step(step: Step, limits: PartLimits) -> list[StepPart]:
-    """The parts of a step, in order; its copies and swaps are in none.
+    """The parts of a step, in order, without its copies and swaps.
 
-    `step.logit_indices` ascends when there is more than one part (ValueError).
+    `step.logit_indices` must ascend when there are several parts (ValueError).
     """
     bounds = _bounds(step, limits)
     if len(bounds) == 2:
@@ -59,7 +59,7 @@ def split_step(step: Step, limits: PartLimits) -> list[StepPart]:
 
 
 def _bounds(step: Step, limits: PartLimits) -> list[int]:
-    """Sequence numbers from 0 to num_seqs, ascending: where parts begin and the last one ends."""
+    """Sequence numbers from 0 to num_seqs, ascending: the boundaries of the parts."""
     num_seqs = step.num_seqs
     if limits.gathered_tokens is None:
         return [*range(0, num_seqs, limits.sequences), num_seqs]
@@ -74,7 +74,7 @@ def _bounds(step: Step, limits: PartLimits) -> list[int]:
 
 
 def _fitting(contexts: list[int], gathered_tokens: int) -> int:
-    """How many of the sequences, from the first on, fit; at least one."""
+    """How many of the sequences, from the first on, fit in one part; at least one."""
     longest = 0
     for count, context in enumerate(contexts):
         longest = max(longest, context)

@@ -1,7 +1,4 @@
-"""Steps that nobody asked for, to measure memory and to warm up, and the numbers that go with a step's shape.
-
-Knows arrays; knows nothing of models or sessions.
-"""
+"""Builds the steps that measure memory and warm up a session, and the attention bounds of a bucket."""
 
 from __future__ import annotations
 
@@ -14,10 +11,11 @@ from pipelines.host.engine.step import Step, no_pairs
 
 
 def attention_bounds(shape: GraphShape, block_tokens: int) -> tuple[int, int, int]:
-    """attention_metadata for every step of a bucket.
+    """attention_metadata for every step of a bucket: (longest query, longest context, shortest maximum
+    context).
 
-    The longest context of a step fills more than half of its bucket's columns, or it were in a smaller one:
-    that is the lower bound, which lets kernels divide a long context among processors.
+    The longest context of a step fills more than half of its bucket's columns, or the step would be in a
+    smaller bucket.  This lower bound lets kernels divide a long context among processors.
     """
     at_least = shape.columns // 2 * block_tokens + 1
     return 1, shape.columns * block_tokens, at_least
@@ -26,10 +24,11 @@ def attention_bounds(shape: GraphShape, block_tokens: int) -> tuple[int, int, in
 def largest_steps(
     max_tokens: int, max_sequences: int, max_scored: int, max_context: int, columns: int
 ) -> list[Step]:
-    """The steps that need most memory beside the cache, over block 0 alone: a cache of one block will do.
+    """The steps that need most memory beside the cache, over block 0 only, so that a cache of one block is
+    enough.
 
-    The last chunks of the longest prompts, sampled for all rows and scored; and all rows decoding at full
-    length.
+    The last chunks of the longest prompts, sampled for all sequences and scored; and all sequences decoding
+    at full length.
     """
     num_prompts = -(-max_tokens // max_context)
     chunks = np.full(num_prompts, max_context)
@@ -53,7 +52,7 @@ def warmup_step(shape: GraphShape, scratch: int) -> Step:
 
 
 def _step(num_new: Any, num_past: Any, table: Any, logit_indices: Any) -> Step:
-    """Token 0 everywhere; nothing is moved, and nothing sampled: the step has no sampling rows."""
+    """Token 0 everywhere; no blocks are moved, and nothing is sampled: the step has no sampling slots."""
     starts = np.concatenate([[0], np.cumsum(num_new)])
     positions = np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], num_new)
     return Step(
