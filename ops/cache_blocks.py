@@ -1,7 +1,4 @@
-"""Arithmetic on block tables: where in a paged cache a token lies.
-
-Functions on arrays; knows nothing of sequences, steps or backends.
-"""
+"""Arithmetic on block tables: the slots of tokens in a paged cache, and copies of whole blocks."""
 
 from __future__ import annotations
 
@@ -17,8 +14,9 @@ def slot_mapping(
 ) -> NDArray[np.int64]:
     """The cache slot of each packed token: int64[num_tokens], block * block_tokens + offset.
 
-    Sequence i owns tokens starts[i]:starts[i+1]; the token at position p of its context lies in block
-    block_table[i, p // block_tokens].
+    Sequence i owns tokens starts[i]:starts[i+1] of positions int64[num_tokens]; starts: int32[num_seqs + 1].
+    The token at position p of its context is in block block_table[i, p // block_tokens]; block_table:
+    int32[num_seqs, columns].
     """
     owner = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
     blocks = block_table[owner, positions // block_tokens].astype(np.int64)
@@ -26,8 +24,9 @@ def slot_mapping(
 
 
 def copy_blocks(cache: NDArray[np.generic], copies: NDArray[np.int32]) -> None:
-    """Copy whole blocks in place: cache[target] = cache[source] for rows (source, target) of `copies`.
+    """Copy whole blocks in place: cache[target] = cache[source] for each (source, target) in `copies`,
+    int32[k, 2].
 
-    No target is a source, so the order does not matter.  `cache: [num_blocks, ...]`.
+    cache: [num_blocks, ...] of any type.  No target is a source, so the order does not matter.
     """
     cache[copies[:, 1]] = cache[copies[:, 0]]

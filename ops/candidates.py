@@ -1,6 +1,6 @@
-"""Few instead of many: the ids that may be among a row's largest, found without sorting the row.
+"""Finds the ids that may be among a row's largest values without sorting the row.
 
-Knows arrays of numbers; knows nothing of probabilities.  Rows are worked on in parts that fit a core's cache.
+Rows are processed in slices that fit a core's cache.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from ops.contract import Floats, Index
 from ops.scratch import scratch
 
 PART_VALUES = 2**17
-"""Values worked on at once (512 KiB of float32): more leaves the cache, fewer waste calls on small rows."""
+"""Values processed together (512 KiB of float32): more exceed the cache, fewer waste calls on small rows."""
 MAX_COLUMN = 128
 COLUMNS_PER_WANTED = 8
-"""Of a row's columns, few hold the values that are wanted."""
+"""Columns of a row for each wanted value: few of them contain a wanted value."""
 
 
 def row_slices(num_rows: int, vocab: int) -> list[slice]:
@@ -26,7 +26,7 @@ def row_slices(num_rows: int, vocab: int) -> list[slice]:
 
 
 def rows_at(values: Floats, rows: Index) -> Floats:
-    """Some rows of float32[n, vocab], to be read only: where they lie side by side, the rows themselves."""
+    """Some rows of float32[n, vocab] as float32[m, vocab], read only: a view when they are contiguous."""
     first = int(rows[0])
     if len(rows) == 1 or (np.diff(rows) == 1).all():
         return values[first : first + len(rows)]
@@ -34,15 +34,15 @@ def rows_at(values: Floats, rows: Index) -> Floats:
 
 
 def num_columns(vocab: int, wanted: int) -> int:
-    """How many columns a row is cut into to find its `wanted` largest values."""
+    """The number of columns into which a row is divided to find its `wanted` largest values."""
     return vocab // max(1, min(MAX_COLUMN, vocab // (COLUMNS_PER_WANTED * wanted)))
 
 
 def column_maxima(row: Floats, width: int) -> Floats:
-    """The largest value of each column of float32[vocab]: float32[width]; id t lies in column t % width.
+    """The largest value of each column of float32[vocab]: float32[width]; id t is in column t % width.
 
-    So a pass goes along whole lines of columns, which is several times faster than along blocks of ids; and
-    faster still where the row has been read just before.
+    The pass runs along whole lines of columns, which is several times faster than along blocks of ids, and
+    faster still when the row was read just before.
     """
     whole = len(row) // width * width
     found: Floats = row[:whole].reshape(-1, width).max(axis=0)
@@ -53,9 +53,10 @@ def column_maxima(row: Floats, width: int) -> Floats:
 
 
 def entries_at_least(row: Floats, columns: Floats, floor: float) -> tuple[Index, Floats]:
-    """Ids (ascending) and values of the entries of float32[vocab] that are not below the floor: both [k].
+    """Ids (ascending, int64[k]) and values (float32[k]) of the entries of float32[vocab] not below the floor.
 
-    columns: its `column_maxima`.  Where few columns reach the floor only these are read.  NaN is not below anything.
+    columns: its `column_maxima`.  When few columns reach the floor, only these are read.  NaN counts as not
+    below.
     """
     width = len(columns)
     some = np.flatnonzero(~(columns < floor))
@@ -77,7 +78,7 @@ def entries_at_least(row: Floats, columns: Floats, floor: float) -> tuple[Index,
 def pad_rows(rows: Sequence[tuple[Index, Floats]], padding: float) -> tuple[Index, Floats]:
     """Ids and values of rows of any length as int64[n, width] and float32[n, width].
 
-    The tail of a shorter row is id 0 with value `padding`.
+    The end of a shorter row is id 0 with the value `padding`.
     """
     width = max(len(ids) for ids, _ in rows)
     every_id = np.zeros((len(rows), width), np.int64)

@@ -1,7 +1,4 @@
-"""Which of the tokens that were chosen behind draft tokens count: those whose draft tokens all were accepted.
-
-Knows ids in runs of rows; knows nothing of how tokens are chosen or drafted.
-"""
+"""Decides which tokens after draft tokens count: those whose preceding draft tokens were all accepted."""
 
 from __future__ import annotations
 
@@ -10,18 +7,19 @@ import numpy as np
 from ops.contract import Index
 
 NO_DRAFT_TOKEN = -1
-"""Behind the last row of a run nothing is drafted."""
+"""The draft token of the last row of a run."""
 NO_TOKEN = -1
-"""Of a row that does not count."""
+"""The token of a row that does not count."""
 
 
 def verify(token_ids: Index, draft_tokens: Index) -> Index:
-    """The token of each row that counts, NO_TOKEN of the others: int64[k].
+    """The token of each row that counts, NO_TOKEN for the others: int64[k].
 
-    token_ids, draft tokens: int64[k].  Rows stand in runs, one for each sequence: row j + 1 was computed as if the
-    token of row j were draft tokens[j], and a run ends with NO_GUESS.  So a row counts where in its run every row
-    before has chosen what was drafted; the first row of a run always does (Leviathan et al., "Fast inference
-    from transformers via speculative decoding", 2023, for a target that has chosen its own token already).
+    token_ids, draft_tokens: int64[k].  Rows are in runs, one for each sequence: row j + 1 was computed as if
+    the token of row j were draft_tokens[j], and a run ends with NO_DRAFT_TOKEN.  A row counts when every row
+    before it in its run has chosen its draft token; the first row of a run always counts (Leviathan et al.,
+    "Fast inference from transformers via speculative decoding", 2023, for a target that has already chosen
+    its own token).
     """
     if not len(token_ids):
         return token_ids

@@ -1,6 +1,6 @@
-"""The id that is drawn from a row of which many may stay, so that it is weighed as a whole.
+"""Samples an id from a whole row of weights, for rows of which many ids may stay.
 
-Knows one row at a time; `ops.sampling` says what a weight is and which id is drawn.
+See `ops.sampling` for the definition of a weight and of the sampled id.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ops.token_weights import (
 def draw_top_p(
     row: Floats, peak: np.float32, blocks: Floats, temperature: np.float32, top_p: float, chance: np.float32
 ) -> int:
-    """The drawn id of one row, float32[vocab], that only top_p limits; blocks: its sums by block."""
+    """The sampled id of one row, float32[vocab], with top_p as the only filter; blocks: its sums by block."""
     some = nucleus_of_row(row, peak, blocks, temperature, top_p)
     if isinstance(some, tuple):
         return int(pick_from_lists(some[0][None], some[1][None], np.array([chance]))[0])
@@ -35,7 +35,7 @@ def draw_top_p(
 def nucleus_of_row(
     row: Floats, peak: np.float32, blocks: Floats, temperature: np.float32, top_p: float
 ) -> Entries | Floats:
-    """The nucleus of one row: ids and their weights if they lie in few blocks, else a whole row of weights.
+    """The nucleus of one row: ids and their weights if they are in few blocks, else a whole row of weights.
 
     top_p: the share of `blocks`, in [0, 1).
     """
@@ -62,7 +62,7 @@ def draw_filtered_row(
     top_p: float,
     chance: np.float32,
 ) -> int:
-    """The drawn id of one row, float32[vocab], by limits that leave many."""
+    """The sampled id of one row, float32[vocab], when the filters leave many ids."""
     weights = _weights(row, peak, temperature)
     if min_p > 0:
         weights *= np.greater_equal(weights, min_p, out=scratch("heavy", weights.shape, np.bool_))

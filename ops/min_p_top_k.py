@@ -1,7 +1,4 @@
-"""Which ids of a row of logits min_p and top_k may leave, when these are few: found without weighing the row.
-
-Knows bounds; knows nothing of random numbers.
-"""
+"""Finds the few ids of a row that min_p and top_k may leave, without computing the row's weights."""
 
 from __future__ import annotations
 
@@ -15,12 +12,12 @@ from ops.contract import Floats, Index
 from ops.nucleus import FEW
 
 Entries = tuple[Index, Floats]
-"""Ids of one row, ascending, and a number of each: both [k]."""
+"""Ids of one row, ascending, and a number for each: both [k]."""
 Shortlist = tuple[np.float32, Entries]
-"""The largest logit of a row, and the logits of ids that may stay."""
+"""The largest logit of a row, and the logits of the ids that may stay."""
 
 FEW_COLUMNS = 256
-"""With more of a row's columns above min_p it is weighed as a whole."""
+"""When more of a row's columns are above min_p, the whole row is weighed instead."""
 LOWEST = float(np.finfo(np.float32).min)
 
 
@@ -29,7 +26,8 @@ def find_shortlist(
 ) -> tuple[np.float32, Entries | None]:
     """The largest logit of float32[vocab], and the ids that min_p and top_k may leave with their logits.
 
-    None instead of these when they may be many.
+    None instead of the ids when they may be many.  min_p is a share of the largest weight; see
+    `ops.sampling`.
     """
     peak = row.max()
     if len(row) <= FEW:
@@ -46,17 +44,17 @@ def find_shortlist(
 
 
 def _least_logit(peak: float, bound: float, temperature: float, min_p: float) -> float:
-    """The logit below which no id stays, by min_p and a bound of the last one that top_k leaves."""
+    """The logit below which no id stays, from min_p and a bound of the last logit that top_k leaves."""
     if not math.isfinite(peak):
         return math.nan
     floor = max(bound, peak + temperature * math.log(min_p)) if min_p > 0 else bound
-    # Rounding in `weigh` may tie a slightly smaller logit with the last kept one.
+    # Rounding in `weigh` may tie a slightly smaller logit with the last one that stays.
     floor -= temperature * 1e-4 + abs(floor) * 1e-6
     return min(max(floor, LOWEST), peak)
 
 
 def group_by_length(listed: Mapping[int, Shortlist]) -> list[Index]:
-    """Rows with few ids together, any other alone: padding costs little."""
+    """Indices of rows to process together: all short ones, and each long one alone, to limit padding."""
     small = [i for i, (_, (ids, _)) in listed.items() if len(ids) <= FEW]
     large = [[i] for i, (_, (ids, _)) in listed.items() if len(ids) > FEW]
     return [np.array(rows) for rows in ([small] if small else []) + large]

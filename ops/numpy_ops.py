@@ -1,4 +1,4 @@
-"""`SamplingOps` over numpy arrays: the functions of this package under the contract's names."""
+"""`SamplingOps` with numpy: the functions of this package under the names of the interface."""
 
 from __future__ import annotations
 
@@ -28,14 +28,17 @@ __all__ = [
 
 
 def writable(logits: Floats) -> Floats:
+    """The same logits as C-contiguous, writable float32[num_rows, vocab]; a copy only when they were not."""
     return np.require(logits, np.float32, ["C", "W"])
 
 
 def take(logits: Floats, rows: Index) -> Floats:
+    """A copy of some rows: float32[len(rows), vocab]; rows: int64[k]."""
     return logits[rows]
 
 
 def fetch(logits: Floats, rows: Index) -> Floats:
+    """The same as `take`: the logits are in host memory."""
     return logits[rows]
 
 
@@ -49,5 +52,6 @@ def choose(
     counters: Words,
     draft_tokens: Index | None = None,
 ) -> Index:
+    """See `SamplingOps.choose`."""
     token_ids = choose_tokens(logits, temperature, min_p, top_k, top_p, keys, counters)
     return token_ids if draft_tokens is None else verify(token_ids, draft_tokens)

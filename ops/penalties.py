@@ -1,7 +1,7 @@
-"""Penalties on tokens that were seen, in place.  Entries are flat pairs (row, id), each at most once.
+"""Penalties on tokens that occurred before, in place.
 
-Knows counts; knows nothing of prompts, outputs or requests.
-Logits are float32[num_rows, vocab], C-contiguous and writable; rows and ids are int64[k].
+Entries are pairs (row, id), each at most once.  Logits are float32[num_rows, vocab], C-contiguous and
+writable; rows and ids are int64[k].
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ops.masking import flat_view
 
 
 def penalise_repetition(logits: Floats, rows: Index, ids: Index, penalty: NDArray[np.float32]) -> None:
-    """Positive logits are divided by the penalty (float32[k], > 0), the others multiplied by it.
+    """Divide positive logits by the penalty (float32[k], > 0), multiply the others by it.
 
     Keskar et al., "CTRL", 2019, with the rule for negative logits of Hugging Face transformers and vLLM.
     """

@@ -1,8 +1,7 @@
-"""What is made of an encoder's values, in numpy (`PoolingOps`): vectors, scores and probabilities.
+"""Pooling, scores and probabilities from an encoder's output, with numpy (`PoolingOps`).
 
-Knows arrays and where texts end; knows nothing of models.  Poolings are those of sentence-transformers
-(`models/Pooling.py`), by other names where theirs are run together.  All is float32.  Nothing reads what
-stands behind a text's end but arithmetic that leaves it there: it may hold anything.
+Poolings are those of sentence-transformers (`models/Pooling.py`), whose combinations have names of their own
+here.  All is float32.  Entries after the end of a text may contain anything: no result depends on them.
 """
 
 from __future__ import annotations
@@ -17,24 +16,32 @@ from ops.contract import Bools, Floats, Index
 
 
 def pool(values: Floats, lengths: Index, how: str) -> Floats:
-    """[num_texts, width, size] → [num_texts, size], by one of `POOLINGS`; a view where rows stand."""
+    """[num_texts, width, size] → [num_texts, size] by one of `POOLINGS`, perhaps a view.
+
+    lengths: int64[num_texts], the number of tokens of each text.
+    """
     return POOLINGS[how](values, lengths)
 
 
 def normalize(values: Floats, where: Bools) -> Floats:
+    """Scale last axes to length 1 for texts with `where` (bool[num_texts]); the others are unchanged."""
     return _only(where, values, activations.unit_length)
 
 
 def sigmoid(values: Floats, where: Bools) -> Floats:
+    """Elementwise, for texts with `where` (bool[num_texts]); the others are unchanged."""
     return _only(where, values, activations.sigmoid)
 
 
 def softmax(values: Floats, where: Bools) -> Floats:
+    """Over the last axis, for texts with `where` (bool[num_texts]); the others are unchanged."""
     return _only(where, values, activations.softmax)
 
 
 def dense(values: Floats, weight: Floats, bias: Floats | None, activation: str) -> Floats:
-    """activation(values @ weight.T + bias); `activation` is one of `ACTIVATIONS`."""
+    """activation(values @ weight.T + bias): float32[..., in] → [..., out]; `activation` is one of
+    `ACTIVATIONS`.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         out = values @ weight.T
         if bias is not None:
@@ -43,10 +50,12 @@ def dense(values: Floats, weight: Floats, bias: Floats | None, activation: str) 
 
 
 def load(weight: Floats) -> Floats:
+    """The weight as C-contiguous float32."""
     return np.ascontiguousarray(weight, np.float32)
 
 
 def fetch(values: Floats) -> Floats:
+    """A new copy as float32."""
     return np.array(values, np.float32)
 
 
@@ -70,12 +79,12 @@ def _mean(values: Floats, lengths: Index) -> Floats:
 
 
 def _mean_sqrt_len(values: Floats, lengths: Index) -> Floats:
-    """The sum over the square root of how many were added."""
+    """The sum divided by the square root of the number of tokens."""
     return _weighed(values, lengths, lambda length: np.full(length, length**-0.5, np.float32))
 
 
 def _weighted_mean(values: Floats, lengths: Index) -> Floats:
-    """Tokens count 1, 2, 3 … (Muennighoff: SGPT, 2022)."""
+    """Tokens have the weights 1, 2, 3 … (Muennighoff: SGPT, 2022)."""
     return _weighed(values, lengths, _rising)
 
 
@@ -84,7 +93,7 @@ def _rising(length: int) -> Floats:
 
 
 def _weighed(values: Floats, lengths: Index, weights: Callable[[int], Floats]) -> Floats:
-    """Each text's weights times its tokens: a product of its own, which ends where the text does."""
+    """A matrix product of weights and tokens for each text, which ends at the end of the text."""
     sums = np.empty((values.shape[0], values.shape[2]), np.float32)
     for text, length, row in zip(values, lengths.tolist(), sums, strict=True):
         np.matmul(weights(length), text[:length], out=row)
@@ -102,7 +111,7 @@ POOLINGS: dict[str, Callable[[Floats, Index], Floats]] = {
 
 
 def _only(where: Bools, values: Floats, change: Callable[[Floats], Floats]) -> Floats:
-    """`change` of the texts that `where` is true for; behind their ends it may meet anything."""
+    """Apply `change` to the texts with `where`; entries after their ends may be anything."""
     with np.errstate(invalid="ignore", over="ignore"):
         if where.all():
             return change(values)

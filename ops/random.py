@@ -1,7 +1,4 @@
-"""Counter-based random numbers: one uniform number per row, the same on every device and in any batch.
-
-Knows keys and counters; knows nothing of logits, requests or seeds.
-"""
+"""Counter-based random numbers: one uniform number per row, the same on every device and in any batch."""
 
 from __future__ import annotations
 

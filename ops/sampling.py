@@ -1,14 +1,14 @@
-"""From a row of logits to one token: the likeliest, or one drawn by one uniform number per row.
+"""Chooses one token from each row of logits: the likeliest, or one sampled with one uniform number per row.
 
-Every function gives for a row, bit by bit, what it gives for that row alone: nothing is summed over rows, and
-sums along a row do not depend on what stands beside it.  Knows nothing of requests, seeds or penalties.
+The result for a row is bit-equal to the result for that row alone: nothing is summed over rows, and sums
+along a row do not depend on other rows.
 
-Shared terms.  logits: float32[n, vocab], read only.  rows: int64[m], the rows of `logits` that are meant.
-temperature: float32[m], > 0.  chances: float32[m] in [0, 1), a uniform number each.  Results: int64[m].
-The weight of an id is exp((logit - largest logit) / temperature) in float32, so that the largest weight is 1;
-in a row whose largest logit is not finite its maxima weigh 1 and all others 0 (NaN is a maximum).
-The drawn id is the first, in the order of ids, whose cumulative weight exceeds (uniform + HALF_STEP) * total.
-Ids order by weight, largest first, and ties by id, lowest first.
+Shared terms.  logits: float32[n, vocab], read only.  rows: int64[m], indices of rows of `logits`.
+temperature: float32[m], > 0.  chances: float32[m] in [0, 1), a uniform number each.  Results: int64[m].  The
+weight of an id is exp((logit - largest logit) / temperature) in float32, so that the largest weight is 1; in
+a row whose largest logit is not finite its maxima have the weight 1 and all others 0 (NaN is a maximum).  The
+sampled id is the first, in the order of ids, whose cumulative weight exceeds (uniform + HALF_STEP) * total.
+Ids are ordered by weight, largest first, and ties by id, lowest first.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def choose(
     keys: NDArray[np.uint64],
     counters: NDArray[np.uint64],
 ) -> Index:
-    """One id per row: greedy where the temperature is 0, drawn from all ids, or from what filters leave.
+    """One id per row, int64[n]: greedy where the temperature is 0, else sampled after the filters.
 
-    The parameters have an entry for each row of `logits`; the keys and counters give a row's uniform number
-    (`ops.random.uniforms`).
+    The parameters have an entry for each row of `logits`; keys and counters (uint64[n]) give a row's uniform
+    number (`ops.random.uniforms`).
     """
     random = temperature > 0
     if not random.any():
@@ -59,12 +59,12 @@ def choose(
 
 
 def greedy(logits: Floats, rows: Index) -> Index:
-    """The likeliest id of each row; ties go to the lowest id."""
+    """The likeliest id of each row, int64[m]; ties go to the lowest id."""
     return np.array([logits[row].argmax() for row in rows], np.int64)
 
 
 def draw(logits: Floats, rows: Index, temperature: Floats, chances: Floats) -> Index:
-    """One id per row, drawn from the whole vocabulary."""
+    """One id per row, int64[m], sampled from the whole vocabulary."""
     vocab = logits.shape[1]
     peaks, sums = sum_blocks(logits, rows, temperature)
     blocks, targets = find_blocks(np.cumsum(sums, axis=1, dtype=np.float64), chances)
@@ -84,13 +84,12 @@ def draw_filtered(
     top_p: Floats,
     chances: Floats,
 ) -> Index:
-    """One id per row, drawn from what min_p, then top_k, then top_p leave of the vocabulary.
+    """One id per row, int64[m], sampled from the ids that min_p, then top_k, then top_p leave.
 
-    min_p: float32[m]: ids of weight below it are dropped (the largest weight is 1); 0 is off.
-    top_k: int64[m] >= 1: the k first ids stay; vocab or more is off.
-    top_p: float32[m] in [0, 1]: the shortest run of first ids stays whose weight reaches this share of what
-    the two before left (Holtzman et al., "The curious case of neural text degeneration", 2020); 1 is off, 0
-    leaves one id.
+    min_p: float32[m]: ids of a smaller weight are dropped (the largest weight is 1); 0 is off.  top_k:
+    int64[m] >= 1: the k first ids stay; vocab or more is off.  top_p: float32[m] in [0, 1]: the shortest run
+    of first ids stays whose weight reaches this share of what the two before left (Holtzman et al., "The
+    curious case of neural text degeneration", 2020); 1 is off, 0 leaves one id.
     """
     vocab = logits.shape[1]
     shared = (top_p < 1) & (min_p <= 0) & (top_k >= vocab) & (vocab > FEW)
@@ -108,7 +107,7 @@ def draw_filtered(
 def _draw_shares(
     logits: Floats, rows: Index, temperature: Floats, top_p: Floats, chances: Floats
 ) -> list[int]:
-    """Rows that only top_p limits."""
+    """Rows with top_p as the only filter."""
     peaks, sums = sum_blocks(logits, rows, temperature)
     each = zip(rows, peaks, sums, temperature, top_p.tolist(), chances, strict=True)
     return [draw_top_p(logits[row], *of_row) for row, *of_row in each]
@@ -123,7 +122,7 @@ def _draw_limited(
     top_p: Floats,
     chances: Floats,
 ) -> Index:
-    """Rows that min_p or top_k limits: first those of which many ids may stay, then the others together."""
+    """Rows with min_p or top_k: those with many remaining ids one by one, the others together."""
     tokens = np.empty(len(rows), np.int64)
     listed: dict[int, Shortlist] = {}
     for i, at in enumerate(rows.tolist()):

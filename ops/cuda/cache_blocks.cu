@@ -1,5 +1,5 @@
-// Whole blocks from pools to pools, on the device or in pinned host memory.  Reference: ops/cache_blocks.py
-// `copy_blocks`.
+// Copies whole blocks between pools on the device or in pinned host memory.
+// Reference: ops/cache_blocks.py `copy_blocks`.
 
 // One CUDA block per (pool, pair); pairs: (source, target).  No target of a launch is one of its sources.
 extern "C" __global__ void __launch_bounds__(256)

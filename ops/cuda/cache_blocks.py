@@ -1,6 +1,6 @@
-"""Whole blocks of paged caches, moved on the device or between it and pinned host memory, in one launch.
+"""Copies whole blocks of paged caches on the device, or between it and pinned host memory, in one launch.
 
-Knows pools and pairs of blocks; knows nothing of what a block holds.  Reference: `ops.cache_blocks.copy_blocks`.
+Reference: `ops.cache_blocks.copy_blocks`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ops.cuda.packed_arrays import pack_arrays
 THREADS = 256
 Pairs = NDArray[np.int32]
 HostPools = Sequence[NDArray[Any]]
-"""Of `Device.pinned`."""
+"""From `Device.pinned`."""
 
 
 def copy_blocks(device: Device, pools: Sequence[Array], pairs: Pairs) -> None:
     """In every pool [num_blocks, ...]: pool[target] = pool[source]; pairs: int32[k, 2], (source, target).
 
-    No target is a source.  Nothing is waited for.  Raises IndexError where a pair names no block.
+    No target is a source.  Does not wait.  Raises IndexError for a pair outside the pools.
     """
     move_blocks(device, pools, pools, pairs)
 
@@ -39,8 +39,10 @@ def swap_in(device: Device, pools: Sequence[Array], host_pools: HostPools, pairs
 
 
 def move_blocks(device: Device, sources: Sequence[Array], targets: Sequence[Array], pairs: Pairs) -> None:
-    """targets[i][target] = sources[i][source] for all pools and pairs: one kernel, which reads and writes
-    pinned host memory over the bus where a pool lies there."""
+    """targets[i][target] = sources[i][source] for all pools and pairs; pairs: int32[k, 2], (source, target).
+
+    One kernel, which accesses pinned host memory over the bus.
+    """
     if not len(pairs) or not sources:
         return
     sizes = [_block_bytes(*pools) for pools in zip(sources, targets, strict=True)]

@@ -1,4 +1,4 @@
-// What all kernels share: types, the order of numbers, sums and scans over a block.  Needs no headers of CUDA.
+// Shared by all kernels: types, comparisons, sums and scans over a block.  Needs no headers of CUDA.
 // Every block has a multiple of 32 threads; functions that take `scratch` are called by all of its threads.
 typedef long long i64;
 typedef unsigned long long u64;
@@ -8,7 +8,7 @@ typedef unsigned int u32;
 #define WARP 32
 #define MAX_WARPS 32
 #define UNROLL 8    // loads in flight per thread
-#define CHUNK 8192  // values of a row that are one unit of work; the place of a sum never depends on a batch
+#define CHUNK 8192  // values of a row in one unit of work; the place of a sum does not depend on the batch
 #define MAX_CHUNKS 128  // so that a vocabulary has at most 2**20 ids
 #define MAX_BINS 2048
 #define INFINITE __uint_as_float(0x7F800000u)
@@ -36,7 +36,7 @@ __device__ inline bool is_finite(float value) {
     return (__float_as_uint(value) & 0x7F800000u) != 0x7F800000u;
 }
 
-// visit(i, values[i]) for first <= i < end, spread over the block; a thread meets its own in rising order.
+// Calls visit(i, values[i]) for first <= i < end, spread over the block; in rising order for each thread.
 template <class Visit>
 __device__ inline void for_each(const float* values, int first, int end, Visit visit) {
     int stride = (int)blockDim.x;
@@ -57,7 +57,7 @@ __device__ inline T warp_sum(T value) {
     return value;
 }
 
-// The sum over the block, to every thread, always added in the same order.
+// The sum over the block, for every thread, always added in the same order.
 template <class T>
 __device__ inline T block_sum(T value, T* scratch) {
     value = warp_sum(value);
@@ -85,14 +85,14 @@ __device__ inline u64 block_sum_before(u64 value, u64* scratch) {
     return before + sum - value;
 }
 
-// A bin, and what lies in the bins above it.
+// A bin, and the count and mass of the bins above it.
 struct Edge {
     int bin;
     u64 count, mass;
 };
 
 // From the highest of MAX_BINS bins down, the one in which the count (or the mass) reaches `wanted`, which is
-// at least 1 and at most the total.  A block of 1024 threads: thread t gives what is in bins 2047 - 2t and
+// at least 1 and at most the total.  A block of 1024 threads: thread t passes the content of bins 2047 - 2t and
 // 2046 - 2t.
 __device__ inline Edge locate(u64 wanted, bool by_mass, const u64* count, const u64* mass, Edge* shared,
                               u64* scratch) {

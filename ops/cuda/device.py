@@ -1,7 +1,4 @@
-"""The device: memory, transfers and kernel launches on one stream; the only module that knows cupy.
-
-Knows bytes and kernels' names; knows nothing of logits, blocks or steps.
-"""
+"""The device: memory, transfers and kernel launches on one stream.  The only module that uses cupy."""
 
 from __future__ import annotations
 
@@ -17,36 +14,36 @@ from ops.cuda.kernel_sources import OPTIONS, kernel_names, source
 Array = Any
 """An array on the device: slices, `.reshape`, `.view`, `.shape`, `.dtype`, `.nbytes` work as numpy's do."""
 
-STAGES = 4
-"""Pinned buffers that uploads take in turn; the fifth waits until the first has left."""
+STAGING_BUFFERS = 4
+"""Pinned staging buffers, used in turn; the fifth upload waits until the first has finished."""
 STAGED_BYTES = 32 * 2**20
-"""Larger transfers go without a pinned copy, and wait."""
+"""Larger transfers do not use a staging buffer, and wait."""
 ADVICE = "install the CUDA extra: pip install 'braid-server[cuda]' (cupy-cuda13x[ctk]; driver 580 or newer)"
 NO_GPU_ADVICE = "it takes an NVIDIA GPU and its driver, 580 or newer; `nvidia-smi` shows both"
 
 
 class DeviceError(RuntimeError):
-    """There is no device to work on, or it failed; says what to install or to look at."""
+    """The device is missing or has failed; the message states what to install or to check."""
 
 
 class Device(Protocol):
-    """One GPU, or what stands in for it.  Everything happens in order on one stream, owned by the device.
+    """One GPU, or a stand-in for tests.  Everything runs in order on one stream, which the device owns.
 
-    One thread uses a device at a time.  Memory of `empty` is undefined.
+    One thread at a time uses a device.  Memory from `empty` is undefined.
     """
 
     name: str
 
     @property
     def stream(self) -> int:
-        """The stream as a pointer, for libraries that are to work in the same order."""
+        """The stream as a pointer, for libraries that must run in the same order."""
 
     def empty(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array: ...
 
     def zeros(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> Array: ...
 
     def upload(self, host: NDArray[Any], into: Array | None = None) -> Array:
-        """Copy to the device, in the stream's order; `host` may be changed as soon as this returns.
+        """Copy to the device, in the stream's order; `host` may be changed when this returns.
 
         `into` is C-contiguous and has the shape and dtype of `host`.
         """
@@ -55,37 +52,37 @@ class Device(Protocol):
         """A copy on the host; waits for the stream."""
 
     def pinned(self, shape: int | tuple[int, ...], dtype: DTypeLike) -> NDArray[Any]:
-        """Host memory that kernels may read and write at `pointer(array)`; lives as long as the array."""
+        """Host memory that kernels can access at `pointer(array)`; freed with the array."""
 
     def copy_to_host(self, array: Array, into: NDArray[Any]) -> None:
-        """Start a copy into pinned memory; it is there after `synchronize`."""
+        """Start a copy into pinned memory; it is complete after `synchronize`."""
 
     def pointer(self, array: Array) -> int:
-        """The address of the first element, of device or pinned memory, as kernels see it."""
+        """The address of the first element, of device or pinned memory, for kernels."""
 
     def launch(self, kernel: str, blocks: int, threads: int, *args: Any, shared_bytes: int = 0) -> None:
         """Run a kernel: `args` are arrays, None (a null pointer) or numpy scalars of exactly the C types.
 
-        Nothing is launched where `blocks` is 0.
+        Nothing is launched when `blocks` is 0.
         """
 
     def synchronize(self) -> None:
-        """Wait until everything so far is done; raises DeviceError where something failed."""
+        """Wait until all work so far is done; raises DeviceError when something failed."""
 
     def free_bytes(self) -> tuple[int, int]:
-        """Memory that can still be allocated, and all memory of the device."""
+        """Bytes that can still be allocated, and all bytes of the device."""
 
 
 class CupyDevice:
     """A GPU through cupy.
 
-    Memory comes from a pool of its own: it is freed with the device and its numbers are ours alone.  Pool
-    memory is reused in the stream's order, so an array may be dropped while kernels on it are still queued.
-    Kernels are compiled once by NVRTC and kept by cupy on disk under a hash of source and options.
+    Memory comes from a pool of its own, which is freed with the device.  Pool memory is reused in the
+    stream's order, so an array may be dropped while kernels on it are still queued.  Kernels are compiled
+    once by NVRTC and cached by cupy on disk under a hash of source and options.
     """
 
     def __init__(self, index: int = 0) -> None:
-        """Raises DeviceError where cupy, the driver or the GPU is missing, or the kernels do not compile."""
+        """Raises DeviceError when cupy, the driver or the GPU is missing, or the kernels do not compile."""
         self._cupy = _import_cupy()
         self._index = index
         _check_gpu(self._cupy, index)
@@ -96,7 +93,7 @@ class CupyDevice:
             self.name = facts["name"].decode()
             self.architecture = f"sm_{facts['major']}{facts['minor']}"
             self._kernels = _load(self._cupy.RawModule(code=source(), options=OPTIONS, backend="nvrtc"))
-            self._stages = [self._stage(1 << 16) for _ in range(STAGES)]
+            self._stages = [self._stage(1 << 16) for _ in range(STAGING_BUFFERS)]
         self._turn = 0
 
     @property
@@ -161,7 +158,7 @@ class CupyDevice:
             self._stream.synchronize()
 
     def free_bytes(self) -> tuple[int, int]:
-        with self._current("cannot ask the GPU for its memory"):
+        with self._current("cannot read the free memory of the GPU"):
             free, total = self._cupy.cuda.runtime.memGetInfo()
             return int(free + self._pool.free_bytes()), int(total)
 
@@ -175,26 +172,26 @@ class CupyDevice:
         target.data.copy_from_host_async(stage.memory.ctypes.data, host.nbytes, self._stream)
         stage.left.record(self._stream)
 
-    def _next_stage(self, size: int) -> _Stage:
-        """A pinned buffer that no transfer uses any more."""
-        self._turn = (self._turn + 1) % STAGES
+    def _next_stage(self, size: int) -> _StagingBuffer:
+        """A staging buffer that no transfer uses any more."""
+        self._turn = (self._turn + 1) % STAGING_BUFFERS
         stage = self._stages[self._turn]
         stage.left.synchronize()
         if len(stage.memory) < size:
             stage = self._stages[self._turn] = self._stage(1 << (size - 1).bit_length())
         return stage
 
-    def _stage(self, size: int) -> _Stage:
-        return _Stage(self._pin(size), self._cupy.cuda.Event(disable_timing=True))
+    def _stage(self, size: int) -> _StagingBuffer:
+        return _StagingBuffer(self._pin(size), self._cupy.cuda.Event(disable_timing=True))
 
     def _pin(self, size: int) -> NDArray[np.uint8]:
-        """Pinned bytes, not from cupy's pinned pool: that one rounds sizes up to powers of two."""
+        """Pinned bytes, not from cupy's pinned pool, which rounds sizes up to powers of two."""
         memory = self._cupy.cuda.PinnedMemory(max(1, size))
         return np.frombuffer(self._cupy.cuda.PinnedMemoryPointer(memory, 0), np.uint8)[:size]
 
     @contextmanager
     def _current(self, failure: str) -> Iterator[None]:
-        """Our GPU and stream are cupy's current ones, in whatever thread."""
+        """Make this GPU and stream cupy's current ones, in any thread."""
         with self._failures(failure), self._cupy.cuda.Device(self._index), self._stream:
             yield
 
@@ -212,8 +209,8 @@ class CupyDevice:
             raise DeviceError(f"{failure}: {error}") from error
 
 
-class _Stage:
-    """Pinned bytes (uint8) and the event after which the last transfer has left them."""
+class _StagingBuffer:
+    """Pinned bytes (uint8), and the event after which the last transfer no longer uses them."""
 
     def __init__(self, memory: NDArray[np.uint8], left: Any) -> None:
         self.memory = memory
@@ -221,12 +218,12 @@ class _Stage:
 
 
 def num_bytes(shape: int | tuple[int, ...], dtype: DTypeLike) -> int:
-    """Of an array without gaps."""
+    """Bytes of a contiguous array."""
     return int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
 
 
 def check_same(one: Array, other: Array) -> None:
-    """Raises ValueError where two arrays are not contiguous and alike, so that bytes cannot be copied."""
+    """Raises ValueError unless both arrays are contiguous, of one shape and type, to be copied as bytes."""
     if one.shape != other.shape or one.dtype != other.dtype:
         raise ValueError(f"cannot copy {one.dtype}{one.shape} into {other.dtype}{other.shape}")
     if not (one.flags.c_contiguous and other.flags.c_contiguous):
@@ -243,7 +240,7 @@ def _import_cupy() -> Any:
 
 @contextmanager
 def _any_failure(failure: str) -> Iterator[None]:
-    """While starting, where libraries are loaded and kernels compiled, all sorts of things are raised."""
+    """During the start, loading libraries and compiling kernels raise many kinds of exceptions."""
     try:
         yield
     except Exception as error:
@@ -251,11 +248,14 @@ def _any_failure(failure: str) -> Iterator[None]:
 
 
 def _load(module: Any) -> dict[str, Callable[..., None]]:
-    """All kernels, compiled and on the GPU: CUDA would load each when it is first launched, perhaps while
-    another thread captures a graph, which loading spoils."""
+    """All kernels, compiled and loaded on the GPU.
+
+    CUDA would load each at its first launch, perhaps while another thread captures a graph, which loading
+    invalidates.
+    """
     kernels = {name: module.get_function(name) for name in kernel_names()}
     for kernel in kernels.values():
-        _ = kernel.num_regs  # asking for it loads it
+        _ = kernel.num_regs  # reading the attribute loads the kernel
     return kernels
 
 

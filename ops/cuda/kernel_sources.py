@@ -1,7 +1,4 @@
-"""The kernels' source text: every .cu file of this folder, in one translation unit.
-
-Knows files; knows nothing of compilers' bindings or devices.
-"""
+"""The source text of the CUDA kernels: all .cu files of this folder as one translation unit."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ FILES = (
     "logprobs.cu",
     "pooling.cu",
 )
-"""In the order in which they are compiled: later files use what the first declares."""
+"""In the order of compilation: later files use declarations of the first."""
 OPTIONS = ("-std=c++17", "-fmad=false")
-"""Of NVRTC.  A product and a sum that are fused would round otherwise than numpy's.
+"""Options of NVRTC.  A fused product and sum would round differently from numpy's.
 
 cupy adds `-ftz=true`: numbers below 1.2e-38 count as 0.
 """
@@ -33,10 +30,11 @@ KERNEL = re.compile(r"__global__ void __launch_bounds__\(\d+\)\s+(\w+)\(")
 
 @cache
 def source() -> str:
-    """All files, each behind a `#line` directive, so that messages name the file."""
+    """All files, each after a `#line` directive, so that messages name the file."""
     parts = [f'#line 1 "{name}"\n{(FOLDER / name).read_text(encoding="utf-8")}' for name in FILES]
     return "\n".join(parts)
 
 
 def kernel_names() -> list[str]:
+    """The names of all kernels."""
     return KERNEL.findall(source())

@@ -1,4 +1,4 @@
-// Changes of single logits, and of rows of them.  References: ops/masking.py and ops/penalties.py.
+// Changes single logits and rows of logits.  References: ops/masking.py and ops/penalties.py.
 // `at`: row * vocab + id, int64[count]; one thread each.
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -29,17 +29,17 @@ extern "C" __global__ void __launch_bounds__(256)
     logits[at[i]] = less - (counts[i] > 0.0f ? presence[i] : 0.0f);
 }
 
-// kept[i] = logits[at[i]], and back.
+// saved[i] = logits[at[i]], and back.
 extern "C" __global__ void __launch_bounds__(256)
-    save_entries(const float* logits, const i64* at, float* kept, i64 count) {
+    save_entries(const float* logits, const i64* at, float* saved, i64 count) {
     i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) kept[i] = logits[at[i]];
+    if (i < count) saved[i] = logits[at[i]];
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-    restore_entries(float* logits, const i64* at, const float* kept, i64 count) {
+    restore_entries(float* logits, const i64* at, const float* saved, i64 count) {
     i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < count) logits[at[i]] = kept[i];
+    if (i < count) logits[at[i]] = saved[i];
 }
 
 // One block per (row of `rows`, chunk), here and below.

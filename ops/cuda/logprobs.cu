@@ -4,20 +4,19 @@
 #define ID_BITS 20
 #define LAST_ID ((1u << ID_BITS) - 1)
 
-// One number per (value, id) that is larger for what stands before: by value, NaN last, then the lowest id.
+// One number per (value, id), larger for earlier entries of the list: by value, NaN last, then the lowest id.
 __device__ inline u64 list_key(float value, int id) {
     u32 bits = __float_as_uint(value == 0.0f ? 0.0f : value);
     u32 order = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return (u64)(value != value ? 0 : order) << ID_BITS | (LAST_ID - (u32)id);
 }
 
-// What the first look at a row finds.  `floor`: at least MAX_TOP values, if there are as many, are not below
-// it.
+// The result of the first pass over a row.  `floor`: at least MAX_TOP values (or all of fewer) reach it.
 struct Peaks {
     float peak, floor;
 };
 
-// A block of 1024 threads: the values fall into MAX_TOP groups, each of which has its largest one.
+// A block of 1024 threads: the values are divided into MAX_TOP groups, and each group has its largest one.
 __device__ inline Peaks find_extremes(const float* values, int vocab, float* groups, u32* nans) {
     if (threadIdx.x == 0) *nans = 0;
     __syncthreads();
@@ -67,7 +66,7 @@ __device__ inline u64 find_last_key(const float* values, int vocab, float floor,
         Edge found = locate(k, false, count, none, edge, scratch);
         k -= found.count;
         prefix |= (u64)found.bin << low_bits;
-        if (counts[found.bin] == k) break;  // all of the bin: what its keys end in does not matter
+        if (counts[found.bin] == k) break;  // the whole bin: the rest of its keys does not matter
         __syncthreads();
     }
     __syncthreads();

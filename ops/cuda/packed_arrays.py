@@ -1,4 +1,4 @@
-"""Several small arrays as one, so that they cross to or from the device in one copy.  Knows bytes alone."""
+"""Packs several small arrays into one, so that they cross to or from the device in one copy."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from ops.cuda.device import Array
 ALIGNMENT = 16
 
 ArrayKind = tuple[int, "np.dtype[Any]"]
-"""How many numbers of which type."""
+"""(number of elements, type)."""
 
 
 class ArrayLayout(NamedTuple):
-    """Where arrays stand one behind the other: offsets in bytes, multiples of ALIGNMENT."""
+    """The places of arrays in the packed one: offsets in bytes, multiples of ALIGNMENT."""
 
     kinds: list[ArrayKind]
     offsets: list[int]
     num_bytes: int
 
     def split(self, whole: Array) -> list[Array]:
-        """The arrays, flat, as views of uint8[num_bytes]; None for one that is empty."""
+        """The arrays, flat, as views of uint8[num_bytes]; None for an empty one."""
         return [
             whole[at : at + count * dtype.itemsize].view(dtype) if count else None
             for at, (count, dtype) in zip(self.offsets, self.kinds, strict=True)
@@ -37,6 +37,7 @@ class PackedArrays(NamedTuple):
 
 
 def layout_of(kinds: Sequence[tuple[int, Any]]) -> ArrayLayout:
+    """The layout of arrays with these numbers of elements and types."""
     offsets, size = [], 0
     exact: list[ArrayKind] = [(count, np.dtype(dtype)) for count, dtype in kinds]
     for count, dtype in exact:
@@ -46,7 +47,7 @@ def layout_of(kinds: Sequence[tuple[int, Any]]) -> ArrayLayout:
 
 
 def pack_arrays(arrays: Sequence[NDArray[Any]]) -> PackedArrays:
-    """C-contiguous arrays of any shapes and dtypes, one behind the other."""
+    """Pack C-contiguous arrays of any shapes and types one after the other."""
     layout = layout_of([(array.size, array.dtype) for array in arrays])
     packed = np.empty(layout.num_bytes, np.uint8)
     for at, array in zip(layout.offsets, arrays, strict=True):

@@ -1,7 +1,8 @@
-// What is made of an encoder's values: rows of texts, vectors, scores and probabilities; and masks.
-// References: ops/pooling.py, ops/activations.py.  Values are read as the model gives them, everything is computed in float32.
+// Pooling, normalization, dense layers and activations of an encoder's output, and the masks of its inputs.
+// References: ops/pooling.py, ops/activations.py.  Values have the model's type, everything is computed in
+// float32.
 //
-// A text's row is summed in an order that depends on its own length alone: its batch does not show in it.
+// A text is summed in an order that depends only on its own length, so the batch does not change the result.
 
 #define FLOAT32 0  // types of values
 #define FLOAT16 1
@@ -51,11 +52,11 @@ struct Values {
 
 __device__ inline float sigmoid_of(float value) { return 1.0f / (1.0f + expf(-value)); }
 
-// NaN is the largest, as numpy has it.
+// NaN is the largest, as in numpy.
 __device__ inline float larger(float one, float other) { return other > one || other != other ? other : one; }
 
-// [num_texts, width] of 32 or 64 bits, one thread each: 1 where a token stands and 0 behind a text's end; with no
-// lengths 0, 1, 2 ... in each row.
+// [num_texts, width] of 32 or 64 bits, one thread each: 1 for a token and 0 after a text's end;
+// without lengths 0, 1, 2 ... in each row.
 extern "C" __global__ void __launch_bounds__(256)
     fill_integers(const int* lengths, int width, int bits, i64 count, void* out) {
     i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x;
@@ -68,7 +69,7 @@ extern "C" __global__ void __launch_bounds__(256)
         ((int*)out)[i] = number;
 }
 
-// What a text's sum is multiplied with.
+// The factor of a text's sum.
 __device__ inline float share_of(int how, int length) {
     if (how == MEAN) return 1.0f / (float)length;
     if (how == MEAN_SQRT_LEN) return 1.0f / sqrtf((float)length);
@@ -107,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(256)
     out[place.row * size + column] = how == LARGEST ? result : result * share_of(how, length);
 }
 
-// A warp has a row of `size`; a text has `per_text` rows.  `where` null: all texts.
+// A warp processes a row of `size`; a text has `per_text` rows.  `where` null: all texts.
 struct TextRow {
     Values given;
     i64 first;

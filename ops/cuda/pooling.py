@@ -1,7 +1,6 @@
-"""`PoolingOps` on a device: values stay where the model left them, and only what is fetched comes back.
+"""`PoolingOps` on a GPU: values stay on the device, and only fetched results are downloaded.
 
-Knows texts and rows; knows nothing of models or requests.  Reference: `ops.pooling`; the kernels are in
-pooling.cu.
+Reference: `ops.pooling`; the kernels are in pooling.cu.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from ops.cuda.device import Array, Device
 
 THREADS, WARP = 256, 32
 TYPES = {"float32": 0, "float16": 1, "uint16": 2}
-"""Types of values by the names that arrays have for them; bfloat16, which numpy lacks, is uint16."""
+"""Types of values by their array type's name; bfloat16, which numpy lacks, is uint16."""
 POOLINGS = {"cls": 0, "last": 1, "max": 2, "mean": 3, "mean_sqrt_len": 4, "weighted_mean": 5}
 ACTIVATIONS = {"identity": 0, "tanh": 1, "relu": 2, "gelu": 3, "sigmoid": 4, "silu": 5}
 
@@ -25,19 +24,19 @@ DeviceLock = Callable[[], AbstractContextManager[None]]
 
 
 class CudaPoolingOps:
-    """The arithmetic on encoders' values, on one device.
+    """The arithmetic on encoders' outputs, on one device.
 
-    Values may be float16 or bfloat16, as models give them; what is made of them is float32 and computed so.
-    Every method but `fetch` returns before the device has done anything.
+    Values may be float16 or bfloat16, as the model computes them; results are float32, and computed in
+    float32.  All methods but `fetch` return before the device has computed anything.
     """
 
     def __init__(self, device: Device, calls: DeviceLock = nullcontext) -> None:
-        """`calls` is held whenever memory may be taken or the device waited for."""
+        """`calls` is held while memory is allocated or the device is waited for."""
         self._device = device
         self._calls = calls
 
     def pool(self, values: Array, lengths: Index, how: str) -> Array:
-        """See the contract.  What stands behind a text's end is not read."""
+        """See the interface.  Entries after a text's end are not read."""
         num_texts, width, size = values.shape
         _check_lengths(lengths, num_texts, width)
         parts = -(-size // WARP)
@@ -58,7 +57,7 @@ class CudaPoolingOps:
         return self._over_rows("softmax_rows", values, where)
 
     def dense(self, values: Array, weight: Array, bias: Array | None, activation: str) -> Array:
-        """See the contract.  Raises ValueError where the weights do not fit."""
+        """See the interface.  Raises ValueError when the weights do not fit."""
         num_out, num_in = weight.shape
         if values.shape[-1] != num_in or (bias is not None and bias.shape != (num_out,)):
             raise ValueError(f"weights [{num_out}, {num_in}] and their bias do not fit {values.shape}")
@@ -76,7 +75,7 @@ class CudaPoolingOps:
             return self._device.upload(np.ascontiguousarray(weight, np.float32))
 
     def fetch(self, values: Array) -> Floats:
-        """See the contract; sixteen bits are sent as such, and widened here."""
+        """See the interface; values of sixteen bits are downloaded as such, and widened on the host."""
         with self._calls():
             found = self._device.download(values)
         if found.dtype == np.uint16:
@@ -84,7 +83,7 @@ class CudaPoolingOps:
         return found.astype(np.float32, copy=False)
 
     def _over_rows(self, kernel: str, values: Array, where: Bools) -> Array:
-        """A warp for each row of the last axis; the values themselves where no text is to be changed."""
+        """One warp for each row of the last axis; the values themselves when no text is to be changed."""
         if not where.any():
             return values
         size = values.shape[-1]
@@ -102,6 +101,6 @@ class CudaPoolingOps:
 
 
 def _check_lengths(lengths: Index, num_texts: int, width: int) -> None:
-    """Raises IndexError where a text would end outside its row, as numpy does."""
+    """Raises IndexError when a text would end outside its row, as numpy does."""
     if len(lengths) != num_texts or int(lengths.min()) < 1 or int(lengths.max()) > width:
         raise IndexError(f"{len(lengths)} texts do not fit {num_texts} rows of {width} tokens")

@@ -1,17 +1,17 @@
-// One token per row: the likeliest, or a drawn one.
+// Chooses one token per row: the likeliest, or a sampled one.
 // References: ops/sampling.py `choose`, ops/random.py `uniforms`.
 //
 // A weight is exp((logit - peak) / temperature) as a float32, at most 1; weights are ordered by their bits.
-// Sums are of masses, which are weights times 2**43 rounded down to integers: integers add up to the same in
-// any order, so a row's token depends neither on its batch nor on how threads were scheduled, and atomics may
-// be used.  What rounding loses is at most 2**-43 per id: 1e-7 of the total for the largest vocabulary, 2e-8
+// Sums are of masses, which are weights times 2**43 rounded down to integers: their sum is the same in any
+// order, so a row's token depends neither on its batch nor on the scheduling of threads, and atomics may be
+// used.  Rounding loses at most 2**-43 per id: 1e-7 of the total for the largest vocabulary, 2e-8
 // for a common one.
 //
 // Kernels, in this order: find_peaks; where not all rows are greedy clear_bins and weigh_rows; pick_tokens.
-// Reads per row: once each, and in pick_tokens two more for top_k, two for top_p, one for what they left.
+// Reads per row: once each, and in pick_tokens two more for top_k, two for top_p, one for the remaining ids.
 
 #define GREEDY -2   // slots: the row takes its likeliest id
-#define NO_BINS -1  // ... is drawn, but neither top_k nor top_p limits it; else its place in the bins
+#define NO_BINS -1  // ... is sampled without top_k and top_p; else the index of its bins
 #define FRACTION_BITS 43
 #define FIRST_LOW_BITS 19  // of a weight's 30 bits the first level resolves 11, the second 10, the third 9
 #define SECOND_LOW_BITS 9
@@ -78,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(256)
     }
 }
 
-// What a row's weights are made from.  A weight that is no number counts as 0.
+// The data from which a row's weights are computed.  A NaN weight counts as 0.
 struct Row {
     const float* values;
     int vocab;
@@ -95,8 +95,8 @@ struct Row {
         return bits < ONE_BITS ? bits : ONE_BITS;
     }
 
-    // A bound that no logit is below (beside rounding, which the margins cover) whose weight has at least
-    // these bits: it saves the exponential where it would be in vain.
+    // A lower bound of the logits whose weight has at least these bits (margins cover rounding): it saves the
+    // exponential of smaller logits.
     __device__ float at_least(u32 bits) const {
         if (bits < 0x00800000u || !is_finite(peak)) return -INFINITE;
         float bound = peak + temperature * (logf(__uint_as_float(bits)) - 1e-4f);
@@ -141,7 +141,7 @@ __device__ inline u32 rest_of(u32 bits, int low_bits) {
     return right <= 0 ? rest : right < 32 ? rest >> right : 0;
 }
 
-// The least bits of a weight that min_p leaves; a weight of 0 is never left.
+// The least bits of a weight that min_p leaves; a weight of 0 never stays.
 __device__ inline u32 least_bits(float min_p) {
     if (!(min_p > 0.0f)) return 1;
     u32 bits = __float_as_uint(min_p);
@@ -200,8 +200,8 @@ extern "C" __global__ void __launch_bounds__(256)
         }
 }
 
-// What stays of a row: weights whose bits are above `bits`, and of those that equal them the first `ties`.
-struct Kept {
+// The part of a row that stays: weights whose bits are above `bits`, and the first `ties` of those equal to it.
+struct Remaining {
     u32 bits;
     u64 ties, mass;
 };
@@ -230,38 +230,38 @@ __device__ inline void count_bins(const Row& row, u32 prefix, int low_bits, int 
 }
 
 // The shortest run of first ids whose count (or mass) reaches `wanted`; counts and masses: the thread's two
-// bins of the first level.  Those hold only what min_p leaves, so the run ends above what it drops.
-__device__ inline Kept shortest(const Row& row, u64 wanted, bool by_mass, const u64* counts,
+// bins of the first level.  The bins contain only what min_p leaves, so the run ends above what it drops.
+__device__ inline Remaining shortest(const Row& row, u64 wanted, bool by_mass, const u64* counts,
                                 const u64* masses, Work work) {
     Edge edge = locate(wanted, by_mass, counts, masses, work.edge, work.scratch);
-    Kept kept = {(u32)edge.bin << FIRST_LOW_BITS, 0, edge.mass};
+    Remaining remaining = {(u32)edge.bin << FIRST_LOW_BITS, 0, edge.mass};
     wanted -= by_mass ? edge.mass : edge.count;
     int low_bits = SECOND_LOW_BITS, num_bits = FIRST_LOW_BITS - SECOND_LOW_BITS;
     for (int level = 0; level < 2; level++) {
-        count_bins(row, kept.bits, low_bits, num_bits, work);
+        count_bins(row, remaining.bits, low_bits, num_bits, work);
         u64 count[2], mass[2];
         for (int j = 0; j < 2; j++) {
             int bin = MAX_BINS - 1 - 2 * (int)threadIdx.x - j;
             bool real = bin < 1 << num_bits;
             count[j] = real ? work.counts[bin] : 0;
             mass[j] =
-                real ? mass_of_bin(kept.bits | (u32)bin << low_bits, work.counts[bin], work.rests[bin]) : 0;
+                real ? mass_of_bin(remaining.bits | (u32)bin << low_bits, work.counts[bin], work.rests[bin]) : 0;
         }
         edge = locate(wanted, by_mass, count, mass, work.edge, work.scratch);
-        kept.bits |= (u32)edge.bin << low_bits;
-        kept.mass += edge.mass;
+        remaining.bits |= (u32)edge.bin << low_bits;
+        remaining.mass += edge.mass;
         wanted -= by_mass ? edge.mass : edge.count;
         num_bits = low_bits;
         low_bits = 0;
     }
-    u64 each = mass_of(kept.bits);
-    kept.ties = by_mass ? (wanted + each - 1) / each : wanted;
-    kept.mass += kept.ties * each;
-    return kept;
+    u64 each = mass_of(remaining.bits);
+    remaining.ties = by_mass ? (wanted + each - 1) / each : wanted;
+    remaining.mass += remaining.ties * each;
+    return remaining;
 }
 
-// min_p, then top_k, then top_p of what the two left.
-__device__ inline Kept narrow(const Row& row, u32 least, u64 top_k, float top_p, const u32* bin_counts,
+// Applies min_p, then top_k, then top_p to the remaining ids.
+__device__ inline Remaining narrow(const Row& row, u32 least, u64 top_k, float top_p, const u32* bin_counts,
                               const u64* bin_masses, Work work) {
     u64 counts[2], masses[2];
     for (int j = 0; j < 2; j++) {
@@ -269,33 +269,33 @@ __device__ inline Kept narrow(const Row& row, u32 least, u64 top_k, float top_p,
         counts[j] = bin_counts[bin];
         masses[j] = bin_masses[bin];
     }
-    Kept kept = {least - 1, 0, block_sum(masses[0] + masses[1], work.scratch)};
+    Remaining remaining = {least - 1, 0, block_sum(masses[0] + masses[1], work.scratch)};
     u64 possible = block_sum(counts[0] + counts[1], work.scratch);
-    if (top_k < possible) kept = shortest(row, top_k, false, counts, masses, work);
+    if (top_k < possible) remaining = shortest(row, top_k, false, counts, masses, work);
     if (top_p < 1.0f) {
-        u64 wanted = (u64)ceil((double)top_p * (double)kept.mass);
-        wanted = wanted < 1 ? 1 : wanted > kept.mass ? kept.mass : wanted;
-        kept = shortest(row, wanted, true, counts, masses, work);
+        u64 wanted = (u64)ceil((double)top_p * (double)remaining.mass);
+        wanted = wanted < 1 ? 1 : wanted > remaining.mass ? remaining.mass : wanted;
+        remaining = shortest(row, wanted, true, counts, masses, work);
     }
-    return kept;
+    return remaining;
 }
 
-// For each chunk the mass above the kept bits, and the number of weights that equal them.
-__device__ inline void weigh_kept(const Row& row, int chunks, const Kept& kept, u64* above, u32* ties) {
+// For each chunk the mass above the remaining bits, and the number of weights equal to them.
+__device__ inline void weigh_remaining(const Row& row, int chunks, const Remaining& remaining, u64* above, u32* ties) {
     for (int i = threadIdx.x; i < chunks; i += blockDim.x) {
         above[i] = 0;
         ties[i] = 0;
     }
     __syncthreads();
-    float low = row.at_least(kept.bits);
+    float low = row.at_least(remaining.bits);
     for (int chunk = 0; chunk < chunks; chunk++) {
         u64 mass = 0;
         u32 equal = 0;
         for_each(row.values, chunk * CHUNK, chunk_end(chunk, row.vocab), [&](int, float value) {
             if (value < low) return;
             u32 bits = row.weight_bits(value);
-            if (bits > kept.bits) mass += mass_of(bits);
-            if (bits == kept.bits) equal++;
+            if (bits > remaining.bits) mass += mass_of(bits);
+            if (bits == remaining.bits) equal++;
         });
         mass = warp_sum(mass);
         equal = warp_sum(equal);
@@ -307,21 +307,21 @@ __device__ inline void weigh_kept(const Row& row, int chunks, const Kept& kept, 
     __syncthreads();
 }
 
-// Where in a row the drawn id lies: its chunk, and what is left in there of the mass it exceeds and of ties.
+// The place of the sampled id in a row: its chunk, and the part of the mass and of the ties left in that chunk.
 struct Target {
     int chunk;
     u64 mass, ties;
 };
 
-__device__ inline Target find_chunk(int chunks, const Kept& kept, const u64* above, const u32* ties,
+__device__ inline Target find_chunk(int chunks, const Remaining& remaining, const u64* above, const u32* ties,
                                     double share) {
-    u64 each = mass_of(kept.bits), total = 0, left = kept.ties;
+    u64 each = mass_of(remaining.bits), total = 0, left = remaining.ties;
     for (int i = 0; i < chunks; i++) {
         u64 some = ties[i] < left ? ties[i] : left;
         total += above[i] + some * each;
         left -= some;
     }
-    Target target = {0, (u64)(share * (double)total), kept.ties};
+    Target target = {0, (u64)(share * (double)total), remaining.ties};
     for (; target.chunk < chunks - 1; target.chunk++) {
         u64 some = ties[target.chunk] < target.ties ? ties[target.chunk] : target.ties;
         u64 mass = above[target.chunk] + some * each;
@@ -332,20 +332,20 @@ __device__ inline Target find_chunk(int chunks, const Kept& kept, const u64* abo
     return target;
 }
 
-// The first id of the chunk at which the mass of what is kept exceeds the target's: one thread writes it.  A
-// block of CHUNK / UNROLL threads.
-__device__ inline void find_id(const Row& row, const Kept& kept, const Target& target, u64* scratch,
+// The first id of the chunk at which the mass of the remaining ids exceeds the target's; one thread writes it.
+// A block of CHUNK / UNROLL threads.
+__device__ inline void find_id(const Row& row, const Remaining& remaining, const Target& target, u64* scratch,
                                i64* token) {
     int first = target.chunk * CHUNK + (int)threadIdx.x * UNROLL;
     u32 bits[UNROLL];
     u64 equal = 0, mass = 0;
     for (int j = 0; j < UNROLL; j++) {
         bits[j] = first + j < row.vocab ? row.weight_bits(row.values[first + j]) : 0;
-        if (bits[j] == kept.bits) equal++;
+        if (bits[j] == remaining.bits) equal++;
     }
     u64 place = block_sum_before(equal, scratch);
     for (int j = 0; j < UNROLL; j++) {
-        bool stays = bits[j] > kept.bits || (bits[j] == kept.bits && place++ < target.ties);
+        bool stays = bits[j] > remaining.bits || (bits[j] == remaining.bits && place++ < target.ties);
         if (!stays) bits[j] = 0;
         mass += mass_of(bits[j]);
     }
@@ -375,7 +375,7 @@ __device__ inline double uniform_share(u64 key, u64 counter) {
     return ((double)(c0 >> 8) + 0.5) / 16777216.0;
 }
 
-// One block per row; only in the last function do threads part.
+// One block per row; threads diverge only in the last function.
 extern "C" __global__ void __launch_bounds__(1024)
     pick_tokens(const float* logits, int vocab, int chunks, const int* slots, const float* temperature,
                 const float* min_p, const int* top_k, const float* top_p, const u64* keys,
@@ -386,30 +386,30 @@ extern "C" __global__ void __launch_bounds__(1024)
     __shared__ Edge edge;
     i64 at = blockIdx.x;
     int slot = slots[at];
-    // The likeliest, should there be nothing to draw; overwritten behind a barrier.
+    // The likeliest, in case nothing can be sampled; overwritten after a barrier.
     if (threadIdx.x == 0)
         tokens[at] = best_of_chunks(peak_values + at * chunks, peak_ids + at * chunks, chunks).id;
     if (slot == GREEDY) return;
     Row row = row_of(logits, at, vocab, chunks, temperature, peak_values);
     u32 least = least_bits(min_p[at]);
-    Kept kept = {least - 1, 0, 0};
+    Remaining remaining = {least - 1, 0, 0};
     Work work = {counts, rests, &edge, scratch};
     if (slot >= 0) {
         i64 bins = (i64)slot * MAX_BINS;
         u64 most = top_k[at] > 0 ? top_k[at] : 1;
-        kept = narrow(row, least, most, top_p[at], bin_counts + bins, bin_masses + bins, work);
+        remaining = narrow(row, least, most, top_p[at], bin_counts + bins, bin_masses + bins, work);
     }
-    if (kept.bits == 0) {
+    if (remaining.bits == 0) {
         for (int i = threadIdx.x; i < chunks; i += blockDim.x) {
             above[i] = chunk_masses[at * chunks + i];
             ties[i] = 0;
         }
         __syncthreads();
     } else {
-        weigh_kept(row, chunks, kept, above, ties);
+        weigh_remaining(row, chunks, remaining, above, ties);
     }
-    Target target = find_chunk(chunks, kept, above, ties, uniform_share(keys[at], counters[at]));
-    find_id(row, kept, target, scratch, tokens + at);
+    Target target = find_chunk(chunks, remaining, above, ties, uniform_share(keys[at], counters[at]));
+    find_id(row, remaining, target, scratch, tokens + at);
 }
 
 // The likeliest id of each row; one thread each.

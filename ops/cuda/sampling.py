@@ -1,8 +1,7 @@
-"""`SamplingOps` on a device: one copy goes up per call, and only ids and log-probabilities come back.
+"""`SamplingOps` on a GPU: one upload per call, and only ids and log-probabilities are downloaded.
 
-Knows rows of logits; knows nothing of requests or the model.  References: `ops.sampling`, `ops.logprobs`,
-`ops.masking`, `ops.penalties`, `ops.draft_verification`; the kernels are in logit_edits.cu, sampling.cu, draft_verification.cu and
-logprobs.cu.
+References: `ops.sampling`, `ops.logprobs`, `ops.masking`, `ops.penalties`, `ops.draft_verification`; the
+kernels are in logit_edits.cu, sampling.cu, draft_verification.cu and logprobs.cu.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from ops.logprobs import gather_logprobs
 
 THREADS = 256
 ROW_THREADS = 1024
-"""Of kernels in which one block works on a whole row."""
+"""Of kernels in which one block processes a whole row."""
 CHUNK = 8192
 MAX_VOCAB = 128 * CHUNK
 MAX_BINS = 2048
@@ -33,16 +32,16 @@ MAX_INT = 2**31 - 1
 class CudaSamplingOps:
     """The arithmetic of sampling on one device.
 
-    What it needs beside the logits is kept from call to call and grows with the largest.  Every method but
-    `choose` and `gather_logprobs` returns before the device has done anything.
+    Its buffers are reused from call to call and grow to the largest size.  All methods but `choose` and
+    `gather_logprobs` return before the device has computed anything.
     """
 
     def __init__(self, device: Device) -> None:
         self._device = device
-        self._kept: dict[str, Array] = {}
+        self._buffers: dict[str, Array] = {}
 
     def reserve(self, num_rows: int, vocab: int) -> None:
-        """Make now what a step of so many rows may need, but for flat lists of entries."""
+        """Allocate now what a step of this number of logit rows needs, except for lists of entries."""
         chunks = _num_chunks(vocab)
         for name, count, dtype in (
             ("peak_values", num_rows * chunks, np.float32),
@@ -58,7 +57,7 @@ class CudaSamplingOps:
             self._buffer(name, count, dtype)
 
     def writable(self, logits: Array) -> Array:
-        """The logits themselves.  Raises TypeError where they are not contiguous float32[num_rows, vocab]."""
+        """The logits themselves.  Raises TypeError unless they are contiguous float32[num_rows, vocab]."""
         if logits.ndim != 2 or logits.dtype != np.float32 or not logits.flags.c_contiguous:
             raise TypeError(
                 f"logits are {logits.dtype}{logits.shape}, not contiguous float32[num_rows, vocab]"
@@ -66,16 +65,16 @@ class CudaSamplingOps:
         return logits
 
     def take(self, logits: Array, rows: Index) -> Array:
-        """A copy of some rows, which lasts until the next call; `logits` are not such a copy themselves."""
+        """A copy of some rows, valid until the next call; `logits` must not be such a copy."""
         return self._copy_rows("taken", logits, rows)
 
     def allow_only(self, logits: Array, rows: Index, ids: Index) -> None:
         at, named = _entries(logits, rows, ids), np.unique(rows)
         sent, sent_rows = self._send([at, named])
-        kept = self._buffer("kept", len(at), np.float32)
-        self._over_entries("save_entries", len(at), logits, sent, kept)
+        saved = self._buffer("saved", len(at), np.float32)
+        self._over_entries("save_entries", len(at), logits, sent, saved)
         self._over_rows("ban_rows", logits, len(named), sent_rows)
-        self._over_entries("restore_entries", len(at), logits, sent, kept)
+        self._over_entries("restore_entries", len(at), logits, sent, saved)
 
     def ban(self, logits: Array, rows: Index, ids: Index) -> None:
         self._edit("ban", logits, rows, ids)
@@ -84,7 +83,7 @@ class CudaSamplingOps:
         self._edit("add_bias", logits, rows, ids, bias)
 
     def apply_bitmask(self, logits: Array, rows: Index, bits: Bits) -> None:
-        """Words behind the vocabulary's last are not read."""
+        """Words beyond the vocabulary are not read."""
         words = bits.shape[1]
         if words * 32 < logits.shape[1] or len(bits) != len(rows):
             raise ValueError(f"bits {bits.shape} for {len(rows)} rows of {logits.shape[1]} ids")
@@ -110,10 +109,10 @@ class CudaSamplingOps:
         counters: Words,
         draft_tokens: Index | None = None,
     ) -> Index:
-        """See the contract.  Where all rows are greedy nothing goes up but draft tokens.
+        """See the interface.  When all rows are greedy, only draft tokens are uploaded.
 
-        The same as `ops.sampling.choose` but for rounding: a GPU's exponential, and sums that are exact to
-        1e-7.  A row's id does not depend on its batch.
+        Equal to `ops.sampling.choose` but for rounding: a GPU's exponential, and sums that are exact to 1e-7.
+        A row's id does not depend on its batch.
         """
         num_rows, vocab = logits.shape
         _check_vocab(vocab)
@@ -129,7 +128,7 @@ class CudaSamplingOps:
         return self._device.download(tokens if draft_tokens is None else self._verify(tokens, draft_tokens))
 
     def gather_logprobs(self, logits: Array, rows: Index, tokens: Index, k: int) -> Logprobs:
-        """See the contract; k above MAX_TOP copies the rows to the host."""
+        """See the interface; for k above MAX_TOP the rows are copied to the host."""
         num, vocab = len(rows), logits.shape[1]
         _check_vocab(vocab)
         if num and k > MAX_TOP:
@@ -149,14 +148,14 @@ class CudaSamplingOps:
         return Logprobs(chosen, ranks, ids.reshape(num, k), top.reshape(num, k))
 
     def logprobs_of(self, logits: Array, rows: Index, ids: Index) -> Floats:
-        """See the contract: each pair is a row of its own, of which no alternatives are wanted."""
+        """See the interface; each pair is a row of its own, without alternatives."""
         return self.gather_logprobs(logits, rows, ids, 0).chosen
 
     def fetch(self, logits: Array, rows: Index) -> Floats:
         return self._device.download(self._copy_rows("copied", logits, rows))
 
     def _copy_rows(self, name: str, logits: Array, rows: Index) -> Array:
-        """The rows in the buffer `name`, in which `logits` do not lie."""
+        """The rows in the buffer `name`, which does not contain `logits`."""
         vocab = logits.shape[1]
         copied = self._buffer(name, len(rows) * vocab, np.float32).reshape(len(rows), vocab)
         (sent,) = self._send([_rows(logits, rows)])
@@ -201,7 +200,7 @@ class CudaSamplingOps:
         )
 
     def _verify(self, tokens: Array, draft_tokens: Index) -> Array:
-        """Verified before they come back, so that one copy brings the ids and which of them count."""
+        """Verified before the download, so that one copy brings the ids and which of them count."""
         (sent,) = self._send([np.ascontiguousarray(draft_tokens, np.int64)])
         verified = self._buffer("verified", len(tokens), np.int64)
         self._over_entries("verify", len(tokens), tokens, sent, verified)
@@ -237,16 +236,16 @@ class CudaSamplingOps:
         return packed.layout.split(self._device.upload(packed.bytes, sent))
 
     def _buffer(self, name: str, count: int, dtype: DTypeLike) -> Array:
-        """The first entries of an array that is kept under a name."""
-        kept = self._kept.get(name)
-        if kept is None or len(kept) < count:
-            self._kept.pop(name, None)  # before the larger one is made: both may not fit
-            kept = self._kept[name] = self._device.empty(_room(count), dtype)
-        return kept[:count]
+        """The first entries of the buffer of this name, which grows when it is too small."""
+        buffer = self._buffers.get(name)
+        if buffer is None or len(buffer) < count:
+            self._buffers.pop(name, None)  # before the larger one is made: both may not fit
+            buffer = self._buffers[name] = self._device.empty(_with_headroom(count), dtype)
+        return buffer[:count]
 
 
-def _room(count: int) -> int:
-    """A quarter more, so that growing batches do not allocate anew each time."""
+def _with_headroom(count: int) -> int:
+    """A quarter more, so that growing batches do not cause an allocation each time."""
     return max(64, count + count // 4)
 
 
@@ -259,7 +258,7 @@ def _num_chunks(vocab: int) -> int:
 
 
 def _entries(logits: Array, rows: Index, ids: Index) -> Index:
-    """row * vocab + id.  Raises IndexError where that is outside the logits, as numpy does."""
+    """row * vocab + id.  Raises IndexError when one is outside the logits, as numpy does."""
     at = rows * logits.shape[1] + ids
     if len(at) and (int(at.min()) < 0 or int(at.max()) >= logits.size):
         raise IndexError(f"a row or an id is outside logits of {logits.shape}")

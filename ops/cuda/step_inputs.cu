@@ -1,4 +1,4 @@
-// The inputs of a model call from one packed copy of a step.  Reference: ops/cache_blocks.py `slot_mapping`.
+// Builds the inputs of a model call from one packed copy of a step.  Reference: ops/cache_blocks.py `slot_mapping`.
 
 // The sequence that owns a token: the last one that starts at or before it.
 __device__ inline int owner_of(i64 token, const int* starts, int num_seqs) {
@@ -13,11 +13,10 @@ __device__ inline int owner_of(i64 token, const int* starts, int num_seqs) {
     return low;
 }
 
-// One thread per number.  Behind the step's own entries lie padding rows: one new token 0 each, no past, a
-// table of scratch blocks, nothing stored (slot -1).  Every output but the table has at most as many entries
-// as it.
+// One thread per number.  After the step's own sequences come padding sequences: one new token 0 each, no past,
+// a table of scratch blocks, nothing stored (slot -1).  No output has more entries than the table.
 extern "C" __global__ void __launch_bounds__(256)
-    feed_step(const i64* token_ids, const i64* positions, const i64* logit_indices, const int* starts,
+    build_step_inputs(const i64* token_ids, const i64* positions, const i64* logit_indices, const int* starts,
               const int* num_past, const int* num_blocks, const int* table, int num_tokens, int num_seqs,
               int num_logits, int columns, int padded_tokens, int padded_seqs, int padded_logits,
               int padded_columns, int block_tokens, int scratch_block, i64 total, i64* input_ids,

@@ -1,6 +1,6 @@
-"""From a packed step to the padded arrays that a model call reads: one copy to the device and one kernel.
+"""Builds the padded inputs of a model call on the device from a packed step: one copy and one kernel.
 
-Knows a step's arrays; knows nothing of sequences, graphs or models.  Reference: `ops.cache_blocks.slot_mapping`.
+Reference: `ops.cache_blocks.slot_mapping`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ops.cuda.packed_arrays import pack_arrays
 
 THREADS = 256
 PaddedShape = tuple[int, int, int, int]
-"""T tokens, B sequences, W columns, N rows of logits."""
+"""T tokens, B sequences, W columns, N logit rows."""
 
 
 class PackedStep(Protocol):
-    """What is read of a step: `Step` of the engine."""
+    """The fields of the engine's `Step` that are read here."""
 
     @property
     def token_ids(self) -> NDArray[np.int64]: ...  # [num_tokens]
@@ -40,7 +40,7 @@ class PackedStep(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StepInputs:
-    """A model call's inputs on the device."""
+    """The inputs of a model call on the device."""
 
     input_ids: Array  # int64[T]
     position_ids: Array  # int64[T]
@@ -56,10 +56,10 @@ class StepInputs:
 
 
 class StepInputBuffers:
-    """Fills feeds.  Its own arrays, where no others are given, are used again by the next call of `bind`."""
+    """Fills step inputs.  Its own arrays, used when none are given, are overwritten by the next `bind`."""
 
     def __init__(self, device: Device, max_tokens: int, max_sequences: int, columns: int) -> None:
-        """The sizes that are made at first; a larger step makes them grow."""
+        """The initial sizes; a larger step makes the arrays grow."""
         self._device = device
         self._own = new_step_inputs(device, max_tokens, max_sequences, columns, max_sequences)
         self._sent = device.empty(0, np.uint8)
@@ -74,25 +74,28 @@ class StepInputBuffers:
         scratch_block: int,
         into: StepInputs | None = None,
     ) -> StepInputs:
-        """The step's feed, filled in the stream's order: `into`, which has the padded sizes, or own arrays.
+        """Fill the inputs for a step, in the stream's order: `into`, which has the padded sizes, or own
+        arrays.
 
-        Rows behind the step's sequences have one token 0 at position 0, no past, and `scratch_block` in their
-        whole table; so do a sequence's columns from its number of blocks on.  What stands in a scratch block
-        is not stored: slot -1.  Logit rows behind the step's are those of token 0, so that there is one at
-        least.  Columns of the step's table that are wider than the padded one are not read.
+        Padding sequences after the step's own have one token 0 at position 0, no past, and `scratch_block` in
+        their whole table; so do a sequence's columns from its number of blocks on.  Nothing is stored in a
+        scratch block: slot -1.  Padding logit rows are those of token 0, so that there is at least one.
+        Columns of the step's table beyond the padded width are not read.
         """
         shape = (padded_tokens, padded_sequences, padded_columns, max(1, len(step.logit_indices)))
         if into is not None:
             shape = (*shape[:3], len(into.logits_indices))
         _check(step, shape, block_tokens, into)
-        feed = into or self._views(shape)
+        inputs = into or self._views(shape)
         sizes = len(step.token_ids), len(step.num_past), len(step.logit_indices), min(shape[2], _width(step))
         total = max(padded_tokens, padded_sequences * padded_columns, padded_sequences + 1, shape[3])
         numbers = map(np.int32, (*sizes, shape[0], shape[1], shape[3], shape[2], block_tokens, scratch_block))
         blocks = -(-total // THREADS)
         sent = self._send(step, sizes[3])
-        self._device.launch("feed_step", blocks, THREADS, *sent, *numbers, np.int64(total), *_arrays(feed))
-        return feed
+        self._device.launch(
+            "build_step_inputs", blocks, THREADS, *sent, *numbers, np.int64(total), *_arrays(inputs)
+        )
+        return inputs
 
     def _send(self, step: PackedStep, columns: int) -> list[Array]:
         arrays = (
@@ -110,28 +113,25 @@ class StepInputBuffers:
         return packed.layout.split(self._device.upload(packed.bytes, self._sent[:size]))
 
     def _views(self, shape: PaddedShape) -> StepInputs:
-        """The first entries of our own arrays."""
+        """The first entries of the own arrays."""
         tokens, sequences, columns, logits = shape
-        table = self._own.block_table.size
-        own = self._own.shape
-        if tokens > own[0] or sequences > own[1] or logits > own[3] or sequences * columns > table:
-            larger = tuple(map(max, shape, own))
-            own_feed = self._own = new_step_inputs(self._device, *larger)
-        else:
-            own_feed = self._own
+        table, sizes = self._own.block_table.size, self._own.shape
+        if tokens > sizes[0] or sequences > sizes[1] or logits > sizes[3] or sequences * columns > table:
+            self._own = new_step_inputs(self._device, *map(max, shape, sizes))
+        own = self._own
         return StepInputs(
-            input_ids=own_feed.input_ids[:tokens],
-            position_ids=own_feed.position_ids[:tokens],
-            cumulative_sequence_length=own_feed.cumulative_sequence_length[: sequences + 1],
-            past_seqlens=own_feed.past_seqlens[:sequences],
-            block_table=own_feed.block_table.reshape(-1)[: sequences * columns].reshape(sequences, columns),
-            slot_mapping=own_feed.slot_mapping[:tokens],
-            logits_indices=own_feed.logits_indices[:logits],
+            input_ids=own.input_ids[:tokens],
+            position_ids=own.position_ids[:tokens],
+            cumulative_sequence_length=own.cumulative_sequence_length[: sequences + 1],
+            past_seqlens=own.past_seqlens[:sequences],
+            block_table=own.block_table.reshape(-1)[: sequences * columns].reshape(sequences, columns),
+            slot_mapping=own.slot_mapping[:tokens],
+            logits_indices=own.logits_indices[:logits],
         )
 
 
 def new_step_inputs(device: Device, tokens: int, sequences: int, columns: int, logits: int) -> StepInputs:
-    """Arrays of these sizes; what they hold is undefined."""
+    """Arrays of these sizes, with undefined content."""
     return StepInputs(
         input_ids=device.empty(tokens, np.int64),
         position_ids=device.empty(tokens, np.int64),
@@ -143,16 +143,16 @@ def new_step_inputs(device: Device, tokens: int, sequences: int, columns: int, l
     )
 
 
-def _arrays(feed: StepInputs) -> tuple[Any, ...]:
-    """In the order of the kernel."""
+def _arrays(inputs: StepInputs) -> tuple[Any, ...]:
+    """In the order of the kernel's parameters."""
     return (
-        feed.input_ids,
-        feed.position_ids,
-        feed.cumulative_sequence_length,
-        feed.past_seqlens,
-        feed.block_table,
-        feed.slot_mapping,
-        feed.logits_indices,
+        inputs.input_ids,
+        inputs.position_ids,
+        inputs.cumulative_sequence_length,
+        inputs.past_seqlens,
+        inputs.block_table,
+        inputs.slot_mapping,
+        inputs.logits_indices,
     )
 
 
@@ -161,7 +161,7 @@ def _width(step: PackedStep) -> int:
 
 
 def _check(step: PackedStep, shape: PaddedShape, block_tokens: int, into: StepInputs | None) -> None:
-    """Raises ValueError where the step does not fit, or padding rows would not be of one token each."""
+    """Raises ValueError when the step does not fit, or padding sequences would not have one token each."""
     num_tokens, num_seqs = len(step.token_ids), len(step.num_past)
     spare = shape[1] - num_seqs
     if spare < 0 or shape[0] - num_tokens != spare:
@@ -171,4 +171,4 @@ def _check(step: PackedStep, shape: PaddedShape, block_tokens: int, into: StepIn
     if num_tokens and int(step.positions.max()) >= shape[2] * block_tokens:
         raise ValueError(f"positions up to {step.positions.max()} do not fit {shape[2]} columns")
     if into is not None and (into.shape != shape or len(step.logit_indices) > shape[3]):
-        raise ValueError(f"a feed of {into.shape} cannot take {shape} and {len(step.logit_indices)} logits")
+        raise ValueError(f"step inputs of {into.shape} cannot take {shape} and {len(step.logit_indices)} logits")

@@ -1,4 +1,4 @@
-"""The fields of formats, with what they must be.  Knows no type of format."""
+"""Reads and checks the fields of a format node."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def nodes(node: Format, field: str) -> list[Any]:
 
 
 def tags_of(node: Format) -> list[Format]:
-    """The tags of a node, whose own type may be left out."""
+    """The tags of a node; their own `type` is optional."""
     tags = nodes(node, "tags")
     if not all(isinstance(tag, dict) and isinstance(tag.get("begin"), str) for tag in tags):
         raise FormatError("'tags' must be objects with a 'begin'")

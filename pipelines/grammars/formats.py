@@ -1,6 +1,6 @@
-"""What a client says of the text it wants, in whatever form → one tree of formats.
+"""Converts a client's constraint of any kind to one tree of formats.
 
-A format is a node of xgrammar's structural tags: {"type": …, …}.  Knows nothing of grammars or tokens.
+A format is a node of xgrammar's structural tags: {"type": …, …}.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_CHOICES = 10_000
 
 
 def format_of(constraint: Constraint) -> Format:
-    """The format that a constraint means.  Raises RequestError for a value that is none of its kind."""
+    """The format of a constraint.  Raises RequestError for a value that does not fit its kind."""
     options = constraint.options
     if options.get("disable_any_whitespace") and options.get("whitespace_pattern") is not None:
         raise RequestError("disable_any_whitespace leaves no room for a whitespace_pattern", constraint.where)
@@ -53,7 +53,7 @@ def _choice(constraint: Constraint) -> Format:
 
 
 def _structural_tag(constraint: Constraint) -> Format:
-    """The new form {"format": …}, the legacy one {"structures": …, "triggers": …}, or a bare node."""
+    """The new syntax {"format": …}, the legacy one {"structures": …, "triggers": …}, or a bare node."""
     value = parsed(constraint.value, constraint.where)
     if "structures" in value or "triggers" in value:
         return _legacy(value, constraint.where)
@@ -102,4 +102,4 @@ KINDS: dict[str, Callable[[Constraint], Format]] = {
     "grammar": _grammar,
     "structural_tag": _structural_tag,
 }
-"""Kind of a constraint → how its value is read."""
+"""Kind of a constraint → the function that reads its value."""

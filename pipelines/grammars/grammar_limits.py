@@ -1,7 +1,7 @@
-"""What a client's grammar may be, so that compiling it is quick and goes no deeper than a thread's stack.
+"""Limits for a client's grammar, so that compiling it is fast and does not overflow a thread's stack.
 
 The compiler follows rules and references by recursion: about 1,000 levels of schemas, or 2,400 rules of which
-each begins the next, are more than 8 MiB of stack hold.  Knows texts and schemas; compiles nothing.
+each starts with the next, exceed a stack of 8 MiB.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ from collections.abc import Iterator
 from typing import Any
 
 MAX_RULES = 1_500
-"""Rules, and brackets that open within them."""
+"""Rules, and opening brackets in them."""
 MAX_LEVELS = 1_000
-"""Levels of JSON that lie under references, one after the other, each followed once."""
+"""Levels of JSON below references, summed over all references, each followed once."""
 MAX_SCHEMA_DEPTH = 64
-"""vLLM's bound on the nesting of JSON."""
+"""vLLM's limit for the nesting of JSON."""
 MAX_DIVISOR = 10_000
-"""The digits of a `multipleOf`, without zeros at its ends: the automaton has a state for each remainder."""
+"""The digits of a `multipleOf` without zeros at its ends: the automaton has a state for each remainder."""
 
 STEP = re.compile(r"\w\s*:|[(\[{]")
 DIVISOR = re.compile(r'"multipleOf"\s*:\s*([0-9.]+)')
 
 
 class BoundError(ValueError):
-    """More than may be compiled; the text is for the client."""
+    """A grammar exceeds a limit; the text is for the client."""
 
 
 def check_text(grammar: str) -> None:
-    """Raise BoundError for a grammar, in Lark or EBNF, that may be too deep.  Schemas may stand in it."""
+    """Raise BoundError for a grammar in Lark or EBNF that may be too deep.  It may contain schemas."""
     if sum(1 for _ in STEP.finditer(grammar)) > MAX_RULES:
         raise BoundError(f"the grammar has more than {MAX_RULES} rules and brackets")
     for digits in DIVISOR.findall(grammar):
@@ -36,7 +36,7 @@ def check_text(grammar: str) -> None:
 
 
 def check_schema(schema: dict[str, Any]) -> None:
-    """Raise BoundError for a schema that is too deep, or whose automaton would be too large."""
+    """Raise BoundError for a schema that is too deep or has too large an automaton."""
     depth = _depth(schema)
     if depth > MAX_SCHEMA_DEPTH:
         raise BoundError(f"the JSON schema is nested deeper than {MAX_SCHEMA_DEPTH} levels")
@@ -57,7 +57,7 @@ def _check_divisor(text: str) -> None:
 
 
 def _depth(value: Any) -> int:
-    """Objects and lists in each other, MAX_SCHEMA_DEPTH + 1 where there are more."""
+    """Depth of nested objects and lists; MAX_SCHEMA_DEPTH + 1 when it is larger."""
     level, depth = [value], 0
     while level and depth <= MAX_SCHEMA_DEPTH:
         level = [inner for one in level for inner in _inner(one) if isinstance(inner, dict | list)]
@@ -79,7 +79,7 @@ def _objects(schema: Any) -> Iterator[dict[str, Any]]:
 
 
 def _found(schema: Any, reference: str) -> Any:
-    """What a reference names, None where that cannot be told."""
+    """The target of a reference; None when it is unknown."""
     found = schema
     keys = reference.removeprefix("#").split("/")[1:]
     for key in keys:

@@ -1,6 +1,6 @@
-"""A format → a grammar that llguidance has accepted, or a RequestError in its words.
+"""Writes the grammar text of a format and lets llguidance check it.
 
-Runs where requests enter; knows nothing of tokenizers beyond the names of their special tokens.
+Runs in workers, where requests arrive; needs only the names of the special tokens of a tokenizer.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from pipelines.errors import RequestError
 from pipelines.grammars.formats import Format
 from pipelines.grammars.grammar_limits import BoundError
 from pipelines.grammars.leaf_formats import FormatError
-from pipelines.grammars.to_lark import lower
+from pipelines.grammars.to_lark import lark_grammar_of
 
 MAX_GRAMMAR_BYTES = 1 << 20
 MAX_MESSAGE = 500
 NEEDS_TOKENIZER = "no tokenizer"
-"""How the compiler begins its warning that special tokens are looked at later."""
+"""Start of the compiler's warning that special tokens are checked later."""
 
 
 def limits() -> LLParserLimits:
-    """What one grammar may cost: about 20 ms to compile, 15 ms a step, 100 MB of lexer states."""
+    """Resource limits of one grammar: about 20 ms to compile, 15 ms a step, 100 MB of lexer states."""
     return LLParserLimits(
         max_grammar_size=200_000,
         initial_lexer_fuel=2_000_000,
@@ -35,7 +35,7 @@ def limits() -> LLParserLimits:
 def grammar_of_format(format: Format, field: str, specials: Mapping[str, int] | None = None) -> str:
     """The checked grammar of a format.  Raises RequestError naming `field`."""
     try:
-        grammar = lower(format, specials or {})
+        grammar = lark_grammar_of(format, specials or {})
         size = len(grammar.encode())
     except (FormatError, BoundError) as error:
         raise RequestError(readable(str(error)), field) from error
@@ -50,14 +50,14 @@ def grammar_of_format(format: Format, field: str, specials: Mapping[str, int] | 
 
 
 def check(grammar: str, field: str) -> None:
-    """Let the compiler look.  What it would leave out of a schema is an error, too."""
-    failed, said = LLMatcher.validate_grammar_with_warnings(grammar, limits=limits())
-    faults = said if failed else [text for text in said if not text.startswith(NEEDS_TOKENIZER)]
+    """Raise RequestError unless the compiler accepts the whole grammar, including every part of a schema."""
+    failed, messages = LLMatcher.validate_grammar_with_warnings(grammar, limits=limits())
+    faults = messages if failed else [text for text in messages if not text.startswith(NEEDS_TOKENIZER)]
     if faults:
         raise RequestError(readable("Grammar error: " + "; ".join(faults)), field)
 
 
 def readable(message: str) -> str:
-    """One paragraph of bounded length."""
+    """The message as one paragraph of limited length."""
     paragraph = " ".join(message.split())
     return paragraph if len(paragraph) <= MAX_MESSAGE else paragraph[: MAX_MESSAGE - 1] + "…"

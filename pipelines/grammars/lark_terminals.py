@@ -1,4 +1,4 @@
-"""Texts and patterns in Lark's spelling, as llguidance reads it.  Knows nothing of formats or tokens."""
+"""Writes texts and regular expressions in Lark's syntax, as llguidance reads it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def literal(text: str) -> str:
 
 
 def pattern(regex: str) -> str:
-    """Digits and letters of classes are ASCII's, as in the patterns of JSON Schemas and in xgrammar."""
+    """Digits and letters in character classes are ASCII only, as in JSON Schema patterns and in xgrammar."""
     return f"/{regex_to_lark(regex, 'dw')}/"
 
 
@@ -27,7 +27,7 @@ def text_without(excluded: Iterable[str]) -> str:
 
 
 def split(text: str, specials: Mapping[str, int]) -> Iterator[str | int]:
-    """A text as pieces of plain text and the ids of the special tokens in it."""
+    """Split a text into plain text and the ids of its special tokens."""
     if not specials:
         yield text
         return
@@ -38,7 +38,7 @@ def split(text: str, specials: Mapping[str, int]) -> Iterator[str | int]:
 
 
 def first_text(text: str, specials: Mapping[str, int]) -> str:
-    """What stands before the first special token."""
+    """The text before the first special token."""
     first = next(split(text, specials), "")
     return first if isinstance(first, str) else ""
 

@@ -1,6 +1,6 @@
-"""Expressions of a grammar put together: what becomes a rule, what a terminal, and where free text ends.
+"""Writes Lark expressions: what becomes a rule, what a terminal, and where free text ends.
 
-Knows how Lark is written; which formats there are is told by a table.
+The table of formats is an argument.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ MAX_NODES = 20_000
 
 
 class LarkExpression(NamedTuple):
-    """An expression of Lark.  A `regular` one is matched whole by the lexer, and joins its neighbours there:
-    so a pattern ends where what follows begins, although the lexer alone would take the longest match.
+    """An expression of Lark.  The lexer matches a `regular` one whole and joins regular neighbours to one
+    terminal.
+
+    So a pattern ends where the next expression begins; the lexer alone would take the longest match.
     """
 
     text: str
@@ -28,13 +30,13 @@ class LarkExpression(NamedTuple):
 
 
 WriteFormat = Callable[["LarkWriter", Format, int], LarkExpression]
-"""What writes formats of one type; the number is how deep they stand."""
+"""Writes formats of one type; the number is the depth of the node."""
 FormatTable = Mapping[str, tuple[set[str], WriteFormat]]
-"""Type of a format → the fields it may have, and what writes it."""
+"""Type of a format → its fields, and the function that writes it."""
 
 
 class LarkWriter:
-    """Collects rules, and grammars of their own for what is not written in Lark."""
+    """Collects rules, and nested grammars for formats that are not written in Lark."""
 
     def __init__(self, specials: Mapping[str, int], table: FormatTable) -> None:
         self.specials = specials
@@ -61,7 +63,7 @@ class LarkWriter:
         return write(self, node, depth + 1)
 
     def rule(self, piece: LarkExpression) -> str:
-        """The name of a rule for the piece; a terminal when it is regular."""
+        """Add a rule for the expression, a terminal when it is regular; return its name."""
         name = f"{'T' if piece.regular else 'r'}{len(self.rules)}"
         self.rules.append(f"{name}: {piece.text}")
         return name
@@ -70,7 +72,7 @@ class LarkWriter:
         return LarkExpression(self.rule(piece), piece.regular)
 
     def join(self, pieces: Iterable[LarkExpression]) -> LarkExpression:
-        """One after the other; neighbours that are regular become one terminal."""
+        """The expressions in sequence; regular neighbours become one terminal."""
         runs: list[LarkExpression] = []
         for piece in pieces:
             if runs and runs[-1].regular and piece.regular:
@@ -94,7 +96,7 @@ class LarkWriter:
         return LarkExpression(f"({piece.text if piece.regular else self.rule(piece)}){count}", piece.regular)
 
     def constant(self, text: str) -> LarkExpression:
-        """Text as it is; a special token in it is meant as that token."""
+        """The text as it is; the special tokens in it stand for themselves."""
         parts = list(split(text, self.specials))
         return self.join(
             LarkExpression(f"<[{part}]>", False)
@@ -107,7 +109,7 @@ class LarkWriter:
         return self.named(LarkExpression(text_without(excluded), True))
 
     def sequence(self, nodes: list[Any], depth: int) -> LarkExpression:
-        """Free text ends where the constant text after it first appears."""
+        """The nodes in sequence; free text ends where the constant text after it first appears."""
         pieces = []
         for at, node in enumerate(nodes):
             if isinstance(node, dict) and node.get("type") == "any_text" and nodes[at + 1 :]:
@@ -129,7 +131,7 @@ class LarkWriter:
 
 
 def leading_texts(node: Any) -> list[str]:
-    """The constant texts that a node may begin with; [] where it may begin with anything else."""
+    """The constant texts with which a node may begin; [] when it may begin with anything else."""
     if not isinstance(node, dict):
         return []
     kind = node.get("type")

@@ -1,4 +1,4 @@
-"""Formats that llguidance compiles by itself: JSON Schemas, whole grammars.  Knows nothing of their place."""
+"""Formats that llguidance compiles without conversion to Lark rules: JSON schemas and whole grammars."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from pipelines.grammars.formats import Format
 from pipelines.grammars.grammar_limits import check_schema, check_text
 
 WHITESPACE = r"[ \t]{1,2}|\r?\n[ \t]{0,64}"
-"""Between the tokens of JSON: enough for indented text, too little for a weak model to lose its way in."""
-OPENING = {"additionalProperties", "patternProperties"}
-"""What says of further properties that they may be there."""
+"""Between the tokens of JSON: enough for indented text, but not for endless whitespace of a weak model."""
+OPEN_KEYWORDS = {"additionalProperties", "patternProperties"}
+"""Keywords of a schema that allow further properties."""
 EBNF_RULE = re.compile(r"^\s*[\w-]+\s*::=", re.MULTILINE)
 LARK_RULE = re.compile(r"^\s*(%llguidance\b|\??start\s*:)", re.MULTILINE)
 LONG_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\U([0-9a-fA-F]{8})")
 
 
 class FormatError(ValueError):
-    """A format that means nothing; the text is for the client."""
+    """A format is invalid; the text is for the client."""
 
 
 def nested_grammar(node: Format) -> dict[str, Any]:
@@ -37,20 +37,23 @@ def _json_schema(node: Format) -> dict[str, Any]:
     schema = read_schema(node.get("json_schema"))
     if node.get("disable_additional_properties"):
         schema = closed(schema)
-    own = schema.get("x-guidance", {})
+    options = schema.get("x-guidance", {})
     return {
-        "json_schema": {**schema, "x-guidance": {**(own if isinstance(own, dict) else {}), **_spaces(node)}}
+        "json_schema": {
+            **schema,
+            "x-guidance": {**(options if isinstance(options, dict) else {}), **_spaces(node)},
+        }
     }
 
 
 def _spaces(node: Format) -> dict[str, Any]:
-    """What may stand between the tokens of JSON; a keyword that cannot be honoured is always an error."""
+    """The whitespace between the tokens of JSON; a keyword that cannot be enforced is always an error."""
     whitespace = node.get("whitespace_pattern", WHITESPACE)
     if not isinstance(whitespace, str):
         raise FormatError("whitespace_pattern must be a string")
     if node.get("disable_any_whitespace"):
         if "whitespace_pattern" in node:
-            raise FormatError("whitespace_pattern says what disable_any_whitespace forbids")
+            raise FormatError("whitespace_pattern cannot be combined with disable_any_whitespace")
         return {"lenient": False, "whitespace_flexible": False}
     return {"lenient": False, "whitespace_flexible": True, "whitespace_pattern": whitespace}
 
@@ -73,13 +76,13 @@ def read_schema(value: Any) -> dict[str, Any]:
 
 
 def closed(schema: Any) -> Any:
-    """The schema with objects of named properties closed, where it does not say otherwise."""
+    """The schema with `additionalProperties: false` in objects with named properties, unless they set it."""
     if isinstance(schema, list):
         return [closed(one) for one in schema]
     if not isinstance(schema, dict):
         return schema
     found = {name: closed(value) for name, value in schema.items()}
-    if isinstance(found.get("properties"), dict) and not OPENING & found.keys():
+    if isinstance(found.get("properties"), dict) and not OPEN_KEYWORDS & found.keys():
         found["additionalProperties"] = False
     return found
 
@@ -98,14 +101,14 @@ def _grammar(node: Format) -> dict[str, Any]:
 
 
 def lark_of(text: str) -> str:
-    """Lark as it is; rules with `::=` are EBNF, as llama.cpp and xgrammar write it."""
+    """Lark text unchanged; rules with `::=` are EBNF, as in llama.cpp and xgrammar, and are converted."""
     if LARK_RULE.search(text) and not EBNF_RULE.search(text):
         return text
     return gbnf_to_lark(LONG_ESCAPE.sub(_spelled, text))
 
 
 def _spelled(escape: re.Match[str]) -> str:
-    """The converter drops zeros of long escapes, so they become the characters themselves."""
+    """The converter drops zeros of long escapes, so they are replaced by their characters."""
     char = chr(int(escape[1] or escape[2], 16))
     return char if char.isprintable() and char not in '"\\[]' else escape[0]
 
@@ -117,4 +120,4 @@ LEAF_FORMATS: dict[str, tuple[set[str], Callable[[Format], dict[str, Any]]]] = {
     ),
     "grammar": ({"grammar"}, _grammar),
 }
-"""Type of a format → the fields it may have, and its entry."""
+"""Type of a format → its fields, and the function that writes its entry."""

@@ -1,7 +1,4 @@
-"""Formats of tags: constant text around something, by itself, in free text, or one after the other.
-
-Knows what these formats mean; how they are spelled is the writer's.
-"""
+"""Writes formats of tags: constant text around a content, once, in free text, or with separators."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from pipelines.grammars.leaf_formats import FormatError
 
 
 def tag(writer: LarkWriter, node: Format, depth: int, begin: str | None = None) -> LarkExpression:
-    """`begin` stands for what is left of the tag's own, where the rest was written before."""
+    """`begin` replaces the tag's own when its first part is already written."""
     begin = string(node, "begin") if begin is None else begin
     ends = node.get("end")
     ends = strings(node, "end") if isinstance(ends, list) else [string(node, "end")]

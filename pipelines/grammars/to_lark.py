@@ -1,6 +1,6 @@
-"""A tree of formats → one grammar in llguidance's words.
+"""Converts a tree of formats to one grammar for llguidance.
 
-Knows what formats mean; checks their fields, not what the compiler thinks of a schema.
+Checks the fields of formats; the compiler checks the schemas.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from pipelines.grammars.tag_formats import tag, tags_with_separator, triggered_t
 MAX_REPEAT = 10_000
 
 
-def lower(root: Format, specials: Mapping[str, int]) -> str:
-    """The grammar text.  Raises FormatError for a tree that is none."""
+def lark_grammar_of(root: Format, specials: Mapping[str, int]) -> str:
+    """The grammar text.  Raises FormatError for an invalid tree."""
     if root.get("type") in LEAF_FORMATS:
         return json.dumps({"grammars": [nested_grammar(root)]})
     writer = LarkWriter(specials, NODES)

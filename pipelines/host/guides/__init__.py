@@ -1,4 +1,5 @@
-"""What an output may be: constraints as grammars, and the guides that keep to them.
+"""Guides of the engine host: they restrict the next token of a sequence to what a grammar or a thinking
+budget allows.
 
-Knows llguidance; knows nothing of engines, logits or HTTP.
+The grammar texts come from `pipelines.grammars`; the interface is `pipelines.host.sampling.guide`.
 """

@@ -1,7 +1,4 @@
-"""Masks of rows that stand behind draft tokens: each as if the draft tokens before it had been appended.
-
-Knows guides and ids; knows nothing of what a guide follows, of steps, or of who drafted.
-"""
+"""Fills the token masks of logit rows after draft tokens, as if the tokens before each were appended."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from pipelines.host.sampling.guide import Guide
 
 
 class DraftRun(NamedTuple):
-    """The rows of one sequence: the first, `row` of the logits, and one behind each draft token."""
+    """The logit rows of one sequence: the first is `row`, then one after each draft token."""
 
     guide: Guide
     row: int
@@ -25,9 +22,9 @@ class DraftRun(NamedTuple):
 
 
 def fill_draft_masks(runs: list[DraftRun], bits: Any) -> list[bool]:
-    """Write the masks of runs, which stand one after another; says for each row whether it got one.
+    """Write the masks of runs, one run after another; return for each row whether it has a mask.
 
-    bits: int32[rows of all runs, ceil(vocab / 32)], a set bit allows its id.
+    bits: int32[rows of all runs, ceil(vocab / 32)]; a set bit allows its id.
     """
     filled: list[bool] = []
     for guide, _, draft_tokens in runs:
@@ -41,10 +38,10 @@ def fill_draft_masks(runs: list[DraftRun], bits: Any) -> list[bool]:
 
 
 def fill_run_masks(guide: Guide, bits: Any, draft_tokens: list[int]) -> list[bool]:
-    """The same of one run.  The guide stays as it is: a copy of it takes the draft tokens.
+    """The same for one run.  The guide does not change: a copy of it takes the draft tokens.
 
-    Rows get no mask where all is allowed, nor behind a draft token that cannot are accepted: they do not count.
-    Where tokens are forced the engine takes no others, so masks allow no others.
+    Rows have no mask where every token is allowed, and after a draft token that cannot be accepted: such rows
+    do not count.  Where tokens are forced, the masks allow only these, as the engine takes no others.
     """
     filled, forced = [False] * len(bits), list[int]()
     for i, row in enumerate(bits):

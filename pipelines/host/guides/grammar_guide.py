@@ -1,4 +1,4 @@
-"""A sequence kept to a grammar.  Knows llguidance's matcher; knows nothing of reasoning or engines."""
+"""The guide that restricts a sequence to a grammar, with llguidance's matcher."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pipelines.host.sampling.guide import GuideError
 
 
 class GrammarGuide:
-    """Allows what the grammar allows next; end tokens only where it is complete.
+    """Allows the tokens that the grammar allows next; end tokens only where the text is complete.
 
-    `forces` says whether `append` gives what must follow; else the masks allow nothing else.
+    `forces`: `append` returns the tokens that must follow; otherwise the masks allow only these.
     """
 
     def __init__(self, matcher: LLMatcher, tokens: TokenTable, forces: bool, ignores_end: bool) -> None:
@@ -26,7 +26,7 @@ class GrammarGuide:
         return True
 
     def fill(self, bits: Any) -> None:
-        """`bits` is contiguous.  A sequence that ignores end tokens gets one where nothing else is left."""
+        """`bits` is contiguous.  With `ignores_end`, end tokens are allowed only when nothing else is."""
         self.matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
         if self.ignores_end:
             others = bits & ~self.tokens.end_bits
@@ -34,7 +34,7 @@ class GrammarGuide:
                 bits[:] = others
 
     def copy(self) -> GrammarGuide:
-        """Quick: what is learnt of the grammar is shared, only the place in it is copied."""
+        """Cheap: the compiled grammar is shared, only the position in it is copied."""
         return GrammarGuide(self.matcher.deep_copy(), self.tokens, self.forces, self.ignores_end)
 
     def allows(self, token_id: int) -> bool:
@@ -46,7 +46,7 @@ class GrammarGuide:
         return self.forced()
 
     def forced(self) -> list[int]:
-        """Take the tokens that must come now.  The library may offer some that do not fit."""
+        """Take the tokens that must come next.  The library may offer some that do not fit."""
         if not self.forces or self.matcher.is_stopped():
             return []
         ids = self.matcher.compute_ff_tokens()
@@ -60,5 +60,5 @@ class GrammarGuide:
         return self.matcher.is_stopped() and not self.matcher.is_error()
 
     def _fault(self) -> str:
-        said = self.matcher.get_error().split("<non-verbose/>")[0]
-        return f"the grammar could not be followed: {' '.join(said.split())[:300]}"
+        message = self.matcher.get_error().split("<non-verbose/>")[0]
+        return f"the grammar could not be followed: {' '.join(message.split())[:300]}"

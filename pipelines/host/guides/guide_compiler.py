@@ -1,6 +1,6 @@
-"""What an output may be → makers of guides, each grammar compiled once.
+"""Compiles grammars and makes guides from them; each grammar is compiled once and cached.
 
-Safe in any thread; knows nothing of engines.
+Safe to call from any thread.
 """
 
 from __future__ import annotations
@@ -18,46 +18,49 @@ from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.guide import Guide, GuideMaker
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams
 
-MAX_KEPT = 64
-"""Compiled grammars that are kept, the last used ones; each holds up to some megabytes."""
+MAX_CACHED = 64
+"""Compiled grammars in the cache, least recently used first out; each takes up to some megabytes."""
 
 
 class GuideCompiler:
-    """For one model's tokens.  What is kept is never advanced: guides follow copies."""
+    """Makes guides for one model's tokens.  A cached matcher is never advanced: guides work on copies."""
 
     def __init__(self, tokens: TokenTable) -> None:
         self.tokens = tokens
-        self._kept: OrderedDict[str, LLMatcher] = OrderedDict()
+        self._cache: OrderedDict[str, LLMatcher] = OrderedDict()
         self._lock = threading.Lock()
 
     def maker(self, spec: GuideSpec, params: SamplingParams) -> GuideMaker:
-        """Compiles what must be, for up to a second.  Raises RequestError for what does not compile."""
+        """A function that makes guides for a request.  Compiles its grammar, which takes up to a second.
+
+        Raises RequestError for a grammar that does not compile.
+        """
         matcher = None if spec.grammar is None else self._matcher(spec.grammar)
         forces = params.logprobs is None and not params.logprob_token_ids
 
         def make() -> Guide:
-            answer = None
+            grammar_guide = None
             if matcher is not None:
                 with self._lock:
                     copy = matcher.deep_copy()
-                answer = GrammarGuide(copy, self.tokens, forces, params.ignore_eos)
+                grammar_guide = GrammarGuide(copy, self.tokens, forces, params.ignore_eos)
             if spec.thinking is not None:
-                return ThinkingGuide(spec.thinking, answer, self.tokens, forces)
-            assert answer is not None
-            return answer
+                return ThinkingGuide(spec.thinking, grammar_guide, self.tokens, forces)
+            assert grammar_guide is not None
+            return grammar_guide
 
         return make
 
     def _matcher(self, grammar: str) -> LLMatcher:
         with self._lock:
-            if grammar in self._kept:
-                self._kept.move_to_end(grammar)
-                return self._kept[grammar]
+            if grammar in self._cache:
+                self._cache.move_to_end(grammar)
+                return self._cache[grammar]
         matcher = LLMatcher(self.tokens.tokenizer, grammar, log_level=0, limits=limits())
         if matcher.is_error():
             raise RequestError(readable(f"Grammar error: {matcher.get_error()}"))
         with self._lock:
-            self._kept[grammar] = matcher
-            while len(self._kept) > MAX_KEPT:
-                self._kept.popitem(last=False)
+            self._cache[grammar] = matcher
+            while len(self._cache) > MAX_CACHED:
+                self._cache.popitem(last=False)
         return matcher

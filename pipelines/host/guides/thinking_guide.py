@@ -1,6 +1,6 @@
-"""A sequence that thinks before it answers, for so many tokens at most; a grammar holds for the answer alone.
+"""The guide of a sequence that reasons before its reply.
 
-Knows the marks of reasoning; knows nothing of chat templates or engines.
+It limits the tokens of the reasoning, and applies a grammar to the reply.
 """
 
 from __future__ import annotations
@@ -17,51 +17,53 @@ from pipelines.wire.sampling_params import Thinking
 
 
 class ThinkingGuide:
-    """Before it thinks → inside → after it, from where the grammar, if there is one, holds.
+    """Phases: before the reasoning, inside it, after it.  The grammar, if there is one, applies from the
+    third on.
 
-    The marks are looked for in the bytes of the tokens, so they may be one token, several, or parts of some.
-    `_start` are the ids of the opening mark that have not come while it may still come; `_closing` those of
-    the closing mark that must come now.  Both are empty inside, until the budget is spent.
+    The markers of the reasoning are searched in the bytes of the tokens, so a marker may be one token,
+    several, or parts of some.  `_start`: the ids of the opening marker that are still missing, while it may
+    still come.  `_closing`: those of the closing marker that must come now.  Inside, both are empty until the
+    budget is spent.
     """
 
     def __init__(
-        self, thinking: Thinking, answer: GrammarGuide | None, tokens: TokenTable, forces: bool
+        self, thinking: Thinking, reply: GrammarGuide | None, tokens: TokenTable, forces: bool
     ) -> None:
         self.thinking = thinking
-        self.answer = answer
+        self.reply = reply
         self.tokens = tokens
         self.forces = forces
         self._end = thinking.end.encode()
-        self._tail = b""  # the last bytes inside, shorter than the mark that ends it
-        self._said = b""  # before it: the beginning of the output
+        self._tail = b""  # the last bytes inside, shorter than the marker that ends it
+        self._output = b""  # before it: the beginning of the output
         self._num_inside = 0
         self._start: list[int] = []
         self._closing: list[int] = []
         self._phase = "before"
-        self._answers = answer is not None  # before it: whether the output so far may be the answer's
+        self._may_be_reply = reply is not None  # before it: whether the output so far may be the reply's
         if thinking.opened:
-            self._begin()
-        elif answer is not None:
+            self._start_inside()
+        elif reply is not None:
             self._start = tokens.spell(thinking.start)
 
     def restricts(self) -> bool:
         if self._phase == "inside":
-            return bool(self._closing) or self.answer is not None
-        return self.answer is not None
+            return bool(self._closing) or self.reply is not None
+        return self.reply is not None
 
     def fill(self, bits: Any) -> None:
         if self._phase == "inside":
             self._fill_inside(bits)
             return
-        assert self.answer is not None
+        assert self.reply is not None
         bits[:] = 0
-        if self._answers:
-            self.answer.fill(bits)
+        if self._may_be_reply:
+            self.reply.fill(bits)
         if self._start:
             _allow(bits, self._start[0])
 
     def _fill_inside(self, bits: Any) -> None:
-        """With an answer to come, a sequence does not end in the middle of its thoughts."""
+        """When a reply must follow, the sequence cannot end inside its reasoning."""
         if self._closing:
             bits[:] = 0
             _allow(bits, self._closing[0])
@@ -70,59 +72,61 @@ class ThinkingGuide:
 
     def copy(self) -> ThinkingGuide:
         other = copy(self)
-        other.answer = None if self.answer is None else self.answer.copy()
+        other.reply = None if self.reply is None else self.reply.copy()
         return other
 
     def append(self, token_id: int) -> list[int]:
         if self._phase == "inside":
             return self._append_inside(token_id)
         if self._phase == "before":
-            return self._append_free(token_id) if self.answer is None else self._append_either(token_id)
-        return [] if self.answer is None else self.answer.append(token_id)
+            return self._append_free(token_id) if self.reply is None else self._append_either(token_id)
+        return [] if self.reply is None else self.reply.append(token_id)
 
     def _append_free(self, token_id: int) -> list[int]:
-        """Anything may come; thinking begins if the output begins with its mark, space aside."""
-        self._said += self.tokens.bytes_of(token_id)
-        said, mark = self._said.lstrip(), self.thinking.start.encode()
-        if said.startswith(mark):
-            return self._begin() + self._look(said[len(mark) :])
-        if not mark.startswith(said):
+        """Without a grammar: the reasoning starts if the output starts with the marker (leading space
+        aside).
+        """
+        self._output += self.tokens.bytes_of(token_id)
+        output, marker = self._output.lstrip(), self.thinking.start.encode()
+        if output.startswith(marker):
+            return self._start_inside() + self._find_closing(output[len(marker) :])
+        if not marker.startswith(output):
             self._phase = "after"
         return []
 
     def _append_either(self, token_id: int) -> list[int]:
-        """The mark or the answer: a token that belongs to both decides nothing yet."""
-        assert self.answer is not None
+        """With a grammar: the marker or the reply; a token that fits both leaves the choice open."""
+        assert self.reply is not None
         opens = self._start[:1] == [token_id]
         if opens and self._start[1:]:
-            self._answers = self._answers and self.answer.allows(token_id)
+            self._may_be_reply = self._may_be_reply and self.reply.allows(token_id)
             self._start = self._start[1:]
-            if self._answers:
-                self._answers = bool(self.answer.matcher.consume_token(token_id))
+            if self._may_be_reply:
+                self._may_be_reply = bool(self.reply.matcher.consume_token(token_id))
             return []
         if opens:
-            self.answer.matcher.reset()
-            self._answers = True
-            return self._begin()
+            self.reply.matcher.reset()
+            self._may_be_reply = True
+            return self._start_inside()
         self._start = []
         self._phase = "after"
-        if not self._answers:
-            raise GuideError("the output began like the mark of its reasoning, but went on otherwise")
-        return self.answer.append(token_id)
+        if not self._may_be_reply:
+            raise GuideError("the output started like the marker of its reasoning, but did not complete it")
+        return self.reply.append(token_id)
 
-    def _begin(self) -> list[int]:
+    def _start_inside(self) -> list[int]:
         self._phase, self._start = "inside", []
-        return self._spent()
+        return self._close_if_spent()
 
     def _append_inside(self, token_id: int) -> list[int]:
         if self._closing:
             self._closing = self._closing[1:]
             return [] if self._closing else self._finish(b"")
         self._num_inside += 1
-        return self._look(self.tokens.bytes_of(token_id)) or self._spent()
+        return self._find_closing(self.tokens.bytes_of(token_id)) or self._close_if_spent()
 
-    def _look(self, more: bytes) -> list[int]:
-        """Read bytes from inside; what stands behind the closing mark belongs to the answer."""
+    def _find_closing(self, more: bytes) -> list[int]:
+        """Search bytes from inside for the closing marker; the text after it belongs to the reply."""
         text = self._tail + more
         at = text.find(self._end)
         if at >= 0:
@@ -132,25 +136,25 @@ class ThinkingGuide:
 
     def _finish(self, rest: bytes) -> list[int]:
         self._phase, self._tail = "after", b""
-        if self.answer is None:
+        if self.reply is None:
             return []
         ids = self.tokens.tokenizer.tokenize_bytes(rest) if rest.strip() else []
-        if ids and not self.answer.matcher.consume_tokens(ids):
-            raise GuideError("the token that ended the reasoning began an answer that is not allowed")
-        return self.answer.forced()
+        if ids and not self.reply.matcher.consume_tokens(ids):
+            raise GuideError("the token that ended the reasoning began a reply that is not allowed")
+        return self.reply.forced()
 
-    def _spent(self) -> list[int]:
-        """Where the budget is spent: the rest of the closing mark, of which a part may have come."""
+    def _close_if_spent(self) -> list[int]:
+        """When the budget is spent: the tokens of the closing marker that are still missing."""
         budget = self.thinking.budget
         if self._phase != "inside" or budget is None or self._num_inside < budget:
             return []
-        closing = self._missing()
+        closing = self._missing_closing()
         if not self.forces or self._num_inside == 0:  # the first token of all is asked for, not appended
             self._closing = closing
             return []
         return closing + self._finish(b"")
 
-    def _missing(self) -> list[int]:
+    def _missing_closing(self) -> list[int]:
         for length in range(len(self._end) - 1, 0, -1):
             if self._tail.endswith(self._end[:length]):
                 return self.tokens.tokenizer.tokenize_bytes(self._end[length:])
@@ -158,7 +162,7 @@ class ThinkingGuide:
 
     @property
     def finished(self) -> bool:
-        return self._phase == "after" and self.answer is not None and self.answer.finished
+        return self._phase == "after" and self.reply is not None and self.reply.finished
 
 
 def _allow(bits: Any, token_id: int) -> None:

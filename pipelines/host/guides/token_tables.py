@@ -1,4 +1,4 @@
-"""What guides need to know of a model's tokens, made once of its tokenizer.json.  Knows no grammar."""
+"""A model's tokens as guides need them, made once from its tokenizer.json."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 class TokenTable:
     """The tokens of a model: `vocab_size` logits, of which `end_ids` end a sequence.
 
-    `tokenizer`, for grammars, writes no text with a special token: to a grammar that is no text, but a token.
-    So its special tokens have names that no text holds.
-    Masks are int32[num_words]; id t is bit t % 32 of word t // 32.
+    `tokenizer`, for grammars, never encodes text as a special token: to a grammar these are tokens, not text.
+    For this, special tokens are renamed to names that do not occur in text.  Masks are int32[num_words]; id t
+    is bit t % 32 of word t // 32.
     """
 
     def __init__(self, tokenizer_json: Path, vocab_size: int, end_ids: Collection[int]) -> None:
@@ -26,7 +26,7 @@ class TokenTable:
         self.vocab_size = vocab_size
         self.end_ids = frozenset(end_ids)
         settings = json.loads(tokenizer_json.read_text(encoding="utf-8"))
-        self._special = _make_unspeakable(settings)
+        self._special = _rename_special_tokens(settings)
         self.tokenizer = _open(json.dumps(settings), vocab_size, sorted(end_ids))
 
     @property
@@ -40,20 +40,20 @@ class TokenTable:
         return np.packbits(bits, bitorder="little").view(np.int32)
 
     def spell(self, text: str) -> list[int]:
-        """The ids of a text as the model would write it; a special token is itself."""
+        """The ids of a text as the model writes it; a special token is itself."""
         for token_id, content in self._special.items():
             text = text.replace(content, _name(token_id))
         return self.tokenizer.tokenize_str(text, parse_special=True)
 
     def bytes_of(self, token_id: int) -> bytes:
-        """The text of a token; of a special one as the model's tokenizer writes it."""
+        """The text of a token; of a special token as the model's tokenizer writes it."""
         if token_id in self._special:
             return self._special[token_id].encode()
         return self.tokenizer.decode_bytes([token_id])
 
 
-def _make_unspeakable(settings: dict[str, Any]) -> dict[int, str]:
-    """Rename the special tokens of a tokenizer.json; what they were called, the longest first."""
+def _rename_special_tokens(settings: dict[str, Any]) -> dict[int, str]:
+    """Rename the special tokens of a tokenizer.json; return their original names, the longest first."""
     found: dict[int, str] = {}
     vocab = settings.get("model", {}).get("vocab")
     for token in settings.get("added_tokens") or []:
@@ -72,7 +72,7 @@ def _name(token_id: int) -> str:
 
 
 def _open(text: str, vocab_size: int, end_ids: list[int]) -> LLTokenizer:
-    """With more logits than tokens, as models often have, the rest are never allowed."""
+    """The tokenizer.  Logits beyond the last token, which many models have, are never allowed."""
     try:
         return LLTokenizer(text, n_vocab=vocab_size, eos_token=end_ids or None)
     except Exception as error:  # the library raises its own kinds

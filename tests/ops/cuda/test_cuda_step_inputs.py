@@ -1,4 +1,4 @@
-"""Padded feeds against numpy: slots, tables, padding rows, in own arrays and in given ones."""
+"""Padded step inputs against numpy: slots, tables, padding rows, in own arrays and in given ones."""
 
 from types import SimpleNamespace
 
@@ -94,7 +94,7 @@ def test_own_arrays_are_used_again_and_there_is_one_copy_and_one_launch(one_devi
     first = feeder.bind(step, 4, *shape, SCRATCH)
     one_device.launches.clear()
     second = feeder.bind(step, 4, *shape, SCRATCH)
-    assert one_device.launches == ["feed_step"]
+    assert one_device.launches == ["build_step_inputs"]
     for name in first.__dataclass_fields__:
         assert getattr(first, name).ctypes.data == getattr(second, name).ctypes.data
 
@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_refused(one_device):
     with pytest.raises(ValueError, match="do not fit"):
         feeder.bind(step, 4, tokens, 3, columns, SCRATCH)
     step.positions[:] = 0
-    with pytest.raises(ValueError, match="a feed of"):
+    with pytest.raises(ValueError, match="step inputs of"):
         feeder.bind(
             step, 4, tokens, 3, columns, SCRATCH, new_step_inputs(one_device, tokens, 3, columns + 1, 3)
         )

@@ -241,12 +241,12 @@ def test_what_is_not_restricted_has_no_guide(node):
 def test_grammars_are_compiled_once(node):
     spec = GuideSpec('start: "a"')
     node.maker(SamplingParams(guide=spec))
-    kept = dict(node._makers._kept)
+    kept = dict(node._makers._cache)
     node.maker(SamplingParams(guide=spec))
-    assert dict(node._makers._kept) == kept
+    assert dict(node._makers._cache) == kept
     for number in range(100):
         node.maker(SamplingParams(guide=GuideSpec(f'start: "{number}"')))
-    assert len(node._makers._kept) == 64
+    assert len(node._makers._cache) == 64
 
 
 def test_a_tokenizer_that_cannot_be_constrained_refuses_guides_alone(tmp_path):
