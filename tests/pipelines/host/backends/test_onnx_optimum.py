@@ -168,7 +168,7 @@ def lower_opset(graph):
     ("change", "words"),
     [
         (merge, "merged export.*--no-post-process"),
-        (lose_a_past, "layers 0 to 1: Braid serves decoders whose every layer"),
+        (lose_a_past, "layers 0 to 1: Braid serves decoders in which every layer"),
         (read_the_mask, "ReduceSum .* reads attention_mask"),
         (add_a_sink, "Attention of layer 0 .* do not meet"),
         (add_slopes, "layer 0 .* is added to its scores, as for ALiBi"),
