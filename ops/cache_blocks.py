@@ -24,9 +24,9 @@ def slot_mapping(
 
 
 def copy_blocks(cache: NDArray[np.generic], copies: NDArray[np.int32]) -> None:
-    """Copy whole blocks in place: cache[target] = cache[source] for each (source, target) in `copies`,
-    int32[k, 2].
+    """Copy whole blocks in place: cache[target] = cache[source].
 
-    cache: [num_blocks, ...] of any type.  No target is a source, so the order does not matter.
+    copies: int32[k, 2] of (source, target); cache: [num_blocks, ...] of any type.  No target is a source, so
+    the order does not matter.
     """
     cache[copies[:, 1]] = cache[copies[:, 0]]

@@ -171,4 +171,6 @@ def _check(step: PackedStep, shape: PaddedShape, block_tokens: int, into: StepIn
     if num_tokens and int(step.positions.max()) >= shape[2] * block_tokens:
         raise ValueError(f"positions up to {step.positions.max()} do not fit {shape[2]} columns")
     if into is not None and (into.shape != shape or len(step.logit_indices) > shape[3]):
-        raise ValueError(f"step inputs of {into.shape} cannot take {shape} and {len(step.logit_indices)} logits")
+        raise ValueError(
+            f"step inputs of {into.shape} cannot take {shape} and {len(step.logit_indices)} logits"
+        )

@@ -1,4 +1,4 @@
-"""The ONNX export is in Braid's form, gives transformers' logits, and refuses what the form cannot say."""
+"""The ONNX export is in Braid's format, gives transformers' logits, and refuses what the format cannot express."""
 
 from __future__ import annotations
 
@@ -237,7 +237,7 @@ def test_a_router_keeps_its_weights(tmp_path):
     ("family", "config", "why"),
     [
         ("gpt_oss", {"num_local_experts": 4, "head_dim": 32}, "attention sinks"),
-        ("granitemoe", {}, "a mask of its own making"),
+        ("granitemoe", {}, "a mask of its own"),
         ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "change with the prompt"),
         (
             "llama4_text",
@@ -264,7 +264,7 @@ def test_a_layer_that_looks_at_other_tokens_is_found(repository):
     mlp = model.model.layers[1].mlp
     plain = mlp.forward
     mlp.forward = lambda x: plain(x + x.cumsum(1).roll(1, 1) * 0.1)
-    with pytest.raises(ExportError, match="cannot say what Qwen3ForCausalLM does"):
+    with pytest.raises(ExportError, match="cannot express what Qwen3ForCausalLM does"):
         watch(model, [torch.tensor([PROMPT])])
 
 

@@ -234,7 +234,7 @@ def test_what_cannot_be_exported_says_why(bert, tmp_path):
     (source / "config.json").write_text(
         json.dumps(config | {"architectures": ["BertForTokenClassification"]})
     )
-    assert "--task says it: text, embed" in refusal(source, models)
+    assert "choose it with --task: text, embed" in refusal(source, models)
     config["architectures"] = ["BertForSequenceClassification"]
     (source / "config.json").write_text(json.dumps(config))
     assert "lacks 2 weights of a BertForSequenceClassification" in refusal(source, models)

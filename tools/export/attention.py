@@ -17,7 +17,7 @@ NAME = "braid_paged"
 """Name of the attention in transformers' tables during an export."""
 
 EVERYTHING = -1  # of a window
-UNSPEAKABLE = {
+INEXPRESSIBLE = {
     "s_aux": "attention sinks",
     "sinks": "attention sinks",
     "head_mask": "a mask per head",
@@ -178,18 +178,18 @@ def _refuse(
     others: dict[str, Any],
 ) -> None:
     """Raise `ExportError` for an attention that the node does not support."""
-    who = f"{type(module).__name__} has"
-    for name, what in UNSPEAKABLE.items():
+    subject = f"{type(module).__name__} has"
+    for name, what in INEXPRESSIBLE.items():
         if others.get(name) is not None:
-            raise ExportError(f"{who} {what}, which Braid's ONNX form cannot say")
+            raise ExportError(f"{subject} {what}, which Braid's ONNX format cannot express")
     if key.shape[2] != query.shape[2]:
-        raise ExportError(f"{who} attention across sequences, which Braid's ONNX form cannot say")
+        raise ExportError(f"{subject} attention across sequences, which Braid's ONNX format cannot express")
     if not (query.shape[3] == key.shape[3] == value.shape[3]):
         raise ExportError(
-            f"{who} values of another head size than its keys, which Braid's ONNX form cannot say"
+            f"{subject} values of another head size than its keys, which Braid's ONNX format cannot express"
         )
     if not isinstance(attention_mask, Seen):
-        raise ExportError(f"{who} a mask of its own making, which Braid cannot read")
+        raise ExportError(f"{subject} a mask of its own, which Braid cannot read")
 
 
 def _mask(

@@ -70,15 +70,15 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
         types = read_types(source)
     except ExportError:
         raise
-    except Exception:  # whatever a hub says
+    except Exception:  # any error of a hub
         return {}, TEXT if task == AUTO else task
-    told = infer_task(config, types) if task == AUTO else task
-    if told is None:
+    found = infer_task(config, types) if task == AUTO else task
+    if found is None:
         raise ExportError(
-            f"{source} is {', '.join(config['architectures'])}, which does not tell what it is for; "
-            f"--task says it: {', '.join(ALL_TASKS[1:])}"
+            f"{source} is {', '.join(config['architectures'])}, which does not determine a task; "
+            f"choose it with --task: {', '.join(ALL_TASKS[1:])}"
         )
-    return config, told
+    return config, found
 
 
 def _refuse_scoring(options: Options) -> None:

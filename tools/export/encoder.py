@@ -32,7 +32,7 @@ SPARE = 8  # positions that no text has, as some families count from behind thei
 class EncoderOptions:
     """The export options of an embedding or pooling model.
 
-    `task`: embed, token_embed, classify or rerank; `form`: openvino or onnx; `weights` as both forms name
+    `task`: embed, token_embed, classify or rerank; `form`: openvino or onnx; `weights` as both formats name
     them; `activations`: f32, f16 or bf16 (only ONNX), int8 (only OpenVINO) or None for the default.
     `answers`: no and yes of a generative decoder that is to score; `template`: a file that renders the
     pair.

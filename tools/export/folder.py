@@ -39,8 +39,8 @@ class ExportError(Exception):
 @contextlib.contextmanager
 def scratch_beside(folder: Path) -> Iterator[Path]:
     """A temporary folder on the disk of `folder`, so that results can be renamed instead of copied."""
-    beside = next(parent for parent in folder.resolve().parents if parent.is_dir())
-    with tempfile.TemporaryDirectory(dir=beside, prefix=".export-") as scratch:
+    parent_folder = next(parent for parent in folder.resolve().parents if parent.is_dir())
+    with tempfile.TemporaryDirectory(dir=parent_folder, prefix=".export-") as scratch:
         yield Path(scratch)
 
 

@@ -45,8 +45,8 @@ def check_place(source: str) -> None:
     for module in read_modules(source):
         if _type(module) == TRANSFORMER and (place := module.get("path")):
             raise ExportError(
-                f"{source} is in the form of old sentence-transformers, its model in {place}: move the files "
-                f'of {place} beside {MODULES}, and let that say "path": "" of it'
+                f"{source} has the old layout of sentence-transformers, its model in {place}: move the files "
+                f'of {place} next to {MODULES}, and set "path": "" for it there'
             )
 
 
@@ -62,8 +62,8 @@ def check_types(source: str) -> None:
 def forget_pooling(folder: Path) -> None:
     """Remove pooling from the modules in `folder`, so that they give token embeddings."""
     modules = read_modules(str(folder)) or [{"type": "Transformer", "path": ""}, {"type": "Normalize"}]
-    kept = [module for module in modules if not str(module["type"]).endswith("Pooling")]
-    (folder / MODULES).write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
+    remaining = [module for module in modules if not str(module["type"]).endswith("Pooling")]
+    (folder / MODULES).write_text(json.dumps(remaining, indent=2) + "\n", encoding="utf-8")
 
 
 def write_dense(folder: Path, weight: Any, bias: Any) -> None:

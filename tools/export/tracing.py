@@ -145,7 +145,7 @@ def _compare(model: Any, given: torch.Tensor, expected: torch.Tensor) -> None:
     dtype = str(model.dtype).removeprefix("torch.")
     if not distance < TOLERANCE[dtype]:
         raise ExportError(
-            f"Braid's ONNX form cannot say what {_family(model)} does: with its attention, logits lie "
+            f"Braid's ONNX format cannot express what {_family(model)} does: with its attention, logits lie "
             f"{distance:.2g} standard deviations from transformers' own"
         )
 
@@ -190,7 +190,7 @@ def _checked(model: ir.Model, num_layers: int) -> ir.Model:
     names = [value.name for value in (*model.graph.inputs, *model.graph.outputs)]
     if layers != list(range(num_layers)) or names != [INPUT_IDS, POSITION_IDS, LOGITS_INDICES, LOGITS]:
         raise ExportError(
-            f"the traced graph has attention {layers} and values {names}: not Braid's ONNX form"
+            f"the traced graph has attention {layers} and values {names}: not Braid's ONNX format"
         )
     return model
 

@@ -83,12 +83,12 @@ def _read(kind: str, source: str, dtype: str) -> Any:
     settings = {"dtype": getattr(torch, dtype), "trust_remote_code": False}
     try:
         try:
-            model, told = read(source, attn_implementation="sdpa", output_loading_info=True, **settings)
+            model, loading = read(source, attn_implementation="sdpa", output_loading_info=True, **settings)
         except ValueError:  # families with an attention of their own
-            model, told = read(source, attn_implementation="eager", output_loading_info=True, **settings)
+            model, loading = read(source, attn_implementation="eager", output_loading_info=True, **settings)
     except (OSError, ValueError, KeyError, ImportError) as error:
         raise ExportError(f"transformers cannot read {source} as {kind}: {first_line(error)}") from error
-    missing = [name for name in told["missing_keys"] if UNUSED not in name]
+    missing = [name for name in loading["missing_keys"] if UNUSED not in name]
     if missing:
         raise ExportError(
             f"{source} lacks {len(missing)} weights of a {type(model).__name__}: {missing[0]} …"

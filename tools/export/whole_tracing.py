@@ -60,8 +60,8 @@ def _compare(model: WholeModel, given: torch.Tensor, expected: list[torch.Tensor
     distance = ((together - alone).abs().mean() / alone.std()).item()
     if not distance < TOLERANCE[model.dtype]:
         raise ExportError(
-            f"{model.family} gives other values beside other texts than alone, or when it is traced: "
-            f"they lie {distance:.2g} standard deviations apart"
+            f"{model.family} gives other values in a batch than for each text alone, or when it is traced: "
+            f"they differ by {distance:.2g} standard deviations"
         )
 
 

@@ -151,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     trimming.add_argument("--arch", required=True, help="sm_90, for example")
     trimming.add_argument("--out", type=Path, required=True, help="the folder, for PYTHONPATH")
     trimming.add_argument("--xz", type=Path, help="pack the folder to this tar.xz too")
-    trimming.add_argument("--part-mib", type=int, help="in parts of so many MiB")
+    trimming.add_argument("--part-mib", type=int, help="in parts of at most N MiB")
     trimming.set_defaults(run=trim)
     return parser
 

@@ -57,10 +57,12 @@ def check_environment(setting: Setting) -> None:
     if "CUDAExecutionProvider" not in found["onnxruntime providers"]:
         raise Failed(
             f"onnxruntime at {found['onnxruntime file']} has no CUDA provider",
-            "another onnxruntime stands before onnxruntime-gpu on the path; use --onnxruntime FOLDER",
+            "another onnxruntime is before onnxruntime-gpu on the path; use --onnxruntime FOLDER",
         )
     if found[OP] is None or len(found[OP]["inputs"]) < NUM_INPUTS:
-        raise Failed(f"com.microsoft::{OP} has not the {NUM_INPUTS} inputs Braid feeds: {found[OP]}")
+        raise Failed(
+            f"com.microsoft::{OP} does not have the {NUM_INPUTS} inputs that Braid binds: {found[OP]}"
+        )
     if not _starts(setting.pack):
         raise Failed(
             "ONNX Runtime's CUDA provider does not start; its own lines above name the library it misses",

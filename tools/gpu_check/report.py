@@ -9,7 +9,7 @@ from typing import Any
 
 from tools.gpu_check.run import Result
 
-AIMS = {"8b alone": 0.6, "8b beside transformers": 3.0}
+AIMS = {"8b alone": 0.6, "8b against transformers": 3.0}
 """Of the memory-bandwidth floor with one sequence; times transformers' continuous batching with 32."""
 FACTS = (
     "GPU",
@@ -45,15 +45,15 @@ def markdown(report: Mapping[str, Any]) -> str:
 
 def verdicts(results: Mapping[str, Result]) -> list[str]:
     """Which targets were reached, one line each, without those that were not measured."""
-    said = []
+    lines = []
     alone = _figure(results, "decode_8b", "decode 1", "of_floor")
     if alone is not None:
-        said.append(_verdict("8B, 1 sequence, share of the memory-bandwidth floor", alone, AIMS["8b alone"]))
+        lines.append(_verdict("8B, 1 sequence, share of the memory-bandwidth floor", alone, AIMS["8b alone"]))
     ratio = _ratio(results, "8b", 32)
     if ratio is not None:
-        aim = AIMS["8b beside transformers"]
-        said.append(_verdict("8B, 32 sequences, times transformers' continuous batching", ratio, aim))
-    return said
+        aim = AIMS["8b against transformers"]
+        lines.append(_verdict("8B, 32 sequences, times transformers' continuous batching", ratio, aim))
+    return lines
 
 
 def _verdict(what: str, found: float, aim: float) -> str:
@@ -63,7 +63,7 @@ def _verdict(what: str, found: float, aim: float) -> str:
 def _about(report: Mapping[str, Any], results: Mapping[str, Result]) -> str:
     figures = results.get("environment", {}).get("figures", {})
     known = ", ".join(f"{name} {figures[name]}" for name in FACTS if name in figures)
-    return f"{report['date']}, `{report['command']}`: {known or 'the environment was not asked'}."
+    return f"{report['date']}, `{report['command']}`: {known or 'the environment was not checked'}."
 
 
 def _checks(results: Iterable[Result]) -> str:
@@ -103,7 +103,7 @@ def _speed(results: Mapping[str, Result], size: str) -> str:
         )
     gb_s = results.get(f"decode_{size}", {}).get("figures", {}).get("bandwidth GB/s")
     lines += [f"Floor: weights and cache read once at the measured {gb_s:.0f} GB/s."] if gb_s else []
-    lines += [f"- {said}" for said in verdicts(results)] if size == "8b" else []
+    lines += [f"- {verdict}" for verdict in verdicts(results)] if size == "8b" else []
     return "\n\n".join(lines)
 
 

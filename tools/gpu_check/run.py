@@ -50,12 +50,14 @@ def run_check(check: Check, setting: Setting, environ: Mapping[str, str]) -> Res
         begin = time.perf_counter()
         ended = _run(command, check.limit_s, environ)
         seconds = time.perf_counter() - begin
-        said = json.loads(outcome.read_text()) if ended == 0 and outcome.exists() else _stopped(ended, check)
-        return _result(check, seconds, said, _figures(figures))
+        outcome_of_check = (
+            json.loads(outcome.read_text()) if ended == 0 and outcome.exists() else _stopped(ended, check)
+        )
+        return _result(check, seconds, outcome_of_check, _figures(figures))
 
 
-def _result(check: Check, seconds: float, said: Result, figures: Figures) -> Result:
-    return {"name": check.name, "seconds": round(seconds, 1), **said, "figures": figures}
+def _result(check: Check, seconds: float, outcome: Result, figures: Figures) -> Result:
+    return {"name": check.name, "seconds": round(seconds, 1), **outcome, "figures": figures}
 
 
 def line(result: Result) -> str:
@@ -92,7 +94,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _stopped(ended: int | None, check: Check) -> Result:
     if ended is None:
-        why = f"stopped after its {check.limit_s} s; the last line above says how far it came"
+        why = f"stopped after its {check.limit_s} s; the last line above shows its progress"
     elif ended < 0:
         why = f"its process was ended by {signal.Signals(-ended).name}"
     else:

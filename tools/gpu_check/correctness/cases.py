@@ -284,14 +284,14 @@ def padded_inputs(step: Step, size: Size, sequences: int, columns: int, scratch:
     }
 
 
-def _check_feed(decoding: bool, pad: int, device: Any, size: Size) -> None:
+def _check_step_inputs(decoding: bool, pad: int, device: Any, size: Size) -> None:
     from ops.cuda.step_inputs import StepInputBuffers
 
     step = random_step(size, decoding, seed=21 + pad)
     sequences, columns = step.num_seqs + pad, step.block_table.shape[1] + 2
     scratch = int(step.block_table.max()) + 1
-    feed = StepInputBuffers(device, step.num_tokens + pad, sequences, columns)
-    given = feed.bind(step, size.block_tokens, step.num_tokens + pad, sequences, columns, scratch)
+    inputs = StepInputBuffers(device, step.num_tokens + pad, sequences, columns)
+    given = inputs.bind(step, size.block_tokens, step.num_tokens + pad, sequences, columns, scratch)
     expected = padded_inputs(step, size, sequences, columns, scratch, len(given.logits_indices))
     for name, wanted in expected.items():
         array = device.download(getattr(given, name))
@@ -327,13 +327,13 @@ def _check_swaps(device: Any, size: Size) -> None:
     from ops.cuda.cache_blocks import swap_in, swap_out
 
     given, expected = _pools(device, size, 24)
-    kept = [device.pinned((16, *pool.shape[1:]), pool.dtype) for pool in expected]
+    pinned_pools = [device.pinned((16, *pool.shape[1:]), pool.dtype) for pool in expected]
     out = np.array([[3, 0], [4, 1], [5, 2], [20, 9], [11, 15]], np.int32)
     back = np.array([[0, 7], [1, 8], [2, 9], [15, 0], [9, 23]], np.int32)
-    swap_out(device, given, kept, out)
-    swap_in(device, given, kept, back)
+    swap_out(device, given, pinned_pools, out)
+    swap_in(device, given, pinned_pools, back)
     device.synchronize()
-    for array, pool, host_pool in zip(given, expected, kept, strict=True):
+    for array, pool, host_pool in zip(given, expected, pinned_pools, strict=True):
         np.testing.assert_array_equal(host_pool[out[:, 1]], pool[out[:, 0]])
         pool[back[:, 1]] = host_pool[back[:, 0]]
         np.testing.assert_array_equal(device.download(array), pool)
@@ -369,9 +369,11 @@ def _cases() -> Iterator[Case]:
     yield Case("choose: verified", _check_verified)
     for k in (0, 1, 5, 20):
         yield Case(f"logprobs {k}", lambda device, size, k=k: _check_logprobs(k, device, size))
-    yield Case("feed: decoding", lambda device, size: _check_feed(True, 0, device, size))
-    yield Case("feed: decoding, padded", lambda device, size: _check_feed(True, 5, device, size))
-    yield Case("feed: mixed", lambda device, size: _check_feed(False, 0, device, size))
+    yield Case("step inputs: decoding", lambda device, size: _check_step_inputs(True, 0, device, size))
+    yield Case(
+        "step inputs: decoding, padded", lambda device, size: _check_step_inputs(True, 5, device, size)
+    )
+    yield Case("step inputs: mixed", lambda device, size: _check_step_inputs(False, 0, device, size))
     yield Case("copy_blocks", _check_copies)
     yield Case("swap", _check_swaps)
     for name, check in pooling_cases():
@@ -423,21 +425,21 @@ def benches(device: Any, quick: bool = False, vocab: int = 151_936) -> Iterator[
         )
         for name, edit in _edits(size):
             yield Bench(f"{name} {rows}", lambda edit=edit, logits=logits: edit(ops, logits), 0)
-        yield _feed_bench(device, size)
+        yield _step_inputs_bench(device, size)
     yield from _block_benches(device)
     for one in pooling_benches(device, quick):
         yield Bench(*one)
 
 
-def _feed_bench(device: Any, size: Size) -> Bench:
+def _step_inputs_bench(device: Any, size: Size) -> Bench:
     from ops.cuda.step_inputs import StepInputBuffers
 
     step = random_step(size, True, seed=1)
     columns = step.block_table.shape[1]
     scratch = int(step.block_table.max()) + 1
-    feed = StepInputBuffers(device, step.num_tokens, step.num_seqs, columns)
+    inputs = StepInputBuffers(device, step.num_tokens, step.num_seqs, columns)
     args = (size.block_tokens, step.num_tokens, step.num_seqs, columns, scratch)
-    return Bench(f"feed {size.rows}", lambda: feed.bind(step, *args), 0)
+    return Bench(f"step inputs {size.rows}", lambda: inputs.bind(step, *args), 0)
 
 
 def _block_benches(device: Any) -> Iterator[Bench]:
@@ -445,10 +447,10 @@ def _block_benches(device: Any) -> Iterator[Bench]:
     from ops.cuda.cache_blocks import copy_blocks, swap_in, swap_out
 
     pools = [device.zeros((20, 128, 8, 128), np.float16) for _ in range(72)]
-    kept = [device.pinned((8, 128, 8, 128), np.float16) for _ in range(72)]
+    pinned_pools = [device.pinned((8, 128, 8, 128), np.float16) for _ in range(72)]
     pairs = np.stack([np.arange(8), np.arange(8) + 8], axis=1).astype(np.int32)
     moved = 8 * sum(pool.nbytes // 20 for pool in pools)
     out = np.stack([np.arange(8), np.arange(8)], axis=1).astype(np.int32)
     yield Bench("copy 8 blocks", lambda: copy_blocks(device, pools, pairs), 2 * moved)
-    yield Bench("swap out 8 blocks", lambda: swap_out(device, pools, kept, out), moved)
-    yield Bench("swap in 8 blocks", lambda: swap_in(device, pools, kept, out), moved)
+    yield Bench("swap out 8 blocks", lambda: swap_out(device, pools, pinned_pools, out), moved)
+    yield Bench("swap in 8 blocks", lambda: swap_in(device, pools, pinned_pools, out), moved)

@@ -68,7 +68,7 @@ def check_encoder(name: str, twin: str, setting: Setting, open_here: Open | None
             if not far.within(limit):
                 wrong.append(f"{name}, {kind}: {far}")
             if apart > limit:
-                wrong.append(f"{name}, {kind}: a text beside others is {apart:.2g} from itself alone")
+                wrong.append(f"{name}, {kind}: a text in a batch differs by {apart:.2g} from itself alone")
     setting.note(name, found)
     setting.say(f"{name}: error {max(one['rms'] for one in found.values()):.2g} of its size")
     return wrong
@@ -104,7 +104,7 @@ def _alone(session: Any, batch: TokenBatch, made: Made) -> NDArray[np.float32]:
 
 @contextmanager
 def _session(name: str, opened: Open, setting: Setting) -> Iterator[Any]:
-    with ExitStack() as kept:
-        session = opened(kept.enter_context(encoder_file(name, setting)))
-        kept.callback(session.close)
+    with ExitStack() as stack:
+        session = opened(stack.enter_context(encoder_file(name, setting)))
+        stack.callback(session.close)
         yield session

@@ -27,7 +27,7 @@ EXACT = 2e-4
 """Errors of log-probabilities below this are the noise of 32 bits over a few layers."""
 GRAPHS = {"without CUDA graphs": False, "with CUDA graphs": True}
 LOOK_AT = {
-    "mixed": "pipelines/host/backends/onnxruntime/cuda/decoder_session.py (feed, logits_indices); "
+    "mixed": "pipelines/host/backends/onnxruntime/cuda/decoder_session.py (step inputs, logits_indices); "
     "the check `attention`",
     "prefixes": "copies and block tables: ops/cuda/cache_blocks.py, pipelines/host/engine/kv_cache/cache.py",
     "recompute": "pipelines/host/engine/scheduler.py; slots of padding rows",
@@ -158,10 +158,10 @@ def judge(model: Any, exact: Any, requests: list[Request], given: list[Answer]) 
     agreeing, gap = 0, 0.0
     for request, answer in zip(requests, given, strict=True):
         ids = np.array([[one.top_ids[0] for one in answer.logprobs], answer.tokens])
-        said = np.array([[one.top_logprobs[0], one.logprob] for one in answer.logprobs]).T
+        reported = np.array([[one.top_logprobs[0], one.logprob] for one in answer.logprobs]).T
         right, ordinary = (_logprobs(one, request.prompt, answer.tokens) for one in (exact, model))
         rows = np.arange(len(answer.tokens))
-        off.append(said - right[rows, ids])
+        off.append(reported - right[rows, ids])
         own.append(ordinary[rows, ids] - right[rows, ids])
         missed = right.max(axis=1) - right[rows, answer.tokens]
         agreeing += int((missed == 0).sum())

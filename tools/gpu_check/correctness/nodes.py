@@ -68,7 +68,7 @@ KINDS = (
     NodeKind(cache="f8", head_size=64),
     NodeKind("bf16", "f8", num_heads=16, num_kv_heads=2, window=100, absmax=ABSMAX),
 )
-"""Head and block sizes that pick different kernels inside ONNX Runtime; windows say who counts itself."""
+"""Head and block sizes for different kernels of ONNX Runtime, and windows: do they count the query itself?"""
 
 STEPS: dict[str, list[tuple[int, int]]] = {
     "decode": [(5, 1), (130, 1), (511, 1), (0, 1), (1023, 1)],

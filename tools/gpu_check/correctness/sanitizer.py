@@ -64,8 +64,8 @@ def _run(program: str, tool: str) -> tuple[int, str]:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TOOL_LIMIT_S)
     except subprocess.TimeoutExpired as error:
-        said = (error.stdout or b"").decode(errors="replace")
-        return -1, f"{said}\nnot done after {TOOL_LIMIT_S} s"
+        output = (error.stdout or b"").decode(errors="replace")
+        return -1, f"{output}\nnot done after {TOOL_LIMIT_S} s"
     return done.returncode, done.stdout + done.stderr
 
 

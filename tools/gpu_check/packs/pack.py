@@ -77,7 +77,7 @@ def pack_model(shape: Shape) -> PackedModel:
 
 
 def export_shape(shape: Shape, dtype: torch.dtype, element: str) -> DecoderModel:
-    """The shape's decoder in Braid's form; its weights have shapes and no values."""
+    """The shape's decoder in Braid's format; its weights have shapes and no values."""
     with _silent():
         attention = _attention(shape)
         model = _weightless(shape, dtype)

@@ -1,6 +1,6 @@
 """Writes a graph's external weights from a torch model in memory.
 
-A graph can be exported and lowered without a GPU and without space for its weights; `Place` says which
+A graph can be exported and lowered without a GPU and without space for its weights; `Place` names the
 part of the weights' file is which parameter.
 """
 

@@ -1,6 +1,6 @@
 """Measures transformers' continuous batching on the same shapes: `model.generate_batch`, paged attention.
 
-Its interface differs between 4.57 and 5; both are spoken, and what fails says why.
+Its interface differs between 4.57 and 5; both are supported, and a failure states its reason.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def _check(name: str, setting: Setting) -> None:
             model.set_attn_implementation(attention)
             _generate(model, random_prompts(shape, [CONTEXT], seed=0), 4)
         except Exception as error:  # no flash attention here, or a bug of its own: the next may run
-            said = next(iter(str(error).strip().splitlines()), "")[:200]
-            failures.append(f"{attention}: {type(error).__name__}: {said}")
+            first_line = next(iter(str(error).strip().splitlines()), "")[:200]
+            failures.append(f"{attention}: {type(error).__name__}: {first_line}")
             setting.say(failures[-1])
             continue
         setting.note("attention", attention)
@@ -61,8 +61,8 @@ def _check(name: str, setting: Setting) -> None:
 def _measure(model: Any, shape: Any, batch: int, attention: str, setting: Setting) -> None:
     """Whole runs of NEW_TOKENS and of one token: their difference is decoding."""
     prompts = random_prompts(shape, [CONTEXT] * batch, seed=2)
-    with _kept(model, prompts) as kept:
-        whole, first = (_timed(model, prompts, tokens, kept) for tokens in (NEW_TOKENS, 1))
+    with _retained_manager(model, prompts) as options:
+        whole, first = (_timed(model, prompts, tokens, options) for tokens in (NEW_TOKENS, 1))
     decode_s = (whole - first) / (NEW_TOKENS - 1)
     found = {
         "whole_tokens_s": batch * NEW_TOKENS / whole,
@@ -72,12 +72,12 @@ def _measure(model: Any, shape: Any, batch: int, attention: str, setting: Settin
     setting.note(f"decode {batch}", found)
     setting.say(
         f"{batch} sequences ({attention}): {found['whole_tokens_s']:.0f} tokens/s with prompts, decoding "
-        + (f"{found['tokens_s']:.0f} tokens/s" if found["tokens_s"] else "not to be told apart")
+        + (f"{found['tokens_s']:.0f} tokens/s" if found["tokens_s"] else "not to be distinguished")
     )
 
 
 @contextlib.contextmanager
-def _kept(model: Any, prompts: list[list[int]]) -> Iterator[dict[str, Any]]:
+def _retained_manager(model: Any, prompts: list[list[int]]) -> Iterator[dict[str, Any]]:
     """Reuse its manager between runs in version 5, so that its warm-up is not measured."""
     if "persistent_manager" not in inspect.signature(model.generate_batch).parameters:
         _generate(model, prompts, 4)
@@ -90,9 +90,9 @@ def _kept(model: Any, prompts: list[list[int]]) -> Iterator[dict[str, Any]]:
         model.destroy_cached_continuous_batching_manager()
 
 
-def _timed(model: Any, prompts: list[list[int]], num_tokens: int, kept: dict[str, Any]) -> float:
+def _timed(model: Any, prompts: list[list[int]], num_tokens: int, options: dict[str, Any]) -> float:
     begin = time.perf_counter()
-    _generate(model, prompts, num_tokens, **kept)
+    _generate(model, prompts, num_tokens, **options)
     return time.perf_counter() - begin
 
 

@@ -30,7 +30,7 @@ def sections(data: Bytes) -> list[Section]:
     if not at:
         return []
     first = SECTION.unpack_from(data, at)
-    count = count or first[5]  # more than 65279 sections: the count stands in section 0
+    count = count or first[5]  # more than 65279 sections: the count is in section 0
     names_index = first[6] if names_index == 0xFFFF else names_index
     raw = [SECTION.unpack_from(data, at + number * entry_size) for number in range(count)]
     return list(_named(data, raw, names_index))

@@ -1,7 +1,7 @@
 """Reduces onnxruntime-gpu to one GPU architecture: unpacks a wheel to a folder, optionally an archive.
 
 The wheel holds machine code for six architectures, the TensorRT provider and packages that serving never
-imports. Without them it is a fifth of its size, and behaves the same on the architecture that is kept.
+imports. Without them it is a fifth of its size, and behaves the same on the remaining architecture.
 """
 
 from __future__ import annotations

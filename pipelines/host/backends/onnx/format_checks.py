@@ -30,7 +30,8 @@ def check_inputs(graph: ir.Graph) -> None:
     given = {str(value.name): value for value in graph.inputs}
     if set(given) != INPUTS:
         raise ModelError(
-            f"reads {', '.join(sorted(given))}; a decoder in Braid's format reads {', '.join(sorted(INPUTS))}."
+            f"reads {', '.join(sorted(given))}; a decoder in Braid's format reads "
+            f"{', '.join(sorted(INPUTS))}."
         )
     for name, value in given.items():
         if value.dtype != ir.DataType.INT64:
@@ -60,7 +61,8 @@ def _read_layer(node: ir.Node) -> AttentionLayer:
     if missing or unknown or len(node.inputs) != 3:
         raise ModelError(
             f"{DOMAIN}::{ATTENTION} {node.name} has {len(node.inputs)} of 3 inputs, lacks "
-            f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this version of Braid does not support."
+            f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this version of Braid "
+            "does not support."
         )
     values = {name: attribute.value for name, attribute in node.attributes.items()}
     layer = AttentionLayer(**values)

@@ -90,7 +90,7 @@ def _pasts(graph: ir.Graph) -> Iterator[tuple[ir.Value, ir.Value]]:
     names = [name for name in inputs if str(name).startswith("past_key_values.")]
     if len(names) != 2 * layer:
         raise ModelError(
-            f"The export has {len(names)} past inputs, of which {2 * layer} are keys and values of layers 0 to "
+            f"The export has {len(names)} pasts, of which {2 * layer} are keys and values of layers 0 to "
             f"{layer - 1}: Braid serves decoders in which every layer has keys and values. {EXPORT_ADVICE}"
         )
 

@@ -12,7 +12,7 @@ ROW_WISE = frozenset({"Add", "Convert", "Divide", "Multiply", "Reshape", "Subtra
 
 
 def gather_logits(model: ov.Model) -> None:
-    """Add the input `logit_indices: int64[num_logits]`; the one output becomes float32[num_logits, ..., vocab].
+    """Add the input `logit_indices`, int64[num_logits]; the output becomes float32[num_logits, ..., vocab].
 
     `model` is a paged decoder: tokens are its first axis.  The rows are gathered before the last MatMul, or,
     when an unknown operator follows it, as near to it as rows are independent of each other.

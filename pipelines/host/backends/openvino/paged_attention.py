@@ -64,7 +64,7 @@ def _page(model: ov.Model, path: Path) -> None:
         from openvino._offline_transformations import paged_attention_transformation
     except ImportError as error:
         raise ModelError(
-            f"OpenVINO {ov.__version__} has no paged attention transformation; Braid was tested with 2026.4.1."
+            f"OpenVINO {ov.__version__} has no paged attention transformation; Braid needs 2026.4.1."
         ) from error
     try:
         paged_attention_transformation(model)

@@ -36,8 +36,7 @@ class CallCosts:
 
 @dataclass(frozen=True)
 class ModelCall:
-    """`inputs`: input name → contiguous array.  `logits`: the logit rows of the step that the call computes, in
-    order.
+    """`inputs`: input name → contiguous array.  `logits`: the step's logit rows that it computes, in order.
 
     A call without logits computes one row, which is discarded: the graph cannot compute none.
     """

@@ -173,7 +173,7 @@ class _Lowering:
 
     def _flatten(self, value: ir.Value | None, heads: int, size: int) -> ir.Value:
         """[1, heads, T, size] → [T, heads * size], in the type in which attention is computed."""
-        assert value is not None, "the form's attention has three inputs"
+        assert value is not None, "the format's attention has three inputs"
         rows = self._by_token(value, heads, size)
         rows = self.writer.op("Reshape", rows, self.writer.ints(-1, heads * size))
         return self.writer.op("Cast", rows, to=self.model_type) if self.casts else rows
