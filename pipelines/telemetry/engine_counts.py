@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Counts:
-    """Up to `reuses_prefixes` it is now; the rest are totals since the engine began."""
+    """Fields up to `reuses_prefixes` are current values; the rest are totals since the engine started."""
 
     running: int = 0  # choices
     waiting: int = 0
-    swapped: int = 0  # of those that wait: what they computed lies in host memory
+    swapped: int = 0  # waiting ones whose cache is in host memory
     blocks_used: int = 0
     blocks_total: int = 0
     host_blocks_used: int = 0
@@ -26,7 +26,7 @@ class Counts:
     swapped_out_blocks: int = 0
     swapped_in_blocks: int = 0
     prompt_tokens: int = 0  # of admitted prompts, once for all choices of a prompt; of texts
-    padding_tokens: int = 0  # computed beside those of texts, so that texts side by side are of one width
+    padding_tokens: int = 0  # computed as well, so that texts of one batch have one width
     output_tokens: int = 0
     prefix_query_tokens: int = 0  # prompt tokens looked up in the prefix cache
     prefix_hit_tokens: int = 0

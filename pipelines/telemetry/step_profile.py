@@ -1,7 +1,4 @@
-"""Where the time of an engine's steps goes, phase by phase: always on, a few clock readings a step.
-
-Knows names of phases and seconds; knows nothing of what is done in a phase, nor who asks.
-"""
+"""Times the phases of an engine's steps: always on, a few clock readings per step."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ DECODING, PROMPTS, TENSORS, BATCHES = "decoding", "with_prompts", "tensors", "ba
 """Kinds of steps: every sequence grows by a token; some compute a prompt; over tensors; over whole texts."""
 
 NUM_RECENT = 512
-"""Steps of an engine whose single phases are kept, for percentiles."""
+"""Recent steps whose phases are stored, for percentiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +67,7 @@ Laps = list[tuple[str, float]]
 class StepProfile:
     """The recorder of one engine: `start`, `mark` after each phase, `end`; then `after` for what follows.
 
-    A step that never ends, because it failed, leaves nothing.  Belongs to the thread that steps; `summary`
+    A failed step, which has no `end`, leaves nothing.  Belongs to the thread that steps; `summary`
     may be called from another between two steps.
     """
 

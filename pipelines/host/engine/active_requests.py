@@ -1,7 +1,4 @@
-"""The sequences that have not ended, by request; and how one ends for everybody who waits for it.
-
-Knows sequences and the scheduler that holds them; knows nothing of steps or of what was chosen.
-"""
+"""The requests that have not ended: their sequences, how one is cancelled, and how a fault ends it."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class ActiveRequests:
-    """A request is here exactly while one of its sequences is: a choice, or a beam of a search."""
+    """A request is stored exactly while one of its sequences is active: a choice, or a beam of a search."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -37,7 +34,7 @@ class ActiveRequests:
         self._requests[key] = {sequence.choice: sequence for sequence in sequences}
 
     def remove(self, sequence: Sequence) -> None:
-        """Take it out of the queues, its slot and its blocks from it."""
+        """Remove a sequence from the queues and free its slot and blocks."""
         self._scheduler.remove(sequence)
         choices = self._requests[sequence.key]
         del choices[sequence.choice]
@@ -55,7 +52,7 @@ class ActiveRequests:
         return [one for one in sequences if self._requests.get(one.key, {}).get(one.choice) is one]
 
     def fail(self, sequences: list[Sequence], error: Exception) -> list[Output]:
-        """End `sequences` for a fault that is not theirs to know: the log has it, the client its type."""
+        """End `sequences` with an error: the log has all of it, the client only its type."""
         log.error("%d sequences failed with their step", len(sequences), exc_info=error)
         message = f"the step that computed this request failed: {type(error).__name__}"
         failed = whole_searches(sequences)

@@ -1,7 +1,4 @@
-"""How a sequence grows by a chosen token, and why it ends: end tokens, its length, its guide, repetition.
-
-Knows sequences; knows nothing of where tokens come from, or of who is told.
-"""
+"""Appends a chosen token to a sequence, and decides whether and why the sequence ends."""
 
 from __future__ import annotations
 
@@ -25,9 +22,9 @@ class Appended(NamedTuple):
 
 
 def append_token(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Appended:
-    """A running sequence gets the chosen token and those that its guide says must follow, up to its end.
+    """Append the chosen token, and the tokens that its guide forces after it, up to the end of the sequence.
 
-    What the guide raises leaves the sequence as it was.
+    An exception of the guide leaves the sequence unchanged.
     """
     guide = sequence.guide
     if guide is None:

@@ -1,7 +1,4 @@
-"""What a step computed becomes part of its sequences: the first moment at which anything of it can be seen.
-
-Knows plans, sequences and what was sampled; knows nothing of how a step is planned or run.
-"""
+"""Commits the result of a step to its sequences; before that, nothing of the step is visible."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
 
 class Commit:
-    """Never raises: what goes wrong with one sequence ends that one alone."""
+    """A fault in one sequence ends that sequence alone."""
 
     def __init__(self, scheduler: Scheduler, active: ActiveRequests) -> None:
         self._scheduler, self._active = scheduler, active
@@ -110,7 +107,7 @@ class Commit:
         return ending._replace(piece=piece)
 
     def _append(self, sequence: Sequence, token_id: int, logprobs: TokenLogprobs | None) -> Piece:
-        if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only its prompt was wanted
+        if len(sequence.token_ids) >= sequence.max_length:  # max_tokens is 0: only the prompt is computed
             self._active.remove(sequence)
             return piece_of(sequence, [], [], "length")
         taken, finish, stop_token_id = append_token(sequence, self._sampling, token_id)
@@ -120,14 +117,14 @@ class Commit:
             self._active.remove(sequence)
         elif len(taken) > 1:
             self._slots.last_token[sequence.slot] = taken[-1]
-        told = [] if logprobs is None or not taken else [logprobs]
-        return piece_of(sequence, taken, told, finish, stop_token_id)
+        given = [] if logprobs is None or not taken else [logprobs]
+        return piece_of(sequence, taken, given, finish, stop_token_id)
 
     def _follow(self, sequence: Sequence, run: AcceptedRun) -> Iterator[Piece]:
-        """The first token of a run is appended: now those behind it, as far as they hold.
+        """The tokens after the first of a run, as far as they are valid.
 
-        Each draft token that were accepted is in the cache.  Where the guide has forced tokens meanwhile,
-        those count, and a run that went another way ends.
+        Each accepted draft token is in the cache. Where the guide has forced tokens meanwhile, those count,
+        and a run that differs from them ends.
         """
         for token_id, logprobs in run.later:
             if sequence.slot == NO_SLOT:
@@ -150,7 +147,7 @@ class Commit:
             piece.logprobs.drafted = [*run.draft_logprobs[:num_accepted]]
 
     def _close_run(self, sequence: Sequence) -> None:
-        """Draft tokens may have are accepted or not: its slot and its blocks hold what did."""
+        """Set the slot and the blocks of a sequence to its accepted tokens."""
         self._slots.num_past[sequence.slot] = sequence.num_cached
         self._slots.last_token[sequence.slot] = sequence.token_ids[-1]
         self._cache.register(sequence)

@@ -1,8 +1,4 @@
-"""Texts of one call of an encoder, and what the lines of a batcher's body hand on of it.
-
-The contract between batchers, step nodes and the sessions of `pipelines.host.backends`.  Knows token ids and
-arrays; knows nothing of requests, files or devices.
-"""
+"""The contract between batchers, step nodes and encoder sessions: a batch of texts, and its encoding."""
 
 from __future__ import annotations
 
@@ -31,7 +27,7 @@ class TokenBatch:
 
     @cached_property
     def mask(self) -> NDArray[np.int64]:
-        """int64[num_texts, width]: 1 where a token stands, 0 behind a text's end."""
+        """int64[num_texts, width]: 1 for a token, 0 after the end of a text."""
         return (np.arange(self.ids.shape[1]) < self.lengths[:, None]).astype(np.int64)
 
     @property
@@ -42,10 +38,10 @@ class TokenBatch:
 
 @dataclass(frozen=True)
 class Encoded:
-    """What a line of the body made of a batch.
+    """The result of a line of the body for a batch.
 
-    `values`: float32[num_texts, width, size] for tokens, what stands behind a text's end is undefined; or
-    float32[num_texts, size].  It lies where the device left it, and `ops` work on it there.
+    `values`: float32[num_texts, width, size] for tokens, values after the end of a text are undefined; or
+    float32[num_texts, size].  It stays on its device; `ops` is the arithmetic for it.
     """
 
     values: Any

@@ -1,7 +1,4 @@
-"""The engine: requests in, tokens out, one step at a time.
-
-Knows token ids, blocks and steps; knows nothing of text, YAML, HTTP, threads or devices.
-"""
+"""The engine of generative models: requests in, tokens out, one step at a time."""
 
 from __future__ import annotations
 
@@ -37,11 +34,11 @@ class GenerationEngine:
 
     Not thread-safe: one thread calls everything.  `body` computes a step: model, then sampler.  A step is a
     transaction: nothing of it is visible before `commit`, and when `body` raises, its blocks go back, its
-    own sequences end with an error, and the next `step` runs as if they had never been there.  Sequences
-    that it should have swapped out are not its own: they go on, and are computed again.
+    own sequences end with an error, and the next `step` runs as if they had never been submitted. Sequences
+    to be swapped out are not its own: they continue, and are computed again.
 
-    `num_host_blocks` blocks in host memory take what preempted sequences have computed; without room there
-    it is computed again.
+    `num_host_blocks` blocks in host memory store the cache of preempted sequences; without a free one it is
+    computed again.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
@@ -71,7 +68,7 @@ class GenerationEngine:
         )
         self._body = body
         self._close_body = close_body
-        self.profile = profile or StepProfile()  # the body marks its lines in it, where it has it too
+        self.profile = profile or StepProfile()  # shared with a body that marks its lines
         self._eos_token_ids = eos_token_ids
         self._active = ActiveRequests(self.scheduler)
         self._commit = Commit(self.scheduler, self._active)
@@ -118,7 +115,7 @@ class GenerationEngine:
         return self._totals.step_tokens + self._totals.draft_tokens
 
     def seed_cost(self, seconds: Mapping[int, float]) -> None:
-        """What idle steps took, tokens → seconds: draft tokens need not find out by trying."""
+        """Seed the step cost with what idle steps took, tokens → seconds."""
         if self._speculation is not None:
             self._speculation.cost.seed_cost(seconds)
 
@@ -140,13 +137,13 @@ class GenerationEngine:
         )
 
     def step(self) -> list[Output]:
-        """One turn: plan → reserve → run the body → commit.  [] when there is nothing to say."""
+        """Plan → reserve → run the body → commit. [] when there are no outputs."""
         mark = self.profile.mark
         self.profile.start()
         plan = self.scheduler.plan()
         fail = self._active.fail
         outputs = [output for sequence, error in plan.refused for output in fail(sequence.group, error)]
-        if plan.refused or not plan.slices:  # a refusal may have ended what was to run: plan anew
+        if plan.refused or not plan.slices:  # a refusal may have ended a planned sequence: plan again
             return outputs
         mark("plan")
         try:

@@ -1,7 +1,6 @@
-"""A plan → the packed arrays of its step.
+"""Packs a plan into the arrays of its step.
 
-Knows slices and rows; decides nothing.  Costs a few array operations for all decoding sequences together
-and a copy of each prompt chunk.
+The cost is a few array operations for all decoding sequences together and a copy of each prompt chunk.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ class Scored(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """The tokens of all sequences, one after another: `starts` says where each begins."""
+    """The tokens of all sequences, one after another; `starts` has the index of the first of each."""
 
     ids: NDArray[np.int64]
     positions: NDArray[np.int64]
@@ -76,7 +75,7 @@ def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:
 
 
 def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]) -> Packed:
-    """Those that decode, one token each, before the chunks of prompts."""
+    """One token of each decoding sequence, then the chunks of prompts."""
     prompts = plan.slices[plan.num_decoding :]
     if not prompts:
         return Packed(decoding, num_past.astype(np.int64), np.arange(len(decoding) + 1, dtype=np.int32))
@@ -92,7 +91,9 @@ def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]
 def _logits(
     plan: Plan, starts: NDArray[np.int32], slot_of: NDArray[np.int32]
 ) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Where tokens are sampled, and for which rows: a prompt's last position once for each of its choices."""
+    """The positions and slots of the sampled tokens: a prompt's last position once for each of its
+    choices.
+    """
     if plan.num_decoding == len(plan.slices):
         return np.arange(len(slot_of)), slot_of
     at, of = list(range(plan.num_decoding)), slot_of[: plan.num_decoding].tolist()
@@ -105,7 +106,7 @@ def _logits(
 
 
 def _scored(plan: Plan, starts: NDArray[np.int32]) -> Scored:
-    """Of the last `num_scoring` slices: so these positions stand behind all that are sampled."""
+    """Of the last `num_scoring` slices: these positions come after all that are sampled."""
     begins = starts[len(plan.slices) - plan.num_scoring : -1].tolist()
     at, ids, tops = [], [], []
     for slice, begin in zip(plan.scoring, begins, strict=True):

@@ -1,4 +1,4 @@
-"""Scheduling rules: integers in, integers out.  Knows nothing of sequences, blocks' owners or models."""
+"""Scheduling rules on integers: the settings, the token budget, admission, draft budget, swapping."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MAX_SCORED_TOKENS = 128
-"""A row of logits for each takes 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
+"""Each needs a logit row of 4 bytes for each token of the vocabulary: 78 MB for 152,000."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,9 +15,9 @@ class EngineSettings:
     num_draft_tokens.
 
     `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
-    at most `max_scored_tokens` of prompts and of draft tokens, for each of which it has a row of logits.  Of
-    a sequence that decodes `num_draft_tokens` tokens may be drafted ahead, or fewer where its request says
-    so; 0: nobody draft tokens.  Raises ValueError for limits under which a prompt could wait for ever.
+    at most `max_scored_tokens` of prompts and of draft tokens, each with a logit row.  Of
+    a decoding sequence `num_draft_tokens` tokens may be drafted, or fewer where its request limits them; 0:
+    no speculation. Raises ValueError for limits under which a prompt could wait indefinitely.
     """
 
     max_sequences: int = 64
@@ -49,7 +49,7 @@ def blocks_for(num_tokens: int, block_tokens: int) -> int:
 
 
 def split_budget(pending: Sequence[int], budget: int) -> list[int]:
-    """Tokens that each sequence gets in a step of at most `budget` tokens; `pending` is first come first.
+    """Tokens that each sequence gets in a step of at most `budget` tokens; `pending` is in queue order.
 
     A decoding sequence (1 pending) always gets its token, so no prompt ever delays it; what is left goes
     to the first prompts, as much as each can take.  Needs `pending.count(1) <= budget`.
@@ -69,10 +69,10 @@ def split_budget(pending: Sequence[int], budget: int) -> list[int]:
 def share_draft_budget(
     wanted: Sequence[int], ends: Sequence[int], block_tokens: int, tokens: int, blocks: int
 ) -> list[int]:
-    """Tokens that may be drafted behind each decoding sequence, first come first.
+    """Tokens that may be drafted after each decoding sequence, in queue order.
 
     Sequence i wants `wanted[i]` behind its `ends[i]` computed tokens.  All together take at most `tokens`
-    of the step and `blocks` free blocks; who gets no block may still fill its last one.
+    of the step and `blocks` free blocks; a sequence without a new block may still fill its last one.
     """
     rooms = []
     for most, end in zip(wanted, ends, strict=True):
@@ -90,9 +90,9 @@ def share_draft_budget(
 def may_admit(needed: int, reserved: int, num_running: int, free: int) -> bool:
     """Whether a waiting sequence that needs `needed` more blocks for all its tokens may start to run.
 
-    `reserved` blocks go to the pending tokens of those that run, and each of them is left one more, for its
-    next block or its copy of a shared one; beams that rest are not counted, for they grow when all have room.
-    So an admission never preempts in its own step and rarely soon
+    `reserved` blocks go to the pending tokens of running sequences, and each of them is left one more, for
+    its next block or its copy of a shared one; beams that rest are not counted, for they grow when all have
+    room. So an admission never preempts in its own step and rarely soon
     after, and a lone sequence always may (`submit` refused what exceeds the cache).
     """
     return needed + reserved + num_running <= free

@@ -1,7 +1,4 @@
-"""Outputs that repeat themselves, found out at the token that completes a pattern's last repetition.
-
-Knows token ids; knows nothing of sequences, or of what follows from it.
-"""
+"""Detects an output that repeats itself, at the token that completes the last repetition of a pattern."""
 
 from __future__ import annotations
 
@@ -15,8 +12,8 @@ from pipelines.wire.sampling_params import RepetitionDetection, SamplingParams
 class RepetitionWatch:
     """Follows one output from its first token on; a token costs O(max_pattern_size), whatever came before.
 
-    Needs 1 <= min_pattern_size and 2 <= min_count.  `_runs[i]` of the last tokens equal the tokens that stand
-    `_sizes[i]` before them: a pattern of that size stands there c times when it is (c - 1) * size at least.
+    Needs 1 <= min_pattern_size and 2 <= min_count.  `_runs[i]` of the last tokens equal the tokens
+    `_sizes[i]` before them: a pattern of that size occurs c times when `_runs[i]` is (c - 1) * size at least.
     """
 
     def __init__(self, wanted: RepetitionDetection, max_tokens: int) -> None:
@@ -26,7 +23,7 @@ class RepetitionWatch:
         self._runs = np.zeros(len(self._sizes), np.int64)
 
     def append(self, token_ids: array[int], num_prompt: int) -> bool:
-        """Whether the output, what stands behind the prompt, repeats itself now that it is a token longer."""
+        """Whether the output, the tokens after the prompt, repeats itself with its new last token."""
         last = len(token_ids) - 1
         known = int(np.searchsorted(self._sizes, last + 1 - num_prompt))  # sizes that stay inside the output
         if not known:
@@ -39,6 +36,6 @@ class RepetitionWatch:
 
 
 def watch_repetition(params: SamplingParams) -> RepetitionWatch | None:
-    """None when the request does not ask for it."""
+    """None when the request does not want it."""
     wanted = params.repetition_detection
     return None if wanted is None else RepetitionWatch(wanted, params.max_tokens)

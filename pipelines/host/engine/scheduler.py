@@ -1,7 +1,4 @@
-"""Who runs: the queue, admission, preemption, and the plan of a step.
-
-Knows sequences and their cache; knows nothing of models, sampled tokens or clients.
-"""
+"""Selects which sequences run: the queue, admission, preemption, and the plan of a step."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from pipelines.telemetry.engine_counts import Counts
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The slices of one step, and the sequences that could not be given a slot.
+    """The slices of one step, and the sequences that could not be admitted.
 
     The first `num_decoding` slices decode; the last `num_scoring` belong to prompts that are scored, and give
     no token.  `sum(num_tokens + room) <= max_step_tokens` and `sum(len(scored) + room) <= max_scored_tokens`;
@@ -37,7 +34,7 @@ class Plan:
 
     @property
     def sequences(self) -> list[Sequence]:
-        """Everyone whose next token depends on this step, followers included."""
+        """All sequences whose next token depends on this step, followers included."""
         return [member for slice in self.slices for member in slice.sequence.group]
 
     @property
@@ -55,16 +52,16 @@ def by_turn(sequence: Sequence) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class Scheduler:
-    """`running` and `waiting` are always sorted by turn: priority, then arrival.
+    """`running` and `waiting` are always sorted by priority, then `submit_order`.
 
-    Among sequences of one priority the oldest run: `running + waiting` is sorted by arrival.  The last in
-    turn that runs is preempted; nobody is preempted so that a waiting one may run.
+    Among sequences of one priority the oldest run: `running + waiting` is sorted by `submit_order`. The last
+    running sequence is preempted when blocks run out; none is preempted so that a waiting one may run.
 
-    Running sequences have slots and blocks, waiting ones neither; what those had computed before they were
-    preempted may lie in host memory.  Admission follows the queue without overtaking, so of each priority the
-    oldest that waits is next once no smaller one is waiting; the first in turn that runs is never preempted
-    and gets tokens in every step, so it ends, and with it that wait.  Smaller priorities that keep coming may
-    make larger ones wait for ever: that is what they ask for.
+    Running sequences have slots and blocks, waiting ones neither; their cache from before a preemption may be
+    in host memory.  Admission follows the queue without overtaking, so of each priority the oldest that waits
+    is next once no smaller one is waiting; the first in turn that runs is never preempted and gets tokens in
+    every step, so it ends, and with it that wait.  A steady load of smaller priorities makes larger ones wait
+    indefinitely, as in vLLM's priority scheduling.
     """
 
     settings: EngineSettings
@@ -88,7 +85,9 @@ class Scheduler:
         refused: list[tuple[Sequence, Exception]] = []
         if self.waiting:
             self._admit(slices, refused)
-        while self.waiting and self.running and not slices:  # all rest for beams that find no room
+        while (
+            self.waiting and self.running and not slices
+        ):  # all rest and wait for beams that cannot be admitted
             self._preempt(self.running[-1])
             self._admit(slices, refused)
         decoding = [slice for slice in slices if slice.decodes]
@@ -100,13 +99,13 @@ class Scheduler:
         return Plan(decoding + prompts, len(decoding), num_scoring, refused)
 
     def fork(self, leader: Sequence) -> None:
-        """The prompt is computed: its followers share its blocks and run on their own from here."""
+        """The prompt is computed: its followers share its blocks and run on their own from now on."""
         for follower in leader.followers:
             self._inherit(leader, follower)
         leader.followers = []
 
     def remove(self, sequence: Sequence) -> None:
-        """Take one sequence out of the queues, its slot and blocks from it; its followers stay behind it."""
+        """Remove one sequence from the queues and free its slot and blocks; its followers stay."""
         if sequence.leader is not None:
             sequence.leader.followers.remove(sequence)
         elif sequence.followers:
@@ -116,7 +115,7 @@ class Scheduler:
 
     def _split_budget(self) -> list[Slice]:
         pending = [sequence.num_pending for sequence in self.running]
-        if max(pending, default=0) > 1:  # who only decodes has nothing to score
+        if max(pending, default=0) > 1:  # decoding sequences have nothing to score
             self._limit_scoring(pending)
         counts = split_budget(pending, self.settings.max_step_tokens)
         return [
@@ -126,7 +125,7 @@ class Scheduler:
         ]
 
     def _with_draft_budget(self, decoding: list[Slice], prompts: list[Slice]) -> list[Slice]:
-        """Room for draft tokens, of what the others leave of the step and of the free blocks."""
+        """Add the draft budget: what the other slices leave of the step's tokens and of the free blocks."""
         spare = self.settings.max_step_tokens - len(decoding) - sum(slice.num_tokens for slice in prompts)
         budgets = share_draft_budget(
             [slice.sequence.num_draftable(self.settings.num_draft_tokens) for slice in decoding],
@@ -138,9 +137,7 @@ class Scheduler:
         return [slice._replace(draft_budget=budget) for slice, budget in zip(decoding, budgets, strict=True)]
 
     def _limit_scoring(self, pending: list[int]) -> None:
-        """Lower what is pending of scored prompts to what the step has logit rows for, the first in turn
-        first.
-        """
+        """Limit the pending tokens of scored prompts to the step's logit rows, in queue order."""
         num_rows = self.settings.max_scored_tokens
         for place, sequence in enumerate(self.running):
             if sequence.scoring:
@@ -179,7 +176,7 @@ class Scheduler:
         return bool(self.waiting) and len(self.waiting[0].group) <= len(self.slots.free)
 
     def _start(self, sequence: Sequence, matched: list[int]) -> None:
-        """From the head of the queue to a slot (one more for each follower) and to the matched blocks."""
+        """Give the head of the queue a slot (one more for each follower) and the matched blocks."""
         del self.waiting[0]
         try:
             for member in sequence.group:
@@ -218,7 +215,7 @@ class Scheduler:
             self.counts.prefix_hit_tokens += sequence.num_cached
 
     def _preempt(self, sequence: Sequence) -> None:
-        """Back to the queue with its followers; what is not swapped out will be computed again."""
+        """Move a sequence and its followers back to the queue; what is not swapped out is computed again."""
         self.counts.preemptions += 1
         self.counts.swap_preemptions += self.cache.evict(sequence)
         self._stop(sequence)
@@ -227,7 +224,7 @@ class Scheduler:
         self.add(sequence)
 
     def _replace_leader(self, leader: Sequence) -> None:
-        """The first follower takes the leader's place, with what the leader has computed."""
+        """The first follower becomes the leader, with the tokens that the leader has computed."""
         successor, *others = leader.followers
         leader.followers, successor.followers = [], others
         for other in others:
@@ -252,7 +249,7 @@ class Scheduler:
 
     def _stop(self, sequence: Sequence) -> None:
         queue = self.waiting if sequence.slot == NO_SLOT else self.running
-        if sequence in queue:  # followers stand in none
+        if sequence in queue:  # followers are in none
             queue.remove(sequence)
         self._free_slot(sequence)
 

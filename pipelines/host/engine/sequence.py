@@ -1,7 +1,4 @@
-"""One growing list of token ids, and the share of it that one step computes.
-
-Knows token ids, blocks and rows; knows nothing of other sequences' progress, models or text.
-"""
+"""A sequence of token ids with its state in the engine, and the part of it that one step computes."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import SamplingParams
 
 NO_SLOT = -1
-"""The row of a sequence that waits."""
+"""The slot of a waiting sequence."""
 
 
 class Search(Protocol):
@@ -45,22 +42,22 @@ class Search(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One choice of one request: waiting (no row, no blocks) → running (a row, blocks) → finished.
+    """One choice of one request: waiting (no slot, no blocks) → running (a slot, blocks) → finished.
 
     0 < num_prompt <= len(token_ids) and 0 <= num_cached < len(token_ids) while it runs or waits; only one
-    of the beams of a `search` may run with num_cached == len(token_ids): it rests until the others are there.
-    Tokens [0, num_cached) have keys and values in the cache: num_cached <= len(blocks) * block_tokens.
-    Tokens [num_cached, len) are pending: a prompt before its first token, one token while decoding (more
-    where `guide` forced some), and all of them again after a preemption that gave up what was computed.
+    of the beams of a `search` may run with num_cached == len(token_ids): it rests until the other beams have
+    reported. Tokens [0, num_cached) have keys and values in the cache: num_cached <= len(blocks) *
+    block_tokens. Tokens [num_cached, len) are pending: a prompt before its first token, one token while
+    decoding (more where `guide` forced some), and all of them again after a preemption without swapping.
     After one that swapped it out, they are in `host_blocks` until the step that swaps them in is through.
     num_remembered * block_tokens <= num_cached.
 
-    `followers` are the other choices of the same prompt.  Until the prompt is computed they have rows when
-    their leader has one, own no blocks, and stand in no queue; then they fork off and run on their own.
+    `followers` are the other choices of the same prompt.  Until the prompt is computed they have slots when
+    their leader has one, own no blocks, and are in no queue; then they fork and run on their own.
 
-    `scores` are shared by the choices of a prompt; each drops them when it has handed them out.  A prompt is
-    scored to its last position but one before its last token is computed, and nothing of it is taken from
-    the prefix cache that is not known: while `scoring`, num_cached <= len(scores.found).
+    `scores` are shared by the choices of a prompt; each drops them when it has returned them. A prompt is
+    scored to its last position but one before its last token is computed, and tokens without a score are not
+    taken from the prefix cache: while `scoring`, num_cached <= len(scores.found).
     """
 
     key: Hashable
@@ -74,9 +71,9 @@ class Sequence:
     submit_order: int  # unique; the smaller, the older
     root: bytes  # start of its chain of block digests
     num_cached: int = 0
-    num_registered: int = 0  # blocks whose digests the pool was told
+    num_registered: int = 0  # blocks registered in the pool
     num_reused: int | None = None  # prompt tokens found in the cache at the first admission
-    admitted_s: float | None = None  # when that was, until its first token was told
+    admitted_s: float | None = None  # when that was; None once its first token was returned
     slot: int = NO_SLOT
     blocks: list[int] = field(default_factory=list)
     host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
@@ -107,15 +104,15 @@ class Sequence:
         return len(self.token_ids) - 1
 
     def num_scorable(self, num_rows: int) -> int:
-        """Of the pending tokens of a prompt that is `scoring`, how many `num_rows` rows of logits allow.
+        """Of the pending tokens of a prompt that is `scoring`, how many `num_rows` logit rows allow.
 
-        What is known already needs none; the last token, which is not scored, is left for another step.
+        Positions with a score need none; the last token, which is not scored, is left for another step.
         """
         assert self.scores is not None
         return self.scores.computable(self.num_cached, num_rows)
 
     def num_draftable(self, most: int) -> int:
-        """How many tokens may be drafted ahead: `most`, or what its request wants if less, up to its end."""
+        """How many tokens may be drafted: `most`, or fewer if its request limits them, up to its end."""
         if self.search is not None:
             return 0
         wanted = self.params.num_draft_tokens
@@ -135,7 +132,7 @@ class Sequence:
 class Slice(NamedTuple):
     """The share of one sequence in one step: tokens [start, start + num_tokens), >= 1.
 
-    `room` more may be drafted behind them; who has room decodes.
+    `draft_budget` draft tokens may follow them; only a decoding sequence has a budget.
     """
 
     sequence: Sequence

@@ -1,7 +1,7 @@
-"""Persistent slots: what a step needs of each running sequence, kept in arrays from step to step.
+"""Slots of running sequences: what every step needs of them, stored in arrays between steps.
 
 Rebuilding block tables from lists costs milliseconds at long contexts; here a slot changes only where its
-sequence grew.  Knows slots and blocks; knows nothing of scheduling.
+sequence grew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class SequenceSlots:
         return len(self.num_blocks) - len(self.free)
 
     def take(self, last_token: int) -> int:
-        """A slot whose blocks are not set yet.  IndexError when none is free."""
+        """Take a free slot; its blocks are not set yet. IndexError when none is free."""
         slot = self.free.pop()
         self.last_token[slot] = last_token
         return slot

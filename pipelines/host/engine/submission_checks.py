@@ -1,7 +1,4 @@
-"""What a request must be before an engine takes it; every refusal is a RequestError that says why.
-
-Knows limits and token ids; knows nothing of the queue.
-"""
+"""Checks of a request before an engine accepts it; every refusal is a RequestError that names the field."""
 
 from __future__ import annotations
 
@@ -52,8 +49,8 @@ def _check_scores(num_tokens: int, params: SamplingParams) -> None:
     num_scores = 0 if params.prompt_logprobs is None else num_tokens * (1 + params.prompt_logprobs)
     if num_scores > MAX_SCORES:
         raise RequestError(
-            f"{num_scores} log-probabilities of prompts are asked for, but at most {MAX_SCORES} are given in "
-            "one request; ask for fewer alternatives, or send shorter prompts.",
+            f"{num_scores} log-probabilities of prompts were requested, but at most {MAX_SCORES} are given "
+            "in one request; request fewer alternatives, or send shorter prompts.",
             "prompt_logprobs",
         )
 

@@ -1,7 +1,4 @@
-"""The engine of tensor models: requests are run one by one in the order of arrival.
-
-Knows named arrays; knows nothing of files, graphs, wires or what a model computes.
-"""
+"""The engine of tensor models: runs requests one by one, in the order in which they were submitted."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from pipelines.telemetry.step_profile import TENSORS, StepProfile
 from pipelines.values import Tensors
 
 MAX_WAITING_BYTES = 1 << 30
-"""Of the tensors of all requests that wait for one engine; a request alone may be larger."""
+"""Most bytes of the tensors of all waiting requests of an engine; a single request may be larger."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +30,7 @@ class _Work:
 
 
 class TensorEngine(ThreadedEngine[_Work]):
-    """A request is in `_waiting` until its run begins or it is aborted."""
+    """A request is in `_waiting` until its run starts or it is cancelled."""
 
     def __init__(
         self,

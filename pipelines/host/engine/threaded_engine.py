@@ -1,8 +1,6 @@
-"""An engine that runs by itself: requests wait in it, and a thread of its own runs a body over them.
+"""An engine with a thread of its own, in which it runs its body over the waiting requests.
 
-Knows keys, threads and who is told; knows nothing of what a request holds, nor of what a body computes.  The
-thread is its own, so that token steps of other models go on meanwhile; they share the machine's cores and
-nothing else.
+So the token steps of other models continue meanwhile; engines share only the machine's cores.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ Job = TypeVar("Job")
 
 
 class ThreadEnded(BaseException):
-    """An engine's thread ended for no reason of its body's.  As DeviceLost it passes on and ends the host."""
+    """An engine's thread ended by a fault of its own. Like DeviceLost it ends the host."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,21 +47,21 @@ class Runnable(Protocol):
 
 
 class ThreadedEngine(ABC, Generic[Job]):
-    """`submit`, `abort`, `counts`, `step` and `close` are for one thread, `body` runs in another.
+    """`submit`, `cancel`, `counts`, `check_alive` and `close` are for one thread, `body` runs in another.
 
-    A job is what the body runs over at once.  A run is never interrupted: that of an aborted request ends
-    unheard.  All that a subclass queues is read and written under `_condition`; it sets its own fields before
+    A job is the input of one run of the body. A run is never interrupted: the result of a cancelled request
+    is dropped.  A subclass reads and writes its queue under `_condition`; it sets its own fields before
     it calls `__init__`, which starts the thread.
     """
 
     kind: ClassVar[Literal[EngineKind.THREADED]] = EngineKind.THREADED
 
     def __init__(self, body: Runnable, profile: StepProfile, warm: Callable[[], bool] | None = None) -> None:
-        """`profile` is the one that the body marks its lines in, where it has it too; `warm` is called while
-        nothing waits, until it says that there is no more of it.
+        """`profile` is the one in which the body marks its lines, if it does; `warm` is called while no
+        request waits, until it returns False.
         """
         self.profile = profile
-        self.finished_batches: deque[FinishedBatch] = deque()  # those that nobody has looked at yet
+        self.finished_batches: deque[FinishedBatch] = deque()  # not published yet
         self._body = body
         self._warm = warm
         self._totals = Counts()

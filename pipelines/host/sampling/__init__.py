@@ -1,1 +1,1 @@
-"""What a client may ask of sampling: parameters, the state of each row, and the stages that honour both."""
+"""Sampling: the parameters and state of each slot, and the stages that apply them."""

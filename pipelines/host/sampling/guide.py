@@ -1,8 +1,4 @@
-"""What restrains the tokens of one sequence: a grammar, or a bound on its reasoning.
-
-Knows the protocol only; `pipelines/host/guides` makes guides, the engine asks them, the grammar node applies
-them.
-"""
+"""The protocol of a guide, which restricts the tokens of one sequence: a grammar, or a reasoning budget."""
 
 from __future__ import annotations
 
@@ -11,31 +7,31 @@ from typing import Any, Protocol
 
 
 class GuideError(Exception):
-    """A guide cannot go on, and its sequence ends; the text is for the client, who asked for too much."""
+    """A guide cannot continue, and its sequence ends; the text is for the client."""
 
     status = 400
 
 
 class Guide(Protocol):
-    """Follows one sequence from its first output token on.  It outlives a preemption.
+    """Follows one sequence from its first output token on, also across preemptions.
 
-    Belongs to the engine's thread, but another one may ask for masks and take copies between two steps.
+    Belongs to the engine's thread, but another one may call `fill` and `copy` between two steps.
     """
 
     def restricts(self) -> bool:
-        """Whether the next token is restricted at all; when not, `fill` is not asked."""
+        """Whether the next token is restricted at all; if not, `fill` is not called."""
 
     def fill(self, bits: Any) -> None:
         """Write the next token's mask: `bits` is int32[ceil(vocab / 32)], a set bit allows its id."""
 
     def append(self, token_id: int) -> list[int]:
-        """An allowed token was chosen, be it the last; gives those that must follow it, [] when it is open.
+        """Accept a chosen token; returns the tokens that must follow it, [] when several may.
 
-        The engine appends those without asking (this guide has taken them already).  Raises GuideError.
+        The engine appends those without a further call (this guide has accepted them). Raises GuideError.
         """
 
     def copy(self) -> Guide:
-        """Another one at the same place, which goes its own way: it takes tokens that are only drafted."""
+        """An independent guide in the same state, for draft tokens."""
 
     @property
     def finished(self) -> bool:
@@ -43,4 +39,4 @@ class Guide(Protocol):
 
 
 GuideMaker = Callable[[], Guide]
-"""A fresh guide for each choice of a request; cheap, what is costly was done before."""
+"""Makes a new guide for each choice of a request; cheap, since the grammar is compiled already."""

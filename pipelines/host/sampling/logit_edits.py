@@ -1,6 +1,5 @@
-"""What changes single logits of one sequence: what it forbids, its biases, and what it has said so far.
-
-Knows ids and counts; knows nothing of logits, text or the model.
+"""What changes single logits of one sequence: banned and allowed ids, biases, and penalties for its
+tokens.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class RowEdits:
             self.seen.append(token_id)
 
     def after(self, token_ids: Sequence[int]) -> RowEdits:
-        """What these would be if `token_ids` were appended, to be read alone; these stay as they are."""
+        """These edits as if `token_ids` were appended, read-only; self does not change."""
         if not (self.remembers or self.phrases or self.num_outputs < self.params.min_tokens):
             return self
         later = copy(self)
@@ -89,7 +88,7 @@ class TokenTail:
 
 
 class SeenTokens:
-    """The distinct tokens of a prompt and its output, and how often each stands in the output.
+    """The distinct tokens of a prompt and its output, and how often each occurs in the output.
 
     The first `size` entries of `ids` (int64) and `counts` (float32) are valid; `place[ids[i]] == i`.
     """
@@ -111,7 +110,7 @@ class SeenTokens:
         self.counts[at] += 1
 
     def after(self, token_ids: Sequence[int]) -> SeenTokens:
-        """As if appended; shares `place`, which does not know the new ones."""
+        """As if appended; shares `place`, which lacks the new ones."""
         later, room, new = copy(self), len(token_ids), dict[int, int]()
         later.ids = np.concatenate([self.ids[: self.size], np.zeros(room, np.int64)])
         later.counts = np.concatenate([self.counts[: self.size], np.zeros(room, np.float32)])

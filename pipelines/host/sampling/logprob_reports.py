@@ -1,7 +1,4 @@
-"""Log-probabilities that clients ask for: of chosen tokens, and of the tokens of prompts.
-
-Knows rows of logits; knows nothing of text, HTTP or how a token is chosen.
-"""
+"""Log-probabilities that requests want: of chosen tokens, and of prompt tokens."""
 
 from __future__ import annotations
 
@@ -53,7 +50,9 @@ def report(
 
 
 def score(ops: SamplingOps, values: Any, step: Step) -> list[TokenLogprobs]:
-    """How likely the step's scored tokens were; `values` are the logits of all its rows, unchanged."""
+    """The log-probabilities of the step's scored tokens; `values` are the unchanged logits of all its
+    rows.
+    """
     if not step.num_scored:
         return []
     at = np.arange(step.num_sampled, step.num_logits)
@@ -70,7 +69,7 @@ def _report(
     sampling: SamplingSlots,
     reports: list[TokenLogprobs | None],
 ) -> None:
-    """Fill the reports of `asking`: their logits are `value_rows` of `values`, their persistent rows `at`."""
+    """Fill the reports of `asking`: their logits are `value_rows` of `values`, their slots `at`."""
     found = gather(ops, values, value_rows, token_ids[asking], sampling.num_logprobs[at])
     named = [(i, ids) for i, slot in enumerate(at.tolist()) if len(ids := sampling.logprob_ids[slot])]
     if named:
@@ -80,7 +79,9 @@ def _report(
 
 
 def gather(ops: SamplingOps, values: Any, at: Index, token_ids: Index, tops: Index) -> list[TokenLogprobs]:
-    """How likely `token_ids[i]` is in row `at[i]` of `values`, beside the `tops[i]` likeliest."""
+    """The log-probability of `token_ids[i]` in row `at[i]` of `values`, and the `tops[i]` most likely
+    tokens.
+    """
     found = ops.gather_logprobs(values, at, token_ids, int(tops.max()))
     lists = zip(tops.tolist(), *(column.tolist() for column in found), strict=True)
     return [TokenLogprobs(logprob, rank, ids[:k], top[:k]) for k, logprob, rank, ids, top in lists]

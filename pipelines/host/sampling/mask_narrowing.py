@@ -1,7 +1,4 @@
-"""Masks narrowed by what a request forbids besides, as long as they leave a token.
-
-Knows bits and ids; knows nothing of grammars or logits.
-"""
+"""Narrows guide masks by the other bans of a request, as long as a token is left."""
 
 from __future__ import annotations
 
@@ -17,7 +14,8 @@ Words = NDArray[np.uint32]
 
 
 def narrow(masks: Masks, edits: Mapping[int, RowEdits]) -> Words:
-    """The bits of `masks` without what `edits`, by row of logits, forbid; who would lose all keeps all.
+    """The bits of `masks` without what `edits`, by logit row, forbid; a row that would lose all stays
+    unchanged.
 
     So a grammar that allows only the end is not stuck before `min_tokens`, nor by banned words.
     """

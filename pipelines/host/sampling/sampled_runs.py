@@ -1,7 +1,5 @@
-"""Rows that stand behind draft tokens: what they are before a token is chosen, and what of them counts
-afterwards.
-
-Knows runs of rows (`Step.draft_tokens`); knows nothing of who drafted, or of how tokens are chosen.
+"""Sampling after draft tokens: the state of each logit row before a token is chosen, and which tokens
+count.
 """
 
 from __future__ import annotations
@@ -22,10 +20,10 @@ Reports = list[TokenLogprobs | None]
 
 
 def edits_of(step: Step, sampling: SamplingSlots) -> Edited:
-    """Those of the persistent rows, as they would be if the draft tokens before a row had been appended."""
-    at, kept = step.logit_slots, sampling.edits
+    """The edits of each logit row, as if the draft tokens before it had been appended."""
+    at, edits_by_slot = step.logit_slots, sampling.edits
     rows = np.flatnonzero(sampling.edited[at]).tolist()
-    edited = [(j, edits) for j in rows if (edits := kept[at[j]]) is not None]
+    edited = [(j, edits) for j in rows if (edits := edits_by_slot[at[j]]) is not None]
     if step.draft_tokens is None or step.draft_offset is None:
         return edited
     before = [step.draft_tokens[j - step.draft_offset[j] : j].tolist() for j, _ in edited]
@@ -33,30 +31,34 @@ def edits_of(step: Step, sampling: SamplingSlots) -> Edited:
 
 
 def counters_of(step: Step, sampling: SamplingSlots) -> NDArray[np.uint64]:
-    """Where in its sequence's output each row's token would stand; its random number depends on it."""
+    """The output position of each row's token, on which its random number depends: uint64[num_sampled]."""
     place = sampling.num_outputs[step.logit_slots]
     return (place if step.draft_offset is None else place + step.draft_offset).astype(np.uint64)
 
 
 def gather_runs(step: Step, verified: Index, reports: Reports, scores: list[TokenLogprobs]) -> Sampled:
-    """What counts: `verified` holds each row's token or NO_TOKEN, `reports` what is told of it, if any."""
+    """The valid tokens: `verified` has each row's token or NO_TOKEN, `reports` its log-probabilities, if
+    any.
+    """
     assert step.draft_tokens is not None
     counts = verified != NO_TOKEN
-    kept = np.flatnonzero(counts)
+    valid = np.flatnonzero(counts)
     ends = np.flatnonzero(step.draft_tokens == NO_DRAFT_TOKEN)
     starts = np.concatenate([[0], ends[:-1] + 1])
     return Sampled(
-        verified[kept],
-        [reports[j] for j in kept.tolist()] if reports else [],
+        verified[valid],
+        [reports[j] for j in valid.tolist()] if reports else [],
         scores,
         num_tokens=np.add.reduceat(counts, starts, dtype=np.int64),
         num_drafted=ends - starts,
-        draft_logprobs=_of_draft_tokens(step.draft_logprobs, verified[kept] == step.draft_tokens[kept], kept),
+        draft_logprobs=_of_draft_tokens(
+            step.draft_logprobs, verified[valid] == step.draft_tokens[valid], valid
+        ),
     )
 
 
-def _of_draft_tokens(told: Reports | None, came_true: NDArray[np.bool_], kept: Index) -> Reports:
-    """The draft's own of those kept tokens that it had drafted."""
-    if told is None:
+def _of_draft_tokens(logprobs: Reports | None, accepted: NDArray[np.bool_], valid: Index) -> Reports:
+    """The draft's own log-probabilities of the valid tokens that it drafted, None for the others."""
+    if logprobs is None:
         return []
-    return [told[j] if true else None for j, true in zip(kept.tolist(), came_true.tolist(), strict=True)]
+    return [logprobs[j] if true else None for j, true in zip(valid.tolist(), accepted.tolist(), strict=True)]

@@ -1,7 +1,4 @@
-"""What the sampler keeps of each sequence from step to step: parameters and state, by slot.
-
-Knows slots, ids and counts; knows nothing of logits, text or the model.
-"""
+"""The sampling parameters and state of each running sequence, by slot, from step to step."""
 
 from __future__ import annotations
 
@@ -20,16 +17,16 @@ NO_IDS = np.empty(0, np.int64)
 
 
 class SamplingSlots:
-    """Parameters and state of the sequences that hold the slots of a step, kept from step to step.
+    """Parameters and state of the running sequences, by slot.
 
-    Arrays are indexed by slot; a slot that no sequence holds is greedy and has no edits.
+    Arrays are indexed by slot; a free slot is greedy and has no edits.
     `num_outputs[slot]` counts the output tokens so far: with the slot's key it is all that a random number
     depends on, so a sequence draws the same tokens in any batch, in any slot, and after a preemption.
     `edits[slot]` is None, or what changes single logits of the slot before a token is chosen; `guides[slot]`
-    is None, or what says which tokens may come (`guided` says where there is one).
-    Log-probabilities are told of logits / `logprob_temperature[slot]`, within the nucleus of
+    is None, or restricts the next tokens (`guided`: whether there is one).
+    Log-probabilities are those of logits / `logprob_temperature[slot]`, within the nucleus of
     `logprob_top_p[slot]` (both 1: of the model's own), with `logprob_ids[slot]`, if any, as alternatives.
-    Owned by the thread that runs the engine.
+    For the engine's thread only.
     """
 
     def __init__(self, num_slots: int, vocab_size: int) -> None:
@@ -60,7 +57,7 @@ class SamplingSlots:
         end_token_ids: Sequence[int],
         guide: Guide | None = None,
     ) -> None:
-        """Give the slot to a sequence; after a preemption again, with the output so far.
+        """Assign the slot to a sequence; again after a preemption, with the output so far.
 
         Ids must lie in the vocabulary (`check_ids`).  `end_token_ids` are impossible before `min_tokens`.
         """
@@ -78,7 +75,7 @@ class SamplingSlots:
         self.guided[slot] = guide is not None
 
     def _set_logprobs(self, slot: int, params: SamplingParams) -> None:
-        """Named ids are told instead of the likeliest; greedy choice has no temperature to divide by."""
+        """Named ids replace the most likely ones; a greedy choice has no temperature to divide by."""
         named, scaled = params.logprob_token_ids, params.temp_scaled_logprobs and params.temperature > 0
         num_top = 0 if named else params.logprobs
         self.num_logprobs[slot] = -1 if num_top is None else min(num_top, self.vocab_size)
@@ -87,14 +84,14 @@ class SamplingSlots:
         self.logprob_top_p[slot] = params.top_p if params.top_p_normalized_logprobs else 1
 
     def append(self, slot: int, token_id: int) -> None:
-        """An output token of the slot's sequence was committed."""
+        """Record a committed output token of the slot's sequence."""
         self.num_outputs[slot] += 1
         edits = self.edits[slot]
         if edits is not None:
             edits.append(token_id)
 
     def clear(self, slot: int) -> None:
-        """No sequence holds the slot any more."""
+        """The slot is free."""
         self.temperature[slot] = 0
         self.num_logprobs[slot] = -1
         self.edited[slot] = False

@@ -1,7 +1,4 @@
-"""STAGES: what honours the sampling parameters, in the order they apply, and the choice of a token.
-
-Knows rows of logits; knows nothing of text, HTTP or the model.
-"""
+"""STAGES: the changes of logits that apply the sampling parameters, in order, and the choice of a token."""
 
 from __future__ import annotations
 
@@ -24,8 +21,8 @@ from pipelines.host.sampling.sampled_runs import Edited, counters_of, edits_of, 
 class Stage(NamedTuple):
     """One change of logits before a token is chosen, in place.
 
-    `active` says whether a row needs it now; rows for which it says no are not touched and cost nothing.
-    `forbids` says whether it makes tokens impossible.
+    `active`: whether a row needs it now; other rows are not touched and cost nothing. `forbids`: whether it
+    makes tokens impossible.
     """
 
     name: str
@@ -80,12 +77,12 @@ writes to the logits."""
 
 
 def sample(logits: Logits) -> Sampled:
-    """Choose one token per sampled row and say how likely it was, where a row asks; score the scored rows.
+    """Choose one token per sampled row, with log-probabilities where requested; score the scored rows.
 
     Log-probabilities are those of the model's own logits, before any stage and, unless the request wants it
     so, without temperature (vLLM's `raw_logprobs`).  Changes the sampled rows of `logits.values` in place.
-    Rows behind draft tokens choose as if these had been appended; where they do not are accepted, rows do not
-    count.
+    Rows after draft tokens choose as if these had been appended; rows after a draft token that is not
+    accepted do not count.
     """
     step, sampling, ops = logits.context.step, logits.context.sampling, logits.ops
     at = step.logit_slots
@@ -113,13 +110,13 @@ def sample(logits: Logits) -> Sampled:
     )
     if step.draft_tokens is None:
         return Sampled(token_ids, report(ops, raw, raw_rows, token_ids, asking, logits.context), scores)
-    told = token_ids[asking] != NO_TOKEN
-    reports = report(ops, raw, raw_rows[told], token_ids, asking[told], logits.context)
+    valid = token_ids[asking] != NO_TOKEN
+    reports = report(ops, raw, raw_rows[valid], token_ids, asking[valid], logits.context)
     return gather_runs(step, token_ids, reports, scores)
 
 
 def _edit(ops: SamplingOps, values: Any, edited: Edited, masked: frozenset[int]) -> None:
-    """What forbids tokens to a masked row is left to `narrow`, which knows what would forbid them all."""
+    """Stages that forbid tokens of a masked row are left to `narrow`, which never forbids them all."""
     for stage in STAGES if edited else ():
         active = [
             pair for pair in edited if stage.active(pair[1]) and not (stage.forbids and pair[0] in masked)

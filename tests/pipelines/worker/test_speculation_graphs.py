@@ -104,7 +104,7 @@ def test_guesses_of_a_draft_come_true(tmp_path):
     ("fake", "message"),
     [
         ({"block_tokens": 8}, "draft's blocks hold 8 tokens, the model's 4"),
-        ({"vocab_size": 5000}, "draft knows 5000 tokens, the model 259"),
+        ({"vocab_size": 5000}, "draft has 5000 tokens, the model 259"),
     ],
 )
 def test_a_draft_that_does_not_fit_is_refused(tmp_path, fake, message):

@@ -1,1 +1,1 @@
-"""Token-budget batching for encoders: texts of many requests side by side, the near ones together."""
+"""Token-budget batching for encoders: texts of many requests in one batch, similar lengths together."""

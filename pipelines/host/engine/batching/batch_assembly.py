@@ -1,7 +1,4 @@
-"""Pieces of requests → the batch that an encoder runs, and its rows → back to their requests.
-
-Knows arrays; knows nothing of whose turn it is, nor of what the rows mean.
-"""
+"""Builds the batch that an encoder runs from parts of requests, and returns its rows to the requests."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from pipelines.host.engine.batching.batched_request import BatchPart
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 
-def gathered(parts: Sequence[BatchPart]) -> TokenBatch:
-    """The texts of the pieces below each other, in their order; the first is the longest."""
+def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
+    """One batch of the texts of the parts, in order; the first part is the longest."""
     sizes = [len(part) for part in parts]
     shape = sum(sizes), parts[0].length
     ids, types = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
@@ -35,7 +32,7 @@ def gathered(parts: Sequence[BatchPart]) -> TokenBatch:
 
 
 def scatter(values: NDArray[np.float32], parts: Sequence[BatchPart]) -> None:
-    """Write each text's row into its request's, made when its first comes.
+    """Copy the rows of each text to its request, whose array is made with its first rows.
 
     `values`: float32[num_texts, size], or for tokens float32[num_texts, width, size]; the requests' rows are
     float32[num_texts, size], for tokens float32[num_tokens, size].

@@ -1,7 +1,4 @@
-"""The engine of encoders: texts of many requests are run together, near lengths side by side.
-
-Knows queues, batches and who is told; knows nothing of files, graphs or of what the body computes.
-"""
+"""The engine of encoders: runs texts of many requests together, texts of similar length in one batch."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from pipelines.errors import BraidError, EngineError, Overloaded
-from pipelines.host.engine.batching.batch_assembly import gathered, scatter
+from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
 from pipelines.host.engine.batching.failure_isolation import FailedBatches
 from pipelines.host.engine.batching.text_checks import Bounds, check_answer, check_texts
@@ -34,9 +31,9 @@ class BatchSettings:
 
 
 class BatchEngine(ThreadedEngine[list[BatchPart]]):
-    """A request is in `_requests` until its last row came, it failed or was aborted.
+    """A request is in `_requests` until all its rows are computed, it failed or was cancelled.
 
-    A batch that fails is run again in halves, until a request fails alone: it is told so once, and its other
+    A batch that fails is run again in halves, until a request fails alone: it gets one error, and its other
     texts are dropped.
     """
 
@@ -51,7 +48,7 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
         warm: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`per_token`: the body gives a row for each token, else for each text."""
+        """`per_token`: the body returns a row for each token, else for each text."""
         self.bounds = bounds
         self._settings = settings
         self.per_token = per_token
@@ -76,7 +73,7 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
             self._condition.notify()
 
     def _due_s(self) -> float | None:
-        """A call that may be full is due at once, another when the oldest request has waited long enough."""
+        """A full batch is due now, another one when the oldest request has waited `max_wait_s`."""
         waiting, settings = self._waiting, self._settings
         if self._failed_batches:
             return 0.0
@@ -93,8 +90,8 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
         return parts
 
     def _compute(self, parts: list[BatchPart]) -> TokenBatch:
-        """Afterwards the rows are with their requests."""
-        batch = gathered(parts)
+        """Run the body and copy the rows to their requests."""
+        batch = assemble(parts)
         self.profile.mark("gather")
         encoded = self._body(batch)
         values = encoded.ops.fetch(encoded.values)
@@ -115,8 +112,8 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
         if self._failed_batches.add(waited_for):
             log.warning("a batch of several requests failed and is run again in halves: %r", error)
             return []
-        told = _failure(error)
-        return [one for part in waited_for for one in self._fail(part.texts, told)]
+        failure = _failure(error)
+        return [one for part in waited_for for one in self._fail(part.texts, failure)]
 
     def _rows_of(self, part: BatchPart) -> list[Delivery]:
         texts = part.texts
@@ -155,7 +152,7 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
 
 
 def _failure(error: Exception) -> BraidError:
-    """What the request of a batch is told; what is our fault is logged."""
+    """The error for the client; an error that is not the request's fault is logged."""
     if isinstance(error, BraidError):
         return error
     log.error("a batch failed", exc_info=error)

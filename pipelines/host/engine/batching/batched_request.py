@@ -1,7 +1,4 @@
-"""The texts of one request: their ids, the order in which they are computed, and the rows that come of it.
-
-Knows arrays; knows nothing of queues, threads or of what an encoder computes.
-"""
+"""The texts of one request: their ids, the order in which they run, and the rows computed so far."""
 
 from __future__ import annotations
 
@@ -22,10 +19,10 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(slots=True, eq=False)
 class Texts:
-    """One request.  `ids` int32[num_tokens] and `types`, if any, hold one text behind another.
+    """One request.  `ids` int32[num_tokens] and `types`, if any, are of all texts, one after another.
 
-    `order` are the texts from the longest to the shortest; `remaining` of them have no row yet.  The larger
-    `priority`, the later.
+    `order` are the texts from the longest to the shortest; `remaining` of them have no row yet.  A larger
+    `priority` runs later.
     """
 
     key: Hashable
@@ -92,5 +89,5 @@ class BatchPart:
 
     @property
     def tokens(self) -> Ints:
-        """int64[num_texts, length]: where their tokens stand in the request's."""
+        """int64[num_texts, length]: indices of their tokens in the request's ids."""
         return self.texts.offsets[self.items][:, None] + np.arange(self.length)

@@ -1,7 +1,4 @@
-"""Batches that failed, to be run again in halves, until one request fails alone: the others are not at fault.
-
-Knows pieces and their requests; knows nothing of queues, nor of why a batch failed.
-"""
+"""Batches that failed, run again in halves until one request fails alone: so the others still get results."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from pipelines.host.engine.batching.batched_request import BatchPart, Texts
 
 
 class FailedBatches:
-    """What is left to run again.  Invariant: no batch of it is empty."""
+    """The failed batches that are to run again. Invariant: none is empty."""
 
     def __init__(self) -> None:
         self._batches: list[list[BatchPart]] = []
@@ -24,7 +21,7 @@ class FailedBatches:
         return sum(len(part) for parts in self._batches for part in parts)
 
     def add(self, parts: Sequence[BatchPart]) -> bool:
-        """Have each half of a batch's requests run again; False where it holds one request, or none."""
+        """Queue each half of a batch's requests; False where it has one request, or none."""
         requests = list(dict.fromkeys(part.texts for part in parts))
         first = {*requests[: len(requests) // 2]}
         if not first:
@@ -38,6 +35,6 @@ class FailedBatches:
         return self._batches.pop()
 
     def drop(self, texts: Texts) -> None:
-        """Forget what is here of a request."""
-        kept = ([part for part in parts if part.texts is not texts] for parts in self._batches)
-        self._batches = [parts for parts in kept if parts]
+        """Remove the parts of a request."""
+        remaining = ([part for part in parts if part.texts is not texts] for parts in self._batches)
+        self._batches = [parts for parts in remaining if parts]

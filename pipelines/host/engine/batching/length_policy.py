@@ -1,7 +1,4 @@
-"""Which lengths make the next batch: integers in, integers out.
-
-Knows how many texts of each length wait; knows nothing of requests, arrays or time.
-"""
+"""Selects the text lengths of the next batch, from the number of waiting texts of each length."""
 
 from __future__ import annotations
 
@@ -9,18 +6,18 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 
 PADDING_SHARE = 16
-"""Of the padded tokens of a batch at most one in so many is padding …"""
+"""At most 1 / PADDING_SHARE of the padded tokens of a batch is padding …"""
 FREE_TOKENS, FREE_SHARE = 12, 640
-"""… or so many tokens are, or one for so many of the budget: a call has a fixed cost, worth some tokens."""
+"""… or FREE_TOKENS, or 1 / FREE_SHARE of the budget: the fixed cost of a call is worth some tokens."""
 MAX_WIDTHS = 32
-"""So many widths are tried for a batch."""
+"""Most widths that are tried for a batch."""
 
 
 def choose(anchor: int, counts: Mapping[int, int], ordered: Sequence[int], budget: int) -> dict[int, int]:
     """Length → how many texts of it make the batch, the longest first; one has the length `anchor`.
 
-    `counts` says how many texts of each length wait, `ordered` are its lengths upwards.  Invariants: padded
-    tokens ≤ `budget`, unless the batch is one text; padding ≤ max(padded / PADDING_SHARE, FREE_TOKENS,
+    `counts` has the number of waiting texts of each length, `ordered` its lengths, ascending.  Invariants:
+    padded tokens ≤ `budget`, unless the batch is one text; padding ≤ max(padded / PADDING_SHARE, FREE_TOKENS,
     budget / FREE_SHARE).  Of the widths that can be had the narrowest that fills the budget is taken, else
     the one that takes most tokens.
     """

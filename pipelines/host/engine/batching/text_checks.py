@@ -1,4 +1,4 @@
-"""What a request for rows must be before an engine takes it.  Knows bounds of a model; queues nothing."""
+"""Checks of a request for embeddings before the engine accepts it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pipelines.errors import RequestError
 from pipelines.host.engine.batching.batched_request import Arrays
 
 MAX_ANSWER_VALUES = 1 << 25
-"""Numbers of one answer: what the wire carries, and a worker can write without others waiting for long."""
+"""Most numbers of one result: the wire's limit, and short enough for other requests of a worker."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a body reads: texts of at most `max_tokens`, of ids below `vocab_size`; its rows' numbers."""
+    """The limits of a body: tokens per text, vocabulary size, and numbers per row of its result."""
 
     max_tokens: int
     vocab_size: int
@@ -23,7 +23,7 @@ class Bounds:
 
 
 def check_texts(inputs: Arrays, bounds: Bounds) -> None:
-    """Raise RequestError, in vLLM's words, for texts that the model cannot read."""
+    """Raise RequestError, with vLLM's text, for texts that the model cannot run."""
     ids, lengths = inputs["ids"], inputs["lengths"]
     if not len(lengths) or int(lengths.min()) < 1:
         raise RequestError("The decoder prompt cannot be empty")
@@ -37,7 +37,7 @@ def check_texts(inputs: Arrays, bounds: Bounds) -> None:
 
 
 def check_answer(num_rows: int, row_size: int) -> None:
-    """Raise RequestError for a request whose rows would be too many numbers, before any is computed."""
+    """Raise RequestError before it is computed, for a request whose result would have too many numbers."""
     if num_rows * row_size > MAX_ANSWER_VALUES:
         raise RequestError(
             f"the reply would hold {num_rows * row_size} numbers, {num_rows} rows of {row_size}; one request "
@@ -47,7 +47,9 @@ def check_answer(num_rows: int, row_size: int) -> None:
 
 
 def too_long(max_tokens: int, contained: str) -> RequestError:
-    """vLLM's words: `contained` is "at least" a number of text, which it stops reading, the number of ids."""
+    """With vLLM's text: `contained` is "at least" a number for text, whose end is not tokenized, or a number
+    of ids.
+    """
     return RequestError(
         f"This model's maximum context length is {max_tokens} tokens. However, your prompt contains "
         f"{contained} input tokens, which exceeds this limit even without any output tokens. "

@@ -1,8 +1,7 @@
-"""The texts that wait, by length, and whose turn it is.
+"""The waiting texts, by length, and the selection of the next batch.
 
-Each request has a fair share of the tokens: weighted fair queueing, where a text's turn comes when a clock
-has reached its tag (Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993).
-Knows requests and lengths; knows nothing of threads or of what is computed.
+Each request has a fair share of the tokens: weighted fair queueing, where a text is next when a clock has
+reached its tag (Parekh and Gallager, "A generalized processor sharing approach to flow control", 1993).
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class _Run:
 
 
 Turn = tuple[int, int, int, _Run]
-"""Priority, tag, number of the run: whose is the smallest comes first."""
+"""Priority, tag, number of the run: the smallest is next."""
 
 
 class WaitingQueue:
@@ -39,7 +38,7 @@ class WaitingQueue:
 
     Invariants: `_counts[length]` is the number of texts of that length that wait, never 0; `_left[request]`
     is the number of its texts that wait, never 0; `num_texts` and `num_tokens` are the sums.  A run without
-    texts may stand in `_turns` still.
+    texts may still be in `_turns`.
     """
 
     def __init__(self, budget: int) -> None:
@@ -57,7 +56,7 @@ class WaitingQueue:
 
     @property
     def oldest(self) -> Texts:
-        """The first that came of the requests of which something waits; there is one."""
+        """The oldest request with a waiting text; there is one."""
         return next(iter(self._left))
 
     def add(self, texts: Texts) -> None:
@@ -72,7 +71,7 @@ class WaitingQueue:
         self._runs[texts], self._left[texts] = runs, len(texts.order)
 
     def drop(self, texts: Texts) -> None:
-        """Forget what still waits of a request."""
+        """Remove the waiting texts of a request."""
         self._left.pop(texts, None)
         for run in self._runs.pop(texts, ()):
             self._count(run.length, run.next - run.end)
@@ -81,9 +80,9 @@ class WaitingQueue:
     def take(self) -> list[BatchPart]:
         """The next batch, from its longest texts down; something waits.
 
-        It holds the text whose turn it is, and of those of near length the ones whose turn is next.
+        It has the text that is next, and of texts of similar length those that are next.
         """
-        self._clock += self._share  # only now: who came meanwhile has his turn before whom that batch served
+        self._clock += self._share  # only now: requests that came meanwhile go before those of the last batch
         anchor = min(map(self._first, list(self._counts)))[3].length
         chosen = choose(anchor, self._counts, sorted(self._counts), self._budget)
         self._share = sum(length * num_texts for length, num_texts in chosen.items()) // len(self._runs)
@@ -120,7 +119,7 @@ class WaitingQueue:
         return run.end - run.next if other[0] > priority else (other[1] - tag) // run.length + 1
 
     def _first(self, length: int) -> Turn:
-        """Whose turn it is among the texts of a length."""
+        """The next run among the texts of a length."""
         turns = self._turns[length]
         while turns[0][3].next == turns[0][3].end:
             heapq.heappop(turns)

@@ -1,7 +1,4 @@
-"""What a request for beam search must be before an engine takes it; every refusal is a RequestError.
-
-Knows parameters and limits; knows nothing of the search itself.
-"""
+"""Checks of a request for beam search before an engine accepts it; every refusal is a RequestError."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Beam search as arithmetic: what each open beam may become goes in, the next beams come out.
-
-Knows token ids and log-probabilities; knows nothing of sequences, blocks or steps.
-"""
+"""The arithmetic of beam search: candidates of each open beam in, the next open beams out."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ class Ending(NamedTuple):
 
 
 class LogprobChain(NamedTuple):
-    """The log-probabilities of a beam's tokens; beams of one parent share what lies before."""
+    """The log-probabilities of a beam's tokens; beams of one parent share the chain before."""
 
     before: LogprobChain | None
     last: TokenLogprobs
@@ -50,7 +47,7 @@ class Hypothesis(NamedTuple):
 
     @property
     def logprobs(self) -> list[TokenLogprobs]:
-        """One for each of `token_ids`, or none when nobody asked."""
+        """One for each of `token_ids`, or [] when not requested."""
         found, chain = list[TokenLogprobs](), self.chain
         while chain is not None:
             found.append(chain.last)
@@ -60,9 +57,9 @@ class Hypothesis(NamedTuple):
 
 @dataclass(slots=True)
 class BeamGroup:
-    """The search over the answers to one prompt, as `generate` of transformers 4.57 does it.
+    """The search over the continuations of one prompt, as `generate` of transformers 4.57 does it.
 
-    It begins with one open beam; after each `advance` there are `width`, best first, all of `length`
+    It starts with one open beam; after each `advance` there are `width`, best first, all of `length`
     tokens, until it is over.  `finished` holds at most `width`, best first; all `width` of them then.
     """
 

@@ -1,5 +1,4 @@
-"""The beam search over the replies to one prompt: its sequences, what they have reported, what its choices
-get.
+"""The beam search over one prompt: its sequences, the candidates they report, the results of its choices.
 
 The arithmetic of a search is in `beam_group`.
 """

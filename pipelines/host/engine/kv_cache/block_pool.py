@@ -1,7 +1,4 @@
-"""The blocks of one cache: who may use them, and what the free ones still hold.
-
-Knows block numbers, counts and digests; knows nothing of sequences or tokens.
-"""
+"""The blocks of one cache: reference counts, and the digests of the content that free blocks still have."""
 
 from __future__ import annotations
 
@@ -11,10 +8,10 @@ from collections import OrderedDict
 class BlockPool:
     """`num_blocks` blocks with reference counts; a free block keeps its digest until it is taken again.
 
-    So the prefix cache costs nothing: it is what lies in blocks that nobody needed yet (the idea is
-    nano-vllm's).  Invariants: 0 <= references[b]; b is free if and only if references[b] == 0;
-    block_of[d] == b if and only if digest_of[b] == d.  Free blocks stand in the order in which they are
-    taken: those without a digest first, then the least recently freed.
+    So the prefix cache costs nothing: it is the content of blocks that were not taken again yet (as in
+    nano-vllm).  Invariants: 0 <= references[b]; b is free if and only if references[b] == 0; block_of[d] == b
+    if and only if digest_of[b] == d.  Free blocks are in the order in which they are taken: those without a
+    digest first, then the least recently freed.
     """
 
     def __init__(self, num_blocks: int) -> None:
@@ -29,7 +26,7 @@ class BlockPool:
         return len(self.free)
 
     def take(self) -> int:
-        """A block for new content, referenced once; what it held is forgotten.  KeyError if none is free."""
+        """A block for new content, referenced once; its digest is removed. KeyError if none is free."""
         block, _ = self.free.popitem(last=False)
         self.references[block] = 1
         digest = self.digest_of.pop(block, None)
@@ -53,11 +50,13 @@ class BlockPool:
             self.free.move_to_end(block, last=False)
 
     def register(self, block: int, digest: bytes) -> None:
-        """Let an owned, full block be found by its digest.  The first block with a digest keeps it."""
+        """Make an owned, full block findable by its digest. The first block with a digest is the one
+        found.
+        """
         if digest not in self.block_of and block not in self.digest_of:
             self.block_of[digest] = block
             self.digest_of[block] = digest
 
     def find(self, digest: bytes) -> int | None:
-        """The block, owned or free, that holds what `digest` stands for."""
+        """The block, owned or free, that has the content of this digest; None if no block has."""
         return self.block_of.get(digest)

@@ -1,7 +1,6 @@
-"""Which blocks hold which sequence's keys and values: lending, sharing, copy-on-write, reuse of prefixes.
+"""Which blocks store which sequence's keys and values: allocation, sharing, copy-on-write, prefix reuse.
 
-The blocks in the sequences and the block tables in the slots are changed here and nowhere else.  Knows
-sequences and blocks, and that they may be swapped; knows nothing of who should run.
+The blocks of the sequences and the block tables of the slots are changed only here.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from pipelines.host.engine.slots import SequenceSlots
 
 
 class Reservation(NamedTuple):
-    """A block given for the time of a step: a new last column, or the copy of a shared one."""
+    """A block reserved for a step: a new last column, or the copy of a shared one."""
 
     sequence: Sequence
     column: int
@@ -40,7 +39,7 @@ class Cache:
     """`num_blocks` blocks of `block_tokens` tokens, a hard bound: nothing is ever written elsewhere.
 
     A block that a step writes to has one owner; only full, computed blocks have digests.  `num_host_blocks`
-    more lie in host memory, where sequences that were set aside keep what they computed.
+    more in host memory store the cache of evicted sequences.
     """
 
     def __init__(
@@ -72,11 +71,11 @@ class Cache:
 
     @contextmanager
     def reserve(self, slices: Many[Slice]) -> Iterator[BlockMoves]:
-        """Lend every slice the blocks that it will write to; all are given back if the body raises.
+        """Reserve the blocks that every slice will write to; all are released if the body raises.
 
-        Yields what must be moved before anything is written.  Needs `shortage(slices) <= 0`.  If the body
-        raises, who should have been swapped out will be computed again; who should have been swapped in
-        keeps its host blocks.
+        Yields the moves that must come before any write. Needs `shortage(slices) <= 0`. If the body raises,
+        sequences to be swapped out are computed again, and sequences to be swapped in still own their host
+        blocks.
         """
         reservations: list[Reservation] = []
         try:
@@ -117,9 +116,9 @@ class Cache:
         )
 
     def attach(self, sequence: Sequence, blocks: list[int]) -> None:
-        """Begin a sequence that owns no block on `blocks`, which hold its first tokens.
+        """Give a sequence that owns no block a share in `blocks`, which store its first tokens.
 
-        What its host blocks hold beyond them counts as cached: the step that gives it blocks brings it.
+        The content of its host blocks beyond them counts as cached: its next step swaps it in.
         """
         for block in blocks:
             self.pool.share(block)
@@ -140,7 +139,7 @@ class Cache:
         self.slots.num_past[follower.slot] = leader.num_cached
 
     def register(self, sequence: Sequence) -> None:
-        """Let the blocks that a step has filled be found by other sequences."""
+        """Register the blocks that a step has filled, so that other sequences find them."""
         if not self.reuse_prefixes:
             return
         full = sequence.num_cached // self.block_tokens
@@ -151,15 +150,15 @@ class Cache:
             sequence.num_registered = full
 
     def trim(self, sequence: Sequence) -> None:
-        """Take back the blocks that were lent for draft tokens and hold nothing that were accepted."""
+        """Release the blocks that were reserved for draft tokens and have no accepted token."""
         while len(sequence.blocks) > blocks_for(sequence.num_cached, self.block_tokens):
             self.pool.release(sequence.blocks.pop())
             self.slots.drop_block(sequence.slot)
 
     def evict(self, sequence: Sequence) -> bool:
-        """Take its blocks from a sequence that must wait; whether the host keeps what it has computed.
+        """Release the blocks of a sequence that must wait; returns whether its cache is swapped out.
 
-        Who waits has something to compute: of one that rests the last token is given up.
+        A waiting sequence has a pending token: a resting beam loses its last computed token.
         """
         if not sequence.num_pending:
             self._forget_last(sequence)
@@ -172,13 +171,13 @@ class Cache:
         return bool(sequence.host_blocks)
 
     def release(self, sequence: Sequence) -> None:
-        """Take everything from a sequence."""
+        """Release all blocks of a sequence, on the device and in host memory."""
         self._release_blocks(sequence)
         self.swap.drop(sequence)
         sequence.num_cached = 0
 
     def _release_blocks(self, sequence: Sequence) -> None:
-        """The end of a context is the first to be forgotten."""
+        """The end of a context is the first to be reused for other content."""
         for block in reversed(sequence.blocks):
             self.pool.release(block)
         sequence.blocks = []

@@ -1,6 +1,5 @@
-"""Digests of prefixes: equal digests mean equal tokens from the start of the context to the block's end.
-
-Knows tokens and blocks' lengths; knows nothing of which block holds what.
+"""Digests of prefixes: equal digests mean equal tokens from the start of the context to the end of the
+block.
 """
 
 from __future__ import annotations

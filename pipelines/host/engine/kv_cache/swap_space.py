@@ -1,6 +1,6 @@
-"""Host memory for what preempted sequences have computed: swapped out for the wait, swapped in to run again.
+"""Host memory for the cache of preempted sequences: swapped out while they wait, swapped in to run again.
 
-Knows sequences and numbers of blocks; knows nothing of who should run, and moves nothing itself: a step does.
+The blocks themselves are moved by a step.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ class SwapSpace:
 
     A sequence with host blocks owns exactly those that its `num_cached` tokens fill.  It waits, and is in
     `swapping_out` until a step has filled them; or it was admitted again, and is in `swapping_in` until a
-    step has read them.  What a failed step moved is not known: nothing of `swapping_out` may be trusted after
+    step has read them.  What a failed step moved is unknown: nothing of `swapping_out` may be trusted after
     it, while
     `swapping_in` may be moved once more, since host blocks stay owned until the step is through.
     """
@@ -38,9 +38,9 @@ class SwapSpace:
             sequence.host_blocks = [self.free.pop() for _ in sequence.blocks]
 
     def swap_in(self, sequence: Sequence, num_found: int) -> None:
-        """Have a step bring back what lies behind the first `num_found` blocks.
+        """Have a step bring back the blocks after the first `num_found`.
 
-        Its host blocks are given back if those are all, or if no step has filled them yet.
+        Its host blocks are released if those are all, or if no step has filled them yet.
         """
         if sequence in self.swapping_out or num_found >= len(sequence.host_blocks):
             self.drop(sequence)
@@ -48,7 +48,7 @@ class SwapSpace:
             self.swapping_in[sequence] = num_found
 
     def drop(self, sequence: Sequence) -> None:
-        """Forget what the host holds of a sequence, if it holds anything."""
+        """Release the host blocks of a sequence, if it has any."""
         self.free += reversed(sequence.host_blocks)
         sequence.host_blocks = []
         self.swapping_out.pop(sequence, None)
@@ -73,8 +73,8 @@ class SwapSpace:
     def swaps_in(self) -> list[tuple[int, int]]:
         """(host block, block) pairs for the next step, which has lent the blocks.
 
-        All who arrive have a share of it: admission gave them one, and if that step was interrupted, the next
-        gives everyone the same again, for nothing of what runs has changed.
+        Each sequence that is swapped in takes part in the step: admission gave it a slice, and after an
+        interrupted step the next plan gives the same slices again, since no running sequence has changed.
         """
         return [
             pair
@@ -87,7 +87,7 @@ class SwapSpace:
         ]
 
     def finish_swaps(self) -> None:
-        """The step is through: who left is gone, who arrived needs the host no more."""
+        """The step has succeeded: release the host blocks of all that were swapped in."""
         self.swapping_out.clear()
         for sequence in list(self.swapping_in):
             self.drop(sequence)

@@ -1,1 +1,1 @@
-"""Draft tokens: what the engine keeps for those who draft token, what they cost, and what came of them."""
+"""Speculation: state for the nodes that draft tokens, the cost of draft tokens, and their verification."""

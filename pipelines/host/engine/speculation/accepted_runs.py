@@ -1,6 +1,5 @@
-"""What a step chose, run by run: the next token of a row, and those that were drafted right behind it.
-
-Knows chosen tokens; knows nothing of sequences or of how they were verified.
+"""Reads the result of a step run by run: the next token of a sequence and the tokens after accepted
+drafts.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from pipelines.wire.logprobs import TokenLogprobs
 
 
 class AcceptedRun(NamedTuple):
-    """What came of `num_drafted` draft tokens.
+    """The result of `num_drafted` draft tokens.
 
-    The first `len(later)` were accepted: `later` are the tokens chosen behind each of them, with
-    log-probabilities where asked for; `draft_logprobs` are the draft's own of these draft tokens, or [].
+    The first `len(later)` were accepted: `later` are the tokens chosen after each of them, with
+    log-probabilities where requested; `draft_logprobs` are the draft's own of these draft tokens, or [].
     """
 
     num_drafted: int
@@ -29,7 +28,7 @@ class AcceptedRun(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The next token of one row; `run` is None where nothing was drafted."""
+    """The next token of a sequence; `run` is None where nothing was drafted."""
 
     token_id: int
     logprobs: TokenLogprobs | None
@@ -45,7 +44,7 @@ def first_ids(sampled: Sampled) -> NDArray[np.int64]:
 
 
 def runs_of(sampled: Sampled) -> Iterator[Chosen]:
-    """What was chosen for each row that the engine asked for, in order."""
+    """The chosen tokens of each run, in the order of the step's sampled logit rows."""
     tokens = zip(sampled.token_ids.tolist(), sampled.logprobs or repeat(None), strict=False)
     if sampled.num_tokens is None:
         return (Chosen(*token, None) for token in tokens)
@@ -58,7 +57,7 @@ def _runs(tokens: list[tuple[int, TokenLogprobs | None]], sampled: Sampled) -> I
     start = 0
     for count, num_drafted in zip(sampled.num_tokens.tolist(), sampled.num_drafted.tolist(), strict=True):
         end = start + count
-        told = [one for one in sampled.draft_logprobs[start : end - 1] if one is not None]
-        run = AcceptedRun(num_drafted, tokens[start + 1 : end], told) if num_drafted else None
+        drafted = [one for one in sampled.draft_logprobs[start : end - 1] if one is not None]
+        run = AcceptedRun(num_drafted, tokens[start + 1 : end], drafted) if num_drafted else None
         yield Chosen(*tokens[start], run)
         start = end

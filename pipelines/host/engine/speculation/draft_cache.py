@@ -1,7 +1,4 @@
-"""What a draft model has computed of each block that it shares with its target, and the steps that it runs.
-
-Knows steps and blocks; knows nothing of models, or of which draft tokens pay.
-"""
+"""Tracks which tokens a draft model has in its cache, and builds the steps that it runs."""
 
 from __future__ import annotations
 
@@ -16,9 +13,9 @@ from pipelines.host.engine.step import Step, no_ids, no_pairs
 class DraftCacheState:
     """How many of each block's first tokens the draft has computed, by block and by host block.
 
-    The draft may leave steps out: what it missed is seen here and can be computed later, whoever has the
-    block by then.  Tokens that a step writes anew count as not computed until the draft has written them;
-    so do draft tokens that did not are accepted, for the next step of their sequence begins where they stand.
+    The draft may skip steps: missing tokens are found here and can be computed later, even after a block has
+    changed its owner. Tokens that a step overwrites count as not computed until the draft has written them;
+    so do draft tokens that were not accepted, since the next step of their sequence overwrites them.
     """
 
     def __init__(self, block_tokens: int) -> None:
@@ -27,22 +24,22 @@ class DraftCacheState:
         self._host_blocks = np.zeros(0, np.int32)
 
     def start_step(self, step: Step) -> None:
-        """A step is about to run: its blocks move, its tokens and what may be drafted behind them are new."""
+        """Record that a step is about to run: its blocks move, its tokens and draft tokens are new."""
         reach = np.diff(step.starts)
         if len(step.draft_budget) and step.draft_tokens is None:
             reach = reach + step.draft_budget
         ends = np.cumsum(reach)
         places = np.arange(ends[-1]) + np.repeat(step.num_past - (ends - reach), reach)
-        columns, kept = np.divmod(places, self.block_tokens)
+        columns, offsets = np.divmod(places, self.block_tokens)
         blocks = step.block_table[np.repeat(np.arange(step.num_seqs), reach), columns]
-        self._make_room(step, int(blocks.max()))
+        self._grow_to(step, int(blocks.max()))
         self._host_blocks[step.swaps_out[:, 1]] = self._blocks[step.swaps_out[:, 0]]
         self._blocks[step.swaps_in[:, 1]] = self._host_blocks[step.swaps_in[:, 0]]
         self._blocks[step.copies[:, 1]] = self._blocks[step.copies[:, 0]]
-        np.minimum.at(self._blocks, blocks, kept.astype(np.int32))
+        np.minimum.at(self._blocks, blocks, offsets.astype(np.int32))
 
     def leave_out(self, step: Step) -> None:
-        """The draft runs nothing of the step that began: what was to move stays behind."""
+        """Record that the draft skips the step: it moves no blocks."""
         self._host_blocks[step.swaps_out[:, 1]] = 0
         self._blocks[step.swaps_in[:, 1]] = 0
         self._blocks[step.copies[:, 1]] = 0
@@ -65,15 +62,15 @@ class DraftCacheState:
         columns, at = np.divmod(step.positions, self.block_tokens)
         self._blocks[step.block_table[owner, columns]] = at + 1  # ascending: the last of a block stays
 
-    def _make_room(self, step: Step, largest: int) -> None:
-        """For blocks that were never heard of; those that are written or moved to are the first to be."""
+    def _grow_to(self, step: Step, largest: int) -> None:
+        """Grow the counts to the largest block number of the step."""
         blocks = [largest, *step.swaps_in[:, 1], *step.swaps_out[:, 0], *step.copies.reshape(-1)]
-        self._blocks = _reaching(self._blocks, max(blocks))
+        self._blocks = _grown(self._blocks, max(blocks))
         hosted = max([-1, *step.swaps_out[:, 1], *step.swaps_in[:, 0]])
-        self._host_blocks = _reaching(self._host_blocks, hosted)
+        self._host_blocks = _grown(self._host_blocks, hosted)
 
 
-def _reaching(counts: NDArray[np.int32], place: int) -> NDArray[np.int32]:
+def _grown(counts: NDArray[np.int32], place: int) -> NDArray[np.int32]:
     return (
         counts if place < len(counts) else np.pad(counts, (0, max(place + 1, 2 * len(counts)) - len(counts)))
     )
@@ -81,10 +78,10 @@ def _reaching(counts: NDArray[np.int32], place: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True)
 class DraftInput:
-    """What a draft computes for the sequences `seqs` of a step, one after another, at least one token each.
+    """The input of one run of a draft, for the sequences `seqs` of a step, at least one token each.
 
-    Of sequence `seqs[i]` the next `counts[i]` of `token_ids` behind its first `num_past[i]`; `asks[i]` says
-    whether a draft token is wanted then.
+    Of sequence `seqs[i]` the next `counts[i]` of `token_ids` after its first `num_past[i]`; `asks[i]`:
+    whether a draft token is wanted after them.
     """
 
     seqs: NDArray[np.int64]
@@ -95,9 +92,9 @@ class DraftInput:
 
 
 def draft_step(step: Step, feed: DraftInput, block_tokens: int, moves: bool) -> Step:
-    """The step that the draft runs: a row of logits for each sequence that asks, in order.
+    """The step that the draft runs: a logit row for each sequence that wants a draft token, in order.
 
-    `moves` says whether blocks move before it, as before `step`.
+    `moves`: whether blocks move before it, as before `step`.
     """
     counts = feed.counts
     starts = np.zeros(len(counts) + 1, np.int32)

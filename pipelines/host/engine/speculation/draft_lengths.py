@@ -1,7 +1,4 @@
-"""When draft tokens pay: how likely they are accepted, what a token is worth, what one more in a step costs.
-
-Numbers in, numbers out.  Knows nothing of steps, tokens or models.
-"""
+"""Decides how many draft tokens pay: acceptance rates, the cost of a larger step, the gain per token."""
 
 from __future__ import annotations
 
@@ -11,28 +8,29 @@ from numpy.typing import NDArray
 from pipelines.host.engine.speculation.step_cost import StepCost
 
 SLOT_DECAY = 0.95
-"""What an observation leaves of those before it in the same slot: about twenty count."""
+"""Weight of earlier observations of the same slot after a new one: about twenty count."""
 POOL_DECAY = 0.998
 """… and of those of all slots: about five hundred."""
 POOL_WEIGHT = 4.0
 """Observations of its own that weigh as much for a slot as what is known of all slots."""
 PRIOR_WEIGHT = 8.0
-"""Observations that weigh as much as what was supposed at first."""
+"""Weight of the prior, in observations."""
 LEAST_CHANCE = 0.02
 LEAST_GAIN = 1.02
 """Draft tokens must make tokens cheaper by this factor: measured times are not exact."""
 
 FEW_TOKENS = 8
 BEYOND = 1.5
-"""Steps of more tokens are this much larger than the largest known, at most: a line may go on for so long."""
+"""A step has at most this factor more tokens than the largest known one: the limit of extrapolation."""
 
 Chances = NDArray[np.float64]
 
 
 class AcceptanceRate:
-    """How often draft tokens are accepted, by slot and by kind (how much spoke for them): 0 <= hits <= tries.
+    """How often draft tokens are accepted, by slot and by kind (how strong the evidence was): 0 <= hits <=
+    tries.
 
-    A slot begins with what is known of all slots, and goes over to its own observations.
+    A slot starts with the rates of all slots, and shifts to its own observations.
     """
 
     def __init__(self, num_slots: int, prior: Chances) -> None:
@@ -47,7 +45,7 @@ class AcceptanceRate:
         return len(self._owners)
 
     def assign(self, slots: NDArray[np.int32], owners: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Forget the slots that have another owner now; says which."""
+        """Reset the slots that have another owner now; returns which: bool[len(slots)]."""
         new: NDArray[np.bool_] = self._owners[slots] != owners
         self._hits[slots[new]] = self._tries[slots[new]] = 0
         self._owners[slots] = owners
@@ -60,12 +58,12 @@ class AcceptanceRate:
         shape = self._hits.shape
         flat = slots * shape[1] + kinds
         tries = np.bincount(flat, minlength=self._hits.size).reshape(shape)
-        record_accepted = np.bincount(flat, hits, self._hits.size).reshape(shape)
-        kept = SLOT_DECAY**tries
-        self._hits, self._tries = self._hits * kept + record_accepted, self._tries * kept + tries
-        kept = POOL_DECAY ** tries.sum(0)
-        self._pool_hits = self._pool_hits * kept + record_accepted.sum(0)
-        self._pool_tries = self._pool_tries * kept + tries.sum(0)
+        accepted = np.bincount(flat, hits, self._hits.size).reshape(shape)
+        decay = SLOT_DECAY**tries
+        self._hits, self._tries = self._hits * decay + accepted, self._tries * decay + tries
+        decay = POOL_DECAY ** tries.sum(0)
+        self._pool_hits = self._pool_hits * decay + accepted.sum(0)
+        self._pool_tries = self._pool_tries * decay + tries.sum(0)
 
     @property
     def pooled(self) -> Chances:
@@ -89,7 +87,7 @@ def draft_lengths(
     """How many draft tokens of each slot make output tokens cheapest: int64[num_rows].
 
     chances: float64[num_rows, depth], never rising along a slot: how likely draft token i and all before it
-    come true; 0 where none is to be had.  The step has `num_tokens` without draft tokens, `num_decoding` of
+    are accepted; 0 where there is none.  The step has `num_tokens` without draft tokens, `num_decoding` of
     which give a token.  The likeliest draft tokens are taken first, as many as give the fewest seconds per
     expected token; of the step's seconds count those that decoding alone would take, and those that draft
     tokens add.
@@ -128,15 +126,15 @@ def worth_speculating(
     cost: StepCost,
     draft_cost: StepCost | None = None,
 ) -> bool:
-    """Whether draft tokens for `num_slots` slots would pay if all were accepted: else nothing needs to be
-    looked at.
+    """Whether draft tokens for `num_slots` slots would pay if all were accepted: otherwise drafting can be
+    skipped.
     """
     sure = np.ones((num_slots, 1))
     return bool(draft_lengths(sure, num_tokens, num_decoding, cost, draft_cost).any())
 
 
 def _is_round(nums_tokens: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether a step of so many tokens is of a size that comes again: eight of them share a doubling.
+    """Whether each number of tokens is a size that recurs: there are eight per doubling.
 
     Each new shape takes a session some time; that of every number between would be too much.
     """
@@ -154,10 +152,9 @@ def _draft_seconds(depths: NDArray[np.int64], num_depths: int, cost: StepCost) -
 
 
 class ExplorationBudget:
-    """What may be spent on draft tokens that do not pay, to see whether they would: a small share of all
-    time.
+    """Seconds that may be spent on draft tokens to find out whether they pay: a small share of all time.
 
-    What were accepted gives back what it saved; no more is kept than the next `tries` tries cost.
+    Accepted tokens add what they saved; the budget is at most the price of the next `tries` trials.
     """
 
     def __init__(self, share: float, tries: float = 1e9) -> None:

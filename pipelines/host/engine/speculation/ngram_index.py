@@ -1,7 +1,4 @@
-"""What a sequence seems to repeat: the latest earlier place where its last tokens stood.
-
-Knows token ids; knows nothing of steps, slots or how likely a repetition is.
-"""
+"""Finds what a sequence repeats: the latest earlier place where its last tokens occurred."""
 
 from __future__ import annotations
 
@@ -93,7 +90,7 @@ def _enter(table: NDArray[np.int64], words: NDArray[np.uint64], at: NDArray[np.i
 
 
 class TrackedTokens(NamedTuple):
-    """Of the tokens that came, how many the trail had foretold, and whether another came then."""
+    """How many of the new tokens were predicted, and whether a different one followed."""
 
     matched: int  # how many tokens had matched before
     hits: int
@@ -101,10 +98,10 @@ class TrackedTokens(NamedTuple):
 
 
 class CopyTracker:
-    """Where a sequence seems to copy from: `back` tokens before its end, 0 for nowhere.
+    """The place that a sequence copies from: `back` tokens before its end, 0 for none.
 
-    Its last `matched` tokens equal those before that place.  A trail is followed as long as it foretells what
-    comes; then the index finds another.
+    Its last `matched` tokens equal those before that place. The place is used as long as it predicts the next
+    tokens; then the index finds another.
     """
 
     def __init__(self, longest: int) -> None:
@@ -114,7 +111,7 @@ class CopyTracker:
         self.matched = 0
 
     def follow(self, token_ids: array[int]) -> TrackedTokens | None:
-        """Go on to the end of the list, which has grown; None where nothing had been foretold."""
+        """Advance to the end of the list, which has grown; None where nothing was predicted."""
         before, end, back = self._end, len(token_ids), self.back
         if end == before:
             return None
@@ -131,7 +128,7 @@ class CopyTracker:
         return followed
 
     def next_ids(self, token_ids: array[int], count: int) -> list[int]:
-        """The `count` tokens that would come next, from `back > 0`; what is repeated may be short."""
+        """The `count` tokens that are predicted next, with `back > 0`; a short period is repeated."""
         begin = len(token_ids) - self.back
         ids = token_ids[begin : begin + count].tolist()
         while len(ids) < count:

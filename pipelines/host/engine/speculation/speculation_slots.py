@@ -1,7 +1,4 @@
-"""What speculation nodes need of each running sequence, kept in slots from step to step.
-
-Knows slots and token ids; knows nothing of steps, or of how draft tokens are made.
-"""
+"""What speculation nodes need of each running sequence, by slot, from step to step."""
 
 from __future__ import annotations
 
@@ -17,13 +14,12 @@ NO_TOKENS: array[int] = array("q")
 
 
 class SpeculationSlots:
-    """One slot for each running sequence, as in `Rows`; slots that no sequence holds are undefined.
+    """One slot for each running sequence, as in `Rows`; free slots are undefined.
 
-    `token_ids[slot]` are all its tokens, the engine's own list: speculation nodes read it, and may keep it.
-    `owner[slot]` is unique to a sequence's stay in the slot: a node that keeps something of a slot compares
-    it.
-    `threshold`, `max_ngram` (0: as the graph says) and `wants_logprobs` are what its request asked.
-    `cost` says what steps take.  Owned by the thread that runs the engine.
+    `token_ids[slot]` are all its tokens, the engine's own list, which speculation nodes may read and store.
+    `owner[slot]` is unique to one tenancy of the slot: a node that stores state by slot compares it.
+    `threshold`, `max_ngram` (0: the graph's setting) and `wants_logprobs` are from its request. `cost`
+    estimates the seconds of a step. For the engine's thread only.
     """
 
     def __init__(self, num_slots: int) -> None:
@@ -36,7 +32,7 @@ class SpeculationSlots:
         self._stays = 0
 
     def set(self, slot: int, token_ids: array[int], params: SamplingParams) -> None:
-        """Give the slot to a sequence; after a preemption again."""
+        """Assign the slot to a sequence; again after a preemption."""
         self._stays += 1
         self.owner[slot] = self._stays
         self.token_ids[slot] = token_ids

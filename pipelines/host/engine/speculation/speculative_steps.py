@@ -1,7 +1,4 @@
-"""Draft tokens put into a step: more tokens behind those of a sequence, and a row of logits for each.
-
-Knows steps and ids; knows nothing of how draft tokens are made, or of models.
-"""
+"""Adds draft tokens to a step: more tokens after those of a sequence, and a logit row for each."""
 
 from __future__ import annotations
 
@@ -21,11 +18,11 @@ def with_draft_tokens(
     ids: NDArray[np.int64],
     logprobs: list[TokenLogprobs | None] | None = None,
 ) -> Step:
-    """The step with `counts[i] <= step.draft_budget[i]` tokens more for its sequence i, taken from `ids` in
-    turn.
+    """The step with `counts[i] <= step.draft_budget[i]` draft tokens for its sequence i, taken from `ids` in
+    order.
 
-    counts: int64[num_seqs], 0 where `room` is; ids: int64[sum(counts)]; logprobs: one for each of ids.  Only
-    sequences of one own token, sampled once, have room, and they stand first.
+    counts: int64[num_seqs], 0 where `draft_budget` is; ids: int64[sum(counts)]; logprobs: one for each of
+    ids. Only sequences of one own token, sampled once, have a budget, and they come first.
     """
     if not len(ids):
         return step
@@ -65,7 +62,7 @@ def _runs(
     """How many rows each sampled row becomes, and of these the draft token that follows and how many come
     before.
 
-    Those with room are the first sequences and, as each is sampled once, the first sampled rows.
+    Those with a budget are the first sequences and, as each is sampled once, the first sampled rows.
     """
     runs = np.ones(step.num_sampled, np.int64)
     with_room = min(step.num_seqs, step.num_sampled)
@@ -82,5 +79,5 @@ def _spread(
 ) -> list[TokenLogprobs | None] | None:
     if logprobs is None:
         return None
-    told = iter(logprobs)
-    return [None if draft_token == NO_DRAFT_TOKEN else next(told) for draft_token in draft_tokens.tolist()]
+    given = iter(logprobs)
+    return [None if draft_token == NO_DRAFT_TOKEN else next(given) for draft_token in draft_tokens.tolist()]

@@ -1,7 +1,4 @@
-"""What a step of so many tokens takes, learnt from the steps that ran.
-
-Knows seconds and numbers of tokens; knows nothing of steps, models or draft tokens.
-"""
+"""Estimates the seconds of a step by its number of tokens, learnt from the steps that ran."""
 
 from __future__ import annotations
 
@@ -13,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 EXACT = 8
-"""Up to here each number of tokens is learnt by itself; beyond, four sizes share a doubling."""
+"""Up to this number of tokens each size is learnt separately; above, there are four sizes per doubling."""
 MAX_SAMPLES = 8
-"""Steps of a size that are remembered."""
+"""Most recent steps of a size whose times are stored."""
 TRUSTED = 3
-"""Fewer of them say nothing."""
+"""A size with fewer samples is unknown."""
 RETRIED = 64
 """Steps of other sizes after which the size next to the one in use is tried again,"""
 STALE = 128
 """after which the one in use itself should be seen again,"""
 EXPIRED = 1024
-"""and after which it counts as never seen, so that nothing is believed for ever."""
+"""and after which its samples are dropped, so that no estimate is used indefinitely."""
 
 
 @dataclass(slots=True)
 class Size:
-    """Steps of about one size, the latest last: at most KEPT."""
+    """Steps of about one size, the latest last: at most MAX_SAMPLES."""
 
     seen: int = 0  # when, in steps
     num_tokens: list[int] = field(default_factory=list)
@@ -47,12 +44,12 @@ class Size:
 
 
 class StepCost:
-    """Seconds of a step by its number of tokens, as steps are seen.
+    """The measured seconds of a step by its number of tokens.
 
     Between two known sizes it is a straight line, beyond the largest the last of these goes on.  A size next
     to the one in use is to be tried where it is not known: what a few more tokens take can only be measured.
 
-    The first step of each number of tokens is not looked at: a new shape takes many times longer.
+    The first step of each number of tokens is ignored: a new shape takes many times longer.
     """
 
     def __init__(self) -> None:
@@ -63,7 +60,7 @@ class StepCost:
         self._known: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
     def learn(self, num_tokens: int, seconds: float) -> None:
-        """A step that computed `num_tokens` took so long, what was put aside included."""
+        """Record a step: `seconds` include what was excluded."""
         self._now += 1
         own_s, self._excluded_s = max(0.0, seconds - self._excluded_s), 0.0
         if num_tokens not in self._shapes:
@@ -76,16 +73,16 @@ class StepCost:
         self._known = None
 
     def seed_cost(self, seconds: Mapping[int, float]) -> None:
-        """Tokens → seconds of steps that nobody asked for: they stand where no others were seen."""
-        for num_tokens, step_times_s in seconds.items():
+        """Tokens → seconds of idle steps: used for sizes without samples."""
+        for num_tokens, step_s in seconds.items():
             size = self._sizes.setdefault(_bucket(num_tokens), Size())
             for _ in range(TRUSTED - len(size.seconds)):
-                size.add(num_tokens, step_times_s, self._now)
+                size.add(num_tokens, step_s, self._now)
         self._shapes.update(seconds)
         self._known = None
 
     def exclude(self, seconds: float) -> None:
-        """So much of the step that runs is spent on speculation, and would not be without draft tokens."""
+        """Exclude seconds of the running step that are spent on speculation."""
         self._excluded_s += seconds
 
     def seconds(self, num_tokens: int) -> float | None:

@@ -1,8 +1,7 @@
-"""The draft node: a smaller model that shares its target's block table draft tokens what the target will say.
+"""The draft node: a smaller model, over the same block table, proposes the next tokens of its target.
 
-Knows steps, rows and the draft's session; knows nothing of the target but its shape.  Leviathan, Kalman,
-Matias, "Fast inference from transformers via speculative decoding", 2023; here a draft token counts when it
-equals the target's own choice.
+Leviathan, Kalman, Matias, "Fast inference from transformers via speculative decoding", 2023; here a draft
+token is accepted when it equals the target's own choice.
 """
 
 from __future__ import annotations
@@ -38,8 +37,8 @@ PADDING = 1024
 class Draft(Speculator):
     """Proposes draft tokens with a second, smaller model; pauses where that does not pay off.
 
-    Whatever the draft says, and whatever its cache holds, changes how many draft tokens are accepted, never
-    the text. While it is off it computes nothing; what it has missed it computes when it is wanted again.
+    The draft's tokens and its cache change how many draft tokens are accepted, never the text. While paused
+    it computes nothing; missing tokens are computed when it continues.
     """
 
     session: DecoderSession
@@ -90,7 +89,7 @@ class Draft(Speculator):
         )
 
     def seed_cost(self) -> None:
-        """What the draft's own steps take is known once it is warm."""
+        """Seed the cost of the draft's own steps; they are known once it is warm."""
         self._cost.seed_cost(self.session.step_times_s)
 
     def close(self) -> None:
@@ -109,10 +108,10 @@ class Draft(Speculator):
         computed: NDArray[np.int32],
         counts: NDArray[np.int64],
     ) -> DraftInput:
-        """What the draft lacks of those that draft token, and of prompts if more draft tokens are to come.
+        """The tokens that the draft lacks of drafting sequences, and of prompts that are to be drafted for.
 
-        Never more tokens than a step had, which is what the session was prepared for.  Who has to wait does
-        not draft token: its entry of `counts` becomes 0.
+        Never more tokens than a step had, for which the session is prepared. A sequence that exceeds this
+        waits: its entry of `counts` becomes 0.
         """
         token_ids, slots = speculation.token_ids, step.slots.tolist()
         ends = step.num_past + np.diff(step.starts)
@@ -137,7 +136,7 @@ class Draft(Speculator):
         return DraftInput(wanted, computed[wanted], taken.astype(np.int32), ids, counts[wanted] > 0)
 
     def _draft(self, context: StepContext, draft_input: DraftInput, counts: NDArray[np.int64]) -> DraftTokens:
-        """Run the draft once for each draft token ahead, over the sequences that want one more."""
+        """Run the draft once for each draft position, over the sequences that want one more token."""
         step = context.step
         vocab_size = min(self.session.vocab_size, context.sampling.vocab_size)
         draft_tokens = DraftTokens(context, vocab_size, self.session.ops)
@@ -168,7 +167,7 @@ class Draft(Speculator):
 
 
 def check_draft(draft: DecoderSession, target: DecoderSession) -> None:
-    """Raise ValueError where a draft cannot share the blocks of its target, or speaks other tokens."""
+    """Raise ValueError where a draft cannot share the blocks of its target, or has another vocabulary."""
     if draft.block_tokens != target.block_tokens:
         raise ValueError(
             f"the draft's blocks hold {draft.block_tokens} tokens, the model's {target.block_tokens}; "
@@ -176,6 +175,6 @@ def check_draft(draft: DecoderSession, target: DecoderSession) -> None:
         )
     if abs(draft.vocab_size - target.vocab_size) >= PADDING:
         raise ValueError(
-            f"the draft knows {draft.vocab_size} tokens, the model {target.vocab_size}: "
+            f"the draft has {draft.vocab_size} tokens, the model {target.vocab_size}:  "
             "a draft needs a model of the same tokenizer"
         )

@@ -1,7 +1,4 @@
-"""Which token a draft draft tokens: the one that its target would choose if it thought the same.
-
-Knows rows of logits and sampling rows; knows nothing of models or caches.
-"""
+"""Chooses draft tokens from the draft model's logits, as the target would choose from equal logits."""
 
 from __future__ import annotations
 
@@ -19,8 +16,8 @@ from pipelines.wire.logprobs import TokenLogprobs
 class DraftTokens:
     """The draft tokens for one step: of sequence i the first `counts[i]` of row i.
 
-    A draft token is drawn with the random number and the parameters with which the target will draw its own
-    token: so two models that agree on the distribution agree on the token, too.
+    A draft token is drawn with the random number and the parameters of the target's own token: so two models
+    with equal distributions choose equal tokens.
     """
 
     def __init__(self, context: StepContext, vocab_size: int, ops: SamplingOps) -> None:
@@ -29,7 +26,7 @@ class DraftTokens:
         self._speculation = context.speculation
         self._vocab_size = vocab_size
         self._found: list[list[int]] = [[] for _ in range(context.step.num_seqs)]
-        self._told: list[list[TokenLogprobs | None]] = [[] for _ in range(context.step.num_seqs)]
+        self._logprobs: list[list[TokenLogprobs | None]] = [[] for _ in range(context.step.num_seqs)]
 
     @property
     def counts(self) -> NDArray[np.int64]:
@@ -42,10 +39,10 @@ class DraftTokens:
 
     @property
     def logprobs(self) -> list[TokenLogprobs | None] | None:
-        """One for each of `ids`; None where no row asks."""
+        """One for each of `ids`; None where no request wants them."""
         if not self._speculation.wants_logprobs[self._step.slots].any():
             return None
-        return [one for told in self._told for one in told]
+        return [one for given in self._logprobs for one in given]
 
     def of(self, seq: int) -> list[int]:
         return self._found[seq]
@@ -53,11 +50,11 @@ class DraftTokens:
     def choose(
         self, values: Any, seqs: NDArray[np.int64], ahead: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Draft token the next token of `seqs`, `ahead` draft tokens behind their own: the ids, and whose
-        were taken.
+        """Draft the next token of `seqs`, after `ahead` draft tokens: the ids, and the sequences that
+        continue.
 
-        values: the draft's logits, float32[len(seqs), vocab].  A row ends with a draft token that the target
-        does not know, or that the draft itself thinks less likely than the row's threshold.
+        values: the draft's logits, float32[len(seqs), vocab_size]. A sequence stops at a draft token outside
+        the target's vocabulary, or whose probability is below the request's threshold.
         """
         sampling, at = self._sampling, self._step.slots[seqs]
         values = self._ops.writable(values)
@@ -70,13 +67,13 @@ class DraftTokens:
             sampling.keys[at],
             (sampling.num_outputs[at] + ahead).astype(np.uint64),
         )
-        kept = (ids < self._vocab_size) & self._sure(values, ids, at)
-        told = self._tell(values, ids, at)
+        continues = (ids < self._vocab_size) & self._sure(values, ids, at)
+        logprobs = self._report(values, ids, at)
         for j, seq in enumerate(seqs.tolist()):
-            if kept[j]:
+            if continues[j]:
                 self._found[seq].append(int(ids[j]))
-                self._told[seq].append(told.get(j))
-        return ids[kept], seqs[kept]
+                self._logprobs[seq].append(logprobs.get(j))
+        return ids[continues], seqs[continues]
 
     def _sure(self, values: Any, ids: NDArray[np.int64], at: NDArray[np.int32]) -> NDArray[np.bool_]:
         threshold = self._speculation.threshold[at]
@@ -87,8 +84,8 @@ class DraftTokens:
             sure[asking] = np.exp(logprobs) >= threshold[asking]
         return sure
 
-    def _tell(self, values: Any, ids: NDArray[np.int64], at: NDArray[np.int32]) -> dict[int, TokenLogprobs]:
-        """What the draft thinks of its draft tokens, by place, for the rows that want to know."""
+    def _report(self, values: Any, ids: NDArray[np.int64], at: NDArray[np.int32]) -> dict[int, TokenLogprobs]:
+        """The draft's log-probabilities of its tokens, by place, for the requests that want them."""
         asking = np.flatnonzero(self._speculation.wants_logprobs[at])
         if not len(asking):
             return {}

@@ -1,8 +1,4 @@
-"""Which slots a draft draft tokens for, and how far ahead: as far as pays, and now and then a try whether it
-would.
-
-Knows slots, counts and seconds; knows nothing of models, caches or how draft tokens are chosen.
-"""
+"""Decides which sequences a draft model drafts for, and how many tokens: as many as pay, and rare trials."""
 
 from __future__ import annotations
 
@@ -24,13 +20,13 @@ from pipelines.nodes.generation.body.draft_choice import DraftTokens
 
 PRIOR = np.array([0.7])
 TRIES_SHARE = 0.015
-"""Of all time, what tries may take that turn out in vain."""
+"""Share of all time that trials without accepted tokens may take."""
 KIND = 0
 """Draft tokens of a draft are all of one kind."""
 
 
 class PendingDraft(NamedTuple):
-    """What was drafted to follow the first `begin` tokens of a slot's owner."""
+    """Draft tokens after the first `begin` tokens of a slot's owner."""
 
     owner: int
     begin: int
@@ -55,7 +51,8 @@ class DraftPolicy:
         computed: NDArray[np.int32],
         longest: NDArray[np.int32],
     ) -> NDArray[np.int64]:
-        """How many draft tokens each sequence wants now: int64[num_seqs], at most `longest[i]` and its room.
+        """How many draft tokens each sequence wants now: int64[num_seqs], at most `longest[i]` and its draft
+        budget.
 
         computed: int32[num_seqs], tokens that the draft has in its cache.
         """
@@ -81,9 +78,7 @@ class DraftPolicy:
         return counts
 
     def wants_prompts(self, step: Step, speculation: SpeculationSlots) -> bool:
-        """Whether a new sequence would draft token at this load: then the draft computes its prompt at
-        once.
-        """
+        """Whether a new sequence would be drafted for at this load: then its prompt is computed now."""
         cost, num_slots = speculation.cost, max(1, int(np.count_nonzero(step.draft_budget)))
         if not self._adaptive or cost.seconds(num_slots) is None:
             return True
@@ -92,7 +87,7 @@ class DraftPolicy:
         return bool(draft_lengths(chances, num_slots, num_slots, cost, self._cost).any())
 
     def record_drafts(self, step: Step, speculation: SpeculationSlots, draft_tokens: DraftTokens) -> None:
-        """What was drafted for the step, to be compared with what came when the next one begins."""
+        """Record the draft tokens of the step, to compare with the output at the next step."""
         owner, tokens = speculation.owner, speculation.token_ids
         for seq in np.flatnonzero(draft_tokens.counts).tolist():
             slot = int(step.slots[seq])
@@ -100,7 +95,7 @@ class DraftPolicy:
             self._drafted[slot] = PendingDraft(int(owner[slot]), begin, draft_tokens.of(seq), self._tries)
 
     def _learn(self, step: Step, speculation: SpeculationSlots) -> None:
-        """Which of the last draft tokens were accepted."""
+        """Learn which of the last draft tokens were accepted."""
         if len(speculation.owner) != self._acceptance.num_slots:
             self._acceptance = AcceptanceRate(len(speculation.owner), PRIOR)
         slots: list[int] = []
@@ -138,9 +133,7 @@ class DraftPolicy:
         seqs: NDArray[np.int64],
         counts: NDArray[np.int64],
     ) -> None:
-        """One draft token for the sequence of which the draft lacks least, once the purse has what it
-        takes.
-        """
+        """Draft one token for the sequence of which the draft lacks least, once the budget allows it."""
         lacking = step.num_past[seqs] + 1 - computed[seqs]
         cheapest = int(lacking.argmin())
         after_s = cost.curve(step.num_tokens + np.arange(2))

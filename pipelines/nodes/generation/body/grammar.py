@@ -1,7 +1,4 @@
-"""Keeps outputs to what they may be: masks of the next tokens, filled while the model runs.
-
-Knows guides and steps; knows nothing of what a guide follows.
-"""
+"""The grammar node: masks of the allowed tokens, filled while the model runs."""
 
 from __future__ import annotations
 
@@ -35,7 +32,7 @@ class Grammar(Node):
     """Masks the tokens that a request's grammar or thinking budget forbids; the sampler applies the masks
     last.
 
-    Between `prepare` and `run` of one step its threads read guides; nobody else may then.
+    Between `prepare` and `run` of one step its threads read guides; no other thread may then.
     """
 
     place: ClassVar[Place] = "step"
@@ -67,7 +64,7 @@ class Grammar(Node):
         if spec is None or (spec.grammar is None and spec.thinking is None):
             return None
         if self._makers is None:
-            raise RequestError(f"this model's output cannot be kept to a grammar: {self._fault}")
+            raise RequestError(f"this model's output cannot be restricted to a grammar:  {self._fault}")
         return self._makers.maker(spec, params)
 
     def prepare(self, context: StepContext) -> None:
@@ -83,9 +80,9 @@ class Grammar(Node):
         bits = np.empty((len(rows), -(-context.sampling.vocab_size // 32)), np.int32)
         self._masks = Masks(np.array(rows, np.int64), bits.view(np.uint32))
         share, first = -(-len(runs) // self._num_threads), 0
-        for asked in (runs[at : at + share] for at in range(0, len(runs), share)):
-            end = first + sum(len(run.rows) for run in asked)
-            self._filling.append(self._threads.submit(fill_draft_masks, asked, bits[first:end]))
+        for share_of in (runs[at : at + share] for at in range(0, len(runs), share)):
+            end = first + sum(len(run.rows) for run in share_of)
+            self._filling.append(self._threads.submit(fill_draft_masks, share_of, bits[first:end]))
             first = end
 
     def run(self, logits: Logits) -> Logits:

@@ -1,6 +1,6 @@
-"""The lookup node: what followed the last tokens when they stood in the text before is drafted to follow.
+"""The lookup node: drafts the tokens that followed an earlier occurrence of the last tokens.
 
-Knows steps and slots; knows nothing of models.  Prompt lookup decoding (Saxena, 2023).
+Prompt lookup decoding (Saxena, 2023).
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ PRIOR = np.array([0.15, 0.3, 0.45, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.9, 0.95, 0.
 """How likely the next token repeats, by how many tokens before it do; the last is for all longer repeats."""
 
 FEW_ROWS = 16
-"""Looked at in less time than it takes to say whether that is worth it."""
+"""Fewer sequences are looked up in less time than the estimate takes."""
 
 
 class Lookup(Speculator):
     """Proposes what followed the last tokens where they occurred before in prompt and output; pauses where
     that does not pay off.
 
-    Whether a draft token would have are accepted is seen without computing it, so that it costs nothing to
-    know.
+    Whether a draft token would have been accepted is visible without computing it, so measuring costs
+    nothing.
     """
 
     class Config(NodeConfig):
@@ -86,7 +86,7 @@ class Lookup(Speculator):
         return with_draft_tokens(step, counts, self._ids(step, seqs, counts, speculation))
 
     def _follow(self, slots: NDArray[np.int32], speculation: SpeculationSlots) -> None:
-        """Each slot's trail up to its last token, and what that says about trails."""
+        """Advance each slot's tracker to its last token, and learn the acceptance rates from it."""
         if not hasattr(self, "_acceptance"):
             self._acceptance = AcceptanceRate(len(speculation.owner), PRIOR)
             self._trackers: list[CopyTracker | None] = [None] * len(speculation.owner)

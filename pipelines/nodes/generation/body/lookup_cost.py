@@ -1,7 +1,5 @@
-"""Whether the time that looking up takes is paid: by a small share of all time, and by what draft tokens
-save.
-
-Knows seconds, slots and counts; knows nothing of tokens.
+"""Decides whether a step can afford the lookup node's own time: a small share of all, and what drafts
+saved.
 """
 
 from __future__ import annotations
@@ -14,15 +12,15 @@ from pipelines.host.engine.speculation.step_cost import StepCost
 from pipelines.host.engine.step import Step
 
 LOOKUP_SHARE = 0.01
-"""Of all time, what the node may take itself while nothing that it draft tokens is accepted."""
+"""Share of all time that the node may take while none of its draft tokens is accepted."""
 LOOKUP_TRIES = 200
-"""As many steps it goes on when nothing is accepted any more."""
+"""Most steps it continues with after its tokens are no longer accepted."""
 NODE_WEIGHT = 0.1
-"""Of the last step in what the node is taken to need."""
+"""Weight of the last step in the average of the node's time."""
 
 
 class LookupCost:
-    """What the node takes, and what its last draft tokens have saved."""
+    """The seconds that the node takes, and those that its last draft tokens have saved."""
 
     def __init__(self) -> None:
         self._budget = ExplorationBudget(LOOKUP_SHARE, LOOKUP_TRIES)
@@ -45,7 +43,7 @@ class LookupCost:
         self._drafted = dict(zip(slots.tolist(), counts.tolist(), strict=True))
 
     def record_accepted(self, slot: int, hits: int) -> None:
-        """So many of the next tokens of a slot were foretold, whether they were drafted or not."""
+        """Record that `hits` of the next tokens of a slot were predicted, whether drafted or not."""
         self._num_true += min(hits, self._drafted.get(slot, 0))
 
     def _saved_s(self, step: Step, alone_s: float, cost: StepCost) -> float:

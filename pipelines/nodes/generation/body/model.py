@@ -1,7 +1,6 @@
 """The model node: one exported decoder, run once per step.
 
-Knows which engine opens which file on which device; knows nothing of caches, batches or text.  Imported by
-workers too, to check graphs, so an engine is imported only when a file is opened.
+Workers import it too, to check graphs, so an inference engine is imported only when a file is opened.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Model(Node):
 
 
 def on_device(config: Model.Config, resources: Resources) -> Model.Config:
-    """The settings with the device that stands for whatever the graph names, if there is one."""
+    """The settings, with the device that replaces the graph's, if there is one."""
     if resources.device is None:
         return config
     return config.model_copy(update={"device": resources.device})
@@ -118,4 +117,4 @@ ENGINES: dict[str, dict[str, Opener[Model.Config, DecoderSession]]] = {
     ".xml": {"openvino": _open_openvino},
     ".onnx": {"openvino": _open_openvino, "onnxruntime": _open_onnxruntime, "cuda": _open_cuda},
 }
-"""File suffix → engine → what opens it; on cpu the first that can, unless the graph says which."""
+"""File suffix → engine → what opens it; on cpu the first that can, unless the graph names one."""

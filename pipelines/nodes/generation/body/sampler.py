@@ -1,7 +1,4 @@
-"""The last line of a scheduler's body: logits become one token per row.
-
-Knows `pipelines.host.sampling`; knows nothing of the engine around it.
-"""
+"""The sampler node, the last line of a scheduler's body: logits become tokens."""
 
 from __future__ import annotations
 

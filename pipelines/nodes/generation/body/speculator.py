@@ -1,7 +1,4 @@
-"""What all speculation nodes share: a step in, the step with draft tokens out.
-
-Knows their settings; knows nothing of how they draft token.
-"""
+"""The base of all speculation nodes: a step in, the step with draft tokens out."""
 
 from __future__ import annotations
 
@@ -21,12 +18,12 @@ RENAMED = {"num_guesses": "num_draft_tokens"}
 
 
 class Speculator(Node):
-    """Stands in a body before its model; its Config has `num_draft_tokens`."""
+    """A line of a body before its model; its Config has `num_draft_tokens`."""
 
     place: ClassVar[Place] = "step"
 
     @property
     def num_draft_tokens(self) -> int:
-        """Most tokens that it puts behind a sequence in a step."""
+        """Most tokens that it adds to a sequence in a step."""
         limit: int = self.config.num_draft_tokens
         return limit

@@ -263,7 +263,7 @@ def test_a_draft_of_other_blocks_is_refused():
 
 
 def test_a_draft_of_another_tokenizer_is_refused():
-    with pytest.raises(ValueError, match="draft knows 32000 tokens, the model 152064"):
+    with pytest.raises(ValueError, match="draft has 32000 tokens, the model 152064"):
         check_draft(FakeSession(vocab_size=32000), FakeSession(vocab_size=152064))
     check_draft(FakeSession(vocab_size=151936), FakeSession(vocab_size=152064))
 

@@ -256,7 +256,7 @@ def test_a_tokenizer_that_cannot_be_constrained_refuses_guides_alone(tmp_path):
     node = Grammar(Grammar.Config(tokenizer="tokenizer.json"), tmp_path)
     node.start(VOCAB_SIZE, ENDS)
     assert node.maker(SamplingParams()) is None
-    with pytest.raises(RequestError, match="cannot be kept to a grammar"):
+    with pytest.raises(RequestError, match="cannot be restricted to a grammar"):
         node.maker(SamplingParams(guide=GuideSpec('start: "a"')))
     node.close()
 
