@@ -77,7 +77,7 @@ class ChatRequest(BaseGenerationRequest):
 
     @property
     def prompts_reply(self) -> bool:
-        """Whether the prompt ends with the start of a new reply; else the reply continues the last message."""
+        """Whether the prompt ends with the start of a new reply; else it continues the last message."""
         if self.add_generation_prompt is None:
             return not self.continue_final_message
         return self.add_generation_prompt
