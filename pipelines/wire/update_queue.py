@@ -1,6 +1,6 @@
-"""Where what comes back for one request waits to be read.
+"""Holds the updates or the result of one request until they are read.
 
-Knows choices, updates and answers; knows nothing of connections, engines or text.  Belongs to one event loop.
+Belongs to one event loop.  Does not depend on connections, engines or text.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pipelines.errors import BraidError
 from pipelines.wire.messages import TokenUpdate
 
 
-class _Box:
-    """`open` holds the choices that have not ended; nothing comes for a choice that is not in it."""
+class _Pending:
+    """The end of a request's choices; `open` has those that have not ended, others get no update."""
 
     def __init__(self) -> None:
         self.open: set[int] = set()
@@ -29,16 +29,16 @@ class _Box:
             self.end()
 
     def drop(self, choice: int) -> None:
-        """End one choice without a word; what it said before stays readable."""
+        """End one choice without an update; unread updates stay readable."""
         self.open.discard(choice)
         self._notify()
 
     def end(self) -> None:
-        """End every choice without a word; a waiting `get` returns."""
+        """End every choice without an update; a waiting `get` returns."""
         self.open.clear()
         self._notify()
 
-    async def _news(self) -> None:
+    async def _wait(self) -> None:
         self._wake = asyncio.get_running_loop().create_future()
         await self._wake
 
@@ -47,10 +47,10 @@ class _Box:
             self._wake.set_result(None)
 
 
-class UpdateQueue(_Box):
-    """Updates of one request that nobody has read yet.
+class UpdateQueue(_Pending):
+    """The unread updates of one request.
 
-    Updates of a choice that pile up are joined into one, so a slow reader does less work, not more.
+    Unread updates of a choice are joined into one, so a slow reader does less work, not more.
     """
 
     def __init__(self) -> None:
@@ -64,7 +64,7 @@ class UpdateQueue(_Box):
         gone, or the host died.  Cancelling a `get` loses nothing.  One reader at a time.
         """
         while not self._unread and self.open:
-            await self._news()
+            await self._wait()
         if self._unread:
             unread, self._unread = self._unread, {}
             return list(unread.values())
@@ -73,7 +73,7 @@ class UpdateQueue(_Box):
         return []
 
     def put(self, update: TokenUpdate) -> None:
-        """Take one update; with `finish` its choice has ended."""
+        """Add one update; with `finish` its choice has ended."""
         if update.choice not in self.open:
             return
         unread = self._unread.setdefault(update.choice, update)
@@ -84,26 +84,26 @@ class UpdateQueue(_Box):
         self._notify()
 
 
-class PendingReply(_Box):
-    """The one answer of a request that is answered whole, as its choice 0."""
+class PendingReply(_Pending):
+    """The result of a request whose reply is one message; it counts as choice 0."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._answer: dict[str, NDArray[Any]] | None = None
+        self._result: dict[str, NDArray[Any]] | None = None
 
     async def get(self) -> dict[str, NDArray[Any]] | None:
-        """The answer, when it has come; None when the request was ended without one.
+        """Waits for the result; None when the request was ended without one.
 
         Raises the request's BraidError.  Cancelling a `get` loses nothing.  One reader at a time.
         """
         while self.open:
-            await self._news()
+            await self._wait()
         if self._error is not None:
             raise self._error
-        return self._answer
+        return self._result
 
-    def put(self, answer: dict[str, NDArray[Any]]) -> None:
-        """Take the answer, which ends the request."""
+    def put(self, result: dict[str, NDArray[Any]]) -> None:
+        """Set the result, which ends the request."""
         if self.open:
-            self._answer = answer
+            self._result = result
             self.end()
