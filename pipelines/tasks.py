@@ -44,7 +44,7 @@ class PromptInput:
     continue_final_message: bool = False
     template_kwargs: dict[str, Any] = field(default_factory=dict)
     chat_template: str | None = None  # instead of the model's own
-    truncate_prompt_tokens: int | None = None  # longer prompts are cut to so many; -1: to the context
+    truncate_prompt_tokens: int | None = None  # longer prompts are cut to this length; -1: to the context
     truncate_left: bool = True  # which end of a longer prompt is cut off
 
 

@@ -1,6 +1,6 @@
 """The prefixes of paths, and paths with a suffix after a model name that may have slashes itself.
 
-Falcon's router cannot tell such a suffix from a part of the name.
+Falcon's router cannot separate such a suffix from the name.
 """
 
 from __future__ import annotations

@@ -77,11 +77,11 @@ def main(
         if not any(name in workloads for name in heat.workloads):
             continue
         written.append(run(title, heat, plan))
-        tell(console, written[-1])
+        print_summary(console, written[-1])
         (BUILD / "bench.json").write_text(json.dumps(written, indent=2) + "\n")
 
 
-def tell(console: Console, made: Mapping[str, Any]) -> None:
+def print_summary(console: Console, made: Mapping[str, Any]) -> None:
     facts = made["facts"]
     caption = ", ".join(f"{name} {value}" for name, value in facts.items() if not isinstance(value, dict))
     console.print(table(made["rows"], COLUMNS, f"{facts['first']} and others", caption))

@@ -94,8 +94,8 @@ class Child(Piped):
     """An engine on pipes (`tools/bench/child.py`); only the interpreter `python` imports `module`."""
 
     def __init__(self, python: Path, module: str, model: Path, settings: Settings, log: Path) -> None:
-        told = json.dumps(asdict(settings))
-        super().__init__([str(python), "-m", "tools.bench.child", module, str(model), told], log)
+        encoded = json.dumps(asdict(settings))
+        super().__init__([str(python), "-m", "tools.bench.child", module, str(model), encoded], log)
 
     def run(self, load: Load) -> Timings:
         return Timings(*self.ask(load.write())["timings"])
@@ -155,8 +155,8 @@ def free_port() -> int:
 
 def without_settings() -> dict[str, str]:
     """This process's environment variables without Braid's settings, with the hub disabled."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
-    return kept | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("BRAID_")}
+    return inherited | {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"}
 
 
 def _last_words(log: Path) -> str:

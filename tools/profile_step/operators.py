@@ -1,4 +1,4 @@
-"""Operators of a model as a device tells of them → rows for people."""
+"""Formats the operators of a model, as a device reports them, as table rows."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Engine:
         self._live: dict[int, Any] = {}
 
     def properties(self, folder: Path) -> dict[str, Any]:
-        """What the pipeline is told beside."""
+        """Further properties of the pipeline."""
         return {}
 
     def submit(self, number: int, request: Request, load: Load) -> None:

@@ -42,22 +42,22 @@ def open_on_cpu(path: Path) -> Any:
 def check_encoders(setting: Setting) -> None:
     """Check every encoder with every batch; fails with all differences."""
     wrong: list[str] = []
-    for name, twin in CHECKED.items():
+    for name, reference in CHECKED.items():
         try:
-            wrong += check_encoder(name, twin, setting)
+            wrong += check_encoder(name, reference, setting)
         except Exception as error:  # an exception of one encoder must not hide the next
             wrong.append(f"{name}: {type(error).__name__}: {error}")
     if wrong:
         raise Failed("\n".join(wrong), LOOK_AT)
 
 
-def check_encoder(name: str, twin: str, setting: Setting, open_here: Open | None = None) -> list[str]:
-    """The problems, one line each; `name` must give what `twin` gives on the CPU."""
+def check_encoder(name: str, reference: str, setting: Setting, open_here: Open | None = None) -> list[str]:
+    """The problems, one line each; `name` must give what `reference` gives on the CPU."""
     limit, made = LIMITS[ENCODERS[name].dtype], ENCODERS[name].made
     wrong, found = [], {}
     with (
         _session(name, open_here or open_on_gpu, setting) as given,
-        _session(twin, open_on_cpu, setting) as expected,
+        _session(reference, open_on_cpu, setting) as expected,
     ):
         for kind, lengths in BATCHES.items():
             batch = random_batch(lengths, given.vocab_size)

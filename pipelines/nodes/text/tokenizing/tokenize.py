@@ -13,7 +13,7 @@ from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt, Tokens
 
 SLACK = 4
-"""A token stands for at most so many times the characters of the longest token: normalizers drop some."""
+"""A token represents at most this multiple of the longest token's characters: normalizers drop some."""
 
 
 class TokenizerNode(Node):

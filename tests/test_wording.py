@@ -1,0 +1,46 @@
+"""The words of the field: code and documentation do not fall back into private ones (docs/contributing.md)."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+FOLDERS = ("graphs", "ops", "pipelines", "server", "tools", "docs")
+SUFFIXES = {".py", ".cu", ".md"}
+SAY = {
+    r"guess(es|ed|ing|er|ers)?": "draft token, speculation, proposed",
+    r"come(s)? true|came true": "accepted",
+    r"tells?|told|telling": "report, send, notify, return",
+    r"kept": "stored, cached, retained",
+    r"mail|mailbox(es)?": "message, update queue",
+    r"purse|tally|heirs?|riddles?|twins?": "budget, counter, successor",
+    r"nobody|whoever|whom": "no request, the client, which",
+    r"for ever": "indefinitely",
+    r"so many": "at most N, this many",
+    r"forget|forgets|forgotten": "remove, release",
+}
+"""Pattern of whole words → what to say instead."""
+EXAMPLES = ("tools/train_demo/", "tools/bench/pooling/texts.py", "docs/fields.md")
+"""Sentences that models are trained on or measured with, and texts of other systems."""
+
+
+def files():
+    for folder in FOLDERS:
+        for path in sorted((ROOT / folder).rglob("*")):
+            name = path.relative_to(ROOT).as_posix()
+            if path.suffix in SUFFIXES and not name.startswith(EXAMPLES):
+                yield path
+    yield ROOT / "README.md"
+
+
+@pytest.mark.parametrize("pattern", SAY)
+def test_private_words_do_not_come_back(pattern):
+    words = re.compile(rf"(?<![\w`'\"])(?:{pattern})(?![\w`'\"])", re.IGNORECASE)
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for path in files()
+        for number, line in enumerate(path.read_text().splitlines(), 1)
+        if words.search(line)
+    ]
+    assert found == [], f"say instead: {SAY[pattern]}"
