@@ -1,6 +1,6 @@
 """Encoders of a pack: graphs without their weights, and folders of them with random ones.
 
-Needs numpy alone. Weights are drawn by their names: a graph in float16 gets those of the same graph in float32,
+Needs numpy alone. Weights are drawn by their names: a float16 graph gets those of the same graph in float32,
 rounded.
 """
 
