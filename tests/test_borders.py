@@ -64,10 +64,6 @@ MAY_IMPORT = {
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},
 }
 # what is still to be mended: imports under TYPE_CHECKING that cross a border, by folder, and circles
-TYPES_LEFT = {
-    "pipelines.loading": {"pipelines.worker"},
-    "pipelines.nodes": {"pipelines.loading", "pipelines.worker"},
-}
 CIRCLES_LEFT = [
     ["tools.gpu_check.packs.pack_encoders", "tools.gpu_check.packs.packed_encoders"],
 ]
@@ -139,9 +135,7 @@ def room_of(module):
 @pytest.mark.parametrize("at_run_time", [True, False], ids=["at_run_time", "with_types"])
 @pytest.mark.parametrize(("module", "path"), list(modules()), ids=str)
 def test_a_module_stays_within_its_border(module, path, at_run_time):
-    allowed = set(MAY_IMPORT[room_of(module)])
-    if not at_run_time:
-        allowed.update(*(left for room, left in TYPES_LEFT.items() if inside(module, {room})))
+    allowed = MAY_IMPORT[room_of(module)]
     ours = {name for name in imports(path, at_run_time) if name.split(".")[0] in ROOMS}
     # `from pipelines.telemetry import metrics` names the package and the module: the module decides
     wholes = {name for name in ours if any(other.startswith(name + ".") for other in ours)}

@@ -7,12 +7,13 @@ token is accepted when it equals the target's own choice.
 from __future__ import annotations
 
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.open_model import log_opened_model
 from pipelines.host.engine.speculation.draft_cache import DraftCacheState, DraftInput, draft_step
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
@@ -24,11 +25,8 @@ from pipelines.nodes.generation.body.draft_choice import DraftTokens
 from pipelines.nodes.generation.body.draft_policy import DraftPolicy
 from pipelines.nodes.generation.body.model import Model, on_device, open_session
 from pipelines.nodes.generation.body.speculator import ADAPTIVE, RENAMED, Speculator
+from pipelines.nodes.interface import Loading
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS
-
-if TYPE_CHECKING:
-    from pipelines.host.backends.decoder_contract import DecoderSession
-    from pipelines.loading import Resources
 
 PADDING = 1024
 """Vocabularies of one tokenizer are padded to different multiples; they differ by less than this."""
@@ -51,8 +49,8 @@ class Draft(Speculator):
         )
         adaptive: bool = ADAPTIVE
 
-    def load(self, resources: Resources) -> None:
-        config = on_device(self.config, resources)
+    def load(self, loading: Loading) -> None:
+        config = on_device(self.config, loading)
         path = self.folder / config.path
         self.use_session(open_session(path, config))  # never shared: its cache is its own
         log_opened_model(path, self.session.describe())

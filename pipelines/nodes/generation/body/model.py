@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
+from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.open_model import Opener, log_opened_model, open_file
 from pipelines.host.engine.step_context import Logits, StepContext
-
-if TYPE_CHECKING:
-    from pipelines.host.backends.decoder_contract import DecoderSession
-    from pipelines.loading import Resources
+from pipelines.nodes.interface import Loading
 
 DEVICES = r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?|fake)$"
 
@@ -47,10 +45,10 @@ class Model(Node):
         )
         threads: int | None = Field(default=None, ge=1, description="default: every core")
 
-    def load(self, resources: Resources) -> None:
-        config = on_device(self.config, resources)
+    def load(self, loading: Loading) -> None:
+        config = on_device(self.config, loading)
         path = self.folder / config.path
-        self.session = resources.shared(open_session, path, config)
+        self.session = loading.shared(open_session, path, config)
         log_opened_model(path, self.session.describe())
 
     def run(self, step: StepContext) -> Logits:
@@ -60,11 +58,11 @@ class Model(Node):
         self.session.close()
 
 
-def on_device(config: Model.Config, resources: Resources) -> Model.Config:
+def on_device(config: Model.Config, loading: Loading) -> Model.Config:
     """The settings, with the device that replaces the graph's, if there is one."""
-    if resources.device is None:
+    if loading.device is None:
         return config
-    return config.model_copy(update={"device": resources.device})
+    return config.model_copy(update={"device": loading.device})
 
 
 def open_session(path: Path, config: Model.Config) -> DecoderSession:
