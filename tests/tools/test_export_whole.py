@@ -301,4 +301,4 @@ def test_modules_that_cannot_be_exported_are_named(bert, tmp_path):
     listed = json.loads((source / "modules.json").read_text())
     listed[0]["path"] = "0_Transformer"
     (older / "modules.json").write_text(json.dumps(listed))
-    assert "move the files of 0_Transformer beside modules.json" in refusal(older, models)
+    assert "move the files of 0_Transformer next to modules.json" in refusal(older, models)
