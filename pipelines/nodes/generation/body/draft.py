@@ -49,8 +49,8 @@ class Draft(Speculator):
         )
         adaptive: bool = ADAPTIVE
 
-    def load(self, loading: Loading) -> None:
-        config = on_device(self.config, loading)
+    def load(self, resources: Loading) -> None:
+        config = on_device(self.config, resources)
         path = self.folder / config.path
         self.use_session(open_session(path, config))  # never shared: its cache is its own
         log_opened_model(path, self.session.describe())

@@ -45,10 +45,10 @@ class Model(Node):
         )
         threads: int | None = Field(default=None, ge=1, description="default: every core")
 
-    def load(self, loading: Loading) -> None:
-        config = on_device(self.config, loading)
+    def load(self, resources: Loading) -> None:
+        config = on_device(self.config, resources)
         path = self.folder / config.path
-        self.session = loading.shared(open_session, path, config)
+        self.session = resources.shared(open_session, path, config)
         log_opened_model(path, self.session.describe())
 
     def run(self, step: StepContext) -> Logits:
@@ -58,11 +58,11 @@ class Model(Node):
         self.session.close()
 
 
-def on_device(config: Model.Config, loading: Loading) -> Model.Config:
+def on_device(config: Model.Config, resources: Loading) -> Model.Config:
     """The settings, with the device that replaces the graph's, if there is one."""
-    if loading.device is None:
+    if resources.device is None:
         return config
-    return config.model_copy(update={"device": loading.device})
+    return config.model_copy(update={"device": resources.device})
 
 
 def open_session(path: Path, config: Model.Config) -> DecoderSession:
