@@ -35,9 +35,8 @@ class Step:
 
     Logits are computed only for the packed positions `logit_indices`, which ascend (a position occurs once
     for each of the n > 1 choices that share a prompt).  The first `num_sampled` logit rows choose a token:
-    row
-    `j` for the sequence in slot `logit_slots[j]`.  The other `num_scored` rows score one prompt token each:
-    the log-probability of `scored_ids[j]`, and of the `scored_top_counts[j]` most likely tokens.
+    row `j` for the sequence in slot `logit_slots[j]`.  The other `num_scored` rows score one prompt token
+    each: the log-probability of `scored_ids[j]`, and of the `scored_top_counts[j]` most likely tokens.
 
     Whole blocks move before the model runs, in this order: all of `swaps_out`, all of `swaps_in`, all of
     `copies`.  Swapping out frees the blocks that the later moves and the new tokens are written to.
