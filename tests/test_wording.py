@@ -1,6 +1,8 @@
 """The words of the field: code and documentation do not fall back into private ones (docs/contributing.md)."""
 
+import ast
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -44,3 +46,13 @@ def test_private_words_do_not_come_back(pattern):
         if words.search(line)
     ]
     assert found == [], f"say instead: {SAY[pattern]}"
+
+
+def test_a_class_name_means_one_thing():
+    places = defaultdict(list)
+    for folder in ("graphs", "ops", "pipelines", "server"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            for node in ast.parse(path.read_text()).body:
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(path.relative_to(ROOT).as_posix())
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}

@@ -37,7 +37,7 @@ STOP_S = 1.0
 
 
 @dataclass(frozen=True)
-class Drain:
+class DrainStarted:
     """Take no new calls; end when those in flight have."""
 
 
@@ -83,8 +83,8 @@ class Host:
             InUse: self._in_use,
             Profile: self._profile,
             Disconnected: self._disconnected,
-            Drain: self._drain,
-            loader.Loading: self._loading,
+            DrainStarted: self._drain,
+            loader.LoadStarted: self._loading,
             loader.Loaded: self._loaded,
             loader.LoadFailed: self._load_failed,
             loader.Restored: self._restored,
@@ -98,7 +98,7 @@ class Host:
 
     def drain(self) -> None:
         """Refuse new calls, finish those in flight, then let `run` return.  From any thread or handler."""
-        self.inbox.put((None, Drain()))
+        self.inbox.put((None, DrainStarted()))
 
     def run(self) -> None:
         """Serve until drained."""
@@ -213,7 +213,7 @@ class Host:
 
     # Events of the loader
 
-    def _loading(self, peer: Peer, event: loader.Loading) -> None:
+    def _loading(self, peer: Peer, event: loader.LoadStarted) -> None:
         self._instances.loading(event.folder)
         self._send_status()
 
@@ -252,7 +252,7 @@ class Host:
             self._send_status()
             self._announce_ready()
 
-    def _drain(self, peer: Peer, event: Drain) -> None:
+    def _drain(self, peer: Peer, event: DrainStarted) -> None:
         self.state = "draining"
         self._requests.refused = True
         log.info("draining: %d requests in flight", len(self._calls))

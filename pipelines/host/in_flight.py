@@ -17,7 +17,7 @@ ALL = -1
 
 
 @dataclass(frozen=True)
-class Call:
+class InFlightCall:
     """A request in flight.  `open` holds the choices that have not ended."""
 
     instance: ModelInstance
@@ -33,20 +33,20 @@ class Calls:
     """
 
     def __init__(self) -> None:
-        self._calls: dict[Key, Call] = {}
+        self._calls: dict[Key, InFlightCall] = {}
         self.find = self._calls.get  # an attribute: called for each token
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def __iter__(self) -> Iterator[Call]:
+    def __iter__(self) -> Iterator[InFlightCall]:
         return iter(self._calls.values())
 
-    def start(self, key: Key, call: Call) -> None:
+    def start(self, key: Key, call: InFlightCall) -> None:
         self._calls[key] = call
         call.instance.num_calls += 1
 
-    def ended(self, key: Key, call: Call, choice: int = ALL) -> None:
+    def ended(self, key: Key, call: InFlightCall, choice: int = ALL) -> None:
         """Nothing more comes for this choice."""
         if choice == ALL:
             call.open.clear()

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 from pipelines.errors import Unavailable
 from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
-from pipelines.host.in_flight import Call, Calls, Key
+from pipelines.host.in_flight import Calls, InFlightCall, Key
 from pipelines.host.instances import ModelInstance, ModelInstances
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.model import HostModel
 from pipelines.host.outgoing import inferred, refusal
 from pipelines.host.sampling.guide import GuideMaker
 from pipelines.wire.listener import Inbox, Listener, Peer
-from pipelines.wire.messages import Abort, Infer, Submit
+from pipelines.wire.messages import Abort, Submit, SubmitTensors
 from pipelines.wire.tensor_codec import unpack
 
 log = logging.getLogger("braid.host")
@@ -60,7 +60,7 @@ class Requests:
         self._preparing = ThreadPoolExecutor(PREPARING_THREADS, "guides")
         self.readers: dict[type, Callable[[Peer, Any], None]] = {
             Submit: self._submit,
-            Infer: self._infer,
+            SubmitTensors: self._infer,
             Abort: self._abort,
             Completed: self._completed,
             Prepared: self._prepared,
@@ -86,7 +86,7 @@ class Requests:
         try:
             instance = self._take(message)
             engine = instance.model.stepped[message.node]
-            call = Call(instance, engine, choices)
+            call = InFlightCall(instance, engine, choices)
             if message.params.guide is None:
                 engine.submit(key, _generation(message))
         except Exception as error:
@@ -118,14 +118,14 @@ class Requests:
             self._calls.ended(event.key, call)
             self._listener.send([(sender, refusal(request_id, error))])
 
-    def _enter(self, call: Call, key: Key, message: Submit, guide: GuideMaker | None) -> None:
+    def _enter(self, call: InFlightCall, key: Key, message: Submit, guide: GuideMaker | None) -> None:
         """Submit a call whose guide is ready, without the choices that were cancelled meanwhile."""
         engine = call.instance.model.stepped[message.node]
         engine.submit(key, _generation(message, guide))
         for choice in set(range(len(message.prompts) * message.n)) - call.open:
             engine.cancel(key, choice)
 
-    def _infer(self, peer: Peer, message: Infer) -> None:
+    def _infer(self, peer: Peer, message: SubmitTensors) -> None:
         key = (peer, message.request_id)
         try:
             instance = self._take(message)
@@ -134,7 +134,7 @@ class Requests:
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return
-        self._calls.start(key, Call(instance, engine, {0}))
+        self._calls.start(key, InFlightCall(instance, engine, {0}))
         self._publisher.note_change()
 
     def _put_result(self, key: Hashable, result: Result) -> None:
@@ -149,7 +149,7 @@ class Requests:
             self._listener.send([(sender, inferred(request_id, event.result))])
         self._publisher.note_change()
 
-    def _take(self, message: Submit | Infer) -> ModelInstance:
+    def _take(self, message: Submit | SubmitTensors) -> ModelInstance:
         if self.refused:
             raise Unavailable("the server is shutting down")
         return self._instances.find(message.model, message.instance_id)

@@ -30,7 +30,7 @@ Build = Callable[[ModelFolder, Mapping[str, GraphSource]], HostModel]
 
 
 @dataclass(frozen=True)
-class Loading:
+class LoadStarted:
     """A folder is about to be loaded."""
 
     folder: ModelFolder
@@ -77,7 +77,7 @@ class Scanned:
     """Everything the scan found was loaded, failed or was unchanged."""
 
 
-Event = Loading | Loaded | LoadFailed | Restored | Removed | Scanned
+Event = LoadStarted | Loaded | LoadFailed | Restored | Removed | Scanned
 
 
 @dataclass
@@ -139,7 +139,7 @@ class Loader:
             self._missing(name)
         stale = [folder for folder in found.values() if self._is_stale(folder)]
         for folder in stale:
-            self._notify(Loading(folder))
+            self._notify(LoadStarted(folder))
         folders = list(found.values())
         undecided = [folder for folder in stale if not self._load(folder, folders, is_last_try=False)]
         for folder in undecided:  # a graph may name one that was loaded after it

@@ -17,7 +17,6 @@ from pipelines.wire.messages import (
     Frame,
     Framer,
     Hello,
-    Infer,
     Inferred,
     InUse,
     MalformedFrame,
@@ -26,6 +25,7 @@ from pipelines.wire.messages import (
     Profiled,
     Status,
     Submit,
+    SubmitTensors,
     ToHost,
     TokenUpdate,
     ToWorker,
@@ -167,7 +167,7 @@ class EngineClient:
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
         try:
-            link.send(Infer(request_id, model, instance_id, node, packed, outputs))
+            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs))
         except ValueError as error:
             raise RequestError(f"the names of the tensors are too long: {error}") from error
         slot.open.add(0)

@@ -95,7 +95,7 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
     data: bytes
 
 
-class Infer(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
+class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     """Worker to host: run tensors through engine node `node` of one instance of a model; `Inferred` replies.
 
     `request_id` is from the same numbers as that of Submit, and Abort cancels it; `outputs` None is all.
@@ -195,7 +195,7 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     models: list[ModelStatus] = []
 
 
-ToHost = Hello | InUse | Submit | Infer | Profile | Abort
+ToHost = Hello | InUse | Submit | SubmitTensors | Profile | Abort
 ToWorker = Welcome | Frame | Inferred | Profiled | Status
 
 

@@ -15,7 +15,7 @@ from server.model_lookup import READING, find_pipeline
 from server.services import Services
 from server.tokenizing import encoding
 from server.tokenizing.reply import TokenizerDescription
-from server.tokenizing.request import Detokenize, TokenizeChat, TokenizerRequest, read_tokenize
+from server.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizerRequest, read_tokenize
 
 
 class _TokenizerEndpoint:
@@ -49,7 +49,7 @@ class TokenizeEndpoint(_TokenizerEndpoint):
 
 class DetokenizeEndpoint(_TokenizerEndpoint):
     def read(self, body: JsonObject) -> TokenizerRequest:
-        return Detokenize.read(body.root)
+        return DetokenizeRequest.read(body.root)
 
 
 class TokenizerInfoEndpoint:

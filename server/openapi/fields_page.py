@@ -29,7 +29,7 @@ from server.openapi.operations import (
     SCORE,
     TOKENIZE,
 )
-from server.openapi.schemas import Body
+from server.openapi.schemas import BodySchema
 from server.pooling.requests.embedding import MAX_IN_HEADER
 from server.pooling.requests.input_parsing import MAX_TEXTS, MAX_TOTAL_CHARS
 from server.responses import unsupported_fields as responses
@@ -57,7 +57,7 @@ class Page(NamedTuple):
     """The section of one API."""
 
     title: str
-    body: Body
+    body: BodySchema
     inside: tuple[Inside, ...] = ()
     note: str = ""
 
@@ -154,7 +154,7 @@ def _section(section: Page) -> Iterator[str]:
         yield from _table(f"Ignored in {inside.where}", inside.ignored)
 
 
-def _by_treatment(body: Body) -> tuple[list[str], Mapping[str, str], Mapping[str, str]]:
+def _by_treatment(body: BodySchema) -> tuple[list[str], Mapping[str, str], Mapping[str, str]]:
     """A body's fields: the honoured ones, and the refused and ignored ones with their reasons."""
     refused, ignored = _reasons(body.refused), dict(body.ignored)
     for name in body.passed:

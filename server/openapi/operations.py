@@ -20,7 +20,7 @@ from server.messages.reply_models import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
 from server.model_times import ModelTimes
 from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion
-from server.openapi.schemas import Body, Schema
+from server.openapi.schemas import BodySchema, Schema
 from server.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
@@ -36,7 +36,7 @@ from server.responses.reply_models import DeletedResponse, InputItemList, InputT
 from server.responses.request import CountInputTokensRequest, ResponseRequest
 from server.tokenizing import unsupported_fields as tokenizing
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
-from server.tokenizing.request import Detokenize, TokenizeChat, TokenizePrompt, TokenizeTexts
+from server.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
 
 TEXT, HTML = "text/plain", "text/html"
 JSON = "application/json"
@@ -57,7 +57,7 @@ class Operation:
 
     summary: str
     tag: str
-    bodies: tuple[Body, ...] = ()
+    bodies: tuple[BodySchema, ...] = ()
     reply: tuple[type[BaseModel], ...] | str = ""
     event: type[BaseModel] | None = None
     streams: bool = False
@@ -65,24 +65,26 @@ class Operation:
     errors: tuple[int, ...] = POSTS
 
 
-CHAT = Body(ChatRequest, generation.IGNORED, ChatRequest.refused)
-BATCH = Body(BatchRequest, generation.IGNORED, BatchRequest.refused)
-COMPLETION = Body(CompletionRequest, generation.IGNORED, CompletionRequest.refused)
-RESPONSE = Body(ResponseRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
-INPUT = Body(CountInputTokensRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
-MESSAGES = Body(MessagesRequest, messages.IGNORED, messages.REFUSED)
-COUNT = Body(CountRequest, messages.IGNORED, messages.REFUSED)
-TOKENIZE = (
-    Body(TokenizePrompt),
-    Body(TokenizeChat, refused=tokenizing.REFUSED_CHAT),
-    Body(TokenizeTexts),
+CHAT = BodySchema(ChatRequest, generation.IGNORED, ChatRequest.refused)
+BATCH = BodySchema(BatchRequest, generation.IGNORED, BatchRequest.refused)
+COMPLETION = BodySchema(CompletionRequest, generation.IGNORED, CompletionRequest.refused)
+RESPONSE = BodySchema(ResponseRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest)
+INPUT = BodySchema(
+    CountInputTokensRequest, responses.IGNORED, responses.REFUSED, responses.PASSED, ChatRequest
 )
-EMBEDDING = Body(EmbeddingRequest, pooling.IGNORED, EmbeddingRequest.refused)
-POOLING = Body(PoolingRequest, pooling.IGNORED, PoolingRequest.refused)
-CLASSIFICATION = Body(ClassificationRequest, pooling.IGNORED, ClassificationRequest.refused)
-SCORE = Body(ScoreRequest, ScoreRequest.ignored, ScoreRequest.refused)
-RERANK = Body(RerankRequest, RerankRequest.ignored, RerankRequest.refused)
-COHERE_EMBED = Body(CohereEmbedRequest, CohereEmbedRequest.ignored, CohereEmbedRequest.refused)
+MESSAGES = BodySchema(MessagesRequest, messages.IGNORED, messages.REFUSED)
+COUNT = BodySchema(CountRequest, messages.IGNORED, messages.REFUSED)
+TOKENIZE = (
+    BodySchema(TokenizePrompt),
+    BodySchema(TokenizeChat, refused=tokenizing.REFUSED_CHAT),
+    BodySchema(TokenizeTexts),
+)
+EMBEDDING = BodySchema(EmbeddingRequest, pooling.IGNORED, EmbeddingRequest.refused)
+POOLING = BodySchema(PoolingRequest, pooling.IGNORED, PoolingRequest.refused)
+CLASSIFICATION = BodySchema(ClassificationRequest, pooling.IGNORED, ClassificationRequest.refused)
+SCORE = BodySchema(ScoreRequest, ScoreRequest.ignored, ScoreRequest.refused)
+RERANK = BodySchema(RerankRequest, RerankRequest.ignored, RerankRequest.refused)
+COHERE_EMBED = BodySchema(CohereEmbedRequest, CohereEmbedRequest.ignored, CohereEmbedRequest.refused)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
 EVENTS: dict[str, Schema] = {
@@ -98,7 +100,9 @@ PAGE: dict[str, Schema] = {
 TOKENIZE_POST = Operation(
     "Tokenize a text or a conversation", "tokenizer", TOKENIZE, (Tokenized, TokenizedTexts)
 )
-DETOKENIZE_POST = Operation("Decode token ids to text", "tokenizer", (Body(Detokenize),), (Detokenized,))
+DETOKENIZE_POST = Operation(
+    "Decode token ids to text", "tokenizer", (BodySchema(DetokenizeRequest),), (Detokenized,)
+)
 TOKENIZER_GET = Operation(
     "The configuration of the tokenizer",
     "tokenizer",

@@ -18,7 +18,7 @@ Mode = Literal["validation", "serialization"]
 
 
 @dataclass(frozen=True, eq=False)
-class Body:
+class BodySchema:
     """A request model, with the tables of accepted fields that the model does not declare.
 
     `passed` are fields that have the meaning they have in the model `like`.  A `closed` body refuses others.
@@ -35,7 +35,7 @@ class Body:
 class Schemas:
     """The schema components of a document; `body` and `reply` return references to them."""
 
-    def __init__(self, bodies: Iterable[Body], replies: Iterable[type[BaseModel]]) -> None:
+    def __init__(self, bodies: Iterable[BodySchema], replies: Iterable[type[BaseModel]]) -> None:
         bodies = list(bodies)
         modes: list[tuple[type[BaseModel], Mode]] = [(body.model, "validation") for body in bodies]
         modes += [(reply, "serialization") for reply in replies]
@@ -44,13 +44,13 @@ class Schemas:
         for body in bodies:
             self._complete(body)
 
-    def body(self, bodies: Iterable[Body]) -> Schema:
+    def body(self, bodies: Iterable[BodySchema]) -> Schema:
         return _one_of([self._refs[body.model, "validation"] for body in bodies])
 
     def reply(self, models: Iterable[type[BaseModel]]) -> Schema:
         return _one_of([self._refs[model, "serialization"] for model in models])
 
-    def _complete(self, body: Body) -> None:
+    def _complete(self, body: BodySchema) -> None:
         """Add the fields of the body's tables to its schema."""
         schema = self._component(body.model)
         fields: dict[str, Schema] = schema.setdefault("properties", {})

@@ -177,7 +177,7 @@ def read_tokenize(body: JsonObject) -> TokenizerRequest:
     return model.read(body.root)
 
 
-class Detokenize(TokenizerRequest):
+class DetokenizeRequest(TokenizerRequest):
     """vLLM's detokenize."""
 
     tokens: TokenIds

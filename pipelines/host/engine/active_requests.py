@@ -7,7 +7,7 @@ from collections.abc import Hashable
 
 from pipelines.host.engine.beam.beam_search import choices_of, sequences_to_cancel, whole_searches
 from pipelines.host.engine.outputs import Output, failed_output
-from pipelines.host.engine.scheduler import Scheduler
+from pipelines.host.engine.scheduler import StepScheduler
 from pipelines.host.engine.sequence import Sequence
 
 log = logging.getLogger(__name__)
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 class ActiveRequests:
     """A request is stored exactly while one of its sequences is active: a choice, or a beam of a search."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
+    def __init__(self, scheduler: StepScheduler) -> None:
         self._scheduler = scheduler
         self._requests: dict[Hashable, dict[int, Sequence]] = {}
 

@@ -12,7 +12,7 @@ from pipelines.host.engine.append_token import append_token
 from pipelines.host.engine.beam.beam_group import Ending
 from pipelines.host.engine.beam.beam_search import grow_beams
 from pipelines.host.engine.outputs import Output, Piece, failed_output, piece_of, speculation_of
-from pipelines.host.engine.scheduler import Plan, Scheduler
+from pipelines.host.engine.scheduler import Plan, StepScheduler
 from pipelines.host.engine.sequence import NO_SLOT, Search, Sequence, Slice
 from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
 from pipelines.host.engine.step import Sampled, Step
@@ -24,7 +24,7 @@ from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 class Commit:
     """A fault in one sequence ends that sequence alone."""
 
-    def __init__(self, scheduler: Scheduler, active: ActiveRequests) -> None:
+    def __init__(self, scheduler: StepScheduler, active: ActiveRequests) -> None:
         self._scheduler, self._active = scheduler, active
         self._cache, self._slots = scheduler.cache, scheduler.slots
         self._sampling, self._totals = scheduler.sampling, scheduler.counts

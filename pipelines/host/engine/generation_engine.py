@@ -18,7 +18,7 @@ from pipelines.host.engine.packing import pack
 from pipelines.host.engine.policy import EngineSettings, blocks_for
 from pipelines.host.engine.request_sequences import sequence_groups
 from pipelines.host.engine.result_checks import check_result
-from pipelines.host.engine.scheduler import Scheduler
+from pipelines.host.engine.scheduler import StepScheduler
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
@@ -63,7 +63,7 @@ class GenerationEngine:
         self._sampling = SamplingSlots(settings.max_sequences, vocab_size)
         self._totals = Counts()
         self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None
-        self.scheduler = Scheduler(
+        self.scheduler = StepScheduler(
             settings, self.cache, self.slots, self._sampling, self._totals, self._speculation
         )
         self._body = body

@@ -51,7 +51,7 @@ def by_turn(sequence: Sequence) -> tuple[int, int]:
 
 
 @dataclass(slots=True)
-class Scheduler:
+class StepScheduler:
     """`running` and `waiting` are always sorted by priority, then `submit_order`.
 
     Among sequences of one priority the oldest run: `running + waiting` is sorted by `submit_order`. The last

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.wire.messages import Framer, Infer, ToHost, encode
+from pipelines.wire.messages import Framer, SubmitTensors, ToHost, encode
 from pipelines.wire.tensor_codec import pack, unpack
 
 DTYPES = ["bool", *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))]
@@ -14,7 +14,7 @@ DTYPES += ["float16", "float32", "float64"]
 
 
 def carried(**arrays):
-    (message,) = Framer(ToHost).feed(encode(Infer(1, "m", 1, "n", pack("inputs", arrays))))
+    (message,) = Framer(ToHost).feed(encode(SubmitTensors(1, "m", 1, "n", pack("inputs", arrays))))
     return unpack(message.inputs)
 
 

@@ -16,7 +16,7 @@ from pipelines.tasks import GenerationInput, TensorInput
 from pipelines.values import Deferred, Stream, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
-from pipelines.wire.messages import Abort, Frame, Infer, Inferred, Status, Submit, TokenUpdate
+from pipelines.wire.messages import Abort, Frame, Inferred, Status, Submit, SubmitTensors, TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.tensor_codec import pack
 from pipelines.wire.token_piece import TokenPiece
@@ -129,10 +129,10 @@ async def collected(call):
 def test_the_second_engine_gets_what_is_made_of_the_first_one_s_reply(engines):
     async def scene():
         answer = asyncio.create_task(whole(engines).answer())
-        first = await engines.next(Infer)
+        first = await engines.next(SubmitTensors)
         assert (first.node, len(engines.sent)) == ("first", 1)
         engines.reply(first, x=np.array([1, 2]))
-        second = await engines.next(Infer, 2)
+        second = await engines.next(SubmitTensors, 2)
         assert second.node == "second"
         engines.reply(second, y=np.array([7]))
         return await answer
@@ -145,7 +145,7 @@ def test_a_stream_starts_when_the_first_engine_has_replied(engines):
     async def scene():
         call = streamed(engines, n=2)
         pieces = asyncio.create_task(collected(call))
-        first = await engines.next(Infer)
+        first = await engines.next(SubmitTensors)
         assert call.prompt_ids == []
         engines.reply(first, x=np.array([5, 6]))
         submitted = await engines.next(Submit)
@@ -167,7 +167,7 @@ def test_an_error_of_the_first_engine_is_the_call_s(engines, opened):
     async def scene():
         call = opened(engines)
         reading = asyncio.create_task(call.answer() if opened is whole else collected(call))
-        engines.fail(await engines.next(Infer))
+        engines.fail(await engines.next(SubmitTensors))
         with pytest.raises(EngineError, match="broken"):
             await reading
         return [message for message in engines.sent if not isinstance(message, Abort)]
@@ -179,7 +179,7 @@ def test_an_error_of_the_first_engine_is_the_call_s(engines, opened):
 def test_a_reply_that_is_no_prompt_fails_before_anything_is_submitted(engines):
     async def scene():
         reading = asyncio.create_task(collected(streamed(engines)))
-        engines.reply(await engines.next(Infer), x=np.zeros(0, np.int64))
+        engines.reply(await engines.next(SubmitTensors), x=np.zeros(0, np.int64))
         with pytest.raises(RequestError, match="nothing to decode"):
             await reading
 
@@ -192,7 +192,7 @@ def test_a_second_engine_that_is_away_fails_the_call(engines, opened):
     async def scene():
         call = opened(engines)
         reading = asyncio.create_task(call.answer() if opened is whole else collected(call))
-        engines.reply(await engines.next(Infer), x=np.array([1]))
+        engines.reply(await engines.next(SubmitTensors), x=np.array([1]))
         engines.client.received(Status(1, "draining", []))
         with pytest.raises(Unavailable):
             await reading
@@ -206,7 +206,7 @@ def test_a_call_closed_while_the_first_engine_works_submits_no_more(engines, ope
     async def scene():
         call = opened(engines)
         reading = asyncio.create_task(call.answer() if opened is whole else collected(call))
-        first = await engines.next(Infer)
+        first = await engines.next(SubmitTensors)
         await asyncio.sleep(0)
         call.close()
         call.close()
@@ -223,8 +223,8 @@ def test_a_call_closed_while_the_second_engine_works_aborts_it(engines):
     async def scene():
         call = whole(engines)
         answer = asyncio.create_task(call.answer())
-        engines.reply(await engines.next(Infer), x=np.array([1]))
-        second = await engines.next(Infer, 2)
+        engines.reply(await engines.next(SubmitTensors), x=np.array([1]))
+        second = await engines.next(SubmitTensors, 2)
         call.close()
         assert await answer is None
         return second.request_id
@@ -237,7 +237,7 @@ def test_a_stream_closed_in_the_middle_aborts_its_engine(engines):
     async def scene():
         call = streamed(engines)
         pieces = asyncio.create_task(collected(call))
-        engines.reply(await engines.next(Infer), x=np.array([1]))
+        engines.reply(await engines.next(SubmitTensors), x=np.array([1]))
         submitted = await engines.next(Submit)
         engines.tokens(submitted, 0, [1])
         await asyncio.sleep(0)
@@ -279,7 +279,7 @@ def test_what_is_ready_is_sent_at_once_and_closed_together(engines, both):
 def test_a_failure_of_one_aborts_the_other(engines, both):
     async def scene():
         both.start()
-        engines.fail(await engines.next(Infer))
+        engines.fail(await engines.next(SubmitTensors))
         with pytest.raises(BraidError):
             await both.answer()
 

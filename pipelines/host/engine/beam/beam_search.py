@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from pipelines.host.engine.beam.beam_group import Beam, BeamGroup, Ending, num_candidates
-from pipelines.host.engine.scheduler import Scheduler
+from pipelines.host.engine.scheduler import StepScheduler
 from pipelines.host.engine.sequence import Search, Sequence
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.sampling_params import Beams
@@ -71,7 +71,7 @@ def start_search(beams: list[Sequence], wanted: Beams, choices: Iterable[int]) -
         beam.search, beam.params = search, params
 
 
-def grow_beams(search: Search, grown: list[Beam], scheduler: Scheduler) -> None:
+def grow_beams(search: Search, grown: list[Beam], scheduler: StepScheduler) -> None:
     """Fork each next beam from its parent's blocks and append its token.
 
     The first beam of a parent takes the parent's sequence; the others take sequences that have no next beam.
