@@ -141,7 +141,7 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
         for binding in graph.bindings:
             if binding.body:
                 _start(host_model, model, binding, device)
-                _check_rows(host_model, binding)
+                _check_pooled_outputs(host_model, binding)
     except BuildError:
         host_model.close()
         raise
@@ -182,13 +182,15 @@ def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: 
         host_model.threaded[binding.name] = engine
 
 
-def _check_rows(host_model: HostModel, binding: Binding) -> None:
-    """Raise BuildError where a batcher gives rows of tokens and the task is of texts, or the other way."""
+def _check_pooled_outputs(host_model: HostModel, binding: Binding) -> None:
+    """Raise BuildError where a batcher returns outputs of tokens and the task needs texts, or vice versa."""
     engine = host_model.threaded.get(binding.name)
     if not isinstance(engine, BatchEngine) or engine.per_token == (host_model.task in OF_TOKENS):
         return
     gives, advice = ("tokens", "add a pool line") if engine.per_token else ("texts", "set `how: none`")
-    fault = ValueError(f"its body gives rows of {gives}, which is not what {host_model.task} is; {advice}")
+    fault = ValueError(
+        f"its body gives outputs of {gives}, which is not what the task {host_model.task} is; {advice}"
+    )
     raise BuildError([problem_of(binding, fault)])
 
 

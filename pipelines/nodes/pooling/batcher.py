@@ -123,7 +123,7 @@ def _ids(tokens: list[Tokens], num_tokens: int) -> np.ndarray[tuple[int], np.dty
 
 def pooled(reply: Tensors) -> PooledOutputs:
     """The engine's reply as the lines after the batcher read it."""
-    values, lengths = reply["rows"], reply.get("lengths")
+    values, lengths = reply["embeddings"], reply.get("lengths")
     if lengths is None:
         return PooledOutputs(values)
     return PooledOutputs(np.split(values, np.cumsum(lengths)[:-1]))

@@ -46,9 +46,9 @@ class Label(Node):
     def load(self, resources: Loading) -> None:
         self.labels: list[str] = resources.shared(read_labels, self.folder / self.config.labels)
 
-    def run(self, call: Running, rows: Deferred[PooledOutputs] | Deferred[Tensors]) -> Deferred[Classes]:
+    def run(self, call: Running, pooled: Deferred[PooledOutputs] | Deferred[Tensors]) -> Deferred[Classes]:
         name = self.config.probabilities if call.request.activate else self.config.logits
-        return rows.map(lambda found: Classes(self.fitting(numbers(found, name)), self.labels))
+        return pooled.map(lambda found: Classes(self.fitting(numbers(found, name)), self.labels))
 
     def fitting(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """The values, checked: a number for each label.  Raises EngineError."""

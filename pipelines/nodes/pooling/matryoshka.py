@@ -29,27 +29,27 @@ class Matryoshka(Node, Planning):
     def plan(self, request: Any) -> RequestPlan:
         return RequestPlan(handled=frozenset({"dimensions"}))
 
-    def run(self, call: Running, rows: Deferred[PooledOutputs]) -> Deferred[PooledOutputs]:
+    def run(self, call: Running, pooled: Deferred[PooledOutputs]) -> Deferred[PooledOutputs]:
         wanted, activate = call.request.dimensions, call.request.activate
         if wanted is None:
-            return rows
+            return pooled
         known = self.config.dimensions
         if known is not None and wanted not in known:
             raise RequestError(
                 f"Model '{call.model}' only supports Matryoshka dimensions {sorted(known)}, got {wanted}.",
                 "dimensions",
             )
-        return rows.map(lambda found: shortened(found, wanted, activate, call.model))
+        return pooled.map(lambda found: shortened(found, wanted, activate, call.model))
 
 
-def shortened(rows: PooledOutputs, size: int, activate: bool, model: str) -> PooledOutputs:
+def shortened(pooled: PooledOutputs, size: int, activate: bool, model: str) -> PooledOutputs:
     """The first `size` numbers of each vector, normalized again if `activate`.
 
     Raises RequestError, with vLLM's text, for a size that no vector has.
     """
-    if isinstance(rows.values, list):
-        return PooledOutputs([_cut(values, size, activate, model) for values in rows.values])
-    return PooledOutputs(_cut(rows.values, size, activate, model))
+    if isinstance(pooled.values, list):
+        return PooledOutputs([_cut(values, size, activate, model) for values in pooled.values])
+    return PooledOutputs(_cut(pooled.values, size, activate, model))
 
 
 def _cut(values: NDArray[np.float32], size: int, activate: bool, model: str) -> NDArray[np.float32]:

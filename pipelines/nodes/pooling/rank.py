@@ -15,18 +15,20 @@ class Rank(Node):
 
     def run(self, call: Running, scores: Deferred[PooledOutputs], pairs: list[Tokens]) -> Deferred[Scores]:
         of = np.array([tokens.of for tokens in pairs])
-        return scores.map(lambda rows: Scores(best(rows, of)))
+        return scores.map(lambda pooled: Scores(best(pooled, of)))
 
 
-def best(rows: PooledOutputs, of: np.ndarray) -> np.ndarray:
+def best(pooled: PooledOutputs, of: np.ndarray) -> np.ndarray:
     """The highest output of each pair, float32[num_pairs]; `of`, int[num_outputs], is the pair of each
     output.
 
     Raises EngineError for outputs of more than one number.
     """
-    if isinstance(rows.values, list) or rows.values.ndim != 2 or rows.values.shape[1] != 1:
-        shape = "a vector per token" if isinstance(rows.values, list) else f"{rows.values.shape[1:]} numbers"
+    if isinstance(pooled.values, list) or pooled.values.ndim != 2 or pooled.values.shape[1] != 1:
+        shape = (
+            "a vector per token" if isinstance(pooled.values, list) else f"{pooled.values.shape[1:]} numbers"
+        )
         raise EngineError(f"a rank node needs one number for each text; this model gives {shape}")
     scores = np.full(of.max(initial=-1) + 1, -np.inf, np.float32)
-    np.maximum.at(scores, of, rows.values[:, 0])
+    np.maximum.at(scores, of, pooled.values[:, 0])
     return scores

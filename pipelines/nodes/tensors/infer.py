@@ -37,7 +37,7 @@ class Infer(Node):
 
     def run(self, call: Running, request: TensorInput | Deferred[PooledOutputs]) -> Deferred[Tensors]:
         if isinstance(request, Deferred):
-            return request.map(lambda rows: call.infer(self.address, rows_tensor(rows)))
+            return request.map(lambda pooled: call.infer(self.address, embeddings_tensor(pooled)))
         return call.infer(self.address, request.inputs, request.outputs)
 
     def start(self, body: Body) -> TensorEngine:
@@ -50,11 +50,11 @@ class Infer(Node):
         return TensorEngine(body, required(models), outputs, self.config.max_waiting, body.profile)
 
 
-def rows_tensor(rows: PooledOutputs) -> Tensors:
+def embeddings_tensor(pooled: PooledOutputs) -> Tensors:
     """Another engine's pooled outputs as one tensor.  Raises EngineError for vectors of tokens."""
-    if isinstance(rows.values, list):
+    if isinstance(pooled.values, list):
         raise EngineError("an infer node needs a vector for each text; this model gives one for each token")
-    return Tensors(rows=rows.values)
+    return Tensors(embeddings=pooled.values)
 
 
 def required(models: Mapping[str, TensorModel]) -> dict[str, TensorPort]:

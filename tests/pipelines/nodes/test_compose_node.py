@@ -51,7 +51,7 @@ nodes:
     type: infer
     from: vectors
     body:
-      logits: {type: tensor_model, from: batch, path: head.onnx, threads: 1, inputs: {x: rows}}
+      logits: {type: tensor_model, from: batch, path: head.onnx, threads: 1, inputs: {x: embeddings}}
   classes: {type: label, from: logits, labels: labels.json}
 """
 

@@ -6,8 +6,8 @@ import pytest
 from pooled_calls import PooledPipeline
 
 from pipelines.worker.catalogue import ModelCard
-from server.endpoints.chat import ChatCompletions
-from server.endpoints.completions import Completions
+from server.endpoints.chat import ChatCompletionsEndpoint
+from server.endpoints.completions import CompletionsEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint
 from server.endpoints.invocations import select_endpoint
 from server.endpoints.rerank import RerankEndpoint
@@ -44,8 +44,8 @@ def test_the_models_task_tells_the_endpoint(task, body, prefix, make_rig):
         ({"text_1": "a", "text_2": "b"}, ScoreEndpoint),
         ({"data_1": "a", "data_2": "b"}, ScoreEndpoint),
         (INPUT, EmbeddingsEndpoint),
-        (TALK, ChatCompletions),
-        ({"prompt": "a"}, Completions),
+        (TALK, ChatCompletionsEndpoint),
+        ({"prompt": "a"}, CompletionsEndpoint),
     ],
     ids=str,
 )
@@ -54,7 +54,7 @@ def test_where_tasks_differ_the_body_tells_it(body, endpoint):
 
 
 def test_a_chat_may_bring_documents():
-    assert select_endpoint({**TALK, "documents": [], "query": "a"}, "chat") is ChatCompletions
+    assert select_endpoint({**TALK, "documents": [], "query": "a"}, "chat") is ChatCompletionsEndpoint
 
 
 def test_among_several_models_the_only_one_that_can_is_meant(make_rig):

@@ -174,7 +174,7 @@ def test_a_reply_that_would_be_too_large_is_refused_before_the_model_runs(path, 
     monkeypatch.setattr("pipelines.host.engine.batching.text_checks.MAX_ANSWER_VALUES", 8)
     most, more = ask(*((path, {"model": "vectors", "input": ["a"] * num}) for num in (2, 3)))
     assert (most.status, more.status) == (200, 400)
-    assert b"the reply would hold 12 numbers, 3 rows of 4" in more.body
+    assert b"the reply would hold 12 numbers, 3 outputs of 4" in more.body
 
 
 def test_openais_client(models, monkeypatch):

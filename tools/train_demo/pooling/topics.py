@@ -34,7 +34,7 @@ nodes:
     type: infer
     from: vectors
     body:
-      head: {type: tensor_model, from: batch, path: head.onnx, inputs: {x: rows}}
+      head: {type: tensor_model, from: batch, path: head.onnx, inputs: {x: embeddings}}
   classes: {type: label, from: logits, labels: labels.json}
 """
 

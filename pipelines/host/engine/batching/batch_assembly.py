@@ -1,4 +1,4 @@
-"""Builds the batch that an encoder runs from parts of requests, and returns its rows to the requests."""
+"""Builds the batch that an encoder runs from parts of requests, and returns its outputs to the requests."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
     ids, types = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     at = 0
     for part, size in zip(parts, sizes, strict=True):
-        texts, tokens, rows = part.texts, part.tokens, slice(at, at + size)
-        ids[rows, : part.length] = texts.ids[tokens]
+        texts, tokens, span = part.texts, part.tokens, slice(at, at + size)
+        ids[span, : part.length] = texts.ids[tokens]
         if texts.types is not None:
-            types[rows, : part.length] = texts.types[tokens]
+            types[span, : part.length] = texts.types[tokens]
         at += size
     return TokenBatch(
         ids,
@@ -32,19 +32,19 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
 
 
 def scatter(values: NDArray[np.float32], parts: Sequence[BatchPart]) -> None:
-    """Copy the rows of each text to its request, whose array is made with its first rows.
+    """Copy the outputs of each text to its request, whose array is made with its first outputs.
 
-    `values`: float32[num_texts, size], or for tokens float32[num_texts, width, size]; the requests' rows are
-    float32[num_texts, size], for tokens float32[num_tokens, size].
+    `values`: float32[num_texts, size], or for tokens float32[num_texts, width, size]; the requests' outputs
+    are float32[num_texts, size], for tokens float32[num_tokens, size].
     """
     at, size = 0, values.shape[-1]
     for part in parts:
-        texts, rows = part.texts, values[at : at + len(part)]
-        if texts.rows is None:
-            num_rows = len(texts.order) if values.ndim == 2 else len(texts.ids)
-            texts.rows = np.empty((num_rows, size), np.float32)
+        texts, outputs = part.texts, values[at : at + len(part)]
+        if texts.outputs is None:
+            num_outputs = len(texts.order) if values.ndim == 2 else len(texts.ids)
+            texts.outputs = np.empty((num_outputs, size), np.float32)
         if values.ndim == 2:
-            texts.rows[part.items] = rows
+            texts.outputs[part.items] = outputs
         else:
-            texts.rows[part.tokens] = rows[:, : part.length]
+            texts.outputs[part.tokens] = outputs[:, : part.length]
         at += len(part)

@@ -31,7 +31,7 @@ class BatchSettings:
 
 
 class BatchEngine(ThreadedEngine[list[BatchPart]]):
-    """A request is in `_requests` until all its rows are computed, it failed or was cancelled.
+    """A request is in `_requests` until all its outputs are computed, it failed or was cancelled.
 
     A batch that fails is run again in halves, until a request fails alone: it gets one error, and its other
     texts are dropped.
@@ -48,7 +48,7 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
         warm: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`per_token`: the body returns a row for each token, else for each text."""
+        """`per_token`: the body returns an output for each token, else for each text."""
         self.bounds = bounds
         self._settings = settings
         self.per_token = per_token
@@ -62,7 +62,7 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
     def submit(self, key: Hashable, request: TensorRequest) -> None:
         inputs = request.inputs
         check_texts(inputs, self.bounds)
-        check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.row_size)
+        check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
         texts = texts_of(key, inputs, request.on_result, self._clock())
         with self._condition:
             waiting = self._waiting.num_tokens
@@ -90,7 +90,7 @@ class BatchEngine(ThreadedEngine[list[BatchPart]]):
         return parts
 
     def _compute(self, parts: list[BatchPart]) -> TokenBatch:
-        """Run the body and copy the rows to their requests."""
+        """Run the body and copy the outputs to their requests."""
         batch = assemble(parts)
         self.profile.mark("gather")
         encoded = self._body(batch)

@@ -1,4 +1,4 @@
-"""The texts of one request: their ids, the order in which they run, and the rows computed so far."""
+"""The texts of one request: their ids, the order in which they run, and the outputs computed so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Arrays = Mapping[str, NDArray[Any]]
 class Texts:
     """One request.  `ids` int32[num_tokens] and `types`, if any, are of all texts, one after another.
 
-    `order` are the texts from the longest to the shortest; `remaining` of them have no row yet.  A larger
+    `order` are the texts from the longest to the shortest; `remaining` of them have no output yet.  A larger
     `priority` runs later.
     """
 
@@ -36,7 +36,7 @@ class Texts:
     order: Ints
     offsets: Ints
     remaining: int
-    rows: NDArray[np.float32] | None = None
+    outputs: NDArray[np.float32] | None = None
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
         """(length, start, end): which places of `order` have texts of one length, the longest first."""
@@ -47,9 +47,13 @@ class Texts:
             start = end
 
     def answer(self, per_token: bool) -> dict[str, NDArray[Any]]:
-        """The rows of all texts, in the order of the request."""
-        assert self.rows is not None, "its last row was written"
-        return {"rows": self.rows, "lengths": self.lengths} if per_token else {"rows": self.rows}
+        """The outputs of all texts, in the order of the request."""
+        assert self.outputs is not None, "its last output was written"
+        return (
+            {"embeddings": self.outputs, "lengths": self.lengths}
+            if per_token
+            else {"embeddings": self.outputs}
+        )
 
 
 def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: float) -> Texts:

@@ -43,28 +43,28 @@ def _fill(
 
     Nothing when the anchor would be padded too much.
     """
-    room, rows, padding = max(1, budget // width) - 1, 1, width - anchor  # the anchor has its place
+    room, num_texts, padding = max(1, budget // width) - 1, 1, width - anchor  # the anchor has its place
     taken: dict[int, int] = {}
     for length in downwards:
         there = counts[length] - (length == anchor)
-        fits = min(there, room, _bearable(width - length, width, rows, padding, budget))
+        fits = min(there, room, _bearable(width - length, width, num_texts, padding, budget))
         if fits > 0:
             taken[length] = fits
-            room, rows, padding = room - fits, rows + fits, padding + fits * (width - length)
+            room, num_texts, padding = room - fits, num_texts + fits, padding + fits * (width - length)
         if room == 0 or fits < there:
             break
-    if padding > _allowed(rows * width, budget):
+    if padding > _allowed(num_texts * width, budget):
         return {}, False
     taken[anchor] = taken.get(anchor, 0) + 1
     return dict(sorted(taken.items(), reverse=True)), room == 0
 
 
-def _bearable(gap: int, width: int, rows: int, padding: int, budget: int) -> int:
-    """How many more rows, each padded by `gap`, keep the padding within its bounds; 0 or less: none."""
+def _bearable(gap: int, width: int, num_texts: int, padding: int, budget: int) -> int:
+    """How many more texts, each padded by `gap`, keep the padding within its bounds; 0 or less: none."""
     cost = PADDING_SHARE * gap - width  # what each takes of what the others leave
     if cost <= 0:
         return budget
-    return max((rows * width - PADDING_SHARE * padding) // cost, (_allowed(0, budget) - padding) // gap)
+    return max((num_texts * width - PADDING_SHARE * padding) // cost, (_allowed(0, budget) - padding) // gap)
 
 
 def _allowed(padded: int, budget: int) -> int:

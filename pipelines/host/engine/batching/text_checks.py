@@ -15,11 +15,11 @@ MAX_ANSWER_VALUES = 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of a body: tokens per text, vocabulary size, and numbers per row of its result."""
+    """The limits of a body: tokens per text, vocabulary size, and numbers per output of its result."""
 
     max_tokens: int
     vocab_size: int
-    row_size: int = 1
+    output_size: int = 1
 
 
 def check_texts(inputs: Arrays, bounds: Bounds) -> None:
@@ -36,12 +36,13 @@ def check_texts(inputs: Arrays, bounds: Bounds) -> None:
         raise RequestError(f"Token id {ids[np.argmax(outside)]} is out of vocabulary")
 
 
-def check_answer(num_rows: int, row_size: int) -> None:
+def check_answer(num_outputs: int, output_size: int) -> None:
     """Raise RequestError before it is computed, for a request whose result would have too many numbers."""
-    if num_rows * row_size > MAX_ANSWER_VALUES:
+    if num_outputs * output_size > MAX_ANSWER_VALUES:
         raise RequestError(
-            f"the reply would hold {num_rows * row_size} numbers, {num_rows} rows of {row_size}; one request "
-            f"may have {MAX_ANSWER_VALUES}. Please send the input in several requests.",
+            f"the reply would hold {num_outputs * output_size} numbers, "
+            f"{num_outputs} outputs of {output_size}; "
+            f"one request may have {MAX_ANSWER_VALUES}. Please send the input in several requests.",
             "input",
         )
 

@@ -49,7 +49,7 @@ class Encoder(Node):
         path = self.folder / config.path
         self.encoder = resources.shared(open_encoder, path, settings)
         self.gives = RowShape(self.encoder.per_token, self.encoder.size)
-        bounds = {"rows": self.gives, "max_tokens": self.encoder.max_tokens}
+        bounds = {"outputs": self.gives, "max_tokens": self.encoder.max_tokens}
         log_opened_model(path, {**self.encoder.describe(), **bounds})
 
     def run(self, batch: TokenBatch) -> Encoded:

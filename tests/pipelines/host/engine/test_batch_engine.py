@@ -1,4 +1,4 @@
-"""The engine of encoders around a fake one: rows of any interleaving are those of each text alone."""
+"""The engine of encoders around a fake one: outputs of any interleaving are those of each text alone."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_each_request_has_its_own_rows_in_order(requests, budget):
         while not kept <= answers.keys():
             key, answer = made.answer()
             assert key not in answers
-            answers[key] = answer["rows"]
+            answers[key] = answer["embeddings"]
         for key, rows in answers.items():
             np.testing.assert_array_equal(rows, rows_of(requests[key][0]))
     finally:
@@ -75,7 +75,7 @@ def test_rows_of_tokens_come_one_text_behind_another(rig):
     answer = made.answer()[1]
     assert answer["lengths"].tolist() == [3, 1, 5, 3]
     expected = [row_of(text[:end]) for text in texts for end in range(1, len(text) + 1)]
-    np.testing.assert_array_equal(answer["rows"], expected)
+    np.testing.assert_array_equal(answer["embeddings"], expected)
 
 
 def test_a_batch_knows_each_text_s_types_and_whether_it_wants_an_activation(rig):
@@ -89,9 +89,9 @@ def test_a_batch_knows_each_text_s_types_and_whether_it_wants_an_activation(rig)
     batch = made.body.began.get(timeout=LONG_S)
     assert (len(batch.lengths), batch.ids.shape) == (3, (3, 3))
     np.testing.assert_array_equal(
-        answers["pairs"]["rows"], [row_of([1, 2, 3], [0, 1, 1]), row_of([4, 5], [0, 1])]
+        answers["pairs"]["embeddings"], [row_of([1, 2, 3], [0, 1, 1]), row_of([4, 5], [0, 1])]
     )
-    np.testing.assert_array_equal(answers["plain"]["rows"], [row_of([6, 7, 8], activate=False)])
+    np.testing.assert_array_equal(answers["plain"]["embeddings"], [row_of([6, 7, 8], activate=False)])
 
 
 def test_texts_of_several_requests_share_a_batch(rig):
@@ -151,7 +151,7 @@ def test_a_text_that_breaks_its_batch_fails_its_request_alone(rig, caplog):
     answers = dict(made.answer() for _ in range(7))
     assert answers.pop(4).message == "the batch of this request failed; see the server's log"
     for key, answer in answers.items():
-        np.testing.assert_array_equal(answer["rows"], rows_of(made.asked[key]))
+        np.testing.assert_array_equal(answer["embeddings"], rows_of(made.asked[key]))
     assert answers.keys() == {"running", 0, 2, 3, 5, 6}
     assert [record.exc_info[1].args for record in caplog.records if record.exc_info] == [("poison",)]
     counts = made.engine.counts()
@@ -189,11 +189,11 @@ def test_a_body_that_raises_fails_the_requests_of_its_batch_alone(rig, caplog):
     answers = dict(made.answer() for _ in range(2))
     assert answers["failing"].message == "the batch of this request failed; see the server's log"
     assert [record.exc_info[1].args for record in caplog.records] == [("out of paper",)]
-    np.testing.assert_array_equal(answers["other"]["rows"], rows_of([[6] * 38]))
+    np.testing.assert_array_equal(answers["other"]["embeddings"], rows_of([[6] * 38]))
     counts = made.engine.counts()
     assert (counts.waiting, counts.failed_steps, made.told.empty()) == (0, 1, True)
     made.put("failing", [[7]])
-    np.testing.assert_array_equal(made.answer()[1]["rows"], rows_of([[7]]))
+    np.testing.assert_array_equal(made.answer()[1]["embeddings"], rows_of([[7]]))
 
 
 @pytest.mark.parametrize("lengths", [(20,), (1, 64), range(1, 65)])
@@ -317,7 +317,7 @@ def test_only_so_many_tokens_may_wait(rig):
 def test_an_answer_holds_only_so_many_numbers(rig, monkeypatch, per_token, texts):
     monkeypatch.setattr("pipelines.host.engine.batching.text_checks.MAX_ANSWER_VALUES", 8)
     made = rig(per_token=per_token)
-    with pytest.raises(RequestError, match="hold 12 numbers, 3 rows of 4; one request may have 8"):
+    with pytest.raises(RequestError, match="hold 12 numbers, 3 outputs of 4; one request may have 8"):
         made.put("more", [*texts, [3]])
     assert not made.body.began.qsize()
     made.put("most", texts)

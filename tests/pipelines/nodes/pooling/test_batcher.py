@@ -81,8 +81,8 @@ def test_ids_that_no_model_has_are_refused_before_they_are_sent(node, outside):
 
 def test_the_answer_is_rows_of_texts_or_of_their_tokens():
     values = np.arange(8, dtype=np.float32).reshape(4, 2)
-    assert pooled(Tensors(rows=values)).values is values
-    split = pooled(Tensors(rows=values, lengths=np.array([1, 3], np.int32)))
+    assert pooled(Tensors(embeddings=values)).values is values
+    split = pooled(Tensors(embeddings=values, lengths=np.array([1, 3], np.int32)))
     assert split.per_token
     assert [part.tolist() for part in split.values] == [values[:1].tolist(), values[1:].tolist()]
 

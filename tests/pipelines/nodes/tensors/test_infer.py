@@ -1,4 +1,4 @@
-"""The infer node on the worker: rows of another engine become the tensor `rows`."""
+"""The infer node on the worker: pooled outputs of another engine become the tensor `embeddings`."""
 
 from types import SimpleNamespace
 
@@ -34,7 +34,7 @@ def test_rows_are_asked_for_when_they_are_there(node, call):
     later = node.run(call, Deferred("batcher"))
     assert later.source == "batcher"
     (make,) = later.makers
-    assert make(PooledOutputs(ROWS)).source == ("address", {"rows": ROWS}, None)
+    assert make(PooledOutputs(ROWS)).source == ("address", {"embeddings": ROWS}, None)
 
 
 def test_rows_of_tokens_are_no_tensor(node, call):
