@@ -63,10 +63,6 @@ MAY_IMPORT = {
     # neither: people's tools
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},
 }
-# what is still to be mended: imports under TYPE_CHECKING that cross a border, by folder, and circles
-CIRCLES_LEFT = [
-    ["tools.gpu_check.packs.pack_encoders", "tools.gpu_check.packs.packed_encoders"],
-]
 HEAVY = {"torch", "transformers", "optimum"}
 ENGINES = {"openvino", "onnxruntime", "onnx", "cupy"}
 
@@ -143,7 +139,7 @@ def test_a_module_stays_within_its_border(module, path, at_run_time):
 
 
 def test_the_import_graph_has_no_circles():
-    assert [circle for circle in circles(import_graph()) if circle not in CIRCLES_LEFT] == []
+    assert circles(import_graph()) == []
 
 
 def test_circles_are_found():

@@ -14,15 +14,10 @@ from pipelines.host.backends.onnxruntime.cuda.encoder_session import OnnxCudaEnc
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness import encoders
+from tools.gpu_check.packs.encoder_folders import encoder_file, packed_encoder
 from tools.gpu_check.packs.encoder_models import CHECKED, ENCODERS, MEASURED, unit
 from tools.gpu_check.packs.packed import NotPacked
-from tools.gpu_check.packs.packed_encoders import (
-    PackedEncoder,
-    encoder_file,
-    packed_encoder,
-    read_encoder,
-    write_encoder,
-)
+from tools.gpu_check.packs.packed_encoders import PackedEncoder, read_encoder, write_encoder
 from tools.gpu_check.packs.weights import FILE
 from tools.gpu_check.report import markdown
 from tools.gpu_check.speed import encoders as speed

@@ -14,8 +14,8 @@ from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.engine.encoder_batch import TokenBatch
 from tools.gpu_check.checks import Failed, Setting
 from tools.gpu_check.correctness.distance import distance
+from tools.gpu_check.packs.encoder_folders import encoder_file
 from tools.gpu_check.packs.encoder_models import CHECKED, ENCODERS, Made
-from tools.gpu_check.packs.packed_encoders import encoder_file
 
 Open = Callable[[Path], Any]
 """A model.onnx → its `EncoderSession`."""

@@ -13,8 +13,8 @@ from ops import pooling
 from pipelines.host.engine.encoder_batch import TokenBatch
 from tools.gpu_check.checks import Figures, Setting
 from tools.gpu_check.correctness.encoders import open_on_gpu, random_batch
+from tools.gpu_check.packs.encoder_folders import encoder_file
 from tools.gpu_check.packs.encoder_models import MEASURED
-from tools.gpu_check.packs.packed_encoders import encoder_file
 
 NUM_TEXTS, FEW_TEXTS = 8192, 1024
 MAX_BATCH_TOKENS = 8192
