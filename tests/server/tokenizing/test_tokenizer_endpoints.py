@@ -308,5 +308,8 @@ def test_a_conversation_that_is_too_long_is_counted_too(rig):
 
 
 def test_every_format_is_in_the_table():
-    formats = set(requests.TokenizerRequest.__subclasses__()) - {requests.Detokenize, requests.TokenizePrompt}
+    formats = set(requests.TokenizerRequest.__subclasses__()) - {
+        requests.DetokenizeRequest,
+        requests.TokenizePrompt,
+    }
     assert set(requests.FORMATS.values()) == formats
