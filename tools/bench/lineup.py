@@ -57,7 +57,7 @@ def start(
     """Start every contender of `names` with its model, or note the reason; makes missing models first."""
     ready = {name: _prepare(lineup, name, model, venvs) for name in ALL_PEERS if name in names}
     logs = model.folder / "logs"
-    logs.mkdir(exist_ok=True)
+    logs.mkdir(parents=True, exist_ok=True)
     model.stage("starting the contenders")
     for name in VARIANTS:
         if name in names:
