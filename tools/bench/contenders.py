@@ -102,15 +102,21 @@ class Child(Piped):
 
 
 class Served:
-    """A server with one model over HTTP; it is ready when GET /health returns 200."""
+    """A server over HTTP, and the model that is measured; it is ready when GET /health returns 200."""
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], port: int, model: str, log: Path
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        port: int,
+        model: str,
+        log: Path,
+        folder: Path = ROOT,
     ) -> None:
         self._port, self._model, self._log = port, model, log
         with log.open("w") as out:
             self.process = subprocess.Popen(
-                command, cwd=ROOT, env={**environment}, text=True, stdout=out, stderr=out
+                command, cwd=folder, env={**environment}, text=True, stdout=out, stderr=out
             )
 
     def wait_until_ready(self) -> None:

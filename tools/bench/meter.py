@@ -6,10 +6,33 @@ import contextlib
 import subprocess
 import threading
 from collections.abc import Callable
+from typing import NamedTuple
 
 import psutil
 
 SAMPLE_S = 0.25
+
+
+class Spent(NamedTuple):
+    """Processor seconds of the processes of Braid."""
+
+    host_s: float
+    workers_s: float
+
+    def since(self, before: Spent) -> Spent:
+        return Spent(self.host_s - before.host_s, self.workers_s - before.workers_s)
+
+
+def spent(server: subprocess.Popen[str]) -> Spent:
+    """Processor seconds of a running Braid so far; its gunicorn master is not counted."""
+    host_s = workers_s = 0.0
+    for child in psutil.Process(server.pid).children():
+        times = child.cpu_times()
+        if "pipelines.host" in child.cmdline():
+            host_s += times.user + times.system
+        else:
+            workers_s += times.user + times.system
+    return Spent(host_s, workers_s)
 
 
 class Meter:

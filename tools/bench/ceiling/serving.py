@@ -4,20 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
-
-import psutil
 
 from tools.bench.ceiling.client import StreamCount, count
 from tools.bench.ceiling.model import NAME, write_model
 from tools.bench.contenders import ROOT, Served, free_port, without_settings
-
-
-class Spent(NamedTuple):
-    """Processor seconds of the server's processes."""
-
-    host_s: float
-    workers_s: float
+from tools.bench.meter import Spent, spent
 
 
 class Server:
@@ -37,20 +28,9 @@ class Server:
 
     def run(self, endpoint: str, streams: int, tokens: int) -> tuple[StreamCount, Spent]:
         """(tokens and times at the client, processor time of the server)."""
-        before = self._spent()
+        before = spent(self._served.process)
         counted = count(self._port, endpoint, NAME, streams, tokens)
-        after = self._spent()
-        return counted, Spent(after.host_s - before.host_s, after.workers_s - before.workers_s)
+        return counted, spent(self._served.process).since(before)
 
     def stop(self) -> None:
         self._served.stop()
-
-    def _spent(self) -> Spent:
-        host_s = workers_s = 0.0
-        for child in psutil.Process(self._served.process.pid).children():
-            times = child.cpu_times()
-            if "pipelines.host" in child.cmdline():
-                host_s += times.user + times.system
-            else:
-                workers_s += times.user + times.system
-        return Spent(host_s, workers_s)
