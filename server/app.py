@@ -48,6 +48,14 @@ class RequestIds:
         resp.set_header("X-Request-Id", req.scope["braid.exchange"].request_id)
 
 
+class ListedOrigins(falcon.CORSMiddleware[Any, Any]):
+    """CORS for a list of origins, with `Vary: Origin` for caches: a reply depends on the origin."""
+
+    def process_response(self, req: Any, resp: Any, resource: object, req_succeeded: bool) -> None:
+        super().process_response(req, resp, resource, req_succeeded)
+        resp.append_header("Vary", "Origin")
+
+
 class App:
     """Falcon's app; around each HTTP request an `Exchange`, closed whatever became of the answer.
 
@@ -64,7 +72,7 @@ class App:
             return
         scope["braid.exchange"] = exchange = Exchange(receive, send)
         try:
-            await self._falcon(scope, receive, send)
+            await self._falcon(scope, exchange.receive, send)
         finally:
             exchange.close()
 
@@ -85,7 +93,8 @@ def create_app(services: Services) -> App:
 
 def _cors(settings: Settings) -> Any:
     origins = "*" if "*" in settings.cors_origins else list(settings.cors_origins)
-    return falcon.CORSMiddleware(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After"])
+    kind = falcon.CORSMiddleware if origins == "*" else ListedOrigins
+    return kind(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After"])
 
 
 def __getattr__(name: str) -> Any:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
+import falcon.asgi
+
 from pipelines.errors import Unavailable
 from pipelines.telemetry import metrics
 from pipelines.wire.client import EngineClient, over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
+from server.http.request_body import ArrivingBodies
 from server.process.worker_state import WorkerProcess
 from server.responses.background import BackgroundResponses
 from server.responses.store import ResponseStore
@@ -32,10 +35,12 @@ class Services:
     admission: Admission
     response_store: ResponseStore = field(init=False)
     background: BackgroundResponses = field(init=False)
+    arriving: ArrivingBodies = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.response_store = ResponseStore(self.settings)
+        self.arriving = ArrivingBodies(self.settings.max_body_mb << 20)
         self.background = BackgroundResponses(self.response_store)
 
     async def start(self, process: WorkerProcess) -> None:
@@ -51,6 +56,12 @@ class Services:
         await self.catalogue.caught_up(CATCH_UP_S)
         process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(_count(), name="counting")
+
+    async def admit(self, req: falcon.asgi.Request) -> bytes:
+        """The body of a request, which holds a permit from then on until its exchange ends."""
+        body = await self.arriving.read(req)
+        req.scope["braid.exchange"].at_end(self.admission.enter())
+        return body
 
     async def close(self) -> None:
         await self.background.close(self.settings.grace_s)

@@ -73,6 +73,11 @@ class Settings(BaseModel):
     header_timeout_s: float = Field(
         default=20, gt=0, description="seconds that a client has to send the headers of a request"
     )
+    body_timeout_s: float = Field(
+        default=30,
+        gt=0,
+        description="seconds that a client has to send the body of a request; at 16 kB/s it may take longer",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info", description="least severe level that is logged"
     )
@@ -106,11 +111,13 @@ class Settings(BaseModel):
         default=None, description="set by the server for its own processes, not by users"
     )
 
+    tls: bool = Field(default=False, description="set by the server for its own processes, not by users")
+
     @property
     def url(self) -> str:
         """The URL of the server for a client on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"http://{bracketed(host)}:{self.port}"
+        return f"http{'s' if self.tls else ''}://{bracketed(host)}:{self.port}"
 
 
 def bracketed(host: str) -> str:

@@ -27,7 +27,7 @@ from server.generation.replies.update_stages import Batch, Joiner, hide_reasonin
 from server.generation.requests.generation import BaseGenerationRequest
 from server.http.errors import public_error
 from server.http.exchange import ClientGone, Exchange
-from server.http.request_body import LONG_BODY_BYTES, parse_body, read_body
+from server.http.request_body import LONG_BODY_BYTES, parse_body
 from server.http.streaming import as_stream, first_piece
 from server.model_lookup import TEXT, find_pipeline
 from server.services import Services
@@ -115,9 +115,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         raise NotImplementedError
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        services, exchange = self._services, req.scope["braid.exchange"]
-        exchange.at_end(services.admission.enter())
-        await self.respond(await read_body(req, services.settings.max_body_mb << 20), req, resp)
+        await self.respond(await self._services.admit(req), req, resp)
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Reply to a body that was read."""

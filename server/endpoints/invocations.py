@@ -13,7 +13,7 @@ from server.endpoints.embeddings import EmbeddingsEndpoint
 from server.endpoints.pooling import PoolingTasksEndpoint
 from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.score import ScoreEndpoint
-from server.http.request_body import JsonObject, parse_body, read_body
+from server.http.request_body import JsonObject, parse_body
 from server.model_lookup import NO_NAMES, READING, TEXT, find_pipeline
 from server.services import Services
 
@@ -51,9 +51,8 @@ class InvocationsEndpoint:
         self._endpoints: dict[type[Any], Any] = {make: make(services) for make in makers}
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        services, exchange = self._services, req.scope["braid.exchange"]
-        exchange.at_end(services.admission.enter())
-        raw = await read_body(req, services.settings.max_body_mb << 20)
+        services = self._services
+        raw = await services.admit(req)
         body = (await parse_body(JsonObject, raw)).root
         endpoint = self._endpoints[select_endpoint(body, self._task(body.get("model")))]
         await endpoint.respond(raw, req, resp)

@@ -9,7 +9,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.endpoints.generation_endpoint import GenerationEndpoint
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.required_nodes import check_chat
-from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
+from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body
 from server.messages.content_builder import ContentBuilder, MessageContext, message
 from server.messages.events import MessageEvents
 from server.messages.reply_models import ContextManagement, MessageReply, TokenCount
@@ -61,8 +61,7 @@ class CountTokensEndpoint:
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         resp.set_header(REQUEST_ID, exchange.request_id)
-        exchange.at_end(services.admission.enter())
-        raw = await read_body(req, services.settings.max_body_mb << 20)
+        raw = await services.admit(req)
         request = await parse_body(CountRequest, raw)
         pipeline = find_pipeline(services, request.model, TEXT)
 

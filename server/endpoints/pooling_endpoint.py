@@ -20,7 +20,7 @@ from server.dialects import Dialect, dialect_of
 from server.endpoints.generation_endpoint import requested_priority
 from server.generation.requests.required_nodes import check_template
 from server.http.exchange import Exchange
-from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body, read_body
+from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body
 from server.model_lookup import Ability, find_pipeline
 from server.pooling.pooling_call import PoolingResult, run_pooling_call
 from server.pooling.replies.reply_models import EncodedReply, ReplyContext
@@ -59,9 +59,7 @@ class PoolingEndpoint(Generic[Body]):
         raise NotImplementedError
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        services, exchange = self._services, req.scope["braid.exchange"]
-        exchange.at_end(services.admission.enter())
-        await self.respond(await read_body(req, services.settings.max_body_mb << 20), req, resp)
+        await self.respond(await self._services.admit(req), req, resp)
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Respond to a body that has been read."""

@@ -15,7 +15,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
 from server.generation.requests.required_nodes import check_chat
 from server.http.exchange import Exchange
-from server.http.request_body import parse_body, read_body
+from server.http.request_body import parse_body
 from server.http.streaming import as_stream, kept_alive
 from server.model_lookup import TEXT, find_pipeline
 from server.responses.background import BackgroundRun
@@ -42,8 +42,7 @@ class _ResponsesEndpoint:
     ) -> tuple[ResponseRequest, Pipeline, PreparedRequest]:
         """The parsed request, the model that it names, and the request prepared for that model."""
         services = self._services
-        req.scope["braid.exchange"].at_end(services.admission.enter())
-        raw = await read_body(req, services.settings.max_body_mb << 20)
+        raw = await services.admit(req)
         request = await parse_body(body, dialect_of(req.path).transform_body(self.kind, raw))
         pipeline = find_pipeline(services, request.model, TEXT)
         prepared = await prepare_request(services.response_store, request, len(raw))

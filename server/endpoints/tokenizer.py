@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import check_template
-from server.http.request_body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body, read_body
+from server.http.request_body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body
 from server.model_lookup import READING, find_pipeline
 from server.services import Services
 from server.tokenizing import encoding
@@ -29,9 +29,8 @@ class _TokenizerEndpoint:
         raise NotImplementedError
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        services, exchange = self._services, req.scope["braid.exchange"]
-        exchange.at_end(services.admission.enter())
-        raw = await read_body(req, services.settings.max_body_mb << 20)
+        services = self._services
+        raw = await services.admit(req)
         body = await parse_body(JsonObject, raw)
         request = await off_loop(lambda: self.read(body), len(raw) > LONG_BODY_BYTES)
         pipeline = find_pipeline(services, request.model, READING)

@@ -27,10 +27,6 @@ class Unauthorized(BraidError):
     status, kind = 401, "AuthenticationError"
 
 
-class BodyTooSlow(BraidError):
-    status, kind = 408, "RequestTimeoutError"
-
-
 class BodyTooLarge(BraidError):
     status, kind = 413, "RequestEntityTooLarge"
 

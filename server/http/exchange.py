@@ -37,6 +37,7 @@ class Exchange:
     def __init__(self, receive: Receive, send: Send) -> None:
         self.client_id: str | None = None  # the client's own
         self.request_id = secrets.token_hex(16)
+        self.is_gone = False  # whether `receive` has returned a disconnect
         self.has_written = False  # since the last tick of the keep-alive clock
         self._receive = receive
         self._send = send
@@ -46,6 +47,12 @@ class Exchange:
         """Use the client's own id for the request; an id that is not clean is ignored."""
         self.client_id = clean_id(client_id)
         self.request_id = self.client_id or self.request_id
+
+    async def receive(self) -> Message:
+        """The next message, for the application."""
+        message = await self._receive()
+        self.is_gone |= message["type"] == "http.disconnect"
+        return message
 
     def at_end(self, callback: Callable[[], Any]) -> None:
         self._ends.callback(callback)

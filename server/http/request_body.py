@@ -10,12 +10,15 @@ from typing import Any, TypeVar
 import falcon.asgi
 from pydantic import BaseModel, RootModel, ValidationError
 
-from pipelines.errors import RequestError
-from server.http.errors import BodyTooLarge, BodyTooSlow, from_validation
+from pipelines.errors import Overloaded, RequestError
+from server.http.errors import BodyTooLarge, from_validation
+from server.http.exchange import ClientGone
 
 MAX_DEPTH = 64
-IDLE_S = 30.0
-"""A request whose body does not continue for this long is refused."""
+SHORT_BODY_BYTES = 64 << 10
+"""A body up to this size is read whatever else arrives."""
+MAX_ARRIVING = 8
+"""Bodies that arrive hold at most this many times the memory of the largest one."""
 LONG_BODY_BYTES = 16 << 10
 """A longer body is parsed, and its prompt tokenized, off the event loop."""
 
@@ -30,30 +33,48 @@ class JsonObject(RootModel[dict[str, Any]]):
     """A body whose model depends on its fields."""
 
 
-async def read_body(req: falcon.asgi.Request, max_bytes: int) -> bytes:
-    """The body of a JSON request.
+class ArrivingBodies:
+    """Bounds the memory of the bodies that a worker is reading, of which none has a permit yet.
 
-    Raises BodyTooLarge, BodyTooSlow, and RequestError for another type of content.
+    Short bodies always pass: many that arrive slowly turn no other away.
     """
+
+    def __init__(self, max_bytes: int) -> None:
+        """`max_bytes` is the limit of one body."""
+        self.max_bytes = max_bytes
+        self.num_bytes = 0
+
+    async def read(self, req: falcon.asgi.Request) -> bytes:
+        """The body of a JSON request.
+
+        Raises BodyTooLarge, Overloaded, ClientGone, and RequestError for another type of content.
+        """
+        _check_content(req)
+        too_large = BodyTooLarge(f"the body is larger than {self.max_bytes} bytes, the limit of this server")
+        if (req.content_length or 0) > self.max_bytes:
+            raise too_large
+        pieces, size = [], 0
+        try:
+            async for piece in req.stream:
+                size += len(piece)
+                self.num_bytes += len(piece)
+                if size > self.max_bytes:
+                    raise too_large
+                if size > SHORT_BODY_BYTES and self.num_bytes > MAX_ARRIVING * self.max_bytes:
+                    raise Overloaded("this worker is reading too many long bodies; try again soon")
+                pieces.append(piece)
+        finally:
+            self.num_bytes -= size
+        if req.scope["braid.exchange"].is_gone:
+            raise ClientGone  # what came may be cut short
+        return b"".join(pieces)
+
+
+def _check_content(req: falcon.asgi.Request) -> None:
     if (req.content_type or "").split(";")[0].strip().lower() != "application/json":
         raise RequestError("Unsupported Media Type: Only 'application/json' is allowed", field="Content-Type")
     if (req.get_header("Content-Encoding") or "identity").lower() != "identity":
         raise RequestError("compressed bodies are not supported; send it as it is", field="Content-Encoding")
-    too_large = BodyTooLarge(f"the body is larger than {max_bytes} bytes, the limit of this server")
-    if (req.content_length or 0) > max_bytes:
-        raise too_large
-    pieces, size = [], 0
-    try:
-        async with asyncio.timeout(IDLE_S) as deadline:
-            async for piece in req.stream:
-                deadline.reschedule(asyncio.get_running_loop().time() + IDLE_S)
-                size += len(piece)
-                if size > max_bytes:
-                    raise too_large
-                pieces.append(piece)
-    except TimeoutError:
-        raise BodyTooSlow(f"nothing of the body came for {IDLE_S:g} s") from None
-    return b"".join(pieces)
 
 
 async def parse_body(model: type[Body], body: bytes) -> Body:

@@ -17,9 +17,11 @@ from server.settings import Settings
 def start(arbiter: Any, settings: Settings) -> None:
     """Prepare a server's private folder and, unless in-process, start and supervise its engine host.
 
-    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE and PROMETHEUS_MULTIPROC_DIR for every process that is
-    started from here on.
+    Sets BRAID_ENGINE_SOCKET, BRAID_RESPONSES_FILE, BRAID_TLS and PROMETHEUS_MULTIPROC_DIR for every process
+    that is started from here on.
     """
+    settings = settings.model_copy(update={"tls": bool(arbiter.cfg.is_ssl)})
+    os.environ["BRAID_TLS"] = str(settings.tls)
     for left in remove_left_over():
         arbiter.log.info("Removed %s, which a killed server left behind", left)
     arbiter.braid_folder = PrivateFolder()

@@ -13,6 +13,8 @@ import psutil
 from paced_model import write_model
 from server_process import ServerProcess, ask, start_requests
 
+from server.process.private_folder import remove_left_over
+
 
 async def flying(server, count=8, max_tokens=3000, stream=True):
     """Requests whose streams have begun."""
@@ -165,7 +167,10 @@ def test_engine_that_dies_while_the_server_drains_leaves_clean_errors(models_dir
         assert server.process.wait(8) == 0
 
 
-def test_killed_master_takes_everything_along(models_dir):
+def test_killed_master_takes_everything_along(models_dir, tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("server.process.private_folder.FALLBACK", str(tmp_path))
     with ServerProcess(models_dir) as server:
         server.ready()
         host, workers = server.children()
@@ -173,6 +178,9 @@ def test_killed_master_takes_everything_along(models_dir):
         server.process.wait()
         _, alive = psutil.wait_procs([host, *workers], timeout=6)
         assert alive == []
+    (left,) = tmp_path.glob("braid-*")
+    assert (left / "responses.sqlite").exists()
+    assert remove_left_over() == [left]
 
 
 def test_in_process_server_serves_and_drains(models_dir):

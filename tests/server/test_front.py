@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from scripted import said
@@ -66,16 +67,18 @@ def test_a_body_beyond_the_limit_is_refused_while_it_arrives(make_rig):
     assert answer.status == 413
 
 
-def test_a_body_that_stops_coming_loses_its_place(rig, monkeypatch):
-    monkeypatch.setattr("server.http.request_body.IDLE_S", 0.02)
-
+def test_a_body_that_stops_coming_holds_no_place_and_starts_nothing(rig):
     async def scenario(client):
-        headers = {"content-type": "application/json", "content-length": "100"}
-        return await client.ask("POST", CHAT, body=[b"{"], headers=headers, stalls=True)
+        headers = {"content-type": "application/json"}
+        request = client.begin("POST", CHAT, [json.dumps(BODY).encode()], headers, stalls=True)
+        await asyncio.sleep(0.02)
+        num_inside = rig.services.admission.num_inside
+        request.hang_up()
+        await request.task
+        return num_inside
 
-    answer = rig.run(scenario)
-    assert answer.status == 408
-    assert rig.services.admission.num_inside == 0
+    assert rig.run(scenario) == 0
+    assert rig.pipeline.calls == []
 
 
 @pytest.mark.parametrize("content_type", ["", "text/plain", "application/x-www-form-urlencoded"])
@@ -234,6 +237,17 @@ def test_an_allowed_origin_may_call_and_ask_before(make_rig):
 def test_another_origin_may_not(make_rig):
     rig = make_rig(cors_origins=("https://a.example",))
     assert "access-control-allow-origin" not in rig.get("/v1/models", origin="https://b.example").headers
+
+
+@pytest.mark.parametrize("origin", [{}, {"origin": "https://a.example"}, {"origin": "https://b.example"}])
+def test_a_cache_is_told_that_replies_depend_on_the_origin(make_rig, origin):
+    rig = make_rig(cors_origins=("https://a.example",))
+    assert rig.get("/v1/models", **origin).headers["vary"] == "Origin"
+    assert rig.get("/nothing", **origin).headers["vary"] == "Origin"
+
+
+def test_replies_for_every_origin_are_alike_for_caches(make_rig):
+    assert "vary" not in make_rig(cors_origins=("*",)).get("/v1/models", origin="https://a.example").headers
 
 
 def test_a_star_allows_every_origin(make_rig):

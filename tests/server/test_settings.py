@@ -71,6 +71,10 @@ def test_url_is_one_that_a_client_here_can_use(host, url):
     assert read_settings({"BRAID_HOST": host}).url == url
 
 
+def test_url_says_when_connections_are_encrypted():
+    assert read_settings({"BRAID_TLS": "True"}).url == "https://127.0.0.1:8000"
+
+
 @pytest.mark.parametrize("field", Settings.model_fields)
 def test_every_setting_is_in_the_table_with_its_description(field):
     row = next(

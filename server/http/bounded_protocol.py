@@ -1,0 +1,245 @@
+"""HTTP/1.1 on one connection: uvicorn's protocol with bounds on what a client may send, and how slowly."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum, auto
+from typing import Any
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from server.http.close_delimited import CloseDelimitedCycle
+
+MAX_HEAD_BYTES = 64 << 10
+"""Of a request line and headers together, trailers included; of a chunk's size line; of blank lines."""
+FIELD_OVERHEAD_BYTES = 32
+"""Counted for each header besides its text, so that many short ones are bounded too."""
+MAX_PIPELINED = 64
+"""Requests of one connection that wait for the responses to earlier ones."""
+BODY_BYTES_PER_S = 16 << 10
+"""A body that arrives at this rate may take longer than `body_timeout_s`."""
+REFUSAL_HEADERS = (
+    b"content-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\nconnection: close\r\n\r\n"
+)
+FIRST_REQUEST_S = 1.0
+"""A connection made just before its worker leaves has this time to send its first request."""
+
+
+class BadRequest(Exception):
+    """Raised in the parser's callbacks to end a request with this status and text."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Part(Enum):
+    """The part of a request that is incomplete."""
+
+    NONE = auto()
+    HEAD = auto()
+    BODY = auto()
+
+
+def new_parser(protocol: HttpToolsProtocol) -> httptools.HttpRequestParser:
+    """A parser like the one that uvicorn makes."""
+    parser = httptools.HttpRequestParser(protocol)
+    parser.set_dangerous_leniencies(lenient_data_after_close=True)
+    return parser
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """Counts bytes as they come in, also where no line ends; times heads and bodies.
+
+    Bytes are counted from the last time that the parser passed on a body's bytes or a whole head.  One clock
+    runs while a head or a body is incomplete: a request that arrives whole starts none.
+    """
+
+    def __init__(self, *args: Any, header_timeout_s: float, body_timeout_s: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._header_timeout_s = header_timeout_s
+        self._body_timeout_s = body_timeout_s
+        self._part = Part.NONE
+        self._num_unparsed = 0  # bytes since the last head or piece of a body
+        self._num_field_bytes = 0  # of the whole headers and trailers of a request, and of its URL
+        self._num_body_bytes = 0  # since the clock was started
+        self._clock: asyncio.TimerHandle | None = None
+        self._refusal: BadRequest | None = None
+        self._leaving = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._start_clock()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        if self.cycle is None:
+            self._leaving = True
+            self.loop.call_later(FIRST_REQUEST_S, self._leave)
+        else:
+            super().shutdown()
+
+    def _leave(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refusal is not None:
+            return
+        self._unset_keepalive_if_required()
+        self._num_unparsed += len(data)
+        try:
+            self._parse(data)
+            if self._num_unparsed > MAX_HEAD_BYTES:
+                raise self._too_large(431 if self._part is not Part.NONE else 400)
+        except httptools.HttpParserError as error:
+            mine = error.__context__  # raised in a callback
+            self._refuse(mine if isinstance(mine, BadRequest) else BadRequest(400, "this is not valid HTTP"))
+        except BadRequest as error:
+            self._refuse(error)
+        if self._clock is None and self._refusal is None and self._is_awaited():
+            self._start_clock()
+
+    def _parse(self, data: bytes) -> None:
+        """Feed the parser.
+
+        It stops at a request that asks for an upgrade to another protocol, and would parse its body as another
+        request.  A server may ignore an Upgrade header: the request is parsed again without it.
+        """
+        while data:
+            try:
+                self.parser.feed_data(data)
+                return
+            except httptools.HttpParserUpgrade as upgrade:
+                data = self._head_without_upgrade() + data[upgrade.args[0] :]
+                self.parser = new_parser(self)
+
+    def _head_without_upgrade(self) -> bytes:
+        line = b"%b %b HTTP/%b\r\n" % (
+            self.parser.get_method(),
+            self.url,
+            self.parser.get_http_version().encode(),
+        )
+        others = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
+        return line + b"".join(others) + b"\r\n"
+
+    def on_message_begin(self) -> None:
+        self._stop_clock()
+        self._part = Part.HEAD
+        self._num_field_bytes = 0
+        super().on_message_begin()
+
+    def on_url(self, url: bytes) -> None:
+        self._num_field_bytes += len(url)
+        if self._num_field_bytes > MAX_HEAD_BYTES:
+            raise self._too_large(414)
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header, or a trailer, which is read and dropped: it must not act as a header."""
+        self._num_field_bytes += len(name) + len(value) + FIELD_OVERHEAD_BYTES
+        if self._num_field_bytes > MAX_HEAD_BYTES:
+            raise self._too_large(431)
+        if self._part is Part.HEAD:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        version = self.parser.get_http_version()
+        self._check_head(version)
+        if self.parser.should_upgrade():
+            return
+        super().on_headers_complete()
+        self._stop_clock()
+        self._part = Part.BODY
+        self._num_unparsed = 0
+        if version == "1.0":
+            CloseDelimitedCycle.replace(self.cycle)
+        if self._leaving:
+            self.cycle.keep_alive = False
+
+    def on_body(self, body: bytes) -> None:
+        self._num_unparsed = 0
+        self._num_body_bytes += len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
+        self._stop_clock()
+        self._part = Part.NONE
+        self._num_unparsed = 0
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        is_last = not self.pipeline
+        super().on_response_complete()
+        if self._refusal is not None and is_last:
+            self._send_refusal(self._refusal)
+
+    def _check_head(self, version: str) -> None:
+        num_hosts = sum([name == b"host" for name, _ in self.headers])
+        if version not in ("1.0", "1.1"):
+            raise BadRequest(400, "the version of HTTP must be 1.1 or 1.0")
+        if num_hosts > 1 or (num_hosts == 0 and version == "1.1"):
+            raise BadRequest(400, "a request needs one Host header")
+        if self.parser.get_method() == b"CONNECT":
+            raise BadRequest(400, "CONNECT is for proxies, and this server is none")
+        if len(self.pipeline) >= MAX_PIPELINED:
+            raise BadRequest(400, f"at most {MAX_PIPELINED} pipelined requests may wait")
+
+    def _too_large(self, status: int) -> BadRequest:
+        return BadRequest(status, f"a URL and headers have at most {MAX_HEAD_BYTES} bytes")
+
+    def _is_awaited(self) -> bool:
+        """Whether the server waits for bytes of a request."""
+        return self._part is not Part.NONE or self.cycle is None or self.cycle.response_complete
+
+    def _start_clock(self) -> None:
+        self._num_body_bytes = 0
+        limit_s = self._body_timeout_s if self._part is Part.BODY else self._header_timeout_s
+        self._clock = self.loop.call_later(limit_s, self._time_is_up)
+
+    def _stop_clock(self) -> None:
+        if self._clock is not None:
+            self._clock.cancel()
+            self._clock = None
+
+    def _time_is_up(self) -> None:
+        self._clock = None
+        if self.flow.read_paused or self._is_body_fast():
+            self._start_clock()
+        elif self._part is Part.NONE:
+            self.transport.close()  # opened and never used, as browsers do
+        else:
+            self._refuse(BadRequest(408, f"the {self._part.name.lower()} of the request came too slowly"))
+
+    def _is_body_fast(self) -> bool:
+        """Whether it brought enough bytes, for a response that is still owed."""
+        enough = self._num_body_bytes >= BODY_BYTES_PER_S * self._body_timeout_s
+        return self._part is Part.BODY and enough and not self.cycle.response_complete
+
+    def _refuse(self, refusal: BadRequest) -> None:
+        """Send the refusal, once earlier requests have their responses, and close; read no further."""
+        self.logger.debug("refused a request: %s %s", refusal.status, refusal)
+        self._stop_clock()
+        self._refusal = refusal
+        if self._part is not Part.BODY:
+            is_last = self.cycle is None or self.cycle.response_complete
+        elif is_last := not (self.pipeline and self.pipeline[0][0] is self.cycle):
+            self.cycle.disconnected = True  # the application ends as if the client had left
+        else:
+            self.pipeline.popleft()  # the application never gets it
+        if is_last:
+            self._send_refusal(refusal)
+
+    def _send_refusal(self, refusal: BadRequest) -> None:
+        if self.transport.is_closing():
+            return
+        if self._part is not Part.BODY or not self.cycle.response_started:
+            text = str(refusal).encode()
+            self.transport.write(STATUS_LINE[refusal.status] + REFUSAL_HEADERS % len(text) + text)
+        self.transport.close()

@@ -1,0 +1,308 @@
+"""What a client may send on a connection: how many bytes, how slowly, and which heads."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from contextlib import ExitStack
+
+import pytest
+from raw_server import RawServer, read_until, request
+from scripted import HI
+
+from server.http.bounded_protocol import MAX_HEAD_BYTES
+
+CHAT = json.dumps({"messages": [{"role": "user", "content": "hi"}]}).encode()
+JSON = "Content-Type: application/json"
+BLOCK = b"a" * (1 << 16)
+TAKEN_BYTES = 4 << 20
+"""What the buffers of both ends may take of a request that is read no further."""
+CHUNKED = request(JSON, "Transfer-Encoding: chunked", method="POST", path="/v1/chat/completions")
+CLOSE = "Connection: close"
+
+
+@pytest.fixture
+def serve(make_rig):
+    """`serve(api_keys=...)`: a server with these settings; `header_timeout_s` and `body_timeout_s` too."""
+    with ExitStack() as stack:
+
+        def start(**settings):
+            timeouts = {name: settings.pop(name) for name in [*settings] if name.endswith("_timeout_s")}
+            rig = make_rig(**settings)
+            rig.pipeline.batches = HI
+            server = stack.enter_context(RawServer(rig.app, **timeouts))
+            server.services, server.pipeline = rig.services, rig.pipeline
+            return server
+
+        yield start
+
+
+@pytest.fixture
+def server(serve):
+    return serve()
+
+
+def status_of(reply):
+    return int(reply.split(b" ", 2)[1])
+
+
+def chunks(*pieces, trailers=()):
+    sized = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    return sized + b"0\r\n" + b"".join(line.encode() + b"\r\n" for line in trailers) + b"\r\n"
+
+
+# What never ends
+
+
+@pytest.mark.parametrize(
+    ("start", "status"),
+    [
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nX-A: ", 431),
+        (b"GET /health HTTP/1.1\r\nHost: x\r\nX-", 431),
+        (b"GET /", 414),
+        (CHUNKED + b"1\r\n{\r\n0\r\nX-A: ", 431),
+        (CHUNKED + b"1\r\n{\r\n0\r\nX-", 431),
+        (CHUNKED + b"1;name=", 431),
+    ],
+    ids=["value", "name", "url", "trailer value", "trailer name", "chunk extension"],
+)
+def test_what_never_ends_is_refused_at_the_bound(server, start, status):
+    reply, num_bytes = server.pour(start, BLOCK, max_bytes=40 << 20)
+    assert status_of(reply) == status
+    assert num_bytes < TAKEN_BYTES
+
+
+def test_blank_lines_without_end_are_refused(server):
+    reply, num_bytes = server.pour(b"", b"\r\n" * (1 << 15), max_bytes=40 << 20)
+    assert status_of(reply) == 400
+    assert num_bytes < TAKEN_BYTES
+
+
+def test_an_endless_header_keeps_nobody_waiting(server):
+    """40 MB on each of eight connections: a neighbour's request is served between them."""
+    for _ in range(8):
+        server.pour(b"GET /health HTTP/1.1\r\nHost: x\r\nX-A: ", BLOCK, max_bytes=40 << 20)
+        start_s = time.monotonic()
+        assert status_of(server.talk(request(CLOSE))) == 200
+        assert time.monotonic() - start_s < 1
+
+
+def test_a_head_below_the_bound_passes_however_it_is_cut(server):
+    head = request("X-Long: " + "a" * 60_000, CLOSE)
+    for size in (1000, 20_000, len(head)):
+        pieces = [head[at : at + size] for at in range(0, len(head), size)]
+        assert status_of(server.talk(*pieces)) == 200
+
+
+@pytest.mark.parametrize("headers", [["X-A: " + "a" * 70_000], ["a: b"] * 5000], ids=["one", "many"])
+def test_too_large_a_head_is_refused(server, headers):
+    assert status_of(server.talk(request(*headers))) == 431
+
+
+def test_a_long_body_in_many_small_chunks_is_no_head(server):
+    body = CHAT[:-1] + b" " * (MAX_HEAD_BYTES + 1) + CHAT[-1:]
+    assert b"Hello" in server.talk(
+        CHUNKED.replace(b"Host", b"Connection: close\r\nHost")
+        + chunks(*[body[at : at + 1] for at in range(len(body))])
+    )
+
+
+def test_a_bounded_number_of_requests_waits_on_a_connection(server):
+    reply = server.talk(request() * 70)
+    assert reply.count(b"HTTP/1.1 200") == 65
+    assert reply.count(b"HTTP/1.1 400") == 1
+
+
+# Trailers are no headers
+
+
+def trailed(server, *trailers, headers=()):
+    head = request(
+        JSON, CLOSE, *headers, "Transfer-Encoding: chunked", method="POST", path="/v1/chat/completions"
+    )
+    return server.talk(head + chunks(CHAT, trailers=trailers))
+
+
+def test_a_key_in_a_trailer_opens_nothing(serve):
+    server = serve(api_keys=("good",))
+    assert status_of(trailed(server, "Authorization: Bearer good")) == 401
+    assert status_of(trailed(server, headers=["Authorization: Bearer good"])) == 200
+
+
+def test_a_trailer_does_not_replace_the_key(serve):
+    server = serve(api_keys=("good",))
+    headers = ["Authorization: Bearer good"]
+    assert status_of(trailed(server, "Authorization: Bearer bad", headers=headers)) == 200
+
+
+def test_a_trailer_gives_no_id_and_no_priority(server):
+    reply = trailed(server, "X-Request-Id: mine", "X-Vllm-Priority: high")
+    assert status_of(reply) == 200
+    assert b"mine" not in reply
+
+
+# Heads that are refused
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /health\r\n\r\n",
+        b"GET /health HTTP/0.9\r\n\r\n",
+        b"GET /health HTTP/2.0\r\nHost: x\r\n\r\n",
+        b"GET /health HTTP/1.1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: x\r\nHost: x\r\n\r\n",
+        b"GET /health HTTP/1.0\r\nHost: x\r\nHost: y\r\n\r\n",
+        b"CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"CONNECT /health HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"\x00\x01\x02\r\n\r\n",
+    ],
+)
+def test_a_bad_head_is_a_400_without_a_traceback(server, caplog, head):
+    with caplog.at_level(logging.INFO):
+        assert status_of(server.talk(head)) == 400
+    assert "Traceback" not in caplog.text
+
+
+def test_http_1_0_needs_no_host(server):
+    assert status_of(server.talk(b"GET /health HTTP/1.0\r\n\r\n")) == 200
+
+
+def test_a_bad_request_waits_for_the_response_before_it(server):
+    """The refusal never stands in the middle of another response."""
+    first = request(JSON, method="POST", path="/v1/chat/completions", body=CHAT[:-1] + b',"stream":true}')
+    reply = server.talk(first + b"GET /health\r\n\r\n")
+    stream, _, refusal = reply.partition(b"data: [DONE]\n\n\r\n0\r\n\r\n")
+    assert status_of(stream) == 200
+    assert status_of(refusal) == 400
+    assert stream.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("cut", [0, 10])
+def test_an_upgrade_to_another_protocol_is_ignored(server, cut):
+    """As the HTTP client of Java sends it by default; the body stays the body of this request."""
+    head = ["Connection: Upgrade, close", "Upgrade: h2c", JSON]
+    sent = request(*head, method="POST", path="/v1/chat/completions", body=CHAT)
+    pieces = [sent[: len(sent) - cut], sent[len(sent) - cut :]]
+    reply = server.talk(*pieces, pause_s=0.05)
+    assert status_of(reply) == 200
+    assert b"Hello" in reply
+    assert reply.count(b"HTTP/1.1") == 1
+
+
+# Slow bodies
+
+
+def slow_body(server, length=1000):
+    connection = server.connect()
+    connection.sendall(
+        request(JSON, f"Content-Length: {length}", method="POST", path="/v1/chat/completions") + b"{"
+    )
+    return connection
+
+
+def test_slow_bodies_hold_no_permit(serve):
+    server = serve(max_concurrency=4)
+    with ExitStack() as stack:
+        for _ in range(256):
+            stack.enter_context(slow_body(server))
+        chat = request(JSON, CLOSE, method="POST", path="/v1/chat/completions", body=CHAT)
+        assert status_of(server.talk(chat)) == 200
+        assert server.services.arriving.num_bytes == 256
+    end_s = time.monotonic() + 5
+    while server.services.arriving.num_bytes and time.monotonic() < end_s:
+        time.sleep(0.01)
+    assert server.services.arriving.num_bytes == 0
+
+
+def test_a_body_has_a_deadline_as_a_whole(serve):
+    server = serve(body_timeout_s=0.3)
+    start_s = time.monotonic()
+    with slow_body(server) as connection:
+        reply = b""
+        connection.settimeout(0.05)
+        while not reply and time.monotonic() < start_s + 5:
+            try:
+                reply = connection.recv(1000)
+            except TimeoutError:
+                connection.sendall(b" ")
+    assert status_of(reply) == 408
+    assert time.monotonic() - start_s < 3
+
+
+def test_a_body_that_goes_on_fast_may_take_longer(serve):
+    server = serve(body_timeout_s=0.2)
+    body = CHAT[:-1] + b" " * 300_000 + CHAT[-1:]
+    pieces = [body[at : at + 30_000] for at in range(0, len(body), 30_000)]
+    head = request(JSON, CLOSE, f"Content-Length: {len(body)}", method="POST", path="/v1/chat/completions")
+    assert status_of(server.talk(head, *pieces, pause_s=0.06)) == 200
+
+
+def test_a_body_that_nobody_reads_has_a_deadline_too(serve):
+    server = serve(body_timeout_s=0.2)
+    start_s = time.monotonic()
+    reply = server.talk(request("Content-Length: 1000") + b"{")
+    assert time.monotonic() - start_s < 3
+    assert reply.count(b"HTTP/1.1") == 1
+    assert status_of(reply) == 200
+
+
+def test_long_bodies_are_bounded_together_and_short_ones_pass(serve, monkeypatch):
+    monkeypatch.setattr("server.http.request_body.MAX_ARRIVING", 2)
+    server = serve(max_body_mb=1)
+    with ExitStack() as stack:
+        for _ in range(2):
+            connection = stack.enter_context(slow_body(server, length=1 << 20))
+            connection.sendall(b" " * ((1 << 20) - 100))
+        end_s = time.monotonic() + 5
+        while server.services.arriving.num_bytes < (2 << 20) - 1000 and time.monotonic() < end_s:
+            time.sleep(0.01)
+        long = CHAT[:-1] + b" " * 70_000 + CHAT[-1:]
+        sent = [
+            request(JSON, CLOSE, method="POST", path="/v1/chat/completions", body=body)
+            for body in (long, CHAT)
+        ]
+        refused, served = map(server.talk, sent)
+    assert status_of(refused) == 429
+    assert b"retry-after: 1" in refused
+    assert status_of(served) == 200
+
+
+def test_a_body_that_is_cut_short_starts_nothing(serve):
+    server = serve()
+    with server.connect() as connection:
+        length = f"Content-Length: {len(CHAT) + 1}"
+        connection.sendall(request(JSON, length, method="POST", path="/v1/chat/completions") + CHAT)
+        time.sleep(0.05)
+    time.sleep(0.1)
+    assert server.pipeline.calls == []
+
+
+# HTTP/1.0 and 100-continue
+
+
+def test_an_old_clients_stream_ends_with_the_connection(server):
+    body = CHAT[:-1] + b',"stream":true}'
+    reply = server.talk(request(JSON, method="POST", path="/v1/chat/completions", version="1.0", body=body))
+    head, _, stream = reply.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert stream.startswith(b"data: ")
+    assert stream.endswith(b"data: [DONE]\n\n")
+
+
+def test_a_client_that_waits_is_told_to_continue(server):
+    with server.connect() as connection:
+        expects = ["Expect: 100-continue", f"Content-Length: {len(CHAT)}"]
+        connection.sendall(request(JSON, *expects, method="POST", path="/v1/chat/completions"))
+        assert read_until(connection, b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.sendall(CHAT)
+        assert status_of(read_until(connection, b"Hello")) == 200
+
+
+def test_an_old_client_is_not_told_to_continue(server):
+    sent = request(
+        JSON, "Expect: 100-continue", method="POST", path="/v1/chat/completions", version="1.0", body=CHAT
+    )
+    assert status_of(server.talk(sent)) == 200

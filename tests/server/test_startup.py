@@ -1,0 +1,59 @@
+"""What the master sets up before its first worker."""
+
+from __future__ import annotations
+
+import logging
+import os
+from types import SimpleNamespace
+
+import pytest
+from gunicorn.config import Config
+
+from server.process import startup
+from server.settings import read_settings
+
+
+@pytest.fixture
+def start(tmp_path, monkeypatch):
+    """`start(certfile=...)` starts an arbiter with these options of gunicorn; returns its host's command."""
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr("server.process.private_folder.FALLBACK", str(tmp_path))
+    commands = []
+
+    class Supervisor:
+        def __init__(self, command, *_, **__):
+            commands.append(command(0))
+
+        def poll(self): ...
+
+    monkeypatch.setattr(startup, "EngineSupervisor", Supervisor)
+    monkeypatch.setattr(startup, "WorkerPool", lambda *_: SimpleNamespace(install=lambda: None))
+
+    def run(**options):
+        config = Config()
+        for name, value in options.items():
+            config.set(name, value)
+        startup.start(SimpleNamespace(cfg=config, log=logging.getLogger()), read_settings(os.environ))
+        return commands[-1]
+
+    return run
+
+
+@pytest.mark.parametrize(("options", "scheme"), [({}, "http"), ({"certfile": "c.pem"}, "https")])
+def test_the_banners_url_has_the_scheme_that_is_served(start, options, scheme):
+    command = start(**options)
+    assert command[command.index("--url") + 1].startswith(f"{scheme}://127.0.0.1")
+    in_a_worker = read_settings(os.environ)
+    assert in_a_worker.url.startswith(f"{scheme}://")
+
+
+def test_a_start_removes_what_a_killed_server_left(start, tmp_path):
+    """Its processes are gone, and with them the lock on its folder."""
+    left = startup.PrivateFolder()
+    (left.path / "responses.sqlite").write_text("stored")
+    os.close(left._lock)
+    start()
+    assert not left.path.exists()
+    (living,) = tmp_path.iterdir()
+    assert (living / "metrics").is_dir()
