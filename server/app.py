@@ -9,13 +9,15 @@ from typing import Any
 
 import falcon
 import falcon.asgi
+import falcon.routing
 
-from pipelines.telemetry import metrics
+from pipelines.telemetry import processes
 from server import endpoints
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import Exchange, Receive, Send
 from server.process.worker_state import process_of
+from server.request_counts import RequestCounts
 from server.services import Services, connect
 from server.settings import Settings, read_settings
 
@@ -30,7 +32,7 @@ class Lifespan:
 
     async def process_startup(self, scope: Scope, event: dict[str, Any]) -> None:
         await self._services.start(process_of(scope))
-        metrics.process_memory("worker")
+        processes.register("worker")
 
     async def process_shutdown(self, scope: Scope, event: dict[str, Any]) -> None:
         await self._services.close()
@@ -80,10 +82,16 @@ class App:
 def create_app(services: Services) -> App:
     """The application around given services."""
     settings = services.settings
-    middleware: list[Any] = [Lifespan(services), RequestIds(), Guard(settings.api_keys)]
+    router = falcon.routing.CompiledRouter()
+    middleware: list[Any] = [
+        RequestCounts(router),
+        Lifespan(services),
+        RequestIds(),
+        Guard(settings.api_keys),
+    ]
     if settings.cors_origins:
         middleware.insert(0, _cors(settings))
-    app = falcon.asgi.App(middleware=middleware)
+    app = falcon.asgi.App(middleware=middleware, router=router)
     app.req_options.strip_url_path_trailing_slash = True
     errors.install(app)
     for path, resource in endpoints.routes(services):

@@ -16,7 +16,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from pipelines.telemetry import metrics
+from pipelines.telemetry import registry
 from server.process import startup
 from server.settings import SettingsError, bracketed, read_settings
 
@@ -51,7 +51,7 @@ def on_reload(arbiter: Any) -> None:
 
 def child_exit(arbiter: Any, worker: Any) -> None:
     """A worker ended, however it did."""
-    metrics.mark_dead(worker.pid)
+    registry.mark_dead(worker.pid)
 
 
 def on_exit(arbiter: Any) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import falcon.asgi
 
 from pipelines.errors import Unavailable
-from pipelines.telemetry import metrics
+from pipelines.telemetry import deferred
 from pipelines.wire.client import EngineClient, over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
@@ -70,7 +70,7 @@ class Services:
         await self.client.close()
         if self.counting is not None:
             self.counting.cancel()
-        metrics.catch_up()
+        deferred.catch_up()
 
     def end_streams(self) -> None:
         """End every request in flight with an error that its client can read."""
@@ -81,7 +81,7 @@ class Services:
 async def _count() -> None:
     while True:
         await asyncio.sleep(COUNTED_S)
-        metrics.catch_up()
+        deferred.catch_up()
 
 
 def connect(settings: Settings) -> Services:

@@ -133,7 +133,7 @@ def test_commands_are_found() -> None:
     assert ["braid", "check"] in [words[:2] for _, words in commands("braid")]
 
 
-@pytest.mark.parametrize(("page", "metric"), named(r"`((?:vllm|braid):[a-z_0-9]+)"))
+@pytest.mark.parametrize(("page", "metric"), named(r"`((?:vllm:|braid:|http_|process_)[a-z_0-9]+)"))
 def test_a_metric_exists(page: str, metric: str) -> None:
     source = "".join(path.read_text() for path in (ROOT / "pipelines" / "telemetry").glob("*.py"))
     assert f'"{metric}"' in source or f'"{metric.removesuffix("_total")}"' in source

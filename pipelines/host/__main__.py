@@ -22,6 +22,7 @@ from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.host import Host
 from pipelines.host.model import build_for_host
 from pipelines.repository.model_folders import scan
+from pipelines.telemetry import processes
 from pipelines.wire.socket_listener import SocketListener
 
 log = logging.getLogger("braid.host")
@@ -46,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         heartbeat=_heartbeat(options.heartbeat),
         announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
     )
+    processes.register("host")
     _handle_signals(host)
     _die_with_parent(options.parent)
     try:

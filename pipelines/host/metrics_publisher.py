@@ -52,7 +52,6 @@ class Publisher:
 
     def publish(self, busy: bool) -> None:
         """Write, if something changed and, while `busy`, PERIOD_S ago."""
-        metrics.process_memory("host")
         since_s = self._changed_at_s
         if since_s is None or (busy and self._clock() - since_s < PERIOD_S):
             return

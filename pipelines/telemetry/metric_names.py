@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 _SUBSECOND_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75)
 FIRST_TOKEN_BUCKETS_S = (*_SUBSECOND_S, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
@@ -15,6 +15,9 @@ _DIGITS = (1, 2, 5)
 NUM_TOKENS_BUCKETS = tuple(digit * 10**power for power in range(6) for digit in _DIGITS)
 NUM_CHOICES_BUCKETS = (*_DIGITS, 10, 20)
 STEP_TOKENS_BUCKETS = (1, *(2**power for power in range(3, 15)))
+_FRACTIONS_OF_HTTP_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75)
+HTTP_BUCKETS_S = (*_FRACTIONS_OF_HTTP_S, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5, 7.5, 10, 30, 60)
+FEW_HTTP_BUCKETS_S = (0.1, 0.5, 1)
 
 GAUGES = {
     "vllm:num_requests_running": "Sequences that take part in steps.",
@@ -29,6 +32,7 @@ COUNTERS = {
     "braid:swapped_in_blocks": "Cache blocks moved back from host memory.",
     "vllm:prompt_tokens": "Prompt tokens computed or found in the prefix cache.",
     "braid:padding_tokens": "Tokens computed for nothing, so that texts side by side are of one width.",
+    "vllm:prompt_tokens_cached": "Prompt tokens found in the prefix cache.",
     "vllm:generation_tokens": "Tokens generated.",
     "vllm:prefix_cache_queries": "Prompt tokens looked up in the prefix cache.",
     "vllm:prefix_cache_hits": "Prompt tokens found in the prefix cache.",
@@ -51,7 +55,9 @@ HISTOGRAMS = {
     "vllm:request_inference_time_seconds": (REQUEST_BUCKETS_S, "From admission to a last token, or a row."),
     "vllm:iteration_tokens_total": (STEP_TOKENS_BUCKETS, "Tokens that a step computes."),
     "vllm:request_prompt_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a prompt."),
+    "vllm:request_prefill_kv_computed_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a prompt that were computed."),
     "vllm:request_generation_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a choice that had any."),
+    "vllm:request_max_num_generation_tokens": (NUM_TOKENS_BUCKETS, "Tokens of a prompt's longest choice."),
     "vllm:request_params_n": (NUM_CHOICES_BUCKETS, "Choices that a request asks for, for each prompt."),
     "vllm:request_params_max_tokens": (NUM_TOKENS_BUCKETS, "Most tokens that a choice may have."),
 }
@@ -59,14 +65,17 @@ FINISHED = "vllm:request_success"
 STEPS = "braid:steps"
 STEP_TIME = "braid:step_seconds"
 CACHE = "vllm:cache_config_info"
-RESIDENT = "braid:process_resident_bytes"
-RESIDENT_PERIOD_S = 1.0
+TOOL_PARSER = "vllm:tool_call_parser_invocations"
+PROMPT_TOKENS_BY_SOURCE = "vllm:prompt_tokens_by_source"
+WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
+START_TIME = "process_start_time_seconds"
 
 PROGRESS = {
     "vllm:num_preemptions": "preemptions",
     "braid:swapped_out_blocks": "swapped_out_blocks",
     "braid:swapped_in_blocks": "swapped_in_blocks",
     "vllm:prompt_tokens": "prompt_tokens",
+    "vllm:prompt_tokens_cached": "prefix_hit_tokens",
     "braid:padding_tokens": "padding_tokens",
     "vllm:generation_tokens": "output_tokens",
     "vllm:prefix_cache_queries": "prefix_query_tokens",
@@ -87,3 +96,53 @@ class CacheShape(NamedTuple):
     num_gpu_blocks: int
     num_cpu_blocks: int
     enable_prefix_caching: bool
+
+
+class MetricSpec(NamedTuple):
+    """How a metric is made; `mode` is how the gauges of several processes become one."""
+
+    kind: Literal["counter", "gauge", "histogram", "summary"]
+    text: str
+    labels: tuple[str, ...] = ("model_name",)
+    buckets: tuple[float, ...] = ()
+    mode: Literal["livesum", "liveall"] = "livesum"
+
+
+METRICS = {
+    **{name: MetricSpec("gauge", text) for name, text in GAUGES.items()},
+    **{name: MetricSpec("counter", text) for name, text in (COUNTERS | DRAFT_TOKENS).items()},
+    **{name: MetricSpec("histogram", text, buckets=bounds) for name, (bounds, text) in HISTOGRAMS.items()},
+    FINISHED: MetricSpec("counter", "Choices that ended, by the reason.", ("model_name", "finished_reason")),
+    DRAFT_TOKENS_BY_POSITION: MetricSpec(
+        "counter", "Draft tokens that were accepted, by place.", ("model_name", "position")
+    ),
+    TOOL_PARSER: MetricSpec(
+        "counter",
+        "Deltas of streams, and whole choices, in which tool calls were looked for.",
+        ("model_name", "mode", "outcome", "request_type"),
+    ),
+    PROMPT_TOKENS_BY_SOURCE: MetricSpec(
+        "counter", "Prompt tokens by where their cache came from.", ("model_name", "source")
+    ),
+    WAITING_BY_REASON: MetricSpec("gauge", "Sequences that wait, by reason.", ("model_name", "reason")),
+    STEPS: MetricSpec("counter", "Steps, by kind.", ("model_name", "kind")),
+    STEP_TIME: MetricSpec("counter", "Time of steps, by kind and phase.", ("model_name", "kind", "phase")),
+    CACHE: MetricSpec("gauge", "1 for each cache.", ("model_name", *CacheShape._fields)),
+    "http_requests": MetricSpec("counter", "HTTP requests that ended.", ("handler", "method", "status")),
+    "http_request_size_bytes": MetricSpec("summary", "Content-Length of requests.", ("handler",)),
+    "http_response_size_bytes": MetricSpec(
+        "summary", "Content-Length of responses; 0 for streams.", ("handler",)
+    ),
+    "http_request_duration_seconds": MetricSpec(
+        "histogram", "Time of HTTP requests, by path.", ("handler", "method"), FEW_HTTP_BUCKETS_S
+    ),
+    "http_request_duration_highr_seconds": MetricSpec(
+        "histogram", "Time of all HTTP requests, in many buckets.", (), HTTP_BUCKETS_S
+    ),
+    START_TIME: MetricSpec(
+        "gauge",
+        "Start time of the process since unix epoch in seconds.",
+        ("process",),
+        mode="liveall",
+    ),
+}

@@ -8,7 +8,8 @@ from typing import Any
 
 from pipelines.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.telemetry import metrics
+from pipelines.telemetry.request_timing import RequestTiming
+from pipelines.telemetry.tool_calls import ToolCallCounts
 from pipelines.values import Deferred, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
@@ -36,7 +37,8 @@ class Call:
         self._submissions: list[Submission] = []
         self._open: set[int] = set()
         self._closed = False
-        self._timing = metrics.RequestTiming(model)
+        self._timing = RequestTiming(model)
+        self._tool_calls: ToolCallCounts | None = None
 
     # --- for nodes
 
@@ -82,6 +84,11 @@ class Call:
     def _prompts(self) -> list[Tokens]:
         submissions = (each for each in self._submissions if isinstance(each, TokenSubmission))
         return next((each.prompts for each in submissions), [])
+
+    def count_tool_calls(self, request_type: str, streams: bool) -> None:
+        """Count deltas, or without `streams` choices, with and without tool calls, if any are looked for."""
+        if self.plan.tool_calls is not None:
+            self._tool_calls = ToolCallCounts(self.model, request_type, streams)
 
     def start(self) -> None:
         """Send what is ready to its engines.  Raises Unavailable without one; then nothing runs."""
@@ -195,9 +202,11 @@ class Call:
     def _push(self, chain: Callable[[Any], Any], update: TokenUpdate, submission: TokenSubmission) -> Any:
         choice, engine_ended = update.choice, update.piece.finish is not None
         if update.piece.prefill_s is not None:
-            self._timing.prefilled(choice, update.piece.prefill_s)
+            self._timing.prefilled(choice, update.piece.prefill_s, update.piece.num_cached)
         out = chain(update)
         self._timing.tokens(choice, out.piece.num_tokens)
+        if self._tool_calls is not None:
+            self._tool_calls.add(choice, bool(out.tool_calls))
         if out.piece.finish is not None:
             self._end(choice, out.piece.finish)
             if not engine_ended and submission.request_id is not None:  # a stage ended it: a stop string
@@ -207,6 +216,8 @@ class Call:
     def _end(self, choice: int, finish: str) -> None:
         self._open.discard(choice)
         self._timing.ended(choice, finish)
+        if self._tool_calls is not None:
+            self._tool_calls.ended(choice)
 
     def _fail(self) -> None:
         self._end_open("error")

@@ -41,6 +41,7 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
             is_long = len(raw) > LONG_BODY_BYTES
             generation = partial(_generation, dialect_of(req.path), conversation)
             call = await open_call(self._services, pipeline, generation, is_long)
+            call.count_tool_calls("chat_completions", streams=False)
             exchange.at_end(call.close)
             calls.append(call)
         exchange.when_gone(lambda: _close(calls))

@@ -131,6 +131,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
 
         is_long = len(raw) > LONG_BODY_BYTES or request.compiles
         call = await open_call(services, pipeline, generation, is_long)
+        call.count_tool_calls("chat_completions", bool(request.stream))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
         context = self.context(request, self._reply_id(request, exchange), pipeline.name)

@@ -6,7 +6,7 @@ import asyncio
 
 import falcon.asgi
 
-from pipelines.telemetry import metrics
+from pipelines.telemetry import deferred, exposition
 from server.services import Services
 
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
@@ -17,6 +17,6 @@ class MetricsEndpoint:
         pass
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        metrics.catch_up()
+        deferred.catch_up()
         resp.content_type = CONTENT_TYPE
-        resp.data = await asyncio.to_thread(metrics.render)
+        resp.data = await asyncio.to_thread(exposition.render)

@@ -70,6 +70,7 @@ class ResponsesEndpoint(_ResponsesEndpoint):
             )
         await self._check_id(request.request_id)
         call = await prepared.call(pipeline, self.call_maker(req))
+        call.count_tool_calls("responses", bool(request.stream))
         response_events = self._response_events(request, pipeline, prepared, call)
         if request.background:
             await self._start_background(response_events, call, prepared)

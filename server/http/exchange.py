@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -37,6 +38,7 @@ class Exchange:
     def __init__(self, receive: Receive, send: Send) -> None:
         self.client_id: str | None = None  # the client's own
         self.request_id = secrets.token_hex(16)
+        self.started_s = time.monotonic()
         self.is_gone = False  # whether `receive` has returned a disconnect
         self.has_written = False  # since the last tick of the keep-alive clock
         self._receive = receive

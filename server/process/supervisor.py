@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from pipelines.telemetry import metrics
+from pipelines.telemetry import registry
 from server.settings import ROOT, Settings
 
 BOOT_S = 60.0
@@ -133,7 +133,7 @@ class EngineSupervisor:
 
     def _ended(self, pid: int) -> None:
         """A host that was to be restarted has ended."""
-        metrics.mark_dead(pid)
+        registry.mark_dead(pid)
         self._process, self._kill_at_s, self._start_at_s = None, None, 0.0
 
     def _died(self, pid: int, code: int) -> None:
@@ -148,7 +148,7 @@ class EngineSupervisor:
             _cause(code),
             delay_s,
         )
-        metrics.mark_dead(pid)
+        registry.mark_dead(pid)
         self._process = None
         self._start_at_s = now_s + delay_s
 

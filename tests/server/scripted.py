@@ -73,6 +73,9 @@ class ScriptedCall:
         self._failure: Exception | None = None
         self._wake = asyncio.Event()
 
+    def count_tool_calls(self, request_type: str, streams: bool) -> None:
+        self.counted_as = (request_type, streams)
+
     def start(self) -> None:
         self.started = True
 

@@ -16,7 +16,8 @@ from tensor_models import write_onnx
 from pipelines.errors import EngineError, Overloaded, RequestError, Unavailable
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.tasks import PoolingInput
-from pipelines.telemetry import metrics
+from pipelines.telemetry import deferred
+from pipelines.telemetry.exposition import render
 from pipelines.values import Prompt
 
 TEXTS = [[1, 2, 3], [4], [5, 6, 7, 8], [9, 10], [11, 12, 13]]
@@ -96,8 +97,8 @@ def rows_of(texts, **more):
 
 
 def number(model, name, *parts):
-    metrics.catch_up()
-    rows = [row for row in metrics.render().decode().splitlines() if row.startswith(name + "{")]
+    deferred.catch_up()
+    rows = [row for row in render().decode().splitlines() if row.startswith(name + "{")]
     wanted = [f'model_name="{model}"', *parts]
     return sum(float(row.rsplit(" ", 1)[1]) for row in rows if all(part in row for part in wanted))
 

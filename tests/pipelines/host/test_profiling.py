@@ -12,7 +12,7 @@ from scripted_host import Folder, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
 from pipelines.host.profile_reply import LoopTimes
-from pipelines.telemetry import metrics
+from pipelines.telemetry.exposition import render
 from pipelines.wire import client as client_module
 from pipelines.wire.messages import ModelStatus, Profile, Status
 
@@ -79,8 +79,8 @@ def test_metrics_follow_the_steps(other_model, running_host):
         await until(lambda: client.status.models and client.status.models[0].instance_id)
         await read(submit(client, max_tokens=7, model="profiled")[1])
         steps = f"braid:steps_total{{{labels}}} 7.0"
-        await until(lambda: steps in metrics.render().decode())
-        return metrics.render().decode(), await client.profile("profiled")
+        await until(lambda: steps in render().decode())
+        return render().decode(), await client.profile("profiled")
 
     text, told = over(running_host, scene)
     for phase in told.engines["generated"][0].phases:

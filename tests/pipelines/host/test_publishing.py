@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines.host.metrics_publisher import Publisher
-from pipelines.telemetry import metrics
 from pipelines.telemetry.engine_counts import Counts
+from pipelines.telemetry.exposition import render
 from pipelines.telemetry.step_profile import StepProfile
 
 
@@ -35,7 +35,7 @@ def scene(request):
 
 
 def value(start, *parts):
-    rows = [row for row in metrics.render().decode().splitlines() if row.startswith(start + "{")]
+    rows = [row for row in render().decode().splitlines() if row.startswith(start + "{")]
     return sum(float(row.rsplit(" ", 1)[1]) for row in rows if all(part in row for part in parts))
 
 

@@ -1,0 +1,75 @@
+"""Makes each metric of the tables when its first value is written, and collects those of all processes.
+
+With PROMETHEUS_MULTIPROC_DIR set, all processes of a server write to that folder.  The library is imported
+when the first metric is made.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from pipelines.telemetry.metric_names import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from prometheus_client import CollectorRegistry, Metric
+
+_making = Lock()
+"""Where a worker and the host are one process, both threads may make a metric at the same time."""
+
+
+@cache
+def labelled(name: str, *labels: str) -> Any:
+    """The metric of a table with the values of its labels, in the order of the table."""
+    with _making:
+        metric = _metric(name)
+        return metric.labels(*labels) if labels else metric
+
+
+def collect() -> Iterable[Metric]:
+    """All metrics, summed over the processes of this server."""
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    if not _multiprocess():
+        return _registry().collect()
+    families: Iterable[Metric] = MultiProcessCollector(None).collect()  # type: ignore[no-untyped-call]
+    return families
+
+
+def mark_dead(pid: int) -> None:
+    """A process ended: its gauges no longer count, its totals stay."""
+    if _multiprocess():
+        from prometheus_client.multiprocess import mark_process_dead
+
+        mark_process_dead(pid)  # type: ignore[no-untyped-call]
+
+
+@cache
+def _multiprocess() -> bool:
+    """Whether the library shares its values; it decides when it is imported, by the environment."""
+    from prometheus_client import values
+
+    return values.ValueClass is not values.MutexValue
+
+
+@cache
+def _registry() -> CollectorRegistry:
+    from prometheus_client import CollectorRegistry
+
+    return CollectorRegistry()
+
+
+@cache
+def _metric(name: str) -> Any:
+    import prometheus_client as library
+
+    spec = METRICS[name]
+    shared: dict[str, Any] = {"labelnames": spec.labels, "registry": _registry()}
+    if spec.kind == "gauge":
+        return library.Gauge(name, spec.text, **shared, multiprocess_mode=spec.mode)
+    if spec.kind == "histogram":
+        return library.Histogram(name, spec.text, **shared, buckets=spec.buckets)
+    return (library.Summary if spec.kind == "summary" else library.Counter)(name, spec.text, **shared)

@@ -1,0 +1,47 @@
+"""Falcon middleware that counts HTTP requests for `/metrics`, by the templates of their paths."""
+
+from __future__ import annotations
+
+import time
+
+import falcon.asgi
+import falcon.routing
+
+from pipelines.telemetry.http_requests import count_request
+
+NOT_COUNTED = frozenset(
+    {"/metrics", "/health", "/load", "/ping", "/version", "/v2/health/live", "/v2/health/ready"}
+)
+"""vLLM's, which watchers call all the time, and the health paths that it does not have."""
+NO_TEMPLATE = "none"
+"""The `handler` of all paths that do not exist."""
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"})
+OTHER_METHOD = "other"
+
+
+class RequestCounts:
+    """Counts a request when its exchange ends, a stream with its last byte."""
+
+    def __init__(self, router: falcon.routing.CompiledRouter) -> None:
+        self._router = router
+
+    async def process_response(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, resource: object, succeeded: bool
+    ) -> None:
+        handler = req.uri_template or self._template(req.path)
+        if handler in NOT_COUNTED:
+            return
+        exchange = req.scope["braid.exchange"]
+        method = req.method if req.method in METHODS else OTHER_METHOD
+        sizes = (req.content_length or 0, len(await resp.render_body() or b""))
+        status = resp.status_code
+
+        def count() -> None:
+            count_request(handler, method, status, *sizes, time.monotonic() - exchange.started_s)
+
+        exchange.at_end(count)
+
+    def _template(self, path: str) -> str:
+        """Of a request that was refused before it was routed, as one without a key is."""
+        found = self._router.find(path)
+        return NO_TEMPLATE if found is None or found[3] is None else found[3]
