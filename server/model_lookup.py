@@ -1,4 +1,4 @@
-"""Finds the model of a request: the one it names, or the only one with a task for the path.
+"""Finds the model of a request: the one it names, the only one able to do what the path does, or the default.
 
 Does not depend on bodies or on what a model computes.
 """
@@ -32,10 +32,11 @@ READING = Ability((*TEXT.tasks, *POOLING.tasks), "read text")
 
 
 def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pipeline:
-    """The model that a request names; without a name, the only one that has the ability.
+    """The model that a request names; without a name, the only one that has the ability, or the default one.
 
     "" and FastDeploy's "default" count as no name, unless a model has that name.  Raises NotFound for a model
-    of another task, with the names of the models that have the ability.
+    of another task, with the names of the models that have the ability, and RequestError where several have
+    it and the default model has not.
     """
     named = _name_without_one(services, model, ability) if model in NO_NAMES else model
     pipeline = services.catalogue.get(named)
@@ -60,9 +61,12 @@ def _name_without_one(services: Services, model: str | None, ability: Ability) -
     able = _able(cards, ability)
     if not able and all(card.task for card in cards):  # a model that is loading has no task yet
         raise NotFound(f"There is no model that can {ability.words}; models: {_listed(names)}", field="model")
-    if len(able) != 1:
-        raise RequestError(f"`model` is required; models: {_listed(able or names)}", field="model")
-    return able[0]
+    if len(able) == 1:
+        return able[0]
+    default = services.settings.default_model or next(iter(_able(cards, TEXT)), None)
+    if default is not None and (default in able or default not in names):
+        return default  # where there is no such model, the catalogue says so
+    raise RequestError(f"`model` is required; models: {_listed(able or names)}", field="model")
 
 
 def _able(cards: list[ModelCard], ability: Ability) -> list[str]:

@@ -58,9 +58,9 @@ class Services:
         self.counting = asyncio.create_task(_count(), name="counting")
 
     async def admit(self, req: falcon.asgi.Request) -> bytes:
-        """The body of a request, which holds a permit from then on until its exchange ends."""
-        body = await self.arriving.read(req)
-        req.scope["braid.exchange"].at_end(self.admission.enter())
+        """The body of a request, which holds a permit of its tenant from then on until its exchange ends."""
+        body, exchange = await self.arriving.read(req), req.scope["braid.exchange"]
+        exchange.at_end(self.admission.enter(exchange.tenant))
         return body
 
     async def close(self) -> None:
@@ -88,7 +88,7 @@ def connect(settings: Settings) -> Services:
     """The services that the settings ask for: over the engine's socket, or with the engine in a thread."""
     client = _client(settings)
     catalogue = Catalogue(client)
-    return Services(settings, client, catalogue, Admission(settings.max_concurrency))
+    return Services(settings, client, catalogue, Admission(settings.max_concurrency, settings.tenant_share))
 
 
 def _client(settings: Settings) -> EngineClient:

@@ -50,6 +50,12 @@ class Settings(BaseModel):
         default_factory=_default_models,
         description="the model repository; default: ./model_repo, else the one of the checkout",
     )
+    default_model: str | None = Field(
+        default=None,
+        min_length=1,
+        description="model of requests that name none, where several can do what the path does; default: the "
+        "first one that generates text, by name",
+    )
     device: str | None = Field(
         default=None,
         pattern=r"^(cpu|cuda(:\d+)?)$",
@@ -86,7 +92,14 @@ class Settings(BaseModel):
         default=64, ge=1, description="largest request body in MB; a larger one is a 413"
     )
     max_concurrency: int = Field(
-        default=256, ge=1, description="requests in flight in each worker; more are a 429"
+        default=320, ge=1, description="requests in flight in each worker; more are a 429"
+    )
+    tenant_share: float = Field(
+        default=0.8,
+        gt=0,
+        le=1,
+        description="part of max_concurrency that one API key (without keys: one session) may hold while it "
+        "is alone; several get less each, so that places are left for others; 1: no bound",
     )
     cors_origins: ValueList = Field(
         default=(), description="web origins whose pages may call the server; * for all"

@@ -160,4 +160,6 @@ class Requests:
 
 
 def _generation(message: Submit, guide: GuideMaker | None = None) -> GenerationRequest:
-    return GenerationRequest(message.prompts, message.params, message.n, message.cache_salt, guide)
+    return GenerationRequest(
+        message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant
+    )

@@ -132,6 +132,7 @@ class EngineClient:
         update_queue: UpdateQueue,
         n: int = 1,
         cache_salt: str = "",
+        tenant: str = "",
     ) -> int:
         """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
 
@@ -141,7 +142,7 @@ class EngineClient:
         link = self._listening_link()
         request_id = next(self._ids)
         try:
-            link.send(Submit(request_id, model, instance_id, node, prompts, params, n, cache_salt))
+            link.send(Submit(request_id, model, instance_id, node, prompts, params, n, cache_salt, tenant))
         except ValueError as error:
             raise RequestError(f"the prompts are too long: {error}") from error
         update_queue.open.update(range(len(prompts) * n))

@@ -52,6 +52,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     """Worker to host: run `prompts` through engine node `node` of one instance of a model.
 
     `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th output of a prompt.
+    `tenant` is a digest of the API key or session that the request came with: tenants take turns.
     """
 
     request_id: int
@@ -62,6 +63,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     params: SamplingParams
     n: int = 1
     cache_salt: str = ""
+    tenant: str = ""
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):

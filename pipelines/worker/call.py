@@ -28,12 +28,15 @@ class Call:
     not ended.  `close` may be called at any time, and more than once.
     """
 
-    def __init__(self, model: str, request: Any, plan: RequestPlan, client: EngineClient) -> None:
+    def __init__(
+        self, model: str, request: Any, plan: RequestPlan, client: EngineClient, tenant: str = ""
+    ) -> None:
         self.model = model
         self.request = request
         self.plan = plan
         self.result: Any = None
         self._client = client
+        self._tenant = tenant
         self._submissions: list[Submission] = []
         self._open: set[int] = set()
         self._closed = False
@@ -47,7 +50,7 @@ class Call:
     ) -> Stream[TokenUpdate]:
         """Prepare prompts for a generative engine: `request.n` choices for each of them."""
         request = self.request
-        submission = TokenSubmission(address, prompts, params, request.n, request.cache_salt)
+        submission = TokenSubmission(address, prompts, params, request.n, request.cache_salt, self._tenant)
         self._submissions.append(submission)
         return Stream(submission)
 

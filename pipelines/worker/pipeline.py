@@ -48,15 +48,16 @@ class Pipeline:
         call.start()
         return call
 
-    def prepare(self, request: Any, client: EngineClient) -> Call:
+    def prepare(self, request: Any, client: EngineClient, tenant: str = "") -> Call:
         """Run the nodes for one request without sending anything; may be called in any thread.
 
-        Raises RequestError.  The call is started, or dropped, on the client's event loop.
+        `tenant` is whose turn it takes among those that wait for a generative engine.  Raises RequestError.
+        The call is started, or dropped, on the client's event loop.
         """
         plan = self.plan(request)
         self.check(request, plan)
         check_handled(self.name, request, plan)
-        call = Call(self.name, request, plan, client)
+        call = Call(self.name, request, plan, client, tenant)
         call.result = self.run(call, request)
         return call
 

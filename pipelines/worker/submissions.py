@@ -21,6 +21,7 @@ class TokenSubmission:
     params: SamplingParams
     n: int
     cache_salt: str
+    tenant: str = ""
     update_queue: UpdateQueue = field(default_factory=UpdateQueue)
     request_id: int | None = None
 
@@ -50,6 +51,7 @@ class TokenSubmission:
             update_queue=self.update_queue,
             n=self.n,
             cache_salt=self.cache_salt,
+            tenant=self.tenant,
         )
 
 

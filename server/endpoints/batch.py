@@ -40,7 +40,7 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
             self.check(conversation, pipeline)
             is_long = len(raw) > LONG_BODY_BYTES
             generation = partial(_generation, dialect_of(req.path), conversation)
-            call = await open_call(self._services, pipeline, generation, is_long)
+            call = await open_call(self._services, pipeline, generation, is_long, exchange.tenant)
             call.count_tool_calls("chat_completions", streams=False)
             exchange.at_end(call.close)
             calls.append(call)

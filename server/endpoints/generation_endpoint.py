@@ -130,7 +130,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
             return dialect.transform_generation(request.generation(max_context))
 
         is_long = len(raw) > LONG_BODY_BYTES or request.compiles
-        call = await open_call(services, pipeline, generation, is_long)
+        call = await open_call(services, pipeline, generation, is_long, exchange.tenant)
         call.count_tool_calls("chat_completions", bool(request.stream))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
@@ -207,7 +207,11 @@ def requested_priority(req: falcon.asgi.Request, in_body: int | None) -> int | N
 
 
 async def open_call(
-    services: Services, pipeline: Pipeline, generation: Callable[[int], GenerationInput], is_long: bool
+    services: Services,
+    pipeline: Pipeline,
+    generation: Callable[[int], GenerationInput],
+    is_long: bool,
+    tenant: str,
 ) -> Call:
     """Start a call; `generation` returns its input, given the context length of the model.
 
@@ -215,7 +219,7 @@ async def open_call(
     """
 
     def prepare() -> Call:
-        return pipeline.prepare(generation(pipeline.max_context), services.client)
+        return pipeline.prepare(generation(pipeline.max_context), services.client, tenant)
 
     call = await asyncio.to_thread(prepare) if is_long else prepare()
     call.start()

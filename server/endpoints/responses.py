@@ -19,13 +19,14 @@ from server.http.request_body import parse_body
 from server.http.streaming import as_stream, kept_alive
 from server.model_lookup import TEXT, find_pipeline
 from server.responses.background import BackgroundRun
+from server.responses.database import ResponseDatabase
 from server.responses.events import ResponseEvents
 from server.responses.foreground import ForegroundResponse, id_in_use
 from server.responses.prepared_request import PreparedRequest, prepare_request
 from server.responses.reply import initial_response
 from server.responses.reply_models import InputTokenCount, Response
 from server.responses.request import CountInputTokensRequest, ResponseRequest
-from server.responses.store import encode_response, find_response
+from server.responses.store import encode_response
 from server.services import Services
 
 
@@ -41,18 +42,19 @@ class _ResponsesEndpoint:
         self, req: falcon.asgi.Request, body: type[ResponseRequest]
     ) -> tuple[ResponseRequest, Pipeline, PreparedRequest]:
         """The parsed request, the model that it names, and the request prepared for that model."""
-        services = self._services
+        services, account = self._services, req.scope["braid.exchange"].account
         raw = await services.admit(req)
         request = await parse_body(body, dialect_of(req.path).transform_body(self.kind, raw))
         pipeline = find_pipeline(services, request.model, TEXT)
-        prepared = await prepare_request(services.response_store, request, len(raw))
+        prepared = await prepare_request(services.response_store, account, request, len(raw))
         check_chat(pipeline, prepared.translation.chat.calls_tools)
         return request, pipeline, prepared
 
     def call_maker(self, req: falcon.asgi.Request) -> Callable[[Pipeline, GenerationInput], Call]:
         """A function that makes a pipeline's call with the defaults of the request's dialect."""
-        transform = dialect_of(req.path).transform_generation
-        return lambda pipeline, generation: pipeline.prepare(transform(generation), self._services.client)
+        transform, client = dialect_of(req.path).transform_generation, self._services.client
+        tenant = req.scope["braid.exchange"].tenant
+        return lambda pipeline, generation: pipeline.prepare(transform(generation), client, tenant)
 
 
 class ResponsesEndpoint(_ResponsesEndpoint):
@@ -73,7 +75,7 @@ class ResponsesEndpoint(_ResponsesEndpoint):
         call.count_tool_calls("responses", bool(request.stream))
         response_events = self._response_events(request, pipeline, prepared, call)
         if request.background:
-            await self._start_background(response_events, call, prepared)
+            await self._start_background(response_events, call, prepared, exchange)
             self._reply_background(resp, exchange, response_events.response, bool(request.stream))
             return
         exchange.at_end(call.close)
@@ -89,11 +91,9 @@ class ResponsesEndpoint(_ResponsesEndpoint):
     async def _check_id(self, response_id: str | None) -> None:
         """Raise RequestError when a stored response has the id that the client chose."""
         store = self._services.response_store
-        if (
-            response_id is not None
-            and store.enabled
-            and await store.run(find_response, response_id) is not None
-        ):
+        if response_id is None or not store.enabled:
+            return
+        if await store.run(ResponseDatabase.is_used, response_id):
             raise id_in_use(response_id)
 
     def _response_events(
@@ -111,13 +111,13 @@ class ResponsesEndpoint(_ResponsesEndpoint):
         )
 
     async def _start_background(
-        self, response_events: ResponseEvents, call: Call, prepared: PreparedRequest
+        self, response_events: ResponseEvents, call: Call, prepared: PreparedRequest, exchange: Exchange
     ) -> None:
         """Start a run that outlives this exchange and counts as a request of its own for admission."""
-        release = self._services.admission.enter()
+        release = self._services.admission.enter(exchange.tenant)
         try:
             call.start()
-            run = BackgroundRun(response_events, call, prepared.encoded_items())
+            run = BackgroundRun(response_events, call, prepared.encoded_items(), exchange.account)
             if not await self._services.background.start(run, release, prepared.own_ids):
                 raise id_in_use(response_events.response.id)
         except BaseException:

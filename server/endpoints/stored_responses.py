@@ -7,6 +7,7 @@ import falcon.asgi
 import msgspec
 
 from pipelines.errors import RequestError
+from server.http.exchange import Exchange
 from server.http.streaming import as_stream, kept_alive
 from server.responses.database import ResponseDatabase
 from server.responses.query_parameters import check_includes, item_page, read_flag, read_whole_number
@@ -17,6 +18,12 @@ from server.services import Services
 
 class CancelRefused(RequestError):
     kind = "invalid_request_error"
+
+
+def account_of(req: falcon.asgi.Request) -> str:
+    """Whose stored responses the request may read and change."""
+    exchange: Exchange = req.scope["braid.exchange"]
+    return exchange.account
 
 
 class _StoredResponseEndpoint:
@@ -35,7 +42,7 @@ class StoredResponseEndpoint(_StoredResponseEndpoint):
             raise RequestError("`starting_after` needs `stream=true`", field="starting_after")
         if read_flag(req, "include_obfuscation"):
             raise RequestError("`include_obfuscation`: streams are not padded", field="include_obfuscation")
-        stored = await self._store.get(response_id)
+        stored = await self._store.get(response_id, account_of(req))
         if not streams:
             resp.content_type = falcon.MEDIA_JSON
             resp.data = stored.body
@@ -48,7 +55,7 @@ class StoredResponseEndpoint(_StoredResponseEndpoint):
 
     async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
         store = self._store
-        if not store.enabled or not await store.run(ResponseDatabase.delete, response_id):
+        if not store.enabled or not await store.run(ResponseDatabase.delete, response_id, account_of(req)):
             raise NoResponse(response_id)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = DeletedResponse(id=response_id).model_dump_json().encode()
@@ -58,15 +65,15 @@ class CancelResponseEndpoint(_StoredResponseEndpoint):
     """POST responses/{id}/cancel."""
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
-        store = self._store
-        stored = await store.get(response_id)
+        store, account = self._store, account_of(req)
+        stored = await store.get(response_id, account)
         if not stored.background:
             raise CancelRefused("Cannot cancel a synchronous response.", field="response_id")
         if stored.status in RUNNING:
             response = Response.model_validate_json(stored.body)
             response.status = "cancelled"
             await store.run(ResponseDatabase.end, stored, "cancelled", encode_response(response))
-            stored = await store.get(response_id)
+            stored = await store.get(response_id, account)
         if stored.status != "cancelled":
             raise CancelRefused(f"Cannot cancel a response that is {stored.status}.", field="response_id")
         resp.content_type = falcon.MEDIA_JSON
@@ -78,6 +85,6 @@ class InputItemsEndpoint(_StoredResponseEndpoint):
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
         check_includes(req)
-        stored = await self._store.get(response_id)
+        stored = await self._store.get(response_id, account_of(req))
         resp.content_type = falcon.MEDIA_JSON
         resp.data = item_page(req, msgspec.json.decode(stored.items)).model_dump_json().encode()

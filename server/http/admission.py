@@ -1,27 +1,51 @@
-"""Limits how many requests a worker serves at the same time."""
+"""Limits how many requests a worker serves at the same time, and how many of them are one tenant's.
+
+A tenant may hold places up to a multiple of those that are free (Choudhury and Hahne, "Dynamic queue length
+thresholds for shared-memory packet switches", 1998): one tenant alone gets nearly all places, several greedy
+ones get less each, and there is always a place for the next.
+"""
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable
 
 from pipelines.errors import Overloaded
 
 
 class Admission:
-    """0 <= `num_inside` <= `limit`."""
+    """0 <= `num_inside` <= `limit`; a tenant alone holds at most `share` of `limit`, 0 < share <= 1."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, share: float = 1.0) -> None:
         self.limit = limit
         self.num_inside = 0
+        self._share = share
+        self._multiple = round(share / (1 - share), 9) if share < 1 else math.inf
+        self._held: Counter[str] = Counter()
 
-    def enter(self) -> Callable[[], None]:
-        """Admit a request; call the result once when it ends.  Raises Overloaded at the limit."""
-        if self.num_inside >= self.limit:
+    def enter(self, tenant: str = "") -> Callable[[], None]:
+        """Admit a request; call the result once when it ends.
+
+        Raises Overloaded at the limit, and where the tenant holds its share of the places.
+        """
+        num_free, held = self.limit - self.num_inside, self._held[tenant]
+        if num_free <= 0:
             raise Overloaded(
                 f"this worker already serves {self.limit} requests, its max_concurrency; try again soon"
             )
+        if held >= self._multiple * num_free:
+            raise Overloaded(
+                f"this worker already serves {held} requests of this API key or session, its share of the "
+                f"{self.limit} places (max_concurrency, tenant_share {self._share:g}); try again soon"
+            )
         self.num_inside += 1
-        return self._release
+        self._held[tenant] += 1
 
-    def _release(self) -> None:
-        self.num_inside -= 1
+        def leave() -> None:
+            self.num_inside -= 1
+            self._held[tenant] -= 1
+            if not self._held[tenant]:
+                del self._held[tenant]
+
+        return leave

@@ -1,4 +1,4 @@
-"""Checks API keys, in constant time.  Every path that is not in OPEN_PATHS needs one."""
+"""Checks API keys, in constant time, and says whose a request is.  Paths not in OPEN_PATHS need a key."""
 
 from __future__ import annotations
 
@@ -16,26 +16,28 @@ OPEN_PATHS = frozenset(
         *("/openapi.json", "/docs"),
     }
 )
+SESSION = "X-Session-ID"
 
 
 class Keys:
     """Digests of the accepted API keys; without any, no key is needed."""
 
     def __init__(self, keys: Iterable[str]) -> None:
-        self._digests = [_digest(key.encode()) for key in keys]
+        self._tenants = {_digest(key.encode()): _tenant(key) for key in keys}
 
-    def allow(self, authorization: str | None, api_key: str | None = None) -> bool:
-        """Whether `Authorization: Bearer <key>` or `x-api-key: <key>` names a key.
+    def __bool__(self) -> bool:
+        return bool(self._tenants)
+
+    def tenant(self, authorization: str | None, api_key: str | None = None) -> str | None:
+        """The tenant whose key `Authorization: Bearer <key>` or `x-api-key: <key>` is; None for no such key.
 
         The time that it takes does not depend on which key matches, or on how much of it.
         """
-        if not self._digests:
-            return True
         given = [_digest(key.encode("utf-8", "surrogateescape")) for key in _sent(authorization, api_key)]
-        found = False
-        for digest in self._digests:
+        found = None
+        for digest, tenant in self._tenants.items():
             for one in given:
-                found |= hmac.compare_digest(one, digest)
+                found = tenant if hmac.compare_digest(one, digest) else found
         return found
 
 
@@ -50,10 +52,18 @@ def _digest(key: bytes) -> bytes:
     return hashlib.sha256(key).digest()
 
 
+def _tenant(name: str) -> str:
+    """The id by which a key or a session is known: the same in every worker and after a restart."""
+    encoded = name.encode("utf-8", "surrogateescape")
+    return hashlib.blake2b(encoded, digest_size=8, person=b"braid tenant").hexdigest()
+
+
 class Guard:
     """Falcon middleware: refuses a request without a key before it is routed or read.
 
-    OPTIONS passes: browsers send no credentials with a preflight, and it reaches no endpoint of ours.
+    It notes in the exchange whose the request is: its key's, or where no key is needed its session's: the
+    client's address, and with it the session that the client names.  OPTIONS passes: browsers send no
+    credentials with a preflight, and it reaches no endpoint of ours.
     """
 
     def __init__(self, keys: Iterable[str]) -> None:
@@ -62,7 +72,14 @@ class Guard:
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         if req.path in OPEN_PATHS or req.method == "OPTIONS":
             return
-        if not self._keys.allow(req.get_header("Authorization"), req.get_header("x-api-key")):
+        exchange = req.scope["braid.exchange"]
+        if not self._keys:
+            address, _ = req.scope.get("client") or ("", 0)
+            exchange.tenant = _tenant(f"{address} {req.get_header(SESSION) or ''}")
+            return
+        tenant = self._keys.tenant(req.get_header("Authorization"), req.get_header("x-api-key"))
+        if tenant is None:
             raise Unauthorized(
                 "Unauthorized: send a valid API key as `Authorization: Bearer <key>` or `x-api-key: <key>`"
             )
+        exchange.tenant = exchange.account = tenant

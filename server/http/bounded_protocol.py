@@ -107,8 +107,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def _parse(self, data: bytes) -> None:
         """Feed the parser.
 
-        It stops at a request that asks for an upgrade to another protocol, and would parse its body as another
-        request.  A server may ignore an Upgrade header: the request is parsed again without it.
+        It stops at a request that asks for an upgrade to another protocol, and would parse its body as
+        another request.  A server may ignore an Upgrade header: the request is parsed again without it.
         """
         while data:
             try:

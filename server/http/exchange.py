@@ -38,6 +38,8 @@ class Exchange:
     def __init__(self, receive: Receive, send: Send) -> None:
         self.client_id: str | None = None  # the client's own
         self.request_id = secrets.token_hex(16)
+        self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
+        self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
         self.started_s = time.monotonic()
         self.is_gone = False  # whether `receive` has returned a disconnect
         self.has_written = False  # since the last tick of the keep-alive clock

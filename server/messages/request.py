@@ -27,7 +27,7 @@ class MessagesBody(BaseModel):
     """The fields of messages and count_tokens that become the prompt."""
 
     model_config = ConfigDict(extra="allow")
-    model: StrictStr
+    model: StrictStr | None = None
     messages: list[AnthropicMessage]
     system: Content | None = None
     tools: list[ToolDeclaration] | None = None

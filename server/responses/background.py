@@ -37,7 +37,8 @@ POLL_S = 0.05
 class BackgroundRun:
     """One response being computed, and its events that are not yet written to the store."""
 
-    def __init__(self, response_events: ResponseEvents, call: Call, items: bytes) -> None:
+    def __init__(self, response_events: ResponseEvents, call: Call, items: bytes, account: str) -> None:
+        self.account = account
         self.response_events = response_events
         self.call = call
         self.id = response_events.response.id
@@ -66,7 +67,9 @@ class BackgroundRun:
         if self._encoded_state != state:
             self._encoded_state, self._body = state, encode_response(response)
         ids = tuple(item["id"] for item in response.output)
-        return StoredResponse(self.id, response.status, self._body, self._items, True, owner, ids)
+        return StoredResponse(
+            self.id, response.status, self._body, self._items, True, owner, ids, self.account
+        )
 
 
 class BackgroundResponses:
@@ -102,10 +105,15 @@ class BackgroundResponses:
         return True
 
     def follow(self, response_id: str, after: int, exchange: Exchange) -> AsyncIterator[bytes]:
-        """The encoded events of any worker's response, until the client disconnects or this worker stops."""
+        """The encoded events of any worker's response, until the client disconnects or this worker stops.
+
+        Whether the client may read the response was checked.
+        """
         gone = asyncio.Event()
         exchange.when_gone(gone.set)
-        return follow(self._store, response_id, after, lambda: gone.is_set() or self.draining)
+        return follow(
+            self._store, response_id, exchange.account, after, lambda: gone.is_set() or self.draining
+        )
 
     async def close(self, timeout_s: float) -> None:
         """Wait for the runs; after the timeout the rest is cancelled, and other workers find it abandoned."""
@@ -165,7 +173,7 @@ class BackgroundResponses:
 
 
 async def follow(
-    store: ResponseStore, response_id: str, after: int, stopped: Callable[[], bool]
+    store: ResponseStore, response_id: str, account: str, after: int, stopped: Callable[[], bool]
 ) -> AsyncIterator[bytes]:
     """The encoded events with a larger number than `after`, until the response has ended.
 
@@ -174,7 +182,7 @@ async def follow(
 
     def read(database: ResponseDatabase, after: int) -> tuple[bool, list[tuple[int, bytes]]]:
         if database.is_abandoned(response_id):
-            find_response(database, response_id)
+            find_response(database, response_id, account)
         return database.is_running(response_id), database.events(response_id, after)
 
     while True:

@@ -58,12 +58,12 @@ class ResponseDatabase:
         size = len(stored.body) + len(stored.items)
         with self._transaction():
             done = self._db.execute(
-                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (*row, self._ticks(), self._now(), size),
+                "INSERT OR IGNORE INTO responses VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (*row, self._ticks(), self._now(), size, stored.account),
             )
             if done.rowcount == 0:
                 return False
-            self._index_items(stored.id, stored.item_ids)
+            self._index_items(stored)
             self._evict()
         return True
 
@@ -80,22 +80,35 @@ class ResponseDatabase:
             if done.rowcount == 0:
                 return False
             self._add_events(stored.id, events)
-            self._index_items(stored.id, stored.item_ids)
+            self._index_items(stored)
             if stored.owner is None:
                 self._evict()
         return True
 
-    def get(self, response_id: str) -> StoredResponse | None:
+    def get(self, response_id: str, account: str = "") -> StoredResponse | None:
+        """A response that is the account's or everybody's; another's is as if it was not stored."""
         row = self._db.execute(
-            "SELECT id, status, body, items, background, owner FROM responses WHERE id = ? AND made > ?",
-            (response_id, self._now() - self._limits.max_age_s),
+            "SELECT id, status, body, items, background, owner, account FROM responses"
+            " WHERE id = ? AND made > ? AND account IN (?, '')",
+            (response_id, self._now() - self._limits.max_age_s, account),
         ).fetchone()
-        return None if row is None else StoredResponse(row[0], row[1], row[2], row[3], bool(row[4]), row[5])
+        if row is None:
+            return None
+        return StoredResponse(*row[:4], background=bool(row[4]), owner=row[5], account=row[6])
 
-    def find_by_item(self, item_id: str) -> StoredResponse | None:
-        """The response that an item belongs to."""
-        row = self._db.execute("SELECT response FROM item_places WHERE item = ?", (item_id,)).fetchone()
-        return None if row is None else self.get(row[0])
+    def find_by_item(self, item_id: str, account: str = "") -> StoredResponse | None:
+        """The response that an item belongs to; of the account's own and everybody's, the own one."""
+        row = self._db.execute(
+            "SELECT response FROM item_places WHERE item = ? AND account IN (?, '') ORDER BY account DESC",
+            (item_id, account),
+        ).fetchone()
+        return None if row is None else self.get(row[0], account)
+
+    def is_used(self, response_id: str) -> bool:
+        """Whether a response, of whatever account, has this id."""
+        oldest = self._now() - self._limits.max_age_s
+        query = "SELECT 1 FROM responses WHERE id = ? AND made > ?"
+        return self._db.execute(query, (response_id, oldest)).fetchone() is not None
 
     def events(self, response_id: str, after: int) -> list[tuple[int, bytes]]:
         """The events with a larger number than `after`, in order."""
@@ -123,11 +136,13 @@ class ResponseDatabase:
         query = "SELECT coalesce(max(number), -1) + 1 FROM events WHERE response = ?"
         return int(self._db.execute(query, (response_id,)).fetchone()[0])
 
-    def delete(self, response_id: str) -> bool:
+    def delete(self, response_id: str, account: str = "") -> bool:
+        """Delete a response that is the account's or everybody's; False where there is none."""
         with self._transaction():
-            found = self._db.execute("SELECT 1 FROM responses WHERE id = ?", (response_id,)).fetchone()
-            self._delete([response_id])
-        return found is not None
+            query = "SELECT id FROM responses WHERE id = ? AND account IN (?, '')"
+            found = self._db.execute(query, (response_id, account)).fetchall()
+            self._delete([row[0] for row in found])
+        return bool(found)
 
     def heartbeat(self, owner: str, response_ids: Iterable[str]) -> set[str]:
         """Renew the owner's lease on these responses; the ids of all responses that it still owns."""
@@ -149,9 +164,9 @@ class ResponseDatabase:
         ).fetchone()
         return row is not None and not 0 <= self._ticks() - row[0] < LEASE_S
 
-    def _index_items(self, response_id: str, item_ids: Iterable[str]) -> None:
-        rows = [(item_id, response_id) for item_id in item_ids]
-        self._db.executemany("INSERT OR IGNORE INTO item_places VALUES (?, ?)", rows)
+    def _index_items(self, stored: StoredResponse) -> None:
+        rows = [(item_id, stored.id, stored.account) for item_id in stored.item_ids]
+        self._db.executemany("INSERT OR IGNORE INTO item_places VALUES (?, ?, ?)", rows)
 
     def _add_events(self, response_id: str, events: Iterable[tuple[int, bytes]]) -> None:
         rows = [(response_id, number, data) for number, data in events]

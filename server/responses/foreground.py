@@ -87,7 +87,8 @@ class ForegroundResponse:
             return
         ids = (*self._prepared.own_ids, *(item["id"] for item in response.output))
         body, items = encode_response(response), self._prepared.encoded_items()
-        stored = StoredResponse(response.id, response.status, body, items, item_ids=ids)
+        account = self._exchange.account
+        stored = StoredResponse(response.id, response.status, body, items, item_ids=ids, account=account)
         try:
             response.store = await self._store.run(ResponseDatabase.add, stored)
         except Unavailable:  # logged by the store

@@ -49,15 +49,17 @@ class PreparedRequest:
         return msgspec.json.encode(self.items)
 
 
-async def prepare_request(store: ResponseStore, request: ResponseRequest, num_bytes: int) -> PreparedRequest:
+async def prepare_request(
+    store: ResponseStore, account: str, request: ResponseRequest, num_bytes: int
+) -> PreparedRequest:
     """Check the request, load what it continues or refers to, and translate it to a chat request.
 
     `num_bytes` is the length of the body.  Raises RequestError, and NoResponse when the previous response is
-    not stored.
+    not stored for this account.
     """
     request.check()
-    context, num_context_bytes = await _context(store, request.previous_response_id)
-    referenced = await _referenced(store, references(request.input))
+    context, num_context_bytes = await _context(store, account, request.previous_response_id)
+    referenced = await _referenced(store, account, references(request.input))
 
     def find(item_id: str, where: str) -> dict[str, Any]:
         if item_id not in referenced:
@@ -73,11 +75,13 @@ async def prepare_request(store: ResponseStore, request: ResponseRequest, num_by
     return await off_loop(translate, is_long)
 
 
-async def _context(store: ResponseStore, previous_id: str | None) -> tuple[list[dict[str, Any]], int]:
+async def _context(
+    store: ResponseStore, account: str, previous_id: str | None
+) -> tuple[list[dict[str, Any]], int]:
     """Input and output items of the previous responses, and their size in bytes."""
     if previous_id is None:
         return [], 0
-    stored = await store.get(previous_id, "previous_response_id")
+    stored = await store.get(previous_id, account, "previous_response_id")
     if stored.status in RUNNING:
         raise RequestError(
             f"Response '{previous_id}' is still {stored.status}; it can be continued after it has ended",
@@ -86,7 +90,7 @@ async def _context(store: ResponseStore, previous_id: str | None) -> tuple[list[
     return all_items(stored), len(stored.items) + len(stored.body)
 
 
-async def _referenced(store: ResponseStore, item_ids: list[str]) -> dict[str, dict[str, Any]]:
+async def _referenced(store: ResponseStore, account: str, item_ids: list[str]) -> dict[str, dict[str, Any]]:
     """The stored ones among the referenced items, by id."""
     if len(item_ids) > MAX_REFERENCES:
         raise RequestError(f"`input` may refer to {MAX_REFERENCES} items at most", field="input")
@@ -94,7 +98,7 @@ async def _referenced(store: ResponseStore, item_ids: list[str]) -> dict[str, di
         return {}
     found: dict[str, dict[str, Any]] = {}
     for item_id in item_ids:
-        stored = await store.run(ResponseDatabase.find_by_item, item_id)
+        stored = await store.run(ResponseDatabase.find_by_item, item_id, account)
         items = all_items(stored) if stored else []
         found |= {item["id"]: item for item in items if item["id"] == item_id}
     return found

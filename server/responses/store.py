@@ -86,17 +86,20 @@ class ResponseStore:
             log.error("the response store failed", exc_info=error)
             raise Unavailable("the response store cannot be read or written") from None
 
-    async def get(self, response_id: str, field: str = "response_id") -> StoredResponse:
-        """A stored response.  Raises NoResponse, naming the request's `field` that held the id."""
-        stored = await self.run(find_response, response_id) if self.enabled else None
+    async def get(self, response_id: str, account: str, field: str = "response_id") -> StoredResponse:
+        """A stored response that `account` may read.
+
+        Raises NoResponse, naming the request's `field` that held the id.
+        """
+        stored = await self.run(find_response, response_id, account) if self.enabled else None
         if stored is None:
             raise NoResponse(response_id, field)
         return stored
 
 
-def find_response(database: ResponseDatabase, response_id: str) -> StoredResponse | None:
-    """A stored response; a running one whose worker died is marked as failed first."""
-    stored = database.get(response_id)
+def find_response(database: ResponseDatabase, response_id: str, account: str) -> StoredResponse | None:
+    """A stored response of an account; a running one whose worker died is marked as failed first."""
+    stored = database.get(response_id, account)
     if stored is None or stored.owner is None or not database.is_abandoned(response_id):
         return stored
     response = Response.model_validate_json(stored.body)
@@ -104,7 +107,7 @@ def find_response(database: ResponseDatabase, response_id: str) -> StoredRespons
     failed = failure_events(response, lost, database.next_number(response_id))
     events = [(event["sequence_number"], encode_event(event)) for event in failed]
     database.end(stored, response.status, encode_response(response), events)
-    return database.get(response_id)
+    return database.get(response_id, account)
 
 
 def encode_response(response: Response) -> bytes:

@@ -116,7 +116,7 @@ class ScriptedPipeline:
         self.batches: list[Any] = HI
         self.calls: list[ScriptedCall] = []
 
-    def prepare(self, generation: Any, client: Any) -> ScriptedCall:
+    def prepare(self, generation: Any, client: Any, tenant: str = "") -> ScriptedCall:
         call = ScriptedCall(generation, self.batches, len(generation.prompts) or 1)
         self.calls.append(call)
         return call
@@ -176,4 +176,4 @@ def scripted_services(pipeline: ScriptedPipeline, **settings: Any) -> Services:
     chosen = Settings(**settings)
     client: Any = ScriptedClient(pipeline)
     catalogue: Any = ScriptedCatalogue(pipeline)
-    return Services(chosen, client, catalogue, Admission(chosen.max_concurrency))
+    return Services(chosen, client, catalogue, Admission(chosen.max_concurrency, chosen.tenant_share))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -65,11 +67,46 @@ def test_without_a_model_the_only_one_answers(rig):
     assert rig.post(CHAT, BODY).json["model"] == "tiny"
 
 
-def test_without_a_model_several_are_asked_for_by_name(rig):
+MODELLESS = [
+    ("POST", CHAT, BODY),
+    ("POST", "/v1/completions", {"prompt": "a"}),
+    ("POST", "/v1/messages", {**BODY, "max_tokens": 5}),
+    ("POST", "/v1/responses", {"input": "a"}),
+    ("POST", "/v1/responses/input_tokens", {"input": "a"}),
+    ("POST", "/tokenize", {"prompt": "a"}),
+    ("POST", "/detokenize", {"tokens": [97]}),
+    ("POST", "/invocations", {"prompt": "a"}),
+    ("GET", "/tokenizer_info", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), MODELLESS, ids=[path for _, path, _ in MODELLESS])
+@pytest.mark.parametrize("settings", [{}, {"default_model": "other"}], ids=["first", "set"])
+def test_without_a_model_the_default_one_answers_on_every_path(make_rig, method, path, body, settings):
+    rig = make_rig(**settings)
+    asked = []
+    get = rig.services.catalogue.get
+    rig.services.catalogue.get = lambda name: asked.append(name) or get(name)
+    for name, task in (("another", "embed"), ("other", "chat"), ("vectors", "embed")):
+        rig.services.catalogue.models.append(replace(card(name, "ready"), task=task))
+    headers = {"content-type": "application/json"} if body else {}
+    answer = rig.ask(method, path, body=json.dumps(body).encode() if body else b"", headers=headers)
+    assert asked == [settings.get("default_model", "tiny")]
+    assert answer.status == 200 or "has no tokenizer" in answer.error["message"]
+
+
+def test_a_default_model_that_is_not_there_is_named(make_rig):
+    rig = make_rig(default_model="gone")
     rig.services.catalogue.models.append(card("other", "ready"))
     answer = rig.post(CHAT, BODY)
-    assert answer.status == 400
-    assert answer.error["message"] == "`model` is required; models: tiny, other"
+    assert (answer.status, answer.error["message"]) == (404, "The model `gone` does not exist")
+
+
+def test_what_the_default_model_cannot_do_is_asked_for_by_name(rig):
+    for name in ("one", "two"):
+        rig.services.catalogue.models.append(replace(card(name, "ready"), task="embed"))
+    answer = rig.post("/v1/embeddings", {"input": "a"})
+    assert (answer.status, answer.error["message"]) == (400, "`model` is required; models: one, two")
 
 
 def test_health_is_empty_and_fine(rig):

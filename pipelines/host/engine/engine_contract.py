@@ -32,7 +32,7 @@ class GenerationRequest:
 
     `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams`
     the choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are
-    shared only between requests of equal `cache_salt`.
+    shared only between requests of equal `cache_salt`.  Tenants take turns.
     """
 
     prompts: list[list[int]]
@@ -40,6 +40,7 @@ class GenerationRequest:
     n: int = 1
     cache_salt: str = ""
     guide: GuideMaker | None = None
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,8 @@ def sequence_groups(
 ) -> list[list[Sequence]]:
     """For each prompt its leader and then the followers; every sequence has a guide of its own.
 
-    The sequences of a beam search are its beams.
+    The sequences of a beam search are its beams.  Choices beyond what the engine runs at a time are groups of
+    their own, each of which finds the prompt in the cache.
     """
     params, n = request.params, request.n
     width = n if params.beams is None else params.beams.width
@@ -35,9 +36,15 @@ def sequence_groups(
     for place, group in enumerate(groups):
         if params.beams is not None:
             start_search(group, params.beams, range(place * n, (place + 1) * n))
-        _join(group)
-        _share_scores(group, limits.vocab_size)
-    return groups
+    seated = [part for group in groups for part in _parts(group, limits.max_sequences)]
+    for part in seated:
+        _join(part)
+        _share_scores(part, limits.vocab_size)
+    return seated
+
+
+def _parts(group: list[Sequence], most: int) -> list[list[Sequence]]:
+    return [group[:most], *([sequence] for sequence in group[most:])]
 
 
 def _sequence(
@@ -62,6 +69,7 @@ def _sequence(
         max_length=min(len(prompt) + params.max_tokens, limits.max_context),
         submit_order=submit_order,
         root=root(request.cache_salt),
+        tenant=request.tenant,
         repetition=watch_repetition(params),
         guide=None if guide is None else guide(),
     )

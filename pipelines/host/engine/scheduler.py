@@ -10,10 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.cache import Cache
-from pipelines.host.engine.policy import EngineSettings, may_admit, share_draft_budget, split_budget
+from pipelines.host.engine.policy import (
+    EngineSettings,
+    blocks_for,
+    may_admit,
+    share_draft_budget,
+    split_budget,
+)
 from pipelines.host.engine.sequence import NO_SLOT, Sequence, Slice
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.host.engine.tenant_shares import TenantShares, WaitingSequences, by_turn
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 
@@ -45,20 +52,17 @@ class Plan:
         return np.array([slice.sequence.slot for slice in self.slices], np.int32)
 
 
-def by_turn(sequence: Sequence) -> tuple[int, int]:
-    """Smaller priority first, then the older."""
-    return sequence.params.priority, sequence.submit_order
-
-
 @dataclass(slots=True)
 class StepScheduler:
-    """`running` and `waiting` are always sorted by priority, then `submit_order`.
+    """`running` and the waiting ones of each tenant are always sorted by priority, then `submit_order`.
 
-    Among sequences of one priority the oldest run: `running + waiting` is sorted by `submit_order`. The last
-    running sequence is preempted when blocks run out; none is preempted so that a waiting one may run.
+    Among sequences of one tenant and one priority the oldest run.  Of several tenants, the one that holds the
+    least of the engine is next, and the one that holds the most is the first of which a sequence is preempted
+    when blocks run out: its last in turn.  A sequence is preempted so that a waiting one may run only where
+    its tenant holds more than its fair share, and the other's tenant less.
 
     Running sequences have slots and blocks, waiting ones neither; their cache from before a preemption may be
-    in host memory.  Admission follows the queue without overtaking, so of each priority the oldest that waits
+    in host memory.  The next one is not overtaken, so of each tenant and priority the oldest that waits
     is next once no smaller one is waiting; the first in turn that runs is never preempted and gets tokens in
     every step, so it ends, and with it that wait.  A steady load of smaller priorities makes larger ones wait
     indefinitely, as in vLLM's priority scheduling.
@@ -70,17 +74,19 @@ class StepScheduler:
     sampling: SamplingSlots
     counts: Counts
     speculation: SpeculationSlots | None = None
-    waiting: list[Sequence] = field(default_factory=list)
+    waiting: WaitingSequences = field(default_factory=WaitingSequences)
     running: list[Sequence] = field(default_factory=list)
 
     def add(self, sequence: Sequence) -> None:
-        insort(self.waiting, sequence, key=by_turn)
+        self.waiting.add(sequence)
 
     def plan(self) -> Plan:
         """Choose what the next step computes; afterwards every planned sequence has a slot."""
+        if self.waiting and self._has_several_tenants():
+            self._make_room()
         slices = self._split_budget()
         while self.cache.shortage(slices) > 0:
-            self._preempt(self.running[-1])
+            self._preempt(self._last_in_turn())
             slices = self._split_budget()
         refused: list[tuple[Sequence, Exception]] = []
         if self.waiting:
@@ -88,7 +94,7 @@ class StepScheduler:
         while (
             self.waiting and self.running and not slices
         ):  # all rest and wait for beams that cannot be admitted
-            self._preempt(self.running[-1])
+            self._preempt(self._last_in_turn())
             self._admit(slices, refused)
         decoding = [slice for slice in slices if slice.decodes]
         prompts = [slice for slice in slices if not slice.decodes]
@@ -144,13 +150,62 @@ class StepScheduler:
                 pending[place] = sequence.num_scorable(num_rows)
                 num_rows -= len(Slice(sequence, sequence.num_cached, pending[place]).scored)
 
+    def _has_several_tenants(self) -> bool:
+        if len(self.waiting.tenants) > 1:
+            return True
+        (tenant,) = self.waiting.tenants
+        return any(sequence.tenant != tenant for sequence in self.running)
+
+    def _shares(self) -> TenantShares:
+        return TenantShares(
+            self.running, self.waiting.tenants, self.settings.max_sequences, self.cache.pool.num_blocks
+        )
+
+    def _last_in_turn(self) -> Sequence:
+        """The one to preempt; not the first in turn, unless it is alone."""
+        return self._shares().last_in_turn(self.running[1:]) or self.running[0]
+
+    def _make_room(self) -> None:
+        """Preempt what tenants hold beyond their fair share, while the next to run needs it for its own."""
+        shares = self._shares()
+        sequence = self.waiting.first(shares)
+        if not shares.may_claim(sequence, blocks_for(len(sequence.token_ids), self.cache.block_tokens)):
+            return
+        while not self._fits(sequence):
+            victim = shares.last_in_turn(
+                one
+                for one in self.running[1:]
+                if shares.of(one.tenant) > shares.fair and one.params.priority >= sequence.params.priority
+            )
+            if victim is None:
+                return
+            shares.add(victim, -1)
+            self._preempt(victim)
+
+    def _fits(self, sequence: Sequence) -> bool:
+        """Whether there are slots and blocks for a waiting sequence."""
+        if len(sequence.group) > len(self.slots.free):
+            return False
+        needed = self.cache.num_needed(sequence, self.cache.match(sequence))
+        reserved, num_growing = (
+            self.cache.num_reserved(self.running),
+            self.slots.num_taken - self._num_resting(),
+        )
+        return may_admit(needed, reserved, num_growing, self.cache.pool.num_free)
+
+    def _num_resting(self) -> int:
+        return sum(not sequence.num_pending for sequence in self.running)
+
     def _admit(self, slices: list[Slice], refused: list[tuple[Sequence, Exception]]) -> None:
-        """Admit from the head of the queue while slots, blocks and what `slices` leave of the step last."""
+        """Admit those next in line while slots, blocks and what `slices` leave of the step last."""
         spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
         reserved = self.cache.num_reserved(self.running)
-        num_resting = sum(not sequence.num_pending for sequence in self.running)
-        while spare > 0 and self._has_slots_for_next():
-            sequence = self.waiting[0]
+        num_resting = self._num_resting()
+        shares = self._shares() if len(self.waiting.tenants) > 1 else None
+        while spare > 0 and self.waiting and self.slots.free:
+            sequence = self.waiting.first(shares)
+            if len(sequence.group) > len(self.slots.free):
+                break
             num_rows = self._num_rows_to_score(slices) if sequence.scoring else None
             if num_rows == 0:
                 break
@@ -164,6 +219,8 @@ class StepScheduler:
             except Exception as error:  # the fault of its own parameters: it must not stop the others
                 refused.append((sequence, error))
                 continue
+            if shares is not None:
+                shares.add(sequence)
             reserved += self.cache.num_reserved([sequence])
             pending = sequence.num_pending if num_rows is None else sequence.num_scorable(num_rows)
             slices.append(Slice(sequence, sequence.num_cached, min(pending, spare)))
@@ -172,12 +229,9 @@ class StepScheduler:
     def _num_rows_to_score(self, slices: list[Slice]) -> int:
         return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)
 
-    def _has_slots_for_next(self) -> bool:
-        return bool(self.waiting) and len(self.waiting[0].group) <= len(self.slots.free)
-
     def _start(self, sequence: Sequence, matched: list[int]) -> None:
-        """Give the head of the queue a slot (one more for each follower) and the matched blocks."""
-        del self.waiting[0]
+        """Give the next in line a slot (one more for each follower) and the matched blocks."""
+        self.waiting.remove(sequence)
         try:
             for member in sequence.group:
                 member.slot = self.slots.take(member.token_ids[-1])
@@ -248,9 +302,10 @@ class StepScheduler:
         insort(self.running, follower, key=by_turn)
 
     def _stop(self, sequence: Sequence) -> None:
-        queue = self.waiting if sequence.slot == NO_SLOT else self.running
-        if sequence in queue:  # followers are in none
-            queue.remove(sequence)
+        if sequence.slot == NO_SLOT:
+            self.waiting.remove(sequence)
+        elif sequence in self.running:  # followers are not
+            self.running.remove(sequence)
         self._free_slot(sequence)
 
     def _free_slot(self, sequence: Sequence) -> None:

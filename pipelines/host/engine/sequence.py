@@ -70,6 +70,7 @@ class Sequence:
     max_length: int  # tokens, prompt included
     submit_order: int  # unique; the smaller, the older
     root: bytes  # start of its chain of block digests
+    tenant: str = ""  # whose it is: tenants take turns
     num_cached: int = 0
     num_registered: int = 0  # blocks registered in the pool
     num_reused: int | None = None  # prompt tokens found in the cache at the first admission

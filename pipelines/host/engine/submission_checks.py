@@ -35,10 +35,6 @@ def check(request: GenerationRequest, limits: Limits) -> None:
         raise RequestError("You must pass at least one prompt", "prompt")
     if n < 1:
         raise RequestError(f"n must be at least 1, not {n}", "n")
-    if n > limits.max_sequences:
-        raise RequestError(
-            f"n is {n}, but this model runs at most {limits.max_sequences} sequences at a time", "n"
-        )
     for prompt in prompts:
         _check_prompt(prompt, limits)
     check_ids(params, limits.vocab_size)

@@ -72,6 +72,39 @@ def test_a_file_of_another_version_is_left_alone(open_store, path):
         open_store()
 
 
+def test_a_response_is_its_accounts_alone(store):
+    store.add(replace(stored("a"), account="one", item_ids=("msg_1",)))
+    store.add(replace(stored("b"), account="two", item_ids=("msg_1",)))
+    assert (store.get("a", "one").id, store.get("a", "two"), store.get("a")) == ("a", None, None)
+    assert [store.find_by_item("msg_1", account).id for account in ("one", "two")] == ["a", "b"]
+    assert store.find_by_item("msg_1", "three") is None
+    assert store.is_used("a")
+    assert not store.delete("a", "two")
+    assert store.delete("a", "one")
+
+
+TABLES_OF_VERSION_1 = """
+CREATE TABLE responses (id TEXT PRIMARY KEY, status TEXT NOT NULL, body BLOB NOT NULL, items BLOB NOT NULL,
+    background INTEGER NOT NULL, owner TEXT, beat REAL NOT NULL, made REAL NOT NULL, size INTEGER NOT NULL);
+CREATE TABLE item_places (item TEXT PRIMARY KEY, response TEXT NOT NULL) WITHOUT ROWID;
+CREATE INDEX by_response ON item_places (response);
+INSERT INTO responses VALUES ('old', 'completed', x'7b7d', x'5b5d', 0, NULL, 0, 999, 4);
+INSERT INTO item_places VALUES ('msg_1', 'old');
+PRAGMA user_version = 1;
+"""
+
+
+def test_what_an_earlier_version_stored_is_everybodys(open_store, path):
+    db = sqlite3.connect(path)
+    db.executescript(TABLES_OF_VERSION_1)
+    db.close()
+    for store in (open_store(), open_store()):
+        assert store.get("old", "one") == store.get("old", "two") == stored("old")
+        assert store.find_by_item("msg_1", "one").id == "old"
+    assert store.add(replace(stored("new"), account="one", item_ids=("msg_1",)))
+    assert store.find_by_item("msg_1", "one").id == "new"
+
+
 def test_the_error_names_the_file_that_cannot_be_used(tmp_path):
     store = ResponseStore(Settings(responses_file=tmp_path / "nowhere" / "file"))
     with pytest.raises(RuntimeError, match="nowhere"):

@@ -87,10 +87,16 @@ class Rig:
         return sample(self.masked(logits))
 
     def submit(
-        self, key: Hashable, *prompts: list[int], n: int = 1, salt: str = "", **params: object
+        self,
+        key: Hashable,
+        *prompts: list[int],
+        n: int = 1,
+        salt: str = "",
+        tenant: str = "",
+        **params: object,
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
-        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt))
+        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, tenant=tenant))
         for choice in range(len(prompts) * n):
             self.texts[key, choice] = Text()
 

@@ -302,7 +302,7 @@ def test_a_beam_that_finds_no_row_ends_the_search_and_what_the_step_had_planned_
         rig.step()
     for _ in range(3):
         rig.preempt()
-    seat, last = rig.engine.scheduler._set_sampling, rig.engine.scheduler.waiting[1]
+    seat, last = rig.engine.scheduler._set_sampling, [*rig.engine.scheduler.waiting][1]
 
     def refuse(sequence: object) -> None:
         if sequence is last:

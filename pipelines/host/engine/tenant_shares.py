@@ -1,0 +1,97 @@
+"""Turns between tenants: the sequences of each that wait, and what each holds of the engine."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections import Counter
+from collections.abc import Iterable, Iterator, KeysView
+from heapq import merge
+
+from pipelines.host.engine.sequence import Sequence
+
+
+def by_turn(sequence: Sequence) -> tuple[int, int]:
+    """The order of one tenant's sequences: smaller priority first, then the older."""
+    return sequence.params.priority, sequence.submit_order
+
+
+class TenantShares:
+    """What each tenant holds: the larger of its parts of all slots and of all blocks (dominant resource
+    fairness: Ghodsi et al., 2011).
+
+    `fair` is the part of everything that each tenant with work may claim.
+    """
+
+    def __init__(
+        self, running: Iterable[Sequence], waiting: KeysView[str], num_slots: int, num_blocks: int
+    ) -> None:
+        self._num_slots = num_slots
+        self._num_blocks = num_blocks
+        self._slots: Counter[str] = Counter()
+        self._blocks: Counter[str] = Counter()
+        for sequence in running:
+            self.add(sequence)
+        self.fair = 1 / max(1, len(waiting | self._slots.keys()))
+
+    def add(self, sequence: Sequence, sign: int = 1) -> None:
+        """The sequence and its followers begin to run; with -1 they stop, before their blocks are free."""
+        self._slots[sequence.tenant] += sign * len(sequence.group)
+        self._blocks[sequence.tenant] += sign * len(sequence.blocks)
+
+    def of(self, tenant: str) -> float:
+        return max(self._slots[tenant] / self._num_slots, self._blocks[tenant] / self._num_blocks)
+
+    def may_claim(self, sequence: Sequence, num_blocks: int) -> bool:
+        """Whether a sequence that needs `num_blocks` is within its tenant's fair part of everything."""
+        slots = self._slots[sequence.tenant] + len(sequence.group)
+        blocks = self._blocks[sequence.tenant] + num_blocks
+        return slots <= self.fair * self._num_slots and blocks <= self.fair * self._num_blocks
+
+    def last_in_turn(self, running: Iterable[Sequence]) -> Sequence | None:
+        """Of the largest priority, of the tenant that holds the most, the youngest; None of none."""
+        return max(
+            running,
+            key=lambda one: (one.params.priority, self.of(one.tenant), one.submit_order),
+            default=None,
+        )
+
+
+class WaitingSequences:
+    """The sequences that wait; those of one tenant in turn.  Iterates over all of them, in turn."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, list[Sequence]] = {}
+
+    def __iter__(self) -> Iterator[Sequence]:
+        return merge(*self._queues.values(), key=by_turn)
+
+    def __bool__(self) -> bool:
+        return bool(self._queues)
+
+    @property
+    def tenants(self) -> KeysView[str]:
+        return self._queues.keys()
+
+    def add(self, sequence: Sequence) -> None:
+        insort(self._queues.setdefault(sequence.tenant, []), sequence, key=by_turn)
+
+    def remove(self, sequence: Sequence) -> None:
+        """A sequence that does not wait, like a follower, is no error."""
+        queue = self._queues.get(sequence.tenant, [])
+        if sequence in queue:
+            queue.remove(sequence)
+            if not queue:
+                del self._queues[sequence.tenant]
+
+    def first(self, shares: TenantShares | None) -> Sequence:
+        """The next to be admitted: of the smallest priority, of the tenant that holds the least, the oldest.
+
+        `shares` is needed where several tenants wait.
+        """
+        if len(self._queues) == 1:
+            return next(iter(self._queues.values()))[0]
+        assert shares is not None
+        return min(
+            (queue[0] for queue in self._queues.values()),
+            key=lambda one: (one.params.priority, shares.of(one.tenant), one.submit_order),
+        )
