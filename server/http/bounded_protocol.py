@@ -7,7 +7,7 @@ from enum import Enum, auto
 from typing import Any
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from server.http.close_delimited import CloseDelimitedCycle
 
@@ -66,6 +66,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._num_body_bytes = 0  # since the clock was started
         self._clock: asyncio.TimerHandle | None = None
         self._refusal: BadRequest | None = None
+        self._running: RequestResponseCycle | None = None  # `cycle` is the latest, and may wait
         self._leaving = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -74,6 +75,9 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_clock()
+        if self._running is not None and not self._running.response_complete:
+            self._running.disconnected = True
+            self._running.message_event.set()
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
@@ -180,6 +184,10 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refusal is not None and is_last:
             self._send_refusal(self._refusal)
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._running = cycle
+        super()._start_asgi_task(cycle, app)
+
     def _check_head(self, version: str) -> None:
         num_hosts = sum([name == b"host" for name, _ in self.headers])
         if version not in ("1.0", "1.1"):
@@ -227,13 +235,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self.logger.debug("refused a request: %s %s", refusal.status, refusal)
         self._stop_clock()
         self._refusal = refusal
-        if self._part is not Part.BODY:
-            is_last = self.cycle is None or self.cycle.response_complete
-        elif is_last := not (self.pipeline and self.pipeline[0][0] is self.cycle):
-            self.cycle.disconnected = True  # the application ends as if the client had left
-        else:
+        running = self._running
+        if self._part is Part.BODY and self.cycle is not running:
             self.pipeline.popleft()  # the application never gets it
-        if is_last:
+        elif self._part is Part.BODY:
+            self.cycle.disconnected = True  # the application ends as if the client had left
+        if running is None or running.response_complete or running.disconnected:
             self._send_refusal(refusal)
 
     def _send_refusal(self, refusal: BadRequest) -> None:

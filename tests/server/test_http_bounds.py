@@ -47,6 +47,13 @@ def status_of(reply):
     return int(reply.split(b" ", 2)[1])
 
 
+def wait_for(condition):
+    end_s = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
 def chunks(*pieces, trailers=()):
     sized = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
     return sized + b"0\r\n" + b"".join(line.encode() + b"\r\n" for line in trailers) + b"\r\n"
@@ -179,6 +186,15 @@ def test_a_bad_request_waits_for_the_response_before_it(server):
     assert stream.count(b"HTTP/1.1") == 1
 
 
+def test_a_client_that_leaves_ends_the_request_that_others_wait_for(server):
+    """Uvicorn notes a disconnect on the last request of a connection alone."""
+    server.pipeline.batches = ["forever"]
+    with server.connect() as connection:
+        connection.sendall(request(JSON, method="POST", path="/v1/chat/completions", body=CHAT) + request())
+        wait_for(lambda: server.pipeline.calls)
+    wait_for(lambda: server.pipeline.calls[0].closed)
+
+
 @pytest.mark.parametrize("cut", [0, 10])
 def test_an_upgrade_to_another_protocol_is_ignored(server, cut):
     """As the HTTP client of Java sends it by default; the body stays the body of this request."""
@@ -210,10 +226,7 @@ def test_slow_bodies_hold_no_permit(serve):
         chat = request(JSON, CLOSE, method="POST", path="/v1/chat/completions", body=CHAT)
         assert status_of(server.talk(chat)) == 200
         assert server.services.arriving.num_bytes == 256
-    end_s = time.monotonic() + 5
-    while server.services.arriving.num_bytes and time.monotonic() < end_s:
-        time.sleep(0.01)
-    assert server.services.arriving.num_bytes == 0
+    wait_for(lambda: server.services.arriving.num_bytes == 0)
 
 
 def test_a_body_has_a_deadline_as_a_whole(serve):
@@ -255,9 +268,7 @@ def test_long_bodies_are_bounded_together_and_short_ones_pass(serve, monkeypatch
         for _ in range(2):
             connection = stack.enter_context(slow_body(server, length=1 << 20))
             connection.sendall(b" " * ((1 << 20) - 100))
-        end_s = time.monotonic() + 5
-        while server.services.arriving.num_bytes < (2 << 20) - 1000 and time.monotonic() < end_s:
-            time.sleep(0.01)
+        wait_for(lambda: server.services.arriving.num_bytes > (2 << 20) - 1000)
         long = CHAT[:-1] + b" " * 70_000 + CHAT[-1:]
         sent = [
             request(JSON, CLOSE, method="POST", path="/v1/chat/completions", body=body)
