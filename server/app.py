@@ -20,6 +20,7 @@ from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
 from server.services import Services, connect
 from server.settings import Settings, read_settings
+from server.unknown_fields import HEADER, UnknownFieldsReport
 
 Scope = dict[str, Any]
 
@@ -87,6 +88,7 @@ def create_app(services: Services) -> App:
         RequestCounts(router),
         Lifespan(services),
         RequestIds(),
+        UnknownFieldsReport(settings.strict_fields),
         Guard(settings.api_keys),
     ]
     if settings.cors_origins:
@@ -102,7 +104,7 @@ def create_app(services: Services) -> App:
 def _cors(settings: Settings) -> Any:
     origins = "*" if "*" in settings.cors_origins else list(settings.cors_origins)
     kind = falcon.CORSMiddleware if origins == "*" else ListedOrigins
-    return kind(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After"])
+    return kind(allow_origins=origins, expose_headers=["X-Request-Id", "Retry-After", HEADER])
 
 
 def __getattr__(name: str) -> Any:

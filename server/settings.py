@@ -104,6 +104,10 @@ class Settings(BaseModel):
     cors_origins: ValueList = Field(
         default=(), description="web origins whose pages may call the server; * for all"
     )
+    strict_fields: bool = Field(
+        default=False,
+        description="1: an unknown request field is a 400 with the nearest known name; else it is ignored",
+    )
     trust_request_chat_template: bool = Field(
         default=False, description="1: a request may bring its own chat template"
     )

@@ -22,7 +22,17 @@ from pipelines.host.profile_reply import LoopTimes, profiled
 from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
 from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
-from pipelines.wire.messages import SCHEMA, Hello, HostState, InUse, Profile, Status, Welcome
+from pipelines.wire.messages import (
+    SCHEMA,
+    Hello,
+    HostState,
+    InUse,
+    PrefixCacheReset,
+    Profile,
+    ResetPrefixCache,
+    Status,
+    Welcome,
+)
 
 log = logging.getLogger("braid.host")
 
@@ -82,6 +92,7 @@ class Host:
             Hello: self._hello,
             InUse: self._in_use,
             Profile: self._profile,
+            ResetPrefixCache: self._reset_prefix_cache,
             Disconnected: self._disconnected,
             DrainStarted: self._drain,
             loader.LoadStarted: self._loading,
@@ -202,6 +213,12 @@ class Host:
 
     def _profile(self, peer: Peer, message: Profile) -> None:
         self._listener.send([(peer, profiled(self._instances, self._loop_times, message))])
+
+    def _reset_prefix_cache(self, peer: Peer, message: ResetPrefixCache) -> None:
+        for instance in self._instances:
+            for engine in instance.model.stepped.values():
+                engine.reset_prefix_cache()
+        self._listener.send([(peer, PrefixCacheReset(message.request_id))])
 
     def _in_use(self, peer: Peer, message: InUse) -> None:
         self._instances.in_use(peer, message.instance_ids)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from pipelines.telemetry import deferred
+from pipelines.telemetry.metric_names import IGNORED_FIELDS
 from pipelines.telemetry.registry import labelled
 
 
@@ -26,6 +27,11 @@ def count_request(
     now_s = time.monotonic()
     deferred.histogram("http_request_duration_seconds", handler, method).add(seconds, now_s)
     deferred.histogram("http_request_duration_highr_seconds").add(seconds, now_s)
+
+
+def count_ignored_fields(handler: str, num_fields: int) -> None:
+    """A request had unknown fields, which were ignored."""
+    labelled(IGNORED_FIELDS, handler).inc(num_fields)
 
 
 @cache

@@ -69,6 +69,7 @@ TOOL_PARSER = "vllm:tool_call_parser_invocations"
 PROMPT_TOKENS_BY_SOURCE = "vllm:prompt_tokens_by_source"
 WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
 START_TIME = "process_start_time_seconds"
+IGNORED_FIELDS = "braid:ignored_request_fields"
 
 PROGRESS = {
     "vllm:num_preemptions": "preemptions",
@@ -129,6 +130,7 @@ METRICS = {
     STEP_TIME: MetricSpec("counter", "Time of steps, by kind and phase.", ("model_name", "kind", "phase")),
     CACHE: MetricSpec("gauge", "1 for each cache.", ("model_name", *CacheShape._fields)),
     "http_requests": MetricSpec("counter", "HTTP requests that ended.", ("handler", "method", "status")),
+    IGNORED_FIELDS: MetricSpec("counter", "Unknown request fields that were ignored.", ("handler",)),
     "http_request_size_bytes": MetricSpec("summary", "Content-Length of requests.", ("handler",)),
     "http_response_size_bytes": MetricSpec(
         "summary", "Content-Length of responses; 0 for streams.", ("handler",)

@@ -21,8 +21,10 @@ from pipelines.wire.messages import (
     InUse,
     MalformedFrame,
     ModelStatus,
+    PrefixCacheReset,
     Profile,
     Profiled,
+    ResetPrefixCache,
     Status,
     Submit,
     SubmitTensors,
@@ -42,8 +44,8 @@ log = logging.getLogger("braid.wire")
 
 FIRST_DELAY_S, LONGEST_DELAY_S = 0.05, 0.5
 """Between two attempts to reach the host."""
-PROFILE_S = 10.0
-"""How long the client waits for a profile: a host replies between two steps."""
+REPLY_S = 10.0
+"""How long the client waits for a reply that the host gives between two steps."""
 
 ERRORS: dict[int, type[BraidError]] = {
     error.status: error for error in (RequestError, NotFound, Overloaded, Unavailable, EngineError)
@@ -74,7 +76,7 @@ class EngineClient:
         self._link: Link | None = None
         self._status: Status | None = None
         self._queues: dict[int, UpdateQueue | PendingReply] = {}
-        self._profiles: dict[int, asyncio.Future[Profiled]] = {}
+        self._replies: dict[int, asyncio.Future[Profiled | PrefixCacheReset]] = {}
         self._ids = itertools.count(1)
         self._callbacks: list[Callable[[Status | None], None]] = []
         self._mismatch_callbacks: list[Callable[[int], None]] = []
@@ -179,21 +181,32 @@ class EngineClient:
         """Where the time of a model's steps goes, in the instance that new calls use.
 
         Totals since it was loaded; percentiles of the last `recent_s` seconds, as far as they are recorded.
-        Raises NotFound, and Unavailable when no host listens or it does not reply within PROFILE_S.
+        Raises NotFound, and Unavailable when no host listens or it does not reply within REPLY_S.
         """
-        link, request_id = self._listening_link(), next(self._ids)
-        reply: asyncio.Future[Profiled] = asyncio.get_running_loop().create_future()
-        self._profiles[request_id] = reply
-        link.send(Profile(request_id, model, self._instance_of(model), recent_s))
-        try:
-            profiled = await asyncio.wait_for(reply, PROFILE_S)
-        except TimeoutError:
-            raise Unavailable("the engine is in a long step; try again") from None
-        finally:
-            del self._profiles[request_id]
+        request = Profile(next(self._ids), model, self._instance_of(model), recent_s)
+        profiled = cast(Profiled, await self._reply_to(request))
         if profiled.error is not None:
             raise _error(profiled)
         return profiled
+
+    async def reset_prefix_cache(self) -> None:
+        """Empty the prefix caches of all models; requests in flight go on with the blocks they have.
+
+        Raises Unavailable when no host listens or it does not reply within REPLY_S.
+        """
+        await self._reply_to(ResetPrefixCache(next(self._ids)))
+
+    async def _reply_to(self, request: Profile | ResetPrefixCache) -> Profiled | PrefixCacheReset:
+        link = self._listening_link()
+        reply: asyncio.Future[Profiled | PrefixCacheReset] = asyncio.get_running_loop().create_future()
+        self._replies[request.request_id] = reply
+        link.send(request)
+        try:
+            return await asyncio.wait_for(reply, REPLY_S)
+        except TimeoutError:
+            raise Unavailable("the engine is in a long step; try again") from None
+        finally:
+            del self._replies[request.request_id]
 
     def report_use(self, instance_ids: list[int]) -> bool:
         """Name to the host the model instances that this worker calls; false when no host listens."""
@@ -233,8 +246,8 @@ class EngineClient:
                 self._deliver(update)
         elif isinstance(message, Inferred):
             self._answer(message)
-        elif isinstance(message, Profiled):
-            self._answer_profile(message)
+        elif isinstance(message, Profiled | PrefixCacheReset):
+            self._set_reply(message)
         elif isinstance(message, Welcome):
             self._compare(message)
         else:
@@ -250,7 +263,7 @@ class EngineClient:
         error = error or Unavailable("the engine died while it worked on this; it is being restarted")
         for update_queue in failed.values():
             update_queue.fail(error)
-        for reply in self._profiles.values():
+        for reply in self._replies.values():
             if not reply.done():
                 reply.set_exception(error)
         if self._status is not None:
@@ -325,8 +338,8 @@ class EngineClient:
         else:
             slot.put(unpack(message.outputs))
 
-    def _answer_profile(self, message: Profiled) -> None:
-        reply = self._profiles.get(message.request_id)
+    def _set_reply(self, message: Profiled | PrefixCacheReset) -> None:
+        reply = self._replies.get(message.request_id)
         if reply is not None and not reply.done():
             reply.set_result(message)
 

@@ -148,6 +148,21 @@ class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
     error_field: str | None = None
 
 
+class ResetPrefixCache(msgspec.Struct, frozen=True, array_like=True, tag="reset_prefix_cache"):
+    """Worker to host: no later request of any model reuses what is cached now; `PrefixCacheReset` replies.
+
+    `request_id` is from the same numbers as that of Submit.
+    """
+
+    request_id: int
+
+
+class PrefixCacheReset(msgspec.Struct, frozen=True, array_like=True, tag="prefix_cache_reset"):
+    """Host to worker: the prefix caches of all models are empty."""
+
+    request_id: int
+
+
 class TensorSpec(msgspec.Struct, frozen=True, array_like=True):
     """A named input or output of a model; a length is None where it is free, `shape` for any rank."""
 
@@ -197,8 +212,8 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     models: list[ModelStatus] = []
 
 
-ToHost = Hello | InUse | Submit | SubmitTensors | Profile | Abort
-ToWorker = Welcome | Frame | Inferred | Profiled | Status
+ToHost = Hello | InUse | Submit | SubmitTensors | Profile | ResetPrefixCache | Abort
+ToWorker = Welcome | Frame | Inferred | Profiled | PrefixCacheReset | Status
 
 
 def _schema() -> str:

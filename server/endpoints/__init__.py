@@ -20,6 +20,7 @@ from server.endpoints.metrics import MetricsEndpoint
 from server.endpoints.models import ModelEndpoint, ModelsEndpoint
 from server.endpoints.paths import PREFIXES, merge_suffixes
 from server.endpoints.pooling import PoolingTasksEndpoint
+from server.endpoints.prefix_cache import ResetPrefixCacheEndpoint
 from server.endpoints.profile import ModelProfileEndpoint
 from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.responses import CountInputTokensEndpoint, ResponsesEndpoint
@@ -70,6 +71,7 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/v1/embed": CohereEmbedV1Endpoint,
     "/v2/embed": CohereEmbedEndpoint,
     "/invocations": InvocationsEndpoint,
+    "/reset_prefix_cache": ResetPrefixCacheEndpoint,
     "/health": HealthEndpoint,
     "/ping": PingEndpoint,
     "/load": LoadEndpoint,

@@ -49,7 +49,8 @@ def chat_context(request: ChatRequest, reply_id: str, model: str) -> TextReplyCo
         role=request.role,
         logprobs=bool(request.logprobs),
         reasoning=request.include_reasoning is not False,
-        parallel_calls=request.parallel_tool_calls is not False,
+        parallel_calls=request.parallel_tool_calls is not False and not request.calls_functions,
+        calls_functions=request.calls_functions,
         include_usage=request.include_usage,
         continuous_usage=request.continuous_usage,
         num_drawn=request.num_choices,
@@ -59,7 +60,7 @@ def chat_context(request: ChatRequest, reply_id: str, model: str) -> TextReplyCo
         forced_call=request.choice.forced is not None,
         token_ids=bool(request.return_token_ids),
         prompt_text=bool(request.return_prompt_text),
-        prompt_logprobs=request.prompt_logprobs is not None and not request.stream,
+        prompt_logprobs=request.scores_prompt() is not None and not request.stream,
         draft_logprobs=bool(request.include_draft_logprobs),
         echoed=request.echoed,
     )

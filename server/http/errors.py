@@ -46,6 +46,11 @@ PLAIN = {
     "model_attributes_type": "must be an object",
     "list_type": "must be a list",
     "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "int_parsing": "must be an integer",
+    "int_parsing_size": "must be an integer",
+    "float_parsing": "must be a number",
+    "finite_number": "must be a number",
 }
 """Kind of a pydantic error → a text in terms of JSON."""
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictBool, StrictStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import field_error
@@ -58,7 +58,7 @@ class MessageBlock(BaseModel):
     input: dict[str, Any] | None = None
     tool_use_id: StrictStr | None = None
     content: Content | None = None
-    is_error: StrictBool | None = None
+    is_error: bool | None = None
 
     def check(self, allowed: tuple[str, ...], where: str) -> None:
         """Raise RequestError, with its place, for a block that is not allowed there or is incomplete."""

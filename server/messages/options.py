@@ -2,36 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from server.generation.requests.field_types import Whole, check
+from server.generation.requests.known_fields import Options
 
 Budget = Annotated[Whole, check(lambda n: n >= 1, "thinking.{name} must be at least 1, got {got}.")]
 
 
-class ThinkingOption(BaseModel):
+class ThinkingOption(Options):
     """Whether the model reasons before it replies; without it the chat template decides."""
 
-    model_config = ConfigDict(extra="forbid")
+    where: ClassVar[str] = "thinking"
+
     type: Literal["enabled", "disabled", "adaptive"]
     budget_tokens: Budget | None = None
     display: Literal["summarized", "omitted"] | None = None
 
 
-class OutputFormat(BaseModel):
+class OutputFormat(Options):
     """The format of the reply's text."""
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    where: ClassVar[str] = "output_config.format"
+
     type: Literal["json_schema"]
     schema_: dict[str, Any] = Field(alias="schema")
 
 
-class OutputConfig(BaseModel):
+class OutputConfig(Options):
     """The format of the reply, and the effort of reasoning."""
 
-    model_config = ConfigDict(extra="forbid")
+    where: ClassVar[str] = "output_config"
+
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     format: OutputFormat | None = None
 

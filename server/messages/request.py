@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
 from server.generation.requests.chat import ChatRequest
@@ -97,7 +97,7 @@ class MessagesRequest(MessagesBody):
 
     max_tokens: NumTokens
     stop_sequences: Stops | None = None
-    stream: StrictBool | None = None
+    stream: bool | None = None
     temperature: Temperature | None = None
     top_k: TopK | None = None
     top_p: TopP | None = None

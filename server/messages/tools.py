@@ -5,12 +5,12 @@ Does not depend on messages, templates or HTTP.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictStr
+from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.known_fields import check_fields
+from server.generation.requests.known_fields import Options, check_fields
 from server.http.error_text import quoted
 from server.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
 
@@ -24,7 +24,7 @@ class ToolDeclaration(BaseModel):
     description: StrictStr | None = None
     input_schema: dict[str, Any] | None = None
     input_examples: list[dict[str, Any]] | None = None
-    strict: StrictBool | None = None
+    strict: bool | None = None
 
     def chat_tool(self, where: str) -> dict[str, Any]:
         """Raises RequestError naming the place for a tool that this server would have to run."""
@@ -45,13 +45,14 @@ class ToolDeclaration(BaseModel):
         return {"type": "function", "function": function | {"parameters": self.input_schema}}
 
 
-class ToolChoice(BaseModel):
+class ToolChoice(Options):
     """Whether, and which, tools are called."""
 
-    model_config = ConfigDict(extra="forbid")
+    where: ClassVar[str] = "tool_choice"
+
     type: Literal["auto", "any", "tool", "none"]
     name: StrictStr | None = None
-    disable_parallel_tool_use: StrictBool | None = None
+    disable_parallel_tool_use: bool | None = None
 
     def chat_choice(self, names: list[str]) -> Any:
         """`tool_choice` of a chat request.  Raises RequestError for a tool that is not declared."""

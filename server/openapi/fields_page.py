@@ -37,8 +37,19 @@ from server.responses import unsupported_fields as responses
 INTRODUCTION = """\
 # Request fields
 
-Every field of a request is honoured, refused with a 400 that names it, or ignored for the reason given here.
-A field that is not on this page is refused, with the nearest known name.  Null means: not set.
+Every field on this page is honoured, refused with a 400 that names it, or ignored for the reason given here.
+Null means: not set.
+
+A field that is not on this page is ignored, at any depth of a request.  `/metrics` counts these by path
+(`braid:ignored_request_fields_total`), each name is logged once at level debug, and a name that misspells a
+known one is reported in a header of the reply, at most 8 of them:
+
+    X-Braid-Ignored-Fields: temprature;nearest=temperature
+
+With `BRAID_STRICT_FIELDS=1` an unknown field is a 400 with the nearest known name.
+
+Refused are fields that would change the meaning of a request if they were ignored: audio output, an edit of
+the text by a plug-in, a conversation that is stored elsewhere.
 
 This page is generated from the tables that the server itself uses:
 `python -m server.openapi.fields_page > docs/fields.md`.
@@ -102,9 +113,9 @@ PAGES = (
         "POST responses",
         RESPONSE,
         (
-            Inside("`text`", responses.REFUSED_TEXT),
+            Inside("`text`", ignored=responses.IGNORED_TEXT),
             Inside("`reasoning`", responses.REFUSED_REASONING, responses.IGNORED_REASONING),
-            Inside("`stream_options`", responses.REFUSED_STREAM_OPTIONS),
+            Inside("`stream_options`", ignored=generation.IGNORED_STREAM_OPTIONS),
             Inside("a tool", responses.REFUSED_TOOL, responses.IGNORED_TOOL),
             Inside("an item of `input`", ignored=responses.IGNORED_IN_ITEMS),
             Inside("`include` (values)", ignored=responses.IGNORED_INCLUDES),

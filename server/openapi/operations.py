@@ -19,12 +19,12 @@ from server.messages import unsupported_fields as messages
 from server.messages.reply_models import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
 from server.model_times import ModelTimes
-from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion
+from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion, Success
 from server.openapi.schemas import BodySchema, Schema
 from server.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
-from server.pooling.requests import unsupported_fields as pooling
+from server.pooling.requests.base_request import BasePoolingRequest
 from server.pooling.requests.classification import ClassificationRequest
 from server.pooling.requests.cohere import CohereEmbedRequest
 from server.pooling.requests.embedding import EmbeddingRequest
@@ -76,15 +76,21 @@ MESSAGES = BodySchema(MessagesRequest, messages.IGNORED, messages.REFUSED)
 COUNT = BodySchema(CountRequest, messages.IGNORED, messages.REFUSED)
 TOKENIZE = (
     BodySchema(TokenizePrompt),
-    BodySchema(TokenizeChat, refused=tokenizing.REFUSED_CHAT),
+    BodySchema(TokenizeChat, tokenizing.IGNORED_CHAT, tokenizing.REFUSED_CHAT),
     BodySchema(TokenizeTexts),
 )
-EMBEDDING = BodySchema(EmbeddingRequest, pooling.IGNORED, EmbeddingRequest.refused)
-POOLING = BodySchema(PoolingRequest, pooling.IGNORED, PoolingRequest.refused)
-CLASSIFICATION = BodySchema(ClassificationRequest, pooling.IGNORED, ClassificationRequest.refused)
-SCORE = BodySchema(ScoreRequest, ScoreRequest.ignored, ScoreRequest.refused)
-RERANK = BodySchema(RerankRequest, RerankRequest.ignored, RerankRequest.refused)
-COHERE_EMBED = BodySchema(CohereEmbedRequest, CohereEmbedRequest.ignored, CohereEmbedRequest.refused)
+
+
+def _pooling(model: type[BasePoolingRequest]) -> BodySchema:
+    return BodySchema(model, model.ignored, model.refused)
+
+
+EMBEDDING = _pooling(EmbeddingRequest)
+POOLING = _pooling(PoolingRequest)
+CLASSIFICATION = _pooling(ClassificationRequest)
+SCORE = _pooling(ScoreRequest)
+RERANK = _pooling(RerankRequest)
+COHERE_EMBED = _pooling(CohereEmbedRequest)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
 EVENTS: dict[str, Schema] = {
@@ -232,6 +238,9 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
             (ChatCompletion, Completion, EmbeddingList, PoolingList, ClassificationList, ScoreList, Ranking),
             streams=True,
         )
+    },
+    "/reset_prefix_cache": {
+        "POST": Operation("Empty the prefix caches of all models", "server", reply=(Success,), errors=GETS)
     },
     "/health": {"GET": PING, "HEAD": PING},
     "/ping": {"GET": PING, "HEAD": PING, "POST": PING},

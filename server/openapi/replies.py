@@ -19,3 +19,7 @@ class Readiness(Reply):
 
 class ServerLoad(Reply):
     server_load: int
+
+
+class Success(Reply):
+    success: bool

@@ -21,7 +21,7 @@ Mode = Literal["validation", "serialization"]
 class BodySchema:
     """A request model, with the tables of accepted fields that the model does not declare.
 
-    `passed` are fields that have the meaning they have in the model `like`.  A `closed` body refuses others.
+    `passed` are fields that have the meaning they have in the model `like`.
     """
 
     model: type[BaseModel]
@@ -29,7 +29,6 @@ class BodySchema:
     refused: Mapping[str, Refused] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
     like: type[BaseModel] | None = None
-    closed: bool = True
 
 
 class Schemas:
@@ -61,7 +60,7 @@ class Schemas:
             fields[name] = {**fields.get(name, {}), "description": f"Ignored: {reason}."}
         for name, refused in body.refused.items():
             fields.setdefault(name, _refused(refused))
-        schema["additionalProperties"] = not body.closed
+        schema["additionalProperties"] = True
 
     def _component(self, model: type[BaseModel]) -> Schema:
         name = self._refs[model, "validation"]["$ref"].rpartition("/")[2]

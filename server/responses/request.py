@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictStr
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import NumLogprobs, NumTokens, RequestId, check, field_error
-from server.generation.requests.known_fields import check_fields
+from server.generation.requests.known_fields import IGNORED_STREAM_OPTIONS, Options, Refused, check_fields
 from server.http.error_text import quoted
 from server.responses.unsupported_fields import (
     IGNORED,
     IGNORED_INCLUDES,
     IGNORED_REASONING,
+    IGNORED_TEXT,
     PASSED,
     REFUSED,
     REFUSED_REASONING,
-    REFUSED_STREAM_OPTIONS,
-    REFUSED_TEXT,
 )
 
 MAX_METADATA = 16
@@ -35,15 +35,16 @@ def _schema(value: Any) -> Any:
     return value
 
 
-class TextFormat(BaseModel):
+class TextFormat(Options):
     """The format of the output text (`text.format`)."""
 
-    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+    where: ClassVar[str] = "text.format"
+
     type: Literal["text", "json_object", "json_schema"]
     name: StrictStr | None = None
     description: StrictStr | None = None
     schema_: Annotated[Any, BeforeValidator(_schema)] = Field(default=None, alias="schema")
-    strict: StrictBool | None = None
+    strict: bool | None = None
 
     def echo(self) -> dict[str, Any]:
         """The format as the response repeats it."""
@@ -58,13 +59,18 @@ class TextFormat(BaseModel):
         }
 
 
-class TextSettings(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class TextSettings(Options):
+    where: ClassVar[str] = "text"
+    ignored: ClassVar[Mapping[str, str]] = IGNORED_TEXT
+
     format: TextFormat | None = None
 
 
-class ReasoningSettings(BaseModel):
-    model_config = ConfigDict(extra="allow")
+class ReasoningSettings(Options):
+    where: ClassVar[str] = "reasoning"
+    refused: ClassVar[Mapping[str, Refused]] = REFUSED_REASONING
+    ignored: ClassVar[Mapping[str, str]] = IGNORED_REASONING
+
     effort: Effort | None = None
 
 
@@ -118,10 +124,10 @@ class ResponseRequest(BaseModel):
     text: TextSettings | None = None
     reasoning: ReasoningSettings | None = None
     truncation: Literal["auto", "disabled"] | None = None
-    store: StrictBool | None = None
-    stream: StrictBool | None = None
+    store: bool | None = None
+    stream: bool | None = None
     stream_options: dict[str, Any] | None = None
-    background: StrictBool | None = None
+    background: bool | None = None
     metadata: Metadata | None = None
     request_id: RequestId | None = None
     max_tool_calls: NumTokens | None = None
@@ -154,11 +160,6 @@ class ResponseRequest(BaseModel):
         """Raise RequestError for unsupported fields and for fields that contradict each other."""
         extra = {name: value for name, value in (self.model_extra or {}).items() if name not in PASSED}
         check_fields(extra, [*type(self).model_fields, *PASSED], REFUSED, IGNORED)
-        if self.text is not None:
-            check_fields(self.text.model_extra or {}, ["format"], REFUSED_TEXT, where="text.")
-        if self.reasoning is not None:
-            found = self.reasoning.model_extra or {}
-            check_fields(found, ["effort"], REFUSED_REASONING, IGNORED_REASONING, "reasoning.")
         self._check_stream_options()
         self._check_together()
 
@@ -169,7 +170,7 @@ class ResponseRequest(BaseModel):
             raise RequestError(
                 "Stream options can only be defined when `stream=True`.", field="stream_options"
             )
-        check_fields(self.stream_options, [], REFUSED_STREAM_OPTIONS, where="stream_options.")
+        check_fields(self.stream_options, [], ignored=IGNORED_STREAM_OPTIONS, where="stream_options.")
 
     def _check_together(self) -> None:
         if self.input is None and self.needs_input:

@@ -6,8 +6,9 @@ from typing import Any
 
 from pipelines.errors import RequestError
 from server.generation.requests.known_fields import check_fields
+from server.generation.requests.tools import ANY, HOSTED, REQUIRED, read_allowed_tools, read_name
 from server.http.error_text import quoted
-from server.responses.unsupported_fields import HOSTED, IGNORED_TOOL, REFUSED_TOOL
+from server.responses.unsupported_fields import IGNORED_TOOL, REFUSED_TOOL
 
 FUNCTION_KEYS = ("name", "description", "parameters", "strict")
 NULL_KEYS = ("allowed_callers", "async", "defer_loading", "output_schema")
@@ -47,13 +48,13 @@ def select_tools(
     """
     if isinstance(choice, dict):
         return _named_choice(choice, declared)
-    if choice not in (None, "none", "auto", "required"):
+    if choice not in (None, "none", "auto", REQUIRED, ANY):
         raise RequestError(
             f"Invalid value for `tool_choice`: {quoted(choice)}! "
             'Only named tools, allowed tools, "none", "auto" or "required" are supported.',
             field="tool_choice",
         )
-    if not declared and choice == "required":
+    if not declared and choice in (REQUIRED, ANY):
         raise _missing_tools(choice)
     return declared, (choice if declared else None)
 
@@ -61,46 +62,14 @@ def select_tools(
 def _named_choice(
     choice: dict[str, Any], declared: list[dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], str | dict[str, Any]]:
-    kind = choice.get("type")
+    kind, names = choice.get("type"), [function["name"] for function in declared]
     if kind == "function":
-        name = _name(choice, "tool_choice")
-        _find(name, declared, "tool_choice")
+        name = read_name(choice, "tool_choice", names)
         return declared, {"type": "function", "function": {"name": name}}
     if kind != "allowed_tools":
         raise RequestError(f"`tool_choice.type`: {HOSTED}, allowed_tools (got {quoted(kind)})", "tool_choice")
-    mode = choice.get("mode")
-    if mode not in ("auto", "required"):
-        raise RequestError(
-            f"`tool_choice.mode` must be auto or required, got {quoted(mode)}", "tool_choice.mode"
-        )
-    return _allowed_functions(choice.get("tools"), declared), mode
-
-
-def _allowed_functions(tools: Any, declared: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The declared functions that a list names; the prompt contains no others."""
-    if not isinstance(tools, list) or not tools:
-        raise RequestError("`tool_choice.tools` must be a list of tools", field="tool_choice.tools")
-    names = []
-    for i, tool in enumerate(tools):
-        where = f"tool_choice.tools.{i}"
-        if not isinstance(tool, dict) or tool.get("type") != "function":
-            raise RequestError(f"`{where}`: {HOSTED}", field=where)
-        names.append(_find(_name(tool, where), declared, where))
-    return [function for function in declared if function["name"] in names]
-
-
-def _name(tool: dict[str, Any], where: str) -> str:
-    nested = tool.get("function")
-    name = (nested if isinstance(nested, dict) else tool).get("name")
-    if not isinstance(name, str):
-        raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
-    return name
-
-
-def _find(name: str, declared: list[dict[str, Any]], where: str) -> str:
-    if not any(function["name"] == name for function in declared):
-        raise RequestError(f"Tool choice {quoted(name)} not found in 'tools' parameter.", field=where)
-    return name
+    mode, allowed = read_allowed_tools(choice, names)
+    return [function for function in declared if function["name"] in allowed], mode
 
 
 def _missing_tools(choice: str) -> RequestError:

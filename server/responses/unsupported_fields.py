@@ -6,7 +6,7 @@ Any other field is refused with the nearest known name.
 
 from __future__ import annotations
 
-from server.generation.requests.known_fields import Refused
+from server.generation.requests.known_fields import NO_VERBOSITY, Refused
 
 PASSED = (
     "temperature",
@@ -45,6 +45,7 @@ PASSED = (
     "guided_grammar",
     "guided_whitespace_pattern",
     "chat_template_kwargs",
+    "enable_thinking",
     "thinking_token_budget",
     "reasoning_max_tokens",
     "include_reasoning",
@@ -60,8 +61,6 @@ PASSED = (
     "vllm_xargs",
 )
 """Fields that are copied to the chat request, which checks, honours, refuses or ignores them."""
-
-HOSTED = "tools that the server runs itself are not supported; allowed: function"
 
 REFUSED: dict[str, Refused] = {
     "prompt": Refused("prompt template is not supported"),
@@ -83,17 +82,11 @@ REFUSED: dict[str, Refused] = {
 }
 """Fields that a request may carry only with a neutral value (or null)."""
 
-REFUSED_TEXT: dict[str, Refused] = {
-    "verbosity": Refused('only "medium", the model\'s own, is supported', ("medium",)),
-}
 REFUSED_REASONING: dict[str, Refused] = {
     "mode": Refused("reasoning has one mode", ("standard",)),
     "context": Refused(
         "the model's chat template decides which earlier reasoning is part of the prompt", ("auto",)
     ),
-}
-REFUSED_STREAM_OPTIONS: dict[str, Refused] = {
-    "include_obfuscation": Refused("streams are not padded", (False,)),
 }
 REFUSED_TOOL: dict[str, Refused] = {
     "async": Refused("the client decides how it runs its functions", (False,)),
@@ -112,6 +105,9 @@ IGNORED: dict[str, str] = {
 }
 """Field → why it is accepted without effect.  A response repeats those that are among its fields."""
 
+IGNORED_TEXT: dict[str, str] = {
+    "verbosity": NO_VERBOSITY,
+}
 IGNORED_REASONING: dict[str, str] = {
     "summary": "the complete reasoning is sent instead of a summary",
     "generate_summary": "the complete reasoning is sent instead of a summary",

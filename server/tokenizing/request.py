@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
 from pipelines.worker.pipeline import Pipeline
@@ -23,14 +23,15 @@ from server.http.errors import from_validation
 from server.http.request_body import JsonObject
 from server.tokenizing import encoding
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts
-from server.tokenizing.unsupported_fields import REFUSED_CHAT
+from server.tokenizing.unsupported_fields import IGNORED_CHAT, REFUSED_CHAT
 
 
 class TokenizerRequest(BaseModel):
     """The base of all tokenizer requests."""
 
     model_config = ConfigDict(extra="allow", protected_namespaces=())
-    refused: ClassVar[dict[str, Refused]] = {}
+    refused: ClassVar[Mapping[str, Refused]] = {}
+    ignored: ClassVar[Mapping[str, str]] = {}
     model: StrictStr | None = None
 
     @classmethod
@@ -40,7 +41,7 @@ class TokenizerRequest(BaseModel):
             request = cls.model_validate(body)
         except ValidationError as error:
             raise from_validation(error) from None
-        check_fields(request.model_extra or {}, cls.model_fields, cls.refused)
+        check_fields(request.model_extra or {}, cls.model_fields, cls.refused, cls.ignored)
         return request
 
     def reply(self, pipeline: Pipeline) -> BaseModel:
@@ -52,8 +53,8 @@ class TokenizePrompt(TokenizerRequest):
     """vLLM's format for raw text."""
 
     prompt: StrictStr
-    add_special_tokens: StrictBool = True
-    return_token_strs: StrictBool | None = None
+    add_special_tokens: bool = True
+    return_token_strs: bool | None = None
 
     def reply(self, pipeline: Pipeline) -> Tokenized:
         (ids,) = encoding.tokenize_texts(pipeline, [self.prompt], self.add_special_tokens, None)
@@ -63,15 +64,17 @@ class TokenizePrompt(TokenizerRequest):
 class TokenizeChat(TokenizerRequest):
     """vLLM's format for a conversation: the token ids that chat/completions would use."""
 
-    refused: ClassVar[dict[str, Refused]] = REFUSED_CHAT
+    refused: ClassVar[Mapping[str, Refused]] = REFUSED_CHAT
+    ignored: ClassVar[Mapping[str, str]] = IGNORED_CHAT
     messages: list[Message]
     tools: Tools | None = None
-    add_generation_prompt: StrictBool | None = None
-    continue_final_message: StrictBool | None = None
-    add_special_tokens: StrictBool = False
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
+    add_special_tokens: bool = False
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
-    return_token_strs: StrictBool | None = None
+    enable_thinking: bool | None = None
+    return_token_strs: bool | None = None
 
     def reply(self, pipeline: Pipeline) -> Tokenized:
         names = (
@@ -81,6 +84,7 @@ class TokenizeChat(TokenizerRequest):
             "continue_final_message",
             "chat_template",
             "chat_template_kwargs",
+            "enable_thinking",
         )
         chat = ChatRequest.model_construct(**{name: getattr(self, name) for name in names})
         ids = encoding.chat_ids(pipeline, chat.generation(pipeline.max_context), self.add_special_tokens)

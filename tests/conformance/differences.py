@@ -398,7 +398,6 @@ POOLING = (
 )
 
 REQUESTS = (
-    Difference("an unknown field is refused with the nearest known one", ("gen__110*",), STATUS),
     Difference(
         "a request must say which of two names it means",
         ("gen__007*", "gen__020*", "gen__114*", "chat__042*"),

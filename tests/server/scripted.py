@@ -153,6 +153,7 @@ class ScriptedClient:
     def __init__(self, pipeline: ScriptedPipeline) -> None:
         self.status: Any = SimpleNamespace(state="ready")
         self.profiled: Any = None
+        self.num_resets = 0
         self._pipeline = pipeline
 
     async def start(self) -> None: ...
@@ -166,6 +167,9 @@ class ScriptedClient:
         if isinstance(self.profiled, Exception):
             raise self.profiled
         return self.profiled
+
+    async def reset_prefix_cache(self) -> None:
+        self.num_resets += 1
 
     def abort_all(self, error: Exception) -> None:
         for call in self._pipeline.calls:

@@ -44,7 +44,8 @@ BAD = [
     ({"stream": True}, "stream"),
     ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "tools"),
     ({"messages": [HI] * 129}, "messages"),
-    ({"temprature": 1}, "temprature"),
+    ({"modalities": ["audio"]}, "modalities"),
+    ({"functions": [{"name": "f"}]}, "functions"),
 ]
 
 

@@ -141,25 +141,6 @@ def test_null_means_not_set(rig, name):
     assert rig.chat(**{name: None}).status == 200
 
 
-@pytest.mark.parametrize(
-    ("field", "nearest"),
-    [("temprature", "temperature"), ("max_token", "max_tokens"), ("guidedjson", "guided_json")],
-)
-def test_an_unknown_field_is_refused_with_the_nearest(rig, field, nearest):
-    answer = rig.chat(**{field: 1})
-    assert answer.status == 400
-    assert answer.error["param"] == field
-    assert f"did you mean `{nearest}`?" in answer.error["message"]
-
-
-def test_an_unknown_field_like_no_other_is_refused_too(rig):
-    assert rig.chat(zzzzqqqq=None).error["message"] == "unknown field `zzzzqqqq`"
-
-
-def test_a_very_long_unknown_field_is_cut(rig):
-    assert len(rig.chat(**{"x" * 1_000_000: 1}).body) < 500
-
-
 def test_no_tool_parser_no_tools(make_rig):
     rig = make_rig(ScriptedPipeline(tools=None))
     tools = [{"type": "function", "function": {"name": "f"}}]

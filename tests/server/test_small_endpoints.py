@@ -217,3 +217,9 @@ def test_a_key_may_come_in_either_header(make_rig, header):
 )
 def test_a_key_must_be_one(make_rig, header):
     assert make_rig(api_keys=("secret",)).ask("GET", "/v1/models", headers=header).status == 401
+
+
+def test_the_prefix_cache_is_reset(rig):
+    answer = rig.post("/reset_prefix_cache", {})
+    assert (answer.status, answer.json) == (200, {"success": True})
+    assert rig.services.client.num_resets == 1

@@ -96,6 +96,10 @@ class GenerationEngine:
         """
         self._active.cancel(key, choice)
 
+    def reset_prefix_cache(self) -> None:
+        """No later prompt reuses what is cached now; running sequences keep their blocks."""
+        self.cache.pool.remove_digests()
+
     def close(self) -> None:
         """Close the body; no step follows."""
         self._close_body()

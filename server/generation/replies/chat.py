@@ -60,7 +60,7 @@ def _chat_choice(context: TextReplyContext, index: int, choice: ChoiceBuilder) -
         index=index,
         message=_message(context, choice),
         logprobs=chat_logprobs(choice.logprobs.tokens, context.token_format) if context.logprobs else None,
-        finish_reason=choice.finish,
+        finish_reason=context.finish(choice.finish),
         stop_reason=choice.piece.stop_reason,
         token_ids=choice.piece.token_ids if context.token_ids else None,
         routed_experts=None,
@@ -85,7 +85,9 @@ def _message(context: TextReplyContext, choice: ChoiceBuilder) -> ReplyMessage:
         function_call=None,
         reasoning=shown_reasoning,
     )
-    if calls:
+    if calls and context.calls_functions:
+        message.function_call = calls[0].function
+    elif calls:
         message.tool_calls = calls
     if shown_reasoning is not None:
         message.reasoning_content = shown_reasoning

@@ -91,7 +91,8 @@ class ChatChunks:
         if piece.finish is None and not last.model_fields_set and not logprobs and not token_ids:
             return b""
         ended = {} if piece.finish is None else {"stop_reason": piece.stop_reason}
-        final = _choice(choice, last, logprobs, piece.finish, token_ids, **ended)
+        finish = None if piece.finish is None else self.context.finish(piece.finish)
+        final = _choice(choice, last, logprobs, finish, token_ids, **ended)
         if self.context.draft_logprobs:
             final.draft_logprobs = chat_drafts(found.drafted, self.context.token_format)
         return b"".join([self._event(_choice(choice, delta)) for delta in others]) + self._event(final)
@@ -106,7 +107,10 @@ class ChatChunks:
             yield Delta(**fields)
         for call in self.context.calls(update):
             for piece in _call_deltas(call):
-                yield Delta(content=None, tool_calls=[piece])
+                if self.context.calls_functions:
+                    yield Delta(content=None, function_call=piece.function)
+                else:
+                    yield Delta(content=None, tool_calls=[piece])
 
     def _open(self, choice: int) -> bytes:
         delta = Delta(role=self.context.role, content="")

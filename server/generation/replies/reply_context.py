@@ -35,6 +35,7 @@ class TextReplyContext:
     tokens_per_event: int = 1
     token_format: TokenFormat = AS_TEXT
     forced_call: bool = False  # the model had to call a tool
+    calls_functions: bool = False  # the client reads calls of deprecated functions, and no tool calls
     token_ids: bool = False
     prompt_text: bool = False
     prompt_logprobs: bool = False
@@ -47,6 +48,10 @@ class TextReplyContext:
     @property
     def needs_prompts(self) -> bool:
         return self.token_ids or self.prompt_text or self.echo
+
+    def finish(self, reason: str) -> str:
+        """The reason for which a choice ended, in the words that the client reads."""
+        return "function_call" if reason == "tool_calls" and self.calls_functions else reason
 
     def prompt(self, choice: int) -> PromptEcho:
         """The prompt of a computed choice."""

@@ -116,7 +116,7 @@ class ReplyMessage(Reply):
     refusal: None
     annotations: None
     audio: None
-    function_call: None
+    function_call: CalledFunction | None
     tool_calls: list[ToolCallReply] = []
     reasoning: str | None
     reasoning_content: str | None = None
@@ -158,6 +158,7 @@ class Delta(Reply):
     reasoning: str | None = None
     reasoning_content: str | None = None
     tool_calls: list[ToolCallDelta] = []
+    function_call: FunctionDelta | None = None
 
 
 class ChatChunkChoice(Reply):

@@ -12,8 +12,8 @@ from server.generation.requests.conversation import Conversation
 
 MAX_CONVERSATIONS = 128
 ONE_ONLY = (
-    "stream",
     "tools",
+    "functions",
     "use_beam_search",
     "prompt_token_ids",
     "completion_token_ids",
@@ -37,6 +37,11 @@ class BatchRequest(ChatRequest):
                     f"Batch chat completions do not support `{name} > 1`. Please set `{name}` to 1.",
                     field=name,
                 )
+        if self.stream:
+            raise RequestError(
+                "A batch is answered whole; to get a `stream`, send each conversation to chat/completions",
+                field="stream",
+            )
         for name in ONE_ONLY:
             if getattr(self, name):
                 raise RequestError(f"Batch chat completions do not support `{name}`.", field=name)

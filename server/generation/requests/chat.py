@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import StrictBool, StrictStr
+from pydantic import StrictStr
 
 from pipelines.errors import RequestError
+from pipelines.tasks import Constraint
 from pipelines.values import Prompt
 from server.generation.requests.conversation import Conversation
 from server.generation.requests.field_types import Budget, NumLogprobs, NumTokens, TokenIds
 from server.generation.requests.generation import BaseGenerationRequest
 from server.generation.requests.known_fields import REFUSED, REFUSED_CHAT, Refused
 from server.generation.requests.prompts import read_ids
-from server.generation.requests.tools import ChatToolChoice, Tools, read_choice
+from server.generation.requests.thinking import ThinkingSwitch, thinking_kwargs
+from server.generation.requests.tools import ChatToolChoice, Function, Tool, Tools, read_choice
 
 OWN_FIELDS = ("messages", "tools", "add_generation_prompt", "continue_final_message", "chat_template")
 """Names that `chat_template_kwargs` may not have: they are fields of the request."""
@@ -28,22 +30,26 @@ class ChatRequest(BaseGenerationRequest):
     messages: Conversation | None = None
     completion_token_ids: TokenIds | None = None
     max_completion_tokens: NumTokens | None = None
-    logprobs: StrictBool | None = None
+    logprobs: bool | None = None
     top_logprobs: NumLogprobs | None = None
     tools: Tools | None = None
+    functions: list[Function] | None = None
+    function_call: Any = None
     tool_choice: Any = None
-    parallel_tool_calls: StrictBool | None = None
+    parallel_tool_calls: bool | None = None
     reasoning_effort: Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"] | None = None
-    include_reasoning: StrictBool | None = None
+    include_reasoning: bool | None = None
+    enable_thinking: bool | None = None
+    thinking: ThinkingSwitch | None = None
     thinking_token_budget: Budget | None = None
     reasoning_max_tokens: Budget | None = None
-    add_generation_prompt: StrictBool | None = None
-    continue_final_message: StrictBool | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
-    disable_chat_template: StrictBool | None = None
+    disable_chat_template: bool | None = None
     documents: list[dict[str, StrictStr]] | None = None
-    return_prompt_text: StrictBool | None = None
+    return_prompt_text: bool | None = None
 
     @property
     def num_tokens(self) -> int | None:
@@ -52,7 +58,7 @@ class ChatRequest(BaseGenerationRequest):
     @property
     def compiles(self) -> bool:
         """As for the base class; a chat template and declared tools may need compiling too."""
-        return self.chat_template is not None or bool(self.tools) or super().compiles
+        return self.chat_template is not None or bool(self.declared) or super().compiles
 
     def alternatives(self) -> int | None:
         return (self.top_logprobs or 0) if self.logprobs or self.picks_best else None
@@ -98,8 +104,21 @@ class ChatRequest(BaseGenerationRequest):
         return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
 
     @property
+    def declared(self) -> list[Tool]:
+        """The tools of the request; deprecated functions are tools too."""
+        if self.tools is not None or not self.functions:
+            return self.tools or []
+        return [Tool(type="function", function=function) for function in self.functions]
+
+    @property
     def choice(self) -> ChatToolChoice:
-        return read_choice(self.tool_choice, self.tools)
+        wanted = self.function_call if self.tool_choice is None and self.functions else self.tool_choice
+        return read_choice(wanted, self.declared)
+
+    @property
+    def calls_functions(self) -> bool:
+        """Whether the client reads calls of deprecated functions, and no tool calls."""
+        return bool(self.functions) and self.tools is None
 
     @property
     def calls_tools(self) -> bool:
@@ -117,7 +136,7 @@ class ChatRequest(BaseGenerationRequest):
             raise RequestError(
                 "when using `top_logprobs`, `logprobs` must be set to true.", field="top_logprobs"
             )
-        if self.choice.forced is not None and self.constraint() is not None:
+        if self.choice.named and super().constraint() is not None and self.response_format is None:
             raise RequestError(
                 "You can only either use constraints for structured outputs or tools, not both.",
                 field="tool_choice",
@@ -142,16 +161,28 @@ class ChatRequest(BaseGenerationRequest):
                 "`messages` are token ids already; leave `prompt_token_ids` out", field="prompt_token_ids"
             )
 
+    def constraint(self) -> Constraint | None:
+        """That of the text; a call that is forced leaves none, and follows the schema of its tool."""
+        found = super().constraint()
+        return None if self.choice.forced is not None else found
+
+    def scores_prompt(self) -> int | None:
+        """`echo` with `logprobs` returns those of the prompt too, as in vLLM."""
+        if self.prompt_logprobs is None and self.echo and self.logprobs and not self.stream:
+            return self.top_logprobs or 0
+        return self.prompt_logprobs
+
     def own(self) -> dict[str, Any]:
         messages = [message.plain(f"messages.{i}") for i, message in enumerate(self.conversation)]
-        prompts = self._prompts()
+        prompts, choice = self._prompts(), self.choice
+        tools = [tool for tool in self.declared if choice.shows(tool.function.name)]
         return {
             "messages": None if prompts else messages,
             "prompts": prompts,
             "completion_ids": self.completion_token_ids or [],
-            "tools": [tool.model_dump(exclude_unset=True) for tool in self.tools or []],
-            "parse_tools": self.calls_tools,
-            "tool_choice": self.choice.forced,
+            "tools": [tool.model_dump(exclude_unset=True) for tool in tools],
+            "parse_tools": choice.parses,
+            "tool_choice": choice.forced,
             "parallel_calls": self.parallel_tool_calls is not False,
             "add_generation_prompt": self.prompts_reply,
             "continue_final_message": bool(self.continue_final_message),
@@ -174,10 +205,8 @@ class ChatRequest(BaseGenerationRequest):
         return [Prompt(text=text)]
 
     def _template_kwargs(self) -> dict[str, Any]:
-        kwargs: dict[str, Any] = {}
-        if self.reasoning_effort is not None:
-            kwargs["reasoning_effort"] = self.reasoning_effort
-            kwargs["enable_thinking"] = self.reasoning_effort != "none"
+        """`chat_template_kwargs` takes precedence over the fields that stand for one of its names."""
+        kwargs = thinking_kwargs(self.reasoning_effort, self.thinking, self.enable_thinking)
         if self.documents is not None:
             kwargs["documents"] = self.documents
         return kwargs | (self.chat_template_kwargs or {})

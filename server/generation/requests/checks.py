@@ -10,27 +10,17 @@ from collections.abc import Callable
 from pipelines.errors import RequestError
 from pipelines.nodes.generation.sampling_rules import SPECULATION_FIELDS
 from server.generation.requests.generation_fields import GenerationFields
-from server.generation.requests.known_fields import IGNORED, check_fields, unknown_field
+from server.generation.requests.known_fields import IGNORED, check_fields
 
 
 def fields_are_known(request: GenerationFields, max_context: int) -> None:
-    check_fields(request.model_extra or {}, type(request).model_fields, request.refused, IGNORED)
+    if request.model_extra:
+        check_fields(request.model_extra, type(request).model_fields, request.refused, IGNORED)
 
 
 def stream_options(request: GenerationFields, max_context: int) -> None:
-    options = request.stream_options
-    if options is None:
-        return
-    if not request.stream:
+    if request.stream_options is not None and not request.stream:
         raise RequestError("Stream options can only be defined when `stream=True`.", field="stream_options")
-    for name, value in (options.model_extra or {}).items():
-        if name != "include_obfuscation":
-            raise unknown_field(name, type(options).model_fields, "stream_options.")
-        if value:
-            raise RequestError(
-                "`stream_options.include_obfuscation`: streams are not padded; allowed: false",
-                field="stream_options.include_obfuscation",
-            )
 
 
 def greedy_is_one(request: GenerationFields, max_context: int) -> None:

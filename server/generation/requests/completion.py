@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from pydantic import StrictBool
-
 from pipelines.errors import RequestError
 from pipelines.values import Prompt
 from server.generation.requests.field_types import NumLogprobs, NumTokensOrNone
@@ -27,7 +25,7 @@ class CompletionRequest(BaseGenerationRequest):
     prompt: Any = None
     max_tokens: NumTokensOrNone | None = None
     logprobs: NumLogprobs | None = None
-    add_special_tokens: StrictBool | None = None
+    add_special_tokens: bool | None = None
 
     @property
     def only_prompt(self) -> bool:

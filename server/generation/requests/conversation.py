@@ -22,8 +22,6 @@ from server.generation.requests.field_types import AlsoAccepts, field_error
 from server.generation.requests.known_fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields
 from server.http.error_text import quoted
 
-Role = Literal["system", "developer", "user", "assistant", "tool", "function", "custom"]
-
 TEXT_PARTS = ("text", "input_text", "output_text")
 MEDIA_PARTS = (
     "image_url",
@@ -59,8 +57,9 @@ class ContentPart(BaseModel):
                 f"{', '.join(TEXT_PARTS)}, refusal",
                 field=f"{where}.type",
             )
-        known = type(self).model_fields
-        check_fields(self.model_extra or {}, known, ignored=IGNORED_IN_PARTS, where=f"{where}.")
+        if self.model_extra:
+            known = type(self).model_fields
+            check_fields(self.model_extra, known, ignored=IGNORED_IN_PARTS, where=f"{where}.")
         name = "refusal" if self.type == "refusal" else "text"
         text = getattr(self, name)
         if text is None:
@@ -75,7 +74,9 @@ def _content(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
         return value
     if value is not None and not isinstance(value, list):
         raise field_error(f"must be a string or a list of content parts, got {quoted(value)}")
-    return read(value)
+    if value is None:
+        return None
+    return read([{"text": part} if isinstance(part, str) else part for part in value])
 
 
 def _arguments(value: Any) -> Any:
@@ -121,7 +122,7 @@ class Message(BaseModel):
     """One message of a conversation."""
 
     model_config = ConfigDict(extra="allow")
-    role: Role
+    role: StrictStr
     content: Annotated[list[ContentPart] | None, WrapValidator(_content), AlsoAccepts(type="string")] = None
     name: StrictStr | None = None
     refusal: StrictStr | None = None
@@ -129,19 +130,18 @@ class Message(BaseModel):
     reasoning_content: StrictStr | None = None
     tool_calls: list[EarlierCall] | None = None
     tool_call_id: StrictStr | None = None
+    function_call: FunctionCall | None = None
 
     def plain(self, where: str) -> dict[str, Any]:
         """The message for a chat template, with reasoning under both names.
 
-        `content` is text, or a list of text parts where the client sent one.  Raises RequestError naming the
-        place when content is missing or is not text.
+        `content` is text, or a list of text parts where the client sent one, and "" where it sent none.
+        Calls of deprecated functions become tool calls.  Raises RequestError naming the place of what is not
+        text.
         """
-        known = type(self).model_fields
-        check_fields(self.model_extra or {}, known, ignored=IGNORED_IN_MESSAGES, where=f"{where}.")
-        if self.content is None and self.role != "assistant":
-            raise RequestError(
-                f"`{where}.content` is required in a message of role `{self.role}`", field=f"{where}.content"
-            )
+        if self.model_extra:
+            known = type(self).model_fields
+            check_fields(self.model_extra, known, ignored=IGNORED_IN_MESSAGES, where=f"{where}.")
         message: dict[str, Any] = {
             "role": self.role,
             "content": self._text_content(where),
@@ -149,18 +149,31 @@ class Message(BaseModel):
         reasoning = self.reasoning if self.reasoning is not None else self.reasoning_content
         if reasoning is not None:
             message |= {"reasoning": reasoning, "reasoning_content": reasoning}
-        if self.tool_calls:
-            message["tool_calls"] = [call.plain() for call in self.tool_calls]
+        calls = self.tool_calls or self._function_calls()
+        if calls:
+            message["tool_calls"] = [call.plain() for call in calls]
         for key in ("name", "tool_call_id"):
             if getattr(self, key) is not None:
                 message[key] = getattr(self, key)
+        if self.role == "function":
+            message |= {"role": "tool", "tool_call_id": _function_id(self.name or "")}
         return message
+
+    def _function_calls(self) -> list[EarlierCall]:
+        if self.function_call is None:
+            return []
+        return [EarlierCall(id=_function_id(self.function_call.name), function=self.function_call)]
 
     def _text_content(self, where: str) -> str | list[dict[str, str]]:
         if isinstance(self.content, str):
             return self.content
         parts = [part.content(f"{where}.content.{i}") for i, part in enumerate(self.content or [])]
         return [{"type": "text", "text": text} for text in parts] or self.refusal or ""
+
+
+def _function_id(name: str) -> str:
+    """The id of a call of a deprecated function, which has none: the same for the call and its result."""
+    return f"call_{name}"
 
 
 def _conversation(value: Any, read: ValidatorFunctionWrapHandler) -> Any:

@@ -1,6 +1,7 @@
 """Types of request fields: the JSON values that each accepts, and the error text for others.
 
-Numbers are numbers (no text, no booleans; 5.0 is a whole number); ranges and their texts follow vLLM.
+Numbers may be numbers as text ("5"), but no booleans; 5.0 is a whole number; true and false may be text or 1
+and 0, as in vLLM.  Ranges and their texts follow vLLM.
 Does not depend on endpoints.
 """
 
@@ -10,7 +11,7 @@ import math
 from collections.abc import Callable
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, GetJsonSchemaHandler, StrictStr, ValidationInfo
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, StrictStr, ValidationInfo
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
@@ -39,17 +40,17 @@ def plain_error(text: str) -> PydanticCustomError:
 
 
 def whole(value: Any) -> Any:
-    """An int, or a float that is one."""
+    """An int, a float that is one, or text, which pydantic reads."""
     if type(value) is float and value.is_integer():
         return int(value)
-    if value is not None and type(value) is not int:
+    if value is not None and type(value) not in (int, str):
         raise field_error(f"must be an integer, got {quoted(value)}")
     return value
 
 
 def number(value: Any) -> Any:
-    """An int or a finite float."""
-    if value is None or type(value) is int:
+    """An int, a finite float, or text, which pydantic reads."""
+    if value is None or type(value) in (int, str):
         return value
     if type(value) is not float or not math.isfinite(value):
         raise field_error(f"must be a number, got {quoted(value)}")
@@ -84,7 +85,7 @@ def listed(value: Any) -> Any:
 
 
 Whole = Annotated[int, BeforeValidator(whole)]
-Number = Annotated[float, BeforeValidator(number)]
+Number = Annotated[float, Field(allow_inf_nan=False), BeforeValidator(number)]
 
 NumChoices = Annotated[
     Whole,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr
+from pydantic import BaseModel, ConfigDict, StrictStr
 
 from pipelines.tasks import Constraint
 from pipelines.wire.sampling_params import Beams
@@ -40,18 +40,20 @@ from server.generation.requests.field_types import (
     TopK,
     TopP,
 )
-from server.generation.requests.known_fields import REFUSED, Refused
+from server.generation.requests.known_fields import IGNORED_STREAM_OPTIONS, REFUSED, Options, Refused
 from server.generation.requests.processors import Processors, read_processors
 from server.generation.requests.repetition import Repetition
 from server.generation.requests.structured import read_constraint
 
 
-class StreamOptions(BaseModel):
+class StreamOptions(Options):
     """Options of a stream."""
 
-    model_config = ConfigDict(extra="allow")
-    include_usage: StrictBool | None = None
-    continuous_usage_stats: StrictBool | None = None
+    where: ClassVar[str] = "stream_options"
+    ignored: ClassVar[Mapping[str, str]] = IGNORED_STREAM_OPTIONS
+
+    include_usage: bool | None = None
+    continuous_usage_stats: bool | None = None
 
 
 class GenerationFields(BaseModel):
@@ -64,7 +66,7 @@ class GenerationFields(BaseModel):
     model: StrictStr | None = None
     n: NumChoices | None = None
     best_of: NumChoices | None = None
-    stream: StrictBool | None = None
+    stream: bool | None = None
     stream_options: StreamOptions | None = None
     stream_interval: Interval | None = None
     max_streaming_response_tokens: Interval | None = None
@@ -85,28 +87,29 @@ class GenerationFields(BaseModel):
     bad_words_token_ids: TokenIds | None = None
     stop: Stops | None = None
     stop_token_ids: TokenIds | None = None
-    include_stop_str_in_output: StrictBool | None = None
-    ignore_eos: StrictBool | None = None
-    skip_special_tokens: StrictBool | None = None
+    include_stop_str_in_output: bool | None = None
+    ignore_eos: bool | None = None
+    skip_special_tokens: bool | None = None
     seed: Seed | None = None
-    use_beam_search: StrictBool | None = None
+    random_seed: Seed | None = None
+    use_beam_search: bool | None = None
     length_penalty: LengthPenalty | None = None
-    early_stopping: StrictBool | Literal["never"] | None = None
+    early_stopping: bool | Literal["never"] | None = None
     num_assistant_tokens: NumDraftTokens | None = None
     assistant_confidence_threshold: Confidence | None = None
     max_ngram_size: NgramSize | None = None
     prompt_token_ids: Any = None
     truncate_prompt_tokens: KeptTokens | None = None
     truncation_side: Literal["left", "right"] | None = None
-    echo: StrictBool | None = None
+    echo: bool | None = None
     prompt_logprobs: NumLogprobs | None = None
     logprob_token_ids: ChosenIds | None = None
-    temp_scaled_logprobs: StrictBool | None = None
-    top_p_normalized_logprobs: StrictBool | None = None
-    return_token_ids: StrictBool | None = None
-    return_tokens_as_token_ids: StrictBool | None = None
-    include_logprobs_decode_token: StrictBool | None = None
-    include_draft_logprobs: StrictBool | None = None
+    temp_scaled_logprobs: bool | None = None
+    top_p_normalized_logprobs: bool | None = None
+    return_token_ids: bool | None = None
+    return_tokens_as_token_ids: bool | None = None
+    include_logprobs_decode_token: bool | None = None
+    include_draft_logprobs: bool | None = None
     response_format: dict[str, Any] | None = None
     structured_outputs: dict[str, Any] | None = None
     guided_json: Any = None
@@ -183,6 +186,12 @@ class GenerationFields(BaseModel):
     def scores_prompt(self) -> int | None:
         """The same for each prompt token."""
         return self.prompt_logprobs
+
+    @property
+    def wanted_seed(self) -> int | None:
+        """`seed`, or mistralai's name for it; None for a random one."""
+        seed = self.random_seed if self.seed is None else self.seed
+        return None if seed == -1 else seed
 
     def processors(self) -> Processors:
         return read_processors(self.logits_processors_args)

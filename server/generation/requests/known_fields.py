@@ -1,19 +1,20 @@
 """Request fields without effect here: refused where they would change the reply, else ignored for a reason.
 
 A field that a request model declares is honoured.  Any other field is in exactly one of the tables here, or
-it is unknown and the request is refused with the nearest known name.  No field is ignored silently.
+it is unknown: ignored, counted, and reported where it is misspelt.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from graphs.errors import nearest
+from pydantic import BaseModel, ConfigDict, model_validator
+
 from pipelines.errors import RequestError
 from server.http.error_text import quoted
+from server.unknown_fields import ignore_unknown
 
-MAX_SHOWN_NAME = 64
 NONE: Mapping[str, Any] = {}
 
 
@@ -26,7 +27,8 @@ class Refused(NamedTuple):
 
 NO_TOKEN_OFFSETS = "offsets belong to rendering a prompt, which this server does not offer"
 TEXT_ONLY = "this server answers with text only"
-OPERATOR_SETS = "only the operator sets this, not a request"
+NO_MEDIA = "settings for images, audio and video, which are refused themselves"
+NO_VERBOSITY = "models have no such setting; ask for it in the prompt"
 NO_CACHE_MOVES = "caches are not moved between servers"
 
 REFUSED: dict[str, Refused] = {
@@ -36,8 +38,7 @@ REFUSED: dict[str, Refused] = {
     "routed_experts_prompt_start": Refused("routed experts are not reported", (0,)),
     "mm_payload": Refused(TEXT_ONLY, ("none", "tensors")),
     "mm_hashes": Refused(TEXT_ONLY, ([],)),
-    "media_io_kwargs": Refused(OPERATOR_SETS, ({},)),
-    "mm_processor_kwargs": Refused(OPERATOR_SETS, ({},)),
+    "logits_processors": Refused("requests bring no code; see `logits_processors_args`", ([],)),
     "kv_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
     "ec_transfer_params": Refused(NO_CACHE_MOVES, ({},)),
     "disaggregate_info": Refused(NO_CACHE_MOVES, ({},)),
@@ -48,13 +49,9 @@ REFUSED: dict[str, Refused] = {
 """Fields of both generation endpoints that a request may carry only with a neutral value."""
 
 REFUSED_CHAT: dict[str, Refused] = {
-    "functions": Refused("deprecated: use `tools`", ([],)),
-    "function_call": Refused("deprecated: use `tool_choice`", ("none",)),
     "audio": Refused(TEXT_ONLY),
     "modalities": Refused(TEXT_ONLY + '; allowed: ["text"]', (["text"], [])),
     "moderation": Refused("this server does not moderate"),
-    "verbosity": Refused('only "medium", the model\'s own, is supported', ("medium",)),
-    "web_search_options": Refused("this server does not search the web"),
     "add_special_tokens": Refused("the chat template writes the special tokens", (False,)),
     "logprob_start_len": Refused("use prompt_logprobs"),
     "chunk_frames": Refused(TEXT_ONLY),
@@ -83,19 +80,33 @@ IGNORED: dict[str, str] = {
     "prompt_cache_retention": "a hint for speed; the cache retains as much as fits",
     "trace_context": "a name for the operator's own traces; it does not change the answer",
     "guided_decoding_backend": "there is one compiler of grammars",
+    "media_io_kwargs": NO_MEDIA,
+    "mm_processor_kwargs": NO_MEDIA,
+    "safe_prompt": "this server adds no system prompt of its own",
+    "verbosity": NO_VERBOSITY,
+    "web_search_options": "this server does not search the web; the model answers by itself",
     "spaces_between_special_tokens": "the detokenizer never puts spaces between special tokens",
 }
 """Field → why it may be accepted without effect."""
 
+EARLIER_REPLY = "what an earlier reply carried; templates do not read it"
+IGNORED_STREAM_OPTIONS: dict[str, str] = {
+    "include_obfuscation": "streams are not padded; their text is the same",
+}
 IGNORED_IN_MESSAGES: dict[str, str] = {
-    "annotations": "what an earlier reply carried; templates do not read it",
-    "audio": "what an earlier reply carried; templates do not read it",
+    "annotations": EARLIER_REPLY,
+    "audio": EARLIER_REPLY,
+    "cache_control": "a hint for speed; equal prompt beginnings are found without it",
+    "images": EARLIER_REPLY,
+    "provider_specific_fields": EARLIER_REPLY,
+    "reasoning_details": EARLIER_REPLY,
+    "thinking_blocks": EARLIER_REPLY,
 }
 IGNORED_IN_PARTS: dict[str, str] = {
     "cache_control": "a hint for speed; equal prompt beginnings are found without it",
     "prompt_cache_breakpoint": "a hint for speed; equal prompt beginnings are found without it",
-    "annotations": "what an earlier reply carried; templates do not read it",
-    "logprobs": "what an earlier reply carried; templates do not read it",
+    "annotations": EARLIER_REPLY,
+    "logprobs": EARLIER_REPLY,
 }
 
 
@@ -108,27 +119,35 @@ def check_fields(
 ) -> None:
     """Check the fields of an object that its model does not declare; `where` is the path of the object.
 
-    Raises RequestError for a refused field with a value that is not neutral, and for an unknown field.  Null
-    is neutral; inside an object of the request an unknown field may be null too, as clients send back what
-    replies held.
+    Raises RequestError for a refused field with a value that is not neutral.  Null is neutral; inside an
+    object of the request an unknown field may be null too, as clients send back what replies held.
     """
     for name, value in others.items():
         if name in ignored or (value is None and (where or name in refused)):
             continue
         if name not in refused:
-            raise unknown_field(name, [*known, *refused, *ignored], where)
-        if not any(_same(value, neutral) for neutral in refused[name].neutral):
+            ignore_unknown(name, [*known, *refused, *ignored], where)
+        elif not any(_same(value, neutral) for neutral in refused[name].neutral):
             raise RequestError(
                 f"`{where}{name}`: {refused[name].reason} (got {quoted(value)})", field=where + name
             )
 
 
-def unknown_field(name: str, known: Iterable[str], where: str = "") -> RequestError:
-    """An error that names the nearest known field."""
-    near = nearest(name[:MAX_SHOWN_NAME], known)
-    hint = f"; did you mean `{where}{near}`?" if near else ""
-    field = where + name[:MAX_SHOWN_NAME]
-    return RequestError(f"unknown field `{field}`{hint}", field=field)
+class Options(BaseModel):
+    """A small object in a request, whose other fields are checked when it is read; `where` is its path."""
+
+    model_config = ConfigDict(extra="allow", protected_namespaces=())
+    where: ClassVar[str]
+    refused: ClassVar[Mapping[str, Refused]] = NONE
+    ignored: ClassVar[Mapping[str, str]] = NONE
+
+    @model_validator(mode="after")
+    def _check_other_fields(self) -> Options:
+        """Raises RequestError."""
+        if self.model_extra:
+            known = type(self).model_fields
+            check_fields(self.model_extra, known, self.refused, self.ignored, f"{self.where}.")
+        return self
 
 
 def _same(value: Any, neutral: Any) -> bool:

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import MAX_TOKEN_ID
-from server.generation.requests.known_fields import unknown_field
+from server.generation.requests.known_fields import Refused, check_fields
 from server.http.error_text import quoted
 
 FIELD = "logits_processors_args"
+REFUSED = {"think_stop_sentence": Refused("reasoning ends at the model's own marker")}
 
 
 class Processors(NamedTuple):
@@ -21,15 +22,10 @@ class Processors(NamedTuple):
 
 
 def read_processors(args: Mapping[str, Any] | None) -> Processors:
-    """Raises RequestError for an argument that neither processor has."""
+    """Raises RequestError for an argument that has no effect here, or a wrong value."""
     given = {name: value for name, value in (args or {}).items() if value is not None}
-    for name in given:
-        if name == "think_stop_sentence":
-            raise RequestError(
-                f"`{FIELD}.{name}`: reasoning ends at the model's own marker", field=f"{FIELD}.{name}"
-            )
-        if name not in Processors._fields:
-            raise unknown_field(name, Processors._fields, f"{FIELD}.")
+    others = {name: value for name, value in given.items() if name not in Processors._fields}
+    check_fields(others, Processors._fields, REFUSED, where=f"{FIELD}.")
     return Processors(_biases(given.get("logit_bias", {})), _budget(given.get("thinking_budget")))
 
 

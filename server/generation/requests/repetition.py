@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator
 
 from pipelines.wire.sampling_params import RepetitionDetection
 from server.generation.requests.field_types import MAX_PATTERN, Whole, field_error
+from server.generation.requests.known_fields import Options
 
 
-class Detection(BaseModel):
+class Detection(Options):
     """vLLM's shape.  A `max_pattern_size` of 0 switches it off."""
 
-    model_config = ConfigDict(extra="forbid")
+    where: ClassVar[str] = "repetition_detection"
+
     max_pattern_size: Whole = 0
     min_pattern_size: Whole = 0
     min_count: Whole = 0

@@ -39,7 +39,8 @@ def sampling(request: GenerationFields) -> dict[str, Any]:
     chosen["max_tokens"] = request.num_tokens
     chosen["top_k"] = None if request.top_k is None else max(request.top_k, 0)
     chosen["temperature"] = temperature(request.temperature)
-    chosen["seed"] = secrets.randbits(63) if request.seed in (None, -1) else request.seed % 2**64
+    seed = request.wanted_seed
+    chosen["seed"] = secrets.randbits(63) if seed is None else seed % 2**64
     chosen["logit_bias"] = ((request.logit_bias or {}) | request.processors().logit_bias) or None
     chosen["bad_words_ids"] = [[token_id] for token_id in request.bad_words_token_ids or ()] or None
     chosen["logprobs"] = request.alternatives()

@@ -7,12 +7,12 @@ vLLM and FastDeploy.  Grammars are compiled later.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
 from pipelines.tasks import Constraint
-from server.generation.requests.known_fields import unknown_field
+from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 
 MAX_CHOICES = 4096
@@ -35,6 +35,7 @@ FORMAT_NODES = (
 )
 """xgrammar's nodes, which OpenVINO Model Server takes for a whole `response_format`."""
 
+SCHEMA_FIELDS = ("name", "description", "schema", "strict")
 FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
 
@@ -90,10 +91,12 @@ def _named_schema(value: Any) -> Any:
         )
     if not isinstance(value, dict):
         raise RequestError(f"`{where}` must be an object, got {quoted(value)}", field=where)
-    for name in value:
-        if name not in ("name", "description", "schema", "strict"):
-            raise unknown_field(name, ("name", "description", "schema", "strict"), f"{where}.")
+    check_fields(_others(value, SCHEMA_FIELDS), SCHEMA_FIELDS, where=f"{where}.")
     return True if value.get("schema") is None else _schema(value["schema"], f"{where}.schema")
+
+
+def _others(value: Mapping[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    return {name: field for name, field in value.items() if name not in known}
 
 
 def _schema(value: Any, where: str) -> Any:
@@ -176,9 +179,7 @@ def _outputs(value: Any) -> Iterator[Constraint]:
     if value is None:
         return
     given = {name: part for name, part in value.items() if part is not None}
-    for name in given:
-        if name not in (*KINDS, *OPTIONS):
-            raise unknown_field(name, (*KINDS, *OPTIONS), f"{where}.")
+    check_fields(_others(given, (*KINDS, *OPTIONS)), (*KINDS, *OPTIONS), where=f"{where}.")
     kinds = [name for name in KINDS if name in given and given[name] is not False]
     if not kinds:
         raise RequestError(

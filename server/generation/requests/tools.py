@@ -47,16 +47,25 @@ Tools = Annotated[list[Annotated[Tool, BeforeValidator(_nested)]], AfterValidato
 
 USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'
 REQUIRED = "required"
+ANY = "any"
+"""mistralai's word for it."""
+HOSTED = "tools that the server runs itself are not supported; allowed: function"
 
 
 class ChatToolChoice(NamedTuple):
     """A parsed `tool_choice`: whether tool calls are parsed, and which call is required.
 
-    `forced` is None (no call is required), "required" (any tool), or the name of a tool.
+    `forced` is None (no call is required), "required" (any tool), or the name of a tool; `allowed` are the
+    names of the tools that the model is shown, None for all.
     """
 
     parses: bool
     forced: str | None = None
+    allowed: list[str] | None = None
+
+    def shows(self, name: str) -> bool:
+        """Whether the model is shown the tool of this name."""
+        return self.allowed is None or name in self.allowed
 
     @property
     def named(self) -> bool:
@@ -67,20 +76,62 @@ def read_choice(choice: Any, tools: list[Tool] | None) -> ChatToolChoice:
     """Raises RequestError for a choice that cannot be honoured."""
     if choice is None:
         return ChatToolChoice(parses=bool(tools))
+    if choice == "none":
+        return ChatToolChoice(parses=False)
     if not tools:
         raise RequestError("When using `tool_choice`, `tools` must be set.", field="tool_choice")
-    if choice in ("none", "auto"):
-        return ChatToolChoice(parses=choice == "auto")
-    if choice == REQUIRED:
+    if choice == "auto":
+        return ChatToolChoice(parses=True)
+    if choice in (REQUIRED, ANY):
         return ChatToolChoice(True, REQUIRED)
     if isinstance(choice, dict):
-        return ChatToolChoice(True, _named(choice, [tool.function.name for tool in tools]))
+        return _from_object(choice, [tool.function.name for tool in tools])
     got = choice if isinstance(choice, str) and len(choice) <= 64 else quoted(choice)
     raise RequestError(
         f"Invalid value for `tool_choice`: {got}! "
         'Only named tools, "none", "auto" or "required" are supported.',
         field="tool_choice",
     )
+
+
+def _from_object(choice: dict[str, Any], names: list[str]) -> ChatToolChoice:
+    if choice.get("type") != "allowed_tools":
+        return ChatToolChoice(True, _named(choice, names))
+    mode, allowed = read_allowed_tools(choice, names)
+    return ChatToolChoice(True, REQUIRED if mode == REQUIRED else None, allowed)
+
+
+def read_allowed_tools(choice: dict[str, Any], names: list[str]) -> tuple[str, list[str]]:
+    """(mode, names) of an `allowed_tools` choice, in the shape of chat/completions or of Responses.
+
+    Raises RequestError for a tool that is not among `names`.
+    """
+    where, found = "tool_choice", choice
+    if isinstance(choice.get("allowed_tools"), dict):
+        where, found = "tool_choice.allowed_tools", choice["allowed_tools"]
+    mode, tools = found.get("mode"), found.get("tools")
+    if mode not in ("auto", REQUIRED):
+        raise RequestError(f"`{where}.mode` must be auto or required, got {quoted(mode)}", f"{where}.mode")
+    if not isinstance(tools, list) or not tools:
+        raise RequestError(f"`{where}.tools` must be a list of tools", f"{where}.tools")
+    return mode, [_allowed(tool, f"{where}.tools.{i}", names) for i, tool in enumerate(tools)]
+
+
+def _allowed(tool: Any, where: str, names: list[str]) -> str:
+    if not isinstance(tool, dict) or tool.get("type") != "function":
+        raise RequestError(f"`{where}`: {HOSTED}", field=where)
+    return read_name(tool, where, names)
+
+
+def read_name(tool: dict[str, Any], where: str, names: list[str]) -> str:
+    """The name of a function, nested or flat.  Raises RequestError where it is not among `names`."""
+    nested = tool.get("function")
+    name = (nested if isinstance(nested, dict) else tool).get("name")
+    if not isinstance(name, str):
+        raise RequestError(f"`{where}.name` is required and is a string", field=f"{where}.name")
+    if name not in names:
+        raise RequestError(f"Tool choice {quoted(name)} not found in 'tools' parameter.", field=where)
+    return name
 
 
 def _named(choice: dict[str, Any], names: list[str]) -> str:

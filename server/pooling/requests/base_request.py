@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, StrictBool, StrictStr, model_validator
+from pydantic import BaseModel, ConfigDict, StrictStr, model_validator
 
 from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import CacheSalt, KeptTokens, Priority, RequestId
@@ -27,7 +27,8 @@ class BasePoolingRequest(BaseModel):
     model: StrictStr | None = None
     truncate_prompt_tokens: KeptTokens | None = None
     truncation_side: Literal["left", "right"] | None = None
-    use_activation: StrictBool | None = None
+    use_activation: bool | None = None
+    activation: bool | None = None
     request_id: RequestId | None = None
     priority: Priority | None = None
     cache_salt: CacheSalt | None = None
@@ -35,7 +36,8 @@ class BasePoolingRequest(BaseModel):
     @model_validator(mode="after")
     def _check_other_fields(self) -> BasePoolingRequest:
         """Raises RequestError."""
-        check_fields(self.model_extra or {}, type(self).model_fields, self.refused, self.ignored)
+        if self.model_extra:
+            check_fields(self.model_extra, type(self).model_fields, self.refused, self.ignored)
         return self
 
     @property
@@ -47,11 +49,17 @@ class BasePoolingRequest(BaseModel):
         """The input of the pipeline.  Raises RequestError."""
         raise NotImplementedError
 
+    @property
+    def activates(self) -> bool:
+        """Whether scores and vectors are activated; `activation` is vLLM's older name of the field."""
+        given = self.activation if self.use_activation is None else self.use_activation
+        return given is not False
+
     def shared_fields(self) -> dict[str, Any]:
         """The fields of `tasks.PoolingInput` that all endpoints set in the same way."""
         return {
             "truncate_prompt_tokens": self.truncate_prompt_tokens,
             "truncate_left": self.truncation_side == "left",
-            "activate": self.use_activation is not False,
+            "activate": self.activates,
             "priority": self.priority or 0,
         }

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from server.pooling.requests.input_request import InputRequest
+from server.pooling.requests.unsupported_fields import IGNORED, IGNORED_CLASSIFICATION
 
 
 class ClassificationRequest(InputRequest):
     """An input without further fields."""
+
+    ignored: ClassVar[Mapping[str, str]] = IGNORED | IGNORED_CLASSIFICATION

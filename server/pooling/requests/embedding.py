@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
+from pydantic import StrictStr
+
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
 from server.generation.requests.known_fields import Refused
 from server.pooling.requests.input_request import InputRequest
-from server.pooling.requests.unsupported_fields import REFUSED, REFUSED_EMBEDDING
+from server.pooling.requests.unsupported_fields import IGNORED, IGNORED_EMBEDDING, REFUSED, REFUSED_EMBEDDING
 
 Dimensions = Annotated[
     Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, "{name} must be non-negative, got {got}.")
 ]
 """Which sizes are allowed is checked by the model's graph."""
 
+
+PURPOSES = {"query": "search_query", "passage": "search_document", "document": "search_document"}
+"""An `input_type` of NVIDIA's and Voyage's clients → Cohere's name for it."""
 
 MAX_IN_HEADER = 512
 """Most vectors whose offsets fit into a header of 64 KiB, the limit of common clients."""
@@ -45,8 +50,11 @@ class EmbeddingRequest(EncodedRequest):
     """The request body of embeddings."""
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_EMBEDDING
+    ignored: ClassVar[Mapping[str, str]] = IGNORED | IGNORED_EMBEDDING
 
     dimensions: Dimensions | None = None
+    input_type: StrictStr | None = None
 
     def shared_fields(self) -> dict[str, Any]:
-        return super().shared_fields() | {"dimensions": self.dimensions}
+        purpose = None if self.input_type is None else PURPOSES.get(self.input_type, self.input_type)
+        return super().shared_fields() | {"dimensions": self.dimensions, "purpose": purpose}

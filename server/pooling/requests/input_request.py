@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import StrictBool, StrictStr
+from pydantic import StrictStr
 
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
@@ -29,9 +29,9 @@ class InputRequest(BasePoolingRequest):
 
     input: Input = None
     messages: Conversations = None
-    add_special_tokens: StrictBool | None = None
-    add_generation_prompt: StrictBool | None = None
-    continue_final_message: StrictBool | None = None
+    add_special_tokens: bool | None = None
+    add_generation_prompt: bool | None = None
+    continue_final_message: bool | None = None
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
 

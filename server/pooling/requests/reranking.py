@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BeforeValidator, StrictBool, StrictStr
+from pydantic import BeforeValidator, StrictStr
 
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
@@ -16,7 +16,12 @@ from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
 from server.pooling.requests.scoring import ComparedTexts, ComparisonRequest, NonNegative, Truncate
 from server.pooling.requests.text_inputs import Text, TextInput, as_list, as_object
-from server.pooling.requests.unsupported_fields import IGNORED, IGNORED_RERANKING, REFUSED, REFUSED_RERANKING
+from server.pooling.requests.unsupported_fields import (
+    IGNORED,
+    IGNORED_RERANKING,
+    IGNORED_SCORING,
+    REFUSED_RERANKING,
+)
 
 
 class Document(TextInput):
@@ -52,15 +57,15 @@ Documents = Annotated[
 class RerankRequest(ComparisonRequest):
     """One query, and documents to rank."""
 
-    refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_RERANKING
-    ignored: ClassVar[Mapping[str, str]] = IGNORED | IGNORED_RERANKING
+    refused: ClassVar[Mapping[str, Refused]] = REFUSED_RERANKING
+    ignored: ClassVar[Mapping[str, str]] = IGNORED | IGNORED_SCORING | IGNORED_RERANKING
 
     query: Text
     documents: Documents
     top_n: NonNegative | None = None
-    return_documents: StrictBool | None = None
+    return_documents: bool | None = None
     rank_fields: list[StrictStr] | None = None
-    chunk_documents: StrictBool | None = None
+    chunk_documents: bool | None = None
 
     def read_compared(self) -> ComparedTexts:
         check_number(len(self.documents), "documents")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any, ClassVar
@@ -13,9 +13,11 @@ from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
 from server.generation.requests.field_types import MAX_TOKEN_ID, Whole, check
+from server.generation.requests.known_fields import Refused
 from server.pooling.requests.base_request import BasePoolingRequest
 from server.pooling.requests.input_parsing import check_total_chars, json_chars
 from server.pooling.requests.text_inputs import Texts, read_texts
+from server.pooling.requests.unsupported_fields import IGNORED, IGNORED_SCORING
 
 TOO_SMALL = "{name} must be greater than or equal to 0, got {got}."
 NonNegative = Annotated[Whole, check(lambda n: 0 <= n <= MAX_TOKEN_ID, TOO_SMALL)]
@@ -41,11 +43,20 @@ class ComparedTexts:
 class ComparisonRequest(BasePoolingRequest):
     """The fields that score and rerank share."""
 
+    refused: ClassVar[Mapping[str, Refused]] = {}
+    ignored: ClassVar[Mapping[str, str]] = IGNORED | IGNORED_SCORING
+
     max_tokens_per_query: NonNegative | None = None
     max_tokens_per_doc: NonNegative | None = None
     instruction: StrictStr | None = None
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
+    raw_scores: bool | None = None
+
+    @property
+    def activates(self) -> bool:
+        """`raw_scores` is Text Embeddings Inference's word for scores that are not activated."""
+        return not self.raw_scores and super().activates
 
     @cached_property
     def compared(self) -> ComparedTexts:

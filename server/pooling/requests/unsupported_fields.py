@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from server.generation.requests.known_fields import OPERATOR_SETS, Refused
+from server.generation.requests.known_fields import NO_MEDIA, Refused
 
 REFUSED: dict[str, Refused] = {
     "normalize": Refused("Parameter `normalize` was removed; use `use_activation` instead"),
-    "mm_processor_kwargs": Refused(OPERATOR_SETS, ({},)),
-    "media_io_kwargs": Refused(OPERATOR_SETS, ({},)),
 }
 """Fields that a request may carry only with a neutral value."""
 
 REFUSED_EMBEDDING: dict[str, Refused] = {
+    "embedding_type": Refused("use `encoding_format`, or POST v2/embed with `embedding_types`", ("float",)),
+    "late_chunking": Refused("each text gets a vector of its own", (False,)),
     "task": Refused("this path has one task; use POST pooling for others", ("embed",)),
 }
 REFUSED_POOLING: dict[str, Refused] = {
@@ -31,8 +31,20 @@ REFUSED_COHERE: dict[str, Refused] = {
 }
 
 IGNORED: dict[str, str] = {
+    "media_io_kwargs": NO_MEDIA,
+    "mm_processor_kwargs": NO_MEDIA,
     "user": "a label for the operator's statistics; it does not change the result",
     "padding": "the server chooses padding itself; it does not change the result",
+}
+IGNORED_EMBEDDING: dict[str, str] = {
+    "truncate": "a text that is too long is refused; see `truncate_prompt_tokens`",
+}
+IGNORED_CLASSIFICATION: dict[str, str] = {
+    "encoding_format": "probabilities and scores are JSON numbers",
+}
+IGNORED_SCORING: dict[str, str] = {
+    "encoding_format": "probabilities and scores are JSON numbers",
+    "normalize": "scores are from 0 to 1 already; see `use_activation`",
 }
 IGNORED_RERANKING: dict[str, str] = {
     "max_chunks_per_doc": "documents are not limited to a number of parts; see `chunk_documents`",

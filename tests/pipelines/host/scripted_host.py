@@ -37,6 +37,7 @@ class ScriptedEngine:
         self.raises: BaseException | None = None
         self.step_s = step_s
         self.num_steps = 0
+        self.num_resets = 0
         self.step_tokens = 0
         self.profile = StepProfile()
 
@@ -54,6 +55,9 @@ class ScriptedEngine:
             choices.pop(one, None)
         if not choices:
             self.live.pop(key, None)
+
+    def reset_prefix_cache(self):
+        self.num_resets += 1
 
     @property
     def has_work(self):

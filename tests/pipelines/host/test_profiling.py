@@ -119,7 +119,7 @@ class LongStep:
 
 
 def test_a_host_in_a_long_step_is_not_waited_for(running_host, repository, monkeypatch):
-    monkeypatch.setattr(client_module, "PROFILE_S", 0.05)
+    monkeypatch.setattr(client_module, "REPLY_S", 0.05)
 
     async def scene(client):
         step = LongStep(repository.engine)

@@ -14,8 +14,10 @@ from pipelines.wire.messages import (
     InUse,
     MalformedFrame,
     ModelStatus,
+    PrefixCacheReset,
     Profile,
     Profiled,
+    ResetPrefixCache,
     Status,
     Submit,
     SubmitTensors,
@@ -38,6 +40,7 @@ TO_HOST = [
     Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
     SubmitTensors(2, "demo", 9, "result", [TENSOR], ["y"]),
     Profile(3, "demo", 9, 1.5),
+    ResetPrefixCache(4),
     Abort(1),
     Abort(1, 3),
 ]
@@ -69,6 +72,7 @@ TO_WORKER = [
     Frame([TokenUpdate(4, 0, DRAFTED)]),
     Profiled(3, {"generated": [STEPS]}, {"idle": 1.5}),
     Profiled(3, {}, {}, "no such model", 404, "model"),
+    PrefixCacheReset(4),
     Inferred(2, [TENSOR]),
     Inferred(2, [], "no such input", 400, "z"),
 ]

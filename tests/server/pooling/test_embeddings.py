@@ -212,11 +212,11 @@ def test_ids_of_requests_name_replies(rig):
         ({"input": "a", "messages": TALK}, "either `input` or `messages`", "messages"),
         ({"messages": []}, "Cannot apply chat template to an empty conversation", "messages"),
         ({"messages": [TALK, []]}, "Cannot apply chat template to an empty conversation", "messages.1"),
-        ({"messages": [{"role": "x"}]}, "`messages.0.role` must be", "messages.0.role"),
+        ({"messages": [{"role": 5}]}, "`messages.0.role` must be", "messages.0.role"),
         (
-            {"messages": [TALK, [{"role": "user"}]]},
-            "`messages.1.0.content` is required",
-            "messages.1.0.content",
+            {"messages": [TALK, [{"role": "user", "content": [{"type": "text"}]}]]},
+            "`messages.1.0.content.0.text` is required",
+            "messages.1.0.content.0.text",
         ),
         ({"messages": [TALK, 5]}, "`messages.1` must be a list of messages", "messages.1"),
         ({"messages": [*TALK, "x"]}, "`messages.1` must be a message", "messages.1"),
@@ -229,7 +229,7 @@ def test_ids_of_requests_name_replies(rig):
         ({"input": "a", "truncate_prompt_tokens": -2}, "must be -1", "truncate_prompt_tokens"),
         ({"input": "a", "cache_salt": "a@b"}, "must not contain '@'", "cache_salt"),
         ({"input": "a", "task": "classify"}, "use POST pooling", "task"),
-        ({"input": "a", "dimensionz": 1}, "did you mean `dimensions`", "dimensionz"),
+        ({"input": "a", "late_chunking": True}, "a vector of its own", "late_chunking"),
     ],
     ids=str,
 )
@@ -307,3 +307,11 @@ def test_many_texts_are_tokenized_off_the_event_loop(rig, monkeypatch, length, o
     monkeypatch.setattr(rig.pipeline, "prepare", recorded)
     assert rig.post(PATH, {"input": ["x"] * length}).status == 200
     assert [thread is threading.main_thread() for thread in threads] == [on_loop]
+
+
+@pytest.mark.parametrize(
+    ("given", "purpose"),
+    [("query", "search_query"), ("passage", "search_document"), ("own", "own"), (None, None)],
+)
+def test_an_input_type_is_the_purpose_of_the_vectors(ask, given, purpose):
+    assert ask(input="a", input_type=given).purpose == purpose

@@ -183,13 +183,11 @@ def test_an_image_is_refused(cross):
         ({"queries": 5, "documents": "b"}, "`queries` must be a string or a list of strings, got 5"),
         ({"queries": "a", "documents": [5]}, "`documents.0` must be a string, or an object"),
         ({"queries": "a", "documents": [{}]}, "`documents.0` must hold either `text` or `content`"),
-        ({"queries": {"text": "a", "txt": 1}, "documents": "b"}, "unknown field `queries.0.txt`"),
         (
             {"queries": "a", "documents": "b", "max_tokens_per_doc": -1},
             "max_tokens_per_doc must be greater than or equal to 0, got -1.",
         ),
         ({"queries": "a", "documents": ["x"] * (MAX_TEXTS + 1)}, f"`documents` may hold {MAX_TEXTS} texts"),
-        ({"queries": "a", "documents": "b", "use_activations": True}, "did you mean `use_activation`"),
         (
             {"queries": "a", "documents": "b", "chat_template": "x"},
             "BRAID_TRUST_REQUEST_CHAT_TEMPLATE is not set",
@@ -242,3 +240,28 @@ def test_a_query_counts_with_each_document(cross, vectors, monkeypatch):
     assert "of 36 characters" in refused(score(cross, **aside, instruction="x" * 10))
     assert "of 39 characters" in refused(score(cross, **aside, chat_template_kwargs={"x": "yz"}))
     assert score(vectors, **fields).status == 200  # there each text is read once
+
+
+@pytest.mark.parametrize(
+    ("fields", "activates"),
+    [
+        ({}, True),
+        ({"activation": False}, False),
+        ({"activation": False, "use_activation": True}, True),
+        ({"raw_scores": True}, False),
+        ({"raw_scores": False}, True),
+        ({"encoding_format": "float", "normalize": True}, True),
+    ],
+)
+def test_other_names_of_raw_scores_are_honoured(cross, fields, activates):
+    assert score(cross, queries="a", documents="b", **fields).status == 200
+    assert cross.pipeline.asked.activate is activates
+
+
+def test_an_unknown_field_of_a_text_is_ignored(make_rig, cross):
+    body = {"queries": {"text": "a", "contents": 1}, "documents": "b"}
+    answer = score(cross, **body)
+    assert answer.status == 200
+    assert answer.headers["x-braid-ignored-fields"] == "contents;nearest=content"
+    strict = make_rig(PooledPipeline("rerank"), strict_fields=True)
+    assert refused(score(strict, **body)).startswith("unknown field `queries.0.contents`")

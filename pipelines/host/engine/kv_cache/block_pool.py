@@ -57,6 +57,11 @@ class BlockPool:
             self.block_of[digest] = block
             self.digest_of[block] = digest
 
+    def remove_digests(self) -> None:
+        """What blocks hold now is found no more; owned blocks stay with their owners."""
+        self.digest_of.clear()
+        self.block_of.clear()
+
     def find(self, digest: bytes) -> int | None:
         """The block, owned or free, that has the content of this digest; None if no block has."""
         return self.block_of.get(digest)

@@ -113,6 +113,25 @@ def test_salts_part_the_prefixes():
     assert [rig.texts[key, 0].num_cached for key in "abc"] == [0, 0, 12]
 
 
+def test_after_a_reset_nothing_that_was_cached_is_reused():
+    rig = Rig(block_tokens=4)
+    rig.submit("running", PROMPT, max_tokens=12)
+    rig.submit("done", PROMPT[::-1], max_tokens=1)
+    for _ in range(4):
+        rig.step()
+    rig.engine.reset_prefix_cache()
+    rig.check()
+    for key, prompt in (("a", PROMPT), ("b", PROMPT[::-1])):
+        rig.submit(key, prompt, max_tokens=5)
+    rig.run()
+    assert [rig.texts[key, 0].num_cached for key in "ab"] == [0, 0]
+    assert rig.texts["running", 0].token_ids == alone(PROMPT, greedy(12)).token_ids
+    rig.submit("again", PROMPT, max_tokens=5)
+    rig.run()
+    assert rig.texts["again", 0].num_cached == 12
+    assert rig.texts["again", 0].token_ids == alone(PROMPT, greedy(5)).token_ids
+
+
 def test_reuse_can_be_switched_off():
     rig = Rig(block_tokens=4, reuse_prefixes=False)
     for key in "ab":
