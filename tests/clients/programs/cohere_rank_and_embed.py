@@ -7,6 +7,7 @@ import sys
 
 import cohere
 import pytest
+from cases import run
 
 URL = sys.argv[1]
 QUESTION = "What is the capital of France?"
@@ -110,11 +111,15 @@ def refusals() -> None:
         )
 
 
-ranked()
-ranked_by_the_older_client()
-long_documents_are_cut()
-embedded()
-questions_find_their_passages()
-embedded_by_the_older_client()
-shorter_vectors()
-refusals()
+run(
+    [
+        ranked,
+        ranked_by_the_older_client,
+        long_documents_are_cut,
+        embedded,
+        questions_find_their_passages,
+        embedded_by_the_older_client,
+        shorter_vectors,
+        refusals,
+    ]
+)

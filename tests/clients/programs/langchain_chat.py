@@ -2,6 +2,7 @@
 
 import sys
 
+from cases import run
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI, OpenAI
 from pydantic import BaseModel, Field
@@ -69,6 +70,4 @@ def completion() -> None:
     assert isinstance(OpenAI(**COMMON, max_tokens=4).invoke("Once upon a time"), str)
 
 
-for case in (chat, stream, batch, tools, structured, responses, completion):
-    case()
-    print("passed", case.__name__)
+run([chat, stream, batch, tools, structured, responses, completion])

@@ -2,6 +2,7 @@
 
 import sys
 
+from cases import run
 from langchain_core.documents import Document
 from langchain_core.vectorstores import InMemoryVectorStore
 from langchain_openai import OpenAIEmbeddings
@@ -31,5 +32,4 @@ def one_and_many() -> None:
     assert max(abs(a - b) for a, b in zip(one, many[0], strict=True)) < 1e-4
 
 
-searched()
-one_and_many()
+run([searched, one_and_many])

@@ -1,9 +1,10 @@
 """litellm, as its proxy and its library speak to a vLLM server.  Arguments: the server's address."""
 
-import gc
 import json
 import os
 import sys
+
+from cases import run
 
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks the internet for prices
 
@@ -99,7 +100,4 @@ def bad_request() -> None:
         litellm.completion(messages=user("Hi"), temperature=9, num_retries=0, **COMMON)
 
 
-for case in (chat, stream, tools, required_tool, streamed_tools, schema, text_completion, bad_request):
-    case()
-    gc.collect()  # litellm leaves streams open; collected inside the pool's lock, httpcore waits for itself
-    print("passed", case.__name__)
+run([chat, stream, tools, required_tool, streamed_tools, schema, text_completion, bad_request])

@@ -3,6 +3,8 @@
 import os
 import sys
 
+from cases import run
+
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # else it asks the internet for prices
 
 import litellm
@@ -44,5 +46,4 @@ def embedded() -> None:
     assert reply.usage.prompt_tokens > 0
 
 
-ranked()
-embedded()
+run([ranked, embedded])

@@ -1,6 +1,5 @@
 """openai-agents: an agent that calls a tool and answers, over both APIs.  Argument: the server's address."""
 
-import asyncio
 import sys
 
 from agents import (
@@ -12,6 +11,7 @@ from agents import (
     function_tool,
     set_tracing_disabled,
 )
+from cases import named, run
 from openai import AsyncOpenAI
 from pydantic import BaseModel, Field
 
@@ -59,11 +59,23 @@ async def gives_a_type(model: object) -> None:
     assert isinstance(result.final_output, Person)
 
 
-async def main() -> None:
-    for case in (calls_the_tool, streams, gives_a_type):
-        for model in MODELS:
-            await case(model)
-            print("passed", case.__name__, type(model).__name__)
+async def goes_on(model: object) -> None:
+    """Two more questions, each with all that was said before."""
+    agent = Agent(name="Weather", model=model, tools=[get_weather])
+    history: list[object] = []
+    for city in ("Oslo", "Paris"):
+        asked = {"role": "user", "content": f"What is the weather in {city}?"}
+        result = await Runner.run(agent, [*history, asked], max_turns=4)
+        assert asked_for[-1] == city
+        assert "7" in result.final_output
+        history = result.to_input_list()
+    assert len(history) == 8
 
 
-asyncio.run(main())
+run(
+    [
+        named(f"{case.__name__} {type(model).__name__}", case, model)
+        for case in (calls_the_tool, streams, gives_a_type, goes_on)
+        for model in MODELS
+    ]
+)

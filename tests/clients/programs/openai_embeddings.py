@@ -5,6 +5,7 @@ import sys
 
 import openai
 import pytest
+from cases import run
 
 client = openai.OpenAI(base_url=f"{sys.argv[1]}/v1", api_key="none")
 TEXTS = ["The capital of France is Paris.", "Bread is made of flour.", "x"]
@@ -60,9 +61,4 @@ def refusals() -> None:
         vectors(input="x", dimensions=7)
 
 
-both_encodings()
-together_as_alone()
-token_ids()
-shorter()
-extra()
-refusals()
+run([both_encodings, together_as_alone, token_ids, shorter, extra, refusals])

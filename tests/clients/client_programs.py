@@ -1,0 +1,78 @@
+"""The programs that use clients of other projects: the environment that each runs in, and how it is started."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = Path(__file__).parent / "programs"
+COMMON = "common"
+NODE = "node"
+
+
+class Program(NamedTuple):
+    """A file of programs/, and the package whose version is shown.
+
+    Programs of the environment `common` run in every run of the tests, the others by `make clients`.
+    """
+
+    file: str
+    package: str
+    environment: str = COMMON
+
+    @property
+    def name(self) -> str:
+        return Path(self.file).stem
+
+    def command(self, url: str) -> list[str | Path]:
+        return ["node" if self.environment == NODE else python_of(self.environment), FOLDER / self.file, url]
+
+    def installed(self) -> bool:
+        return self._home().exists()
+
+    def version(self) -> str:
+        """Of the installed package."""
+        if self.environment == NODE:
+            return json.loads((self._home() / self.package / "package.json").read_text())["version"]
+        name = self.package.replace("-", "_")
+        (found,) = self._home().glob(f"lib/python*/site-packages/{name}-*.dist-info")
+        return found.stem.rpartition("-")[2]
+
+    def variables(self) -> dict[str, str]:
+        """Of its process: where node finds packages."""
+        return {**os.environ, "NODE_PATH": str(self._home())}
+
+    def _home(self) -> Path:
+        """The folder with what is installed."""
+        if self.environment == NODE:
+            return ROOT / f".venv-clients-{NODE}" / "node_modules"
+        return python_of(self.environment).parents[1]
+
+
+def python_of(environment: str) -> Path:
+    if environment == COMMON and "CLIENTS_PYTHON" in os.environ:
+        return Path(os.environ["CLIENTS_PYTHON"])
+    suffix = "" if environment == COMMON else f"-{environment}"
+    return ROOT / f".venv-clients{suffix}" / "bin" / "python"
+
+
+PROGRAMS = [
+    Program("cohere_rank_and_embed.py", "cohere"),
+    Program("instructor_extraction.py", "instructor"),
+    Program("langchain_chat.py", "langchain-openai"),
+    Program("langchain_embeddings.py", "langchain-openai"),
+    Program("langgraph_agent.py", "langgraph"),
+    Program("litellm_chat.py", "litellm"),
+    Program("litellm_rank_and_embed.py", "litellm"),
+    Program("openai_agents_run.py", "openai-agents"),
+    Program("openai_embeddings.py", "openai"),
+    Program("dspy_modules.py", "dspy", "frameworks"),
+    Program("haystack_agent.py", "haystack-ai", "frameworks"),
+    Program("llama_index_agent.py", "llama-index-core", "frameworks"),
+    Program("pydantic_ai_agent.py", "pydantic-ai-slim", "frameworks"),
+    Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
+    Program("openai_npm.cjs", "openai", NODE),
+]

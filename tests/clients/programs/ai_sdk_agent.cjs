@@ -1,0 +1,90 @@
+// The AI SDK with @ai-sdk/openai-compatible: text, streams, tool loops, objects, embeddings.  Argument: the address.
+
+const assert = require("node:assert/strict");
+const { createOpenAICompatible } = require("@ai-sdk/openai-compatible");
+const ai = require("ai");
+const { z } = require("zod");
+const { run } = require("./cases.cjs");
+
+const provider = createOpenAICompatible({
+  name: "braid",
+  baseURL: `${process.argv[2]}/v1`,
+  apiKey: "none",
+  includeUsage: true,
+  supportsStructuredOutputs: true,
+});
+const common = { model: provider("braid-demo"), temperature: 0, maxRetries: 0 };
+const weather = { Oslo: [7, "rain"], Rome: [30, "sun"] };
+const askedFor = [];
+const parameters = { type: "object", properties: { city: { type: "string" } }, required: ["city"] };
+const tools = {
+  get_weather: ai.tool({
+    description: "Current weather of a city",
+    inputSchema: ai.jsonSchema(parameters),
+    execute: async ({ city }) => {
+      askedFor.push(city);
+      const [temperature, condition] = weather[city];
+      return { temperature, condition };
+    },
+  }),
+};
+
+async function text() {
+  const reply = await ai.generateText({ ...common, prompt: "What is the capital of France?" });
+  assert.match(reply.text, /Paris/);
+  assert.ok(reply.usage.outputTokens > 0);
+}
+
+async function stream() {
+  const reply = ai.streamText({ ...common, prompt: "What is the capital of France?" });
+  let text = "";
+  for await (const piece of reply.textStream) text += piece;
+  assert.match(text, /Paris/);
+  assert.ok((await reply.usage).outputTokens > 0);
+}
+
+/** Two questions in one conversation, each a call and an answer; all messages so far are sent again. */
+async function toolLoop() {
+  const messages = [];
+  for (const [city, [temperature]] of Object.entries(weather)) {
+    messages.push({ role: "user", content: `What is the weather in ${city}?` });
+    const reply = await ai.generateText({ ...common, messages, tools, stopWhen: ai.stepCountIs(4) });
+    assert.equal(askedFor.at(-1), city);
+    assert.equal(reply.steps.length, 2);
+    assert.match(reply.text, new RegExp(`${temperature}`));
+    messages.push(...reply.responseMessages);
+  }
+  assert.equal(messages.length, 8);
+}
+
+async function streamedToolLoop() {
+  const prompt = "What is the weather in Oslo?";
+  const reply = ai.streamText({ ...common, prompt, tools, stopWhen: ai.stepCountIs(4) });
+  assert.match(await reply.text, /7/);
+  assert.equal(askedFor.at(-1), "Oslo");
+}
+
+/** zod schemas bring `$schema` and `additionalProperties: false`. */
+async function requiredTool() {
+  const zodTools = { get_weather: ai.tool({ description: "Weather", inputSchema: z.object({ city: z.string() }) }) };
+  const prompt = "What is the weather in Oslo?";
+  const reply = await ai.generateText({ ...common, prompt, tools: zodTools, toolChoice: "required" });
+  assert.equal(reply.toolCalls.length, 1);
+  assert.deepEqual(Object.keys(reply.toolCalls[0].input), ["city"]);
+}
+
+async function object() {
+  const schema = z.object({ name: z.string().max(12), age: z.number().int().max(99) });
+  const prompt = "Ada is 36 years old.";
+  const output = ai.Output.object({ schema });
+  const reply = await ai.generateText({ ...common, prompt, output, maxOutputTokens: 80 });
+  assert.equal(typeof reply.output.age, "number");
+}
+
+async function embeddings() {
+  const model = provider.textEmbeddingModel("braid-embed");
+  const reply = await ai.embedMany({ model, values: ["one", "two"] });
+  assert.deepEqual(reply.embeddings.map((one) => one.length), [128, 128]);
+}
+
+run([text, stream, toolLoop, streamedToolLoop, requiredTool, object, embeddings]);

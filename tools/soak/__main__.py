@@ -1,0 +1,137 @@
+"""`python -m tools.soak`: sends many mixed requests to a server, and measures what they leave behind.
+
+Starts a server of the shipped models, or takes the one at --url.  Ends with figures: latencies and errors by
+kind, the slope of each process's memory, descriptors, threads, sequences and cache blocks that are still in
+use.  Exits with 1 when a bound is broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+import urllib.parse
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+import psutil
+from rich.console import Console
+
+from tools.soak.connection import Connection
+from tools.soak.figures import Bounds, broken_bounds
+from tools.soak.processes import Sample, named_processes, usage_of
+from tools.soak.report import kinds_table, processes_table, progress_line
+from tools.soak.sending import Outcome, send_all
+from tools.soak.server import ROOT, ServerFailed, gauges_left, started_server
+
+PERIOD_S = 5.0
+PROGRESS_S = 30.0
+SETTLE_S = 3.0
+WIDTH = 110
+
+
+@click.command()
+@click.option("--requests", "count", default=100_000, show_default=True)
+@click.option("--connections", default=32, show_default=True, help="Requests in flight.")
+@click.option("--seed", default=0, show_default=True, help="Chooses the requests.")
+@click.option(
+    "--models", default=ROOT / "model_repo", type=click.Path(path_type=Path), help="Its repository."
+)
+@click.option("--workers", default=2, show_default=True, help="Its worker processes.")
+@click.option("--url", help="A server that runs already, with the shipped models.")
+@click.option("--pid", type=int, help="With --url: the process id of its master, which its log begins with.")
+@click.option("--key", envvar="BRAID_API_KEY", help="API key; BRAID_API_KEY in the environment.")
+@click.option("--slope-kb", default=Bounds.slope_kb, show_default=True, help="Allowed per 1,000 requests.")
+@click.option("--worst-s", default=Bounds.worst_s, show_default=True, help="Allowed for one reply.")
+@click.option("--json", "file", type=click.Path(path_type=Path), help="Also write all samples to this file.")
+def main(
+    count: int,
+    connections: int,
+    seed: int,
+    models: Path,
+    workers: int,
+    url: str | None,
+    pid: int | None,
+    key: str | None,
+    slope_kb: float,
+    worst_s: float,
+    file: Path | None,
+) -> None:
+    """Send mixed requests to a server, and measure what they leave behind."""
+    if (url is None) != (pid is None):
+        raise click.UsageError("--url needs --pid, and --pid needs --url")
+    console = Console(width=max(WIDTH, Console().width))
+    log = Path(tempfile.mkdtemp(prefix="braid-soak-")) / "server.log"
+    server = started_server(models, workers, log) if url is None or pid is None else nullcontext((url, pid))
+    try:
+        with server as (running_url, running_pid):
+            soak = Soak(running_url, running_pid, key, console)
+            asyncio.run(soak.run(connections, seed, count))
+            left = gauges_left(running_url)
+            time.sleep(SETTLE_S)  # closed connections are collected
+            soak.sample()
+    except (ServerFailed, psutil.NoSuchProcess) as error:
+        raise click.ClickException(f"{error}; the server's log: {log}") from error
+    bounds = Bounds(slope_kb=slope_kb, worst_s=worst_s)
+    broken = broken_bounds(soak.outcomes, soak.samples, left, bounds)
+    rate = len(soak.outcomes) / soak.seconds
+    console.print(f"{count:,} requests in {soak.seconds:.0f} s, {rate:.1f} a second, seed {seed}")
+    console.print(kinds_table(soak.outcomes))
+    console.print(processes_table(soak.samples))
+    console.print(", ".join(f"{name} {value:g}" for name, value in left.items()) + " at the end")
+    if file is not None:
+        samples = [sample._asdict() for sample in soak.samples]
+        file.write_text(json.dumps({"bounds": asdict(bounds), "samples": samples}, indent=1) + "\n")
+    for sentence in broken:
+        console.print(sentence, style="red", markup=False, soft_wrap=True)
+    sys.exit(1 if broken else 0)
+
+
+class Soak:
+    """One run: sends requests, and looks at the processes meanwhile."""
+
+    def __init__(self, url: str, pid: int, key: str | None, console: Console) -> None:
+        address = urllib.parse.urlsplit(url)
+        self._address, self._key = (address.hostname or "127.0.0.1", address.port or 80), key
+        self._processes = named_processes(pid)
+        self._console = console
+        self._begin = time.monotonic()
+        self.seconds = 0.0
+        self.outcomes: list[Outcome] = []
+        self.samples: list[Sample] = []
+
+    async def run(self, num_connections: int, seed: int, count: int) -> None:
+        connections = [Connection(*self._address, self._key) for _ in range(num_connections)]
+        self.sample()
+        watching = asyncio.create_task(self._watch(count))
+        try:
+            await send_all(connections, seed, count, self.outcomes.append)
+        finally:
+            self.seconds = time.monotonic() - self._begin
+            watching.cancel()
+            for connection in connections:
+                connection.close()
+
+    def sample(self) -> None:
+        seconds = time.monotonic() - self._begin
+        self.samples.append(Sample(len(self.outcomes), seconds, usage_of(self._processes)))
+
+    async def _watch(self, count: int) -> None:
+        """Look at the processes every few seconds, and show how far it is now and then."""
+        shown_s = 0.0
+        while True:
+            await asyncio.sleep(PERIOD_S)
+            self.sample()
+            if self.samples[-1].seconds - shown_s >= PROGRESS_S:
+                shown_s = self.samples[-1].seconds
+                num_errors = sum(bool(outcome.error) for outcome in self.outcomes)
+                line = progress_line(len(self.outcomes), num_errors, count, self.samples[-1])
+                self._console.print(line, highlight=False)
+
+
+if __name__ == "__main__":
+    main()

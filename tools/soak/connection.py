@@ -1,0 +1,78 @@
+"""An HTTP connection on a bare socket, because the client shares the cores with the server under test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httptools
+
+READ_BYTES = 1 << 16
+HEAD = (
+    "{method} {path} HTTP/1.1\r\nHost: {host}:{port}\r\n{key}"
+    "Content-Type: application/json\r\nContent-Length: "
+)
+
+
+class ConnectionBroken(Exception):
+    """The connection ended, or what came is not HTTP."""
+
+
+class Connection:
+    """Sends one request at a time and stays open between them; opened when it is needed."""
+
+    def __init__(self, host: str, port: int, key: str | None = None) -> None:
+        self._host, self._port = host, port
+        self._key = f"Authorization: Bearer {key}\r\n" if key else ""
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self.status = 0
+
+    async def send(self, method: str, path: str, body: bytes) -> None:
+        """Raises OSError."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(self._host, self._port)
+        head = HEAD.format(method=method, path=path, host=self._host, port=self._port, key=self._key)
+        self._streams[1].write(f"{head}{len(body)}\r\n\r\n".encode() + body)
+        await self._streams[1].drain()
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        """The body of the reply as it comes; `status` is set by then.  Raises ConnectionBroken, OSError."""
+        assert self._streams is not None
+        reply = _Reply()
+        parser = httptools.HttpResponseParser(reply)
+        while not reply.complete:
+            received = await self._streams[0].read(READ_BYTES)
+            if not received:
+                raise ConnectionBroken("the server closed the connection")
+            try:
+                parser.feed_data(received)
+            except httptools.HttpParserError as error:
+                raise ConnectionBroken(f"not HTTP: {error}") from error
+            self.status = parser.get_status_code()
+            if body := reply.take():
+                yield body
+        if not parser.should_keep_alive():
+            self.close()
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+class _Reply:
+    """Receives what the parser finds."""
+
+    def __init__(self) -> None:
+        self.complete = False
+        self._body: list[bytes] = []
+
+    def on_body(self, body: bytes) -> None:
+        self._body.append(body)
+
+    def on_message_complete(self) -> None:
+        self.complete = True
+
+    def take(self) -> bytes:
+        body, self._body = b"".join(self._body), []
+        return body

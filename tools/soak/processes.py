@@ -1,0 +1,50 @@
+"""What the processes of a server use: memory, descriptors and threads of each, by the number of requests."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import psutil
+
+
+class Usage(NamedTuple):
+    """`pss_kb`: its private memory, and its part of what it shares with others."""
+
+    rss_kb: float
+    pss_kb: float
+    descriptors: int
+    threads: int
+
+
+class Sample(NamedTuple):
+    """`usage` by process name, after `requests` requests."""
+
+    requests: int
+    seconds: float
+    usage: dict[str, Usage]
+
+
+def named_processes(master_pid: int) -> dict[str, psutil.Process]:
+    """The master and its children; workers and others are numbered in the order of their process ids."""
+    master = psutil.Process(master_pid)
+    found = {"master": master}
+    for child in sorted(master.children(recursive=True), key=lambda each: each.pid):
+        role = _role(child)
+        number = sum(name.startswith(role) for name in found) + 1
+        found[role if role == "engine host" else f"{role} {number}"] = child
+    return found
+
+
+def usage_of(processes: dict[str, psutil.Process]) -> dict[str, Usage]:
+    """Raises psutil.NoSuchProcess where one has ended: nothing may die in a soak."""
+    return {name: _usage(process) for name, process in processes.items()}
+
+
+def _role(process: psutil.Process) -> str:
+    command = " ".join(process.cmdline())
+    return "engine host" if "pipelines.host" in command else "worker" if "gunicorn" in command else "other"
+
+
+def _usage(process: psutil.Process) -> Usage:
+    memory = process.memory_full_info()
+    return Usage(memory.rss / 1024, memory.pss / 1024, process.num_fds(), process.num_threads())
