@@ -2,7 +2,10 @@
 
 BraidError
 ├── RequestError      400  the request is at fault; `field` names where
+│   ├── MissingField       a field that must be there is not
+│   └── ContextTooLong     the prompt has more tokens than the model takes
 ├── NotFound          404  no such model, version or task
+│   └── ModelNotFound      no model has this name
 ├── Overloaded        429  too many requests; try again after `retry_after_s`
 ├── Unavailable       503  starting, restarting or shutting down; try again after `retry_after_s`
 └── EngineError       500  the step that computed this request failed
@@ -16,24 +19,52 @@ class BraidError(Exception):
 
     status = 500
     kind = "InternalServerError"
+    word: str | None = None
+    """OpenAI's `error.code` for this kind of error, where it has one."""
+    in_words = False
 
-    def __init__(self, message: str, field: str | None = None, retry_after_s: int | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        field: str | None = None,
+        retry_after_s: int | None = None,
+        word: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.field = field
         self.retry_after_s = retry_after_s
+        self.word = word or self.word
+
+    @property
+    def code(self) -> int | str | None:
+        """What clients see as `error.code`: the status, as in vLLM, or `in_words` OpenAI's word."""
+        return self.word if self.in_words else self.status
 
 
 class RequestError(BraidError):
     status, kind = 400, "BadRequestError"
 
 
+class MissingField(RequestError):
+    word = "missing_required_parameter"
+
+
+class ContextTooLong(RequestError):
+    word = "context_length_exceeded"
+
+
 class NotFound(BraidError):
     status, kind = 404, "NotFoundError"
 
 
+class ModelNotFound(NotFound):
+    word = "model_not_found"
+
+
 class Overloaded(BraidError):
     status, kind = 429, "RateLimitError"
+    word = "rate_limit_exceeded"
 
     def __init__(self, message: str, retry_after_s: int = 1) -> None:
         super().__init__(message, retry_after_s=retry_after_s)

@@ -13,6 +13,7 @@ import falcon.routing
 
 from pipelines.telemetry import processes
 from server import endpoints
+from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import Exchange, Receive, Send
@@ -66,14 +67,16 @@ class App:
     is given back here.
     """
 
-    def __init__(self, falcon_app: falcon.asgi.App[Any, Any]) -> None:
+    def __init__(self, falcon_app: falcon.asgi.App[Any, Any], error_words: bool) -> None:
         self._falcon = falcon_app
+        self._error_words = error_words
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._falcon(scope, receive, send)
             return
-        scope["braid.exchange"] = exchange = Exchange(receive, send)
+        error_words = self._error_words and dialect_of(scope["path"]).error_words
+        scope["braid.exchange"] = exchange = Exchange(receive, send, error_words)
         try:
             await self._falcon(scope, exchange.receive, send)
         finally:
@@ -98,7 +101,7 @@ def create_app(services: Services) -> App:
     errors.install(app)
     for path, resource in endpoints.routes(services):
         app.add_route(path, resource)
-    return App(app)
+    return App(app, settings.error_codes == "openai")
 
 
 def _cors(settings: Settings) -> Any:

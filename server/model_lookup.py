@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pipelines.errors import NotFound, RequestError
+from pipelines.errors import MissingField, NotFound
 from pipelines.worker.catalogue import ModelCard
 from pipelines.worker.pipeline import Pipeline
 from server.services import Services
@@ -66,7 +66,8 @@ def _name_without_one(services: Services, model: str | None, ability: Ability) -
     default = services.settings.default_model or next(iter(_able(cards, TEXT)), None)
     if default is not None and (default in able or default not in names):
         return default  # where there is no such model, the catalogue says so
-    raise RequestError(f"`model` is required; models: {_listed(able or names)}", field="model")
+    text = f"`model` is required; models: {_listed(able or names)}"
+    raise MissingField(text, field="model")
 
 
 def _able(cards: list[ModelCard], ability: Ability) -> list[str]:

@@ -101,6 +101,11 @@ class Settings(BaseModel):
         description="part of max_concurrency that one API key (without keys: one session) may hold while it "
         "is alone; several get less each, so that places are left for others; 1: no bound",
     )
+    error_codes: Literal["vllm", "openai"] = Field(
+        default="vllm",
+        description="what `error.code` is: vllm: the status as a number, as in vLLM; openai: OpenAI's word "
+        "(model_not_found, context_length_exceeded, …), null where it has none; not in /v3 and messages",
+    )
     cors_origins: ValueList = Field(
         default=(), description="web origins whose pages may call the server; * for all"
     )

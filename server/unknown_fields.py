@@ -82,7 +82,7 @@ def _refusal(name: str, known: Iterable[str], where: str) -> RequestError:
     near = nearest(name[:MAX_NAME_CHARS], known)
     hint = f"; did you mean `{near}`?" if near else ""
     field = where + name[:MAX_NAME_CHARS]
-    return RequestError(f"unknown field `{field}`{hint}", field=field)
+    return RequestError(f"unknown field `{field}`{hint}", field=field, word="unknown_parameter")
 
 
 def _safe(name: str) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 
-from pipelines.errors import NotFound, Unavailable
+from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.host.backends.tensor_contract import TensorPort
 from pipelines.host.model import HostModel
 from pipelines.repository.model_folders import ModelFolder
@@ -115,7 +115,7 @@ class ModelInstances:
             )
         if name in self._loading:
             raise Unavailable(f"The model `{name}` is still loading.")
-        raise NotFound(f"The model `{name}` does not exist.", field="model")
+        raise ModelNotFound(f"The model `{name}` does not exist.", field="model")
 
     def close_idle(self) -> bool:
         """Close every replaced instance that is not called any more; true when there was one."""

@@ -51,6 +51,7 @@ def refusal(request_id: int, error: Exception) -> Frame:
         error=failure.message,
         error_status=failure.status,
         error_field=failure.field,
+        error_word=failure.word,
     )
     return Frame([update])
 
@@ -63,7 +64,7 @@ def inferred(request_id: int, result: Result) -> Inferred:
         return Inferred(request_id, pack("outputs", result))
     except Exception as error:
         failure = _client_error(error)
-        return Inferred(request_id, [], failure.message, failure.status, failure.field)
+        return Inferred(request_id, [], failure.message, failure.status, failure.field, failure.word)
 
 
 def _client_error(error: Exception) -> BraidError:

@@ -29,7 +29,7 @@ def profiled(instances: ModelInstances, loop_times: LoopTimes, request: Profile)
     try:
         instance = instances.find(request.model, request.instance_id)
     except BraidError as error:
-        return Profiled(request.request_id, {}, {}, error.message, error.status, error.field)
+        return Profiled(request.request_id, {}, {}, error.message, error.status, error.field, error.word)
     engines = {
         node: engine.profile.summary(request.recent_s) for node, engine in instance.model.engines.items()
     }

@@ -364,7 +364,7 @@ class EngineClient:
 def _error(message: TokenUpdate | Inferred | Profiled) -> BraidError:
     """The error that a message from the host carries."""
     error = ERRORS.get(message.error_status, EngineError)(message.error or "the engine failed")
-    error.field = message.error_field
+    error.field, error.word = message.error_field, message.error_word
     return error
 
 

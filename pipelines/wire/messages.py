@@ -76,8 +76,8 @@ class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
 class TokenUpdate(msgspec.Struct, array_like=True):
     """What one step gave one choice of a request.
 
-    Where `piece.finish` is "error", `error`, `error_status` and `error_field` are those of the `BraidError`
-    for the client.
+    Where `piece.finish` is "error", `error` and what begins with its name are those of the `BraidError` for
+    the client.
     """
 
     request_id: int
@@ -86,6 +86,7 @@ class TokenUpdate(msgspec.Struct, array_like=True):
     error: str | None = None
     error_status: int = 500
     error_field: str | None = None
+    error_word: str | None = None
 
 
 class Tensor(msgspec.Struct, frozen=True, array_like=True):
@@ -119,6 +120,7 @@ class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):
     error: str | None = None
     error_status: int = 500
     error_field: str | None = None
+    error_word: str | None = None
 
 
 class Profile(msgspec.Struct, frozen=True, array_like=True, tag="profile"):
@@ -146,6 +148,7 @@ class Profiled(msgspec.Struct, frozen=True, array_like=True, tag="profiled"):
     error: str | None = None
     error_status: int = 500
     error_field: str | None = None
+    error_word: str | None = None
 
 
 class ResetPrefixCache(msgspec.Struct, frozen=True, array_like=True, tag="reset_prefix_cache"):

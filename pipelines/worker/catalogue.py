@@ -14,7 +14,7 @@ from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
 from graphs.errors import hint
-from pipelines.errors import NotFound, Unavailable
+from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.loading import BuildError
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
@@ -109,7 +109,9 @@ class Catalogue:
         model = self._models.get(name)
         if model is None:
             names = list(self._models)
-            raise NotFound(f"The model `{name}` does not exist{hint(name, names, 'models')}", field="model")
+            raise ModelNotFound(
+                f"The model `{name}` does not exist{hint(name, names, 'models')}", field="model"
+            )
         built = self._served(name)
         if built is None:
             raise self._absent(model)

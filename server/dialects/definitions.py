@@ -33,9 +33,9 @@ def _transform_generation(generation: GenerationInput) -> GenerationInput:
     return replace(generation, default_max_tokens=None, samples_always=True, fallbacks=fallbacks)
 
 
-OPENAI = Dialect("openai", envelope)
+OPENAI = Dialect("openai", envelope, error_words=True)
 ANTHROPIC = Dialect("anthropic", anthropic_error)
-COHERE = Dialect("cohere", cohere_error)
+COHERE = Dialect("cohere", cohere_error, error_words=True)
 OVMS = Dialect(
     "ovms",
     ovms_error,

@@ -40,13 +40,14 @@ class BodyRules:
 class Dialect:
     """How the paths of one API differ from Braid's own.
 
-    `error` builds the body of an error; `statuses` maps Braid's HTTP statuses to different ones.  `bodies`
-    maps the kind of an endpoint to its rules; other bodies are used unchanged.  `transform_generation`
-    changes the input of the pipeline, such as its defaults.
+    `error` builds the body of an error; `error_words` allows OpenAI's words as its code; `statuses` maps
+    Braid's HTTP statuses to different ones.  `bodies` maps the kind of an endpoint to its rules; other bodies
+    are used unchanged.  `transform_generation` changes the input of the pipeline, such as its defaults.
     """
 
     name: str
     error: Callable[[BraidError], Reply]
+    error_words: bool = False
     statuses: Mapping[int, int] = field(default_factory=dict)
     bodies: Mapping[str, BodyRules] = field(default_factory=dict)
     transform_generation: Callable[[GenerationInput], GenerationInput] = lambda generation: generation

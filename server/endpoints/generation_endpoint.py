@@ -193,7 +193,8 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
                         yield data
                     batch = await anext(updates, None)
         except Exception as error:
-            yield waiting + chunks.failure(public_error(error, exchange.request_id))
+            public = public_error(error, exchange.request_id, exchange.error_words)
+            yield waiting + chunks.failure(public)
         finally:
             running.call.close()
 

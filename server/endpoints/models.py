@@ -8,7 +8,7 @@ import falcon
 import falcon.asgi
 
 from graphs.errors import hint
-from pipelines.errors import NotFound, Unavailable
+from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.worker.catalogue import ModelCard
 from server.generation.replies.reply_models import ModelInfo, ModelList, Permission
 from server.services import Services
@@ -45,7 +45,7 @@ def ready_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
     known = {card.name: card for card in cards}
     card = known.get(name)
     if card is None:
-        raise NotFound(f"The model `{name}` does not exist{hint(name, known, 'models')}", field="model")
+        raise ModelNotFound(f"The model `{name}` does not exist{hint(name, known, 'models')}", field="model")
     if card.state == "failed":
         problems = "; ".join(card.problems) or "it failed to load"
         raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)

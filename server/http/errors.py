@@ -25,6 +25,7 @@ INTERNAL = "Internal server error"
 
 class Unauthorized(BraidError):
     status, kind = 401, "AuthenticationError"
+    word = "invalid_api_key"
 
 
 class BodyTooLarge(BraidError):
@@ -38,7 +39,8 @@ KINDS = {
     413: BodyTooLarge.kind,
     431: "RequestHeaderFieldsTooLarge",
 }
-
+WORDS = {404: "unknown_url", 405: "method_not_supported"}
+"""Status of an error of Falcon's → OpenAI's word for it."""
 
 PLAIN = {
     "dict_type": "must be an object",
@@ -53,14 +55,25 @@ PLAIN = {
     "finite_number": "must be a number",
 }
 """Kind of a pydantic error → a text in terms of JSON."""
+TYPES = ("dict", "model", "model_attributes", "list", "bool", "string", "int", "float")
+FAULT_WORDS = {
+    "json_invalid": None,
+    "missing": "missing_required_parameter",
+    **{f"{kind}_{how}": "invalid_type" for kind in TYPES for how in ("type", "parsing")},
+}
+"""Kind of a pydantic error → OpenAI's word for it; any other is an `invalid_value`."""
 
 
-def public_error(error: Exception, request_id: str) -> BraidError:
-    """A BraidError as it is; for anything else, which is logged, an error without details."""
-    if isinstance(error, BraidError):
-        return error
-    log.error("request %s failed", request_id, exc_info=error)
-    return EngineError(f"{INTERNAL} (request {request_id})")
+def public_error(error: Exception, request_id: str, in_words: bool = False) -> BraidError:
+    """A BraidError as it is; for anything else, which is logged, an error without details.
+
+    `in_words`: its code is OpenAI's word.
+    """
+    if not isinstance(error, BraidError):
+        log.error("request %s failed", request_id, exc_info=error)
+        error = EngineError(f"{INTERNAL} (request {request_id})")
+    error.in_words = in_words
+    return error
 
 
 def from_validation(error: ValidationError, where: str = "") -> RequestError:
@@ -74,7 +87,8 @@ def from_validation(error: ValidationError, where: str = "") -> RequestError:
     texts = [_fault_text(fault) for fault in faults[:MAX_SHOWN_FAULTS]]
     if len(faults) > len(texts):
         texts.append(f"and {len(faults) - len(texts)} more")
-    return RequestError("; ".join(texts), field=_path(faults[0]) or None)
+    word = FAULT_WORDS.get(faults[0]["type"], "invalid_value")
+    return RequestError("; ".join(texts), field=_path(faults[0]) or None, word=word)
 
 
 def _path(fault: Any) -> str:
@@ -104,17 +118,18 @@ def _must(message: str) -> str:
     return message
 
 
-async def on_braid_error(
-    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: BraidError, params: dict[str, Any]
+async def on_error(
+    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: Exception, params: dict[str, Any]
 ) -> None:
-    dialect = dialect_of(req.path)
-    resp.status = dialect.statuses.get(error.status, error.status)
-    if error.retry_after_s is not None:
-        resp.retry_after = error.retry_after_s
-    if error.status == 401:
+    exchange, dialect = req.scope["braid.exchange"], dialect_of(req.path)
+    public = public_error(error, exchange.request_id, exchange.error_words)
+    resp.status = dialect.statuses.get(public.status, public.status)
+    if public.retry_after_s is not None:
+        resp.retry_after = public.retry_after_s
+    if public.status == 401:
         resp.set_header("WWW-Authenticate", "Bearer")
     resp.content_type = falcon.MEDIA_JSON
-    resp.data = dialect.error(error).to_json()
+    resp.data = dialect.error(public).to_json()
 
 
 async def on_http_error(
@@ -122,9 +137,9 @@ async def on_http_error(
 ) -> None:
     """Errors that Falcon itself raises: no such path, wrong method, malformed headers."""
     status = error.status_code
-    reply = BraidError(_http_text(req, error, status))
+    reply = BraidError(_http_text(req, error, status), word=WORDS.get(status))
     reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
-    await on_braid_error(req, resp, reply, params)
+    await on_error(req, resp, reply, params)
     if error.headers is not None:
         resp.set_headers(error.headers)
 
@@ -138,13 +153,6 @@ def _http_text(req: falcon.asgi.Request, error: falcon.HTTPError, status: int) -
     return ": ".join(text for text in (error.title, error.description) if text)
 
 
-async def on_exception(
-    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: Exception, params: dict[str, Any]
-) -> None:
-    public = public_error(error, req.scope["braid.exchange"].request_id)
-    await on_braid_error(req, resp, public, params)
-
-
 async def on_client_gone(
     req: falcon.asgi.Request, resp: falcon.asgi.Response, error: ClientGone, params: dict[str, Any]
 ) -> None:
@@ -153,7 +161,6 @@ async def on_client_gone(
 
 
 def install(app: falcon.asgi.App[Any, Any]) -> None:
-    app.add_error_handler(Exception, on_exception)
+    app.add_error_handler(Exception, on_error)
     app.add_error_handler(falcon.HTTPError, on_http_error)
-    app.add_error_handler(BraidError, on_braid_error)
     app.add_error_handler(ClientGone, on_client_gone)

@@ -35,11 +35,12 @@ class Exchange:
     run on the event loop as soon as the client disconnects.
     """
 
-    def __init__(self, receive: Receive, send: Send) -> None:
+    def __init__(self, receive: Receive, send: Send, error_words: bool = False) -> None:
         self.client_id: str | None = None  # the client's own
         self.request_id = secrets.token_hex(16)
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
         self.account = ""  # whose its stored responses are: a digest of the key, "" where none is needed
+        self.error_words = error_words  # whether errors have OpenAI's words as codes
         self.started_s = time.monotonic()
         self.is_gone = False  # whether `receive` has returned a disconnect
         self.has_written = False  # since the last tick of the keep-alive clock

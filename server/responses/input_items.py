@@ -147,7 +147,8 @@ def _item_error(error: ValidationError, where: str) -> RequestError:
     found = from_validation(error)
     for path in {".".join(map(str, detail["loc"])) for detail in error.errors()}:
         found.message = found.message.replace(f"`{path}`", f"`{where}.{path}`")
-    return RequestError(found.message, field=f"{where}.{found.field}" if found.field else where)
+    field = f"{where}.{found.field}" if found.field else where
+    return RequestError(found.message, field=field, word=found.word)
 
 
 def _to_stored(item: InputItem) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
-from pipelines.errors import RequestError
+from pipelines.errors import MissingField, RequestError
 from server.generation.requests.field_types import NumLogprobs, NumTokens, RequestId, check, field_error
 from server.generation.requests.known_fields import IGNORED_STREAM_OPTIONS, Options, Refused, check_fields
 from server.http.error_text import quoted
@@ -174,7 +174,7 @@ class ResponseRequest(BaseModel):
 
     def _check_together(self) -> None:
         if self.input is None and self.needs_input:
-            raise RequestError("`input` is required", field="input")
+            raise MissingField("`input` is required", field="input")
         if self.background and self.store is False:
             raise RequestError("background can only be used when `store` is true", field="background")
         if self.format.type == "json_schema" and self.format.schema_ is None:

@@ -34,7 +34,8 @@ class NoResponse(BraidError):
     status, kind = 404, "invalid_request_error"
 
     def __init__(self, response_id: str, field: str = "response_id") -> None:
-        super().__init__(f"Response with id '{response_id}' not found.", field=field)
+        word = "previous_response_not_found" if field == "previous_response_id" else None
+        super().__init__(f"Response with id '{response_id}' not found.", field=field, word=word)
 
 
 class ResponseStore:

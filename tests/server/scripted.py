@@ -10,7 +10,7 @@ from typing import Any
 
 from fake_decoder import byte_tokenizer
 
-from pipelines.errors import NotFound, Unavailable
+from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.wire.sampling_params import SamplingParams
@@ -143,7 +143,7 @@ class ScriptedCatalogue:
 
     def get(self, name: str | None) -> Any:
         if name not in (None, *(card.name for card in self.models)):
-            raise NotFound(f"The model `{name}` does not exist", field="model")
+            raise ModelNotFound(f"The model `{name}` does not exist", field="model")
         if name == "loading":
             raise Unavailable("The model `loading` is loading")
         return self.pipeline

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pipelines.errors import RequestError
+from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
@@ -58,14 +58,14 @@ def _check_prompt(prompt: list[int], limits: Limits) -> None:
         if not 0 <= token_id < limits.vocab_size:
             raise RequestError(f"Token id {token_id} is out of vocabulary")
     if len(prompt) >= limits.model_context:
-        raise RequestError(
+        raise ContextTooLong(
             f"This model's maximum context length is {limits.model_context} tokens. However, your prompt "
             f"contains {len(prompt)} input tokens, which leaves no room for any output tokens. Please "
             "reduce the length of the input prompt.",
             "input_tokens",
         )
     if len(prompt) > limits.cache_tokens:
-        raise RequestError(
+        raise ContextTooLong(
             f"This model's cache holds {limits.cache_tokens} tokens. However, your prompt contains "
             f"{len(prompt)} input tokens. Please reduce the length of the input prompt.",
             "input_tokens",

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from graphs.graph import Binding
 from graphs.node import BodyContract, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.errors import ContextTooLong
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
@@ -95,7 +95,7 @@ class Scheduler(Node, Checking):
     def run(self, call: Running, tokens: list[Tokens]) -> Stream[TokenUpdate]:
         lengths = [len(prompt.ids) for prompt in tokens]
         if max(lengths) >= self.max_context:
-            raise RequestError(
+            raise ContextTooLong(
                 f"This model's maximum context length is {self.max_context} tokens. However, your prompt "
                 f"contains {max(lengths)} input tokens, which leaves no room for output. "
                 "Please reduce the length of the input prompt.",

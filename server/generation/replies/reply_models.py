@@ -245,7 +245,7 @@ class ErrorBody(Reply):
     message: str
     type: str
     param: str | None
-    code: int
+    code: int | str | None
 
 
 class ErrorReply(Reply):
@@ -253,7 +253,7 @@ class ErrorReply(Reply):
 
 
 def envelope(error: BraidError) -> ErrorReply:
-    body = ErrorBody(message=error.message, type=error.kind, param=error.field, code=error.status)
+    body = ErrorBody(message=error.message, type=error.kind, param=error.field, code=error.code)
     return ErrorReply(error=body)
 
 

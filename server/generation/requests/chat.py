@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import StrictStr
 
-from pipelines.errors import RequestError
+from pipelines.errors import MissingField, RequestError
 from pipelines.tasks import Constraint
 from pipelines.values import Prompt
 from server.generation.requests.conversation import Conversation
@@ -150,7 +150,7 @@ class ChatRequest(BaseGenerationRequest):
 
     def _check_messages(self) -> None:
         if self.messages is None and self.prompt_token_ids is None:
-            raise RequestError("`messages` is required", field="messages")
+            raise MissingField("`messages` is required", field="messages")
         if not self.messages and self.prompt_token_ids is None:
             raise RequestError(
                 "Cannot apply chat template to an empty conversation. Provide at least one message.",

@@ -129,7 +129,9 @@ def check_fields(
             ignore_unknown(name, [*known, *refused, *ignored], where)
         elif not any(_same(value, neutral) for neutral in refused[name].neutral):
             raise RequestError(
-                f"`{where}{name}`: {refused[name].reason} (got {quoted(value)})", field=where + name
+                f"`{where}{name}`: {refused[name].reason} (got {quoted(value)})",
+                field=where + name,
+                word="unsupported_parameter",
             )
 
 

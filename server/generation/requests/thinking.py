@@ -14,7 +14,9 @@ class ThinkingSwitch(Options):
     type: Literal["enabled", "disabled", "auto", "adaptive"]
 
 
-def thinking_kwargs(effort: str | None, thinking: ThinkingSwitch | None, enabled: bool | None) -> dict[str, Any]:
+def thinking_kwargs(
+    effort: str | None, thinking: ThinkingSwitch | None, enabled: bool | None
+) -> dict[str, Any]:
     """Variables for chat templates, of which some read `thinking`.
 
     Where the fields disagree, `enable_thinking` takes precedence, then `thinking`, then `reasoning_effort`.

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import WithJsonSchema
 
-from pipelines.errors import RequestError
+from pipelines.errors import MissingField, RequestError
 from pipelines.values import Prompt
 from server.generation.requests.prompts import token_ids
 from server.http.error_text import quoted
@@ -75,7 +75,7 @@ def read_inputs(value: Any, where: str, add_special_tokens: bool) -> list[Prompt
     if isinstance(value, str):
         return [_prompt(value, where, add_special_tokens)]
     if value is None:
-        raise RequestError(f"`{where}` is required", field=where)
+        raise MissingField(f"`{where}` is required", field=where)
     if not isinstance(value, list):
         raise RequestError(f"`{where}` must be {SHAPES}; got {quoted(value)}", field=where)
     if not value:

@@ -8,7 +8,7 @@ import pytest
 from prompt_nodes import framed_tokenizer
 from tensor_models import write_onnx
 
-from pipelines.errors import RequestError
+from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.in_process import InProcessClient
 from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
@@ -130,5 +130,5 @@ def test_what_the_named_graph_takes_up_is_taken_up(models):
 def test_what_the_named_graph_refuses_is_refused(models):
     with pytest.raises(RequestError, match="only supports dimensions in range"):
         ask(models, "words", texts("hello", dimensions=3))
-    with pytest.raises(RequestError, match="maximum context length is 64 tokens"):
+    with pytest.raises(ContextTooLong, match="maximum context length is 64 tokens"):
         ask(models, "mood", texts("a" * 63))

@@ -75,6 +75,7 @@ TO_WORKER = [
     PrefixCacheReset(4),
     Inferred(2, [TENSOR]),
     Inferred(2, [], "no such input", 400, "z"),
+    Inferred(2, [], "too long", 400, "input_tokens", "context_length_exceeded"),
 ]
 
 

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 import pytest
 from fake_decoder import FAKE_GRAPH, write_fake_model
 
-from pipelines.errors import NotFound, RequestError, Unavailable
+from pipelines.errors import ContextTooLong, NotFound, RequestError, Unavailable
 from pipelines.host.in_process import InProcessClient
 from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
@@ -98,7 +98,7 @@ def test_a_stop_string_ends_the_choice_and_the_engine_stops(models):
 
 def test_a_prompt_longer_than_the_context_is_refused_before_anything_starts(models):
     request = GenerationInput(prompts=[Prompt(ids=[1] * 4096)], sampling=GREEDY)
-    with pytest.raises(RequestError, match="maximum context length is 4096 tokens"):
+    with pytest.raises(ContextTooLong, match="maximum context length is 4096 tokens"):
         ask(models, request)
 
 
@@ -171,7 +171,7 @@ def test_a_second_name_has_the_context_of_its_model(models):
 def test_a_graph_may_bound_its_context(tmp_path):
     graph = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n    max_context: 16\n")
     write_fake_model(tmp_path / "tiny", graph)
-    with pytest.raises(RequestError, match="maximum context length is 16 tokens"):
+    with pytest.raises(ContextTooLong, match="maximum context length is 16 tokens"):
         ask(tmp_path, GenerationInput(prompts=[Prompt(ids=[1] * 16)], sampling={"max_tokens": 1}))
     request = GenerationInput(prompts=[Prompt(ids=[1] * 4)], sampling=GREEDY | {"max_tokens": 16})
     (updates,) = ask(tmp_path, request).values()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.errors import RequestError
+from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.batching.batched_request import Arrays
 
 MAX_ANSWER_VALUES = 1 << 25
@@ -47,11 +47,11 @@ def check_answer(num_outputs: int, output_size: int) -> None:
         )
 
 
-def too_long(max_tokens: int, contained: str) -> RequestError:
+def too_long(max_tokens: int, contained: str) -> ContextTooLong:
     """With vLLM's text: `contained` is "at least" a number for text, whose end is not tokenized, or a number
     of ids.
     """
-    return RequestError(
+    return ContextTooLong(
         f"This model's maximum context length is {max_tokens} tokens. However, your prompt contains "
         f"{contained} input tokens, which exceeds this limit even without any output tokens. "
         "Please reduce the length of the input prompt.",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tokenizers import Tokenizer
 
-from pipelines.errors import RequestError
+from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.batching.text_checks import too_long
 from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame
 from pipelines.tasks import PromptInput
@@ -79,7 +79,7 @@ class TextReader:
         """Raise RequestError for text that cannot fit, before it is encoded, which takes seconds."""
         longest = max(map(len, texts), default=0)
         if longest > self.max_chars > 0:
-            raise RequestError(
+            raise ContextTooLong(
                 f"This model's maximum context length is {self.max_context} tokens. However, your prompt "
                 f"contains {longest} characters (more than {self.max_chars} characters, which is the upper "
                 f"bound for {self.max_context} input tokens). Please reduce the length of the input prompt.",

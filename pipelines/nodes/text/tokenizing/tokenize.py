@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
-from pipelines.errors import RequestError
+from pipelines.errors import ContextTooLong, RequestError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
 from pipelines.nodes.text.tokenizing.tokenizer import longest_token, open_tokenizer
@@ -92,7 +92,7 @@ class Tokenize(TokenizerNode):
         """Raise RequestError for text that cannot fit, before it is encoded, which takes seconds."""
         longest = max(len(prompt.text or "") for prompt in prompts)
         if longest > self.max_chars > 0:
-            raise RequestError(
+            raise ContextTooLong(
                 f"You passed {longest} input characters. However, the model's context length is only "
                 f"{self.max_context} tokens (at most {self.max_chars} characters). "
                 "Please reduce the length of the input prompt.",

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from prompt_nodes import call_of, framed_tokenizer
 
-from pipelines.errors import RequestError
+from pipelines.errors import ContextTooLong, RequestError
 from pipelines.loading import Resources
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.tasks import GenerationInput, PoolingInput
@@ -27,7 +27,7 @@ def run(node, prompts, **fields):
 
 def test_text_that_cannot_fit_is_refused_before_it_is_read(tokenizer, tmp_path):
     node = tokenize_node(tokenizer, tmp_path)
-    with pytest.raises(RequestError, match="input characters") as error:
+    with pytest.raises(ContextTooLong, match="input characters") as error:
         run(node, [Prompt(text="a" * (node.max_chars + 1))])
     assert error.value.field == "prompt"
     (kept,) = run(node, [Prompt(text="a" * (node.max_chars + 1))], truncate_prompt_tokens=2)
@@ -137,14 +137,14 @@ def test_ids_are_cut_plainly(tmp_path, left, kept):
 def test_a_text_may_fill_the_context_and_not_more(tmp_path, prompt, contained):
     node = tokenize_node(framed_tokenizer(), tmp_path)
     assert len(texts(node, [Prompt(text="a" * 14, add_special_tokens=True)])[0].ids) == 16
-    with pytest.raises(RequestError, match="maximum context length is 16 tokens.*" + contained) as error:
+    with pytest.raises(ContextTooLong, match="maximum context length is 16 tokens.*" + contained) as error:
         texts(node, [Prompt(ids=[1]), prompt])
     assert error.value.field == "input_tokens"
 
 
 def test_a_text_of_too_many_characters_is_not_read(tmp_path):
     node = tokenize_node(framed_tokenizer(), tmp_path)
-    with pytest.raises(RequestError, match="characters, which is the upper bound") as error:
+    with pytest.raises(ContextTooLong, match="characters, which is the upper bound") as error:
         texts(node, [Prompt(text="a" * (node.max_chars + 1))])
     assert error.value.field == "input_text"
 
