@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Iterable
 from contextvars import ContextVar
-from difflib import SequenceMatcher
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,7 @@ log = logging.getLogger("braid.server")
 HEADER = "X-Braid-Ignored-Fields"
 MAX_NAME_CHARS = 64
 MAX_NAMES = 16
-"""Names of one request that are stored; further ones are only counted."""
+"""Names of one request that are stored and compared; further ones are only counted."""
 MAX_REPORTED = 8
 MAX_LOGGED = 1024
 """Names that are logged, each once, in the life of a worker."""
@@ -36,7 +36,10 @@ _logged: set[str] = set()
 
 
 class UnknownFields:
-    """Those of one request, each name once, with the known name that it misspells; `strict` refuses them."""
+    """Those of one request: their number, and for the first names which known one each misspells, if any.
+
+    With `strict` they are refused.
+    """
 
     __slots__ = ("count", "found", "strict")
 
@@ -46,11 +49,12 @@ class UnknownFields:
         self.found: dict[str, str | None] = {}
 
     def add(self, name: str, known: Iterable[str]) -> None:
-        shown = _safe(name)
-        if shown in self.found:
+        if len(self.found) >= MAX_NAMES:
+            self.count += 1
             return
-        self.count += 1
-        if len(self.found) < MAX_NAMES:
+        shown = _safe(name)
+        if shown not in self.found:
+            self.count += 1
             self.found[shown] = _misspelt(shown, tuple(known))
             _log(shown)
 
@@ -92,8 +96,7 @@ def _safe(name: str) -> str:
 
 @lru_cache(maxsize=1024)
 def _misspelt(name: str, known: tuple[str, ...]) -> str | None:
-    near = nearest(name, known)
-    return near if near is not None and SequenceMatcher(None, name, near).ratio() >= CLOSE else None
+    return next(iter(get_close_matches(name, known, 1, CLOSE)), None)
 
 
 def _log(name: str) -> None:

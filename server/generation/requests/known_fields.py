@@ -7,6 +7,7 @@ it is unknown: ignored, counted, and reported where it is misspelt.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, model_validator
@@ -126,7 +127,7 @@ def check_fields(
         if name in ignored or (value is None and (where or name in refused)):
             continue
         if name not in refused:
-            ignore_unknown(name, [*known, *refused, *ignored], where)
+            ignore_unknown(name, chain(known, refused, ignored), where)
         elif not any(_same(value, neutral) for neutral in refused[name].neutral):
             raise RequestError(
                 f"`{where}{name}`: {refused[name].reason} (got {quoted(value)})",
