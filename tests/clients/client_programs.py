@@ -60,6 +60,7 @@ def python_of(environment: str) -> Path:
 
 
 PROGRAMS = [
+    Program("anthropic_tool_runner.py", "anthropic"),
     Program("cohere_rank_and_embed.py", "cohere"),
     Program("instructor_extraction.py", "instructor"),
     Program("langchain_chat.py", "langchain-openai"),
@@ -67,6 +68,8 @@ PROGRAMS = [
     Program("langgraph_agent.py", "langgraph"),
     Program("litellm_chat.py", "litellm"),
     Program("litellm_rank_and_embed.py", "litellm"),
+    Program("litellm_tool_loop.py", "litellm"),
+    Program("mistral_chat.py", "mistralai"),
     Program("openai_agents_run.py", "openai-agents"),
     Program("openai_embeddings.py", "openai"),
     Program("dspy_modules.py", "dspy", "frameworks"),

@@ -65,6 +65,11 @@ def by_markdown() -> None:
     assert isinstance(found, Person)
 
 
+def by_responses() -> None:
+    found = create(Mode.RESPONSES_TOOLS, max_tokens=None, max_output_tokens=80)
+    assert isinstance(found, Person)
+
+
 def parallel() -> None:
     found = create(
         Mode.PARALLEL_TOOLS,
@@ -97,4 +102,4 @@ def several() -> None:
     assert all(isinstance(person, Person) for person in people)
 
 
-run([by_tools, by_strict_tools, by_schema, by_json, by_markdown, parallel, partial, several])
+run([by_tools, by_strict_tools, by_schema, by_json, by_markdown, by_responses, parallel, partial, several])
