@@ -68,6 +68,7 @@ class GenerationInput(PromptInput):
     cache_salt: str = ""
     parse_tools: bool = True
     parse_reasoning: bool = True
+    streams: bool = False  # whether the client reads the reply while it is generated
     constraint: Constraint | None = None
     tool_choice: str | None = None  # None: the model decides; "required", or the name of the only tool
     parallel_calls: bool = True  # whether a reply may hold several calls

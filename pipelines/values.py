@@ -115,6 +115,8 @@ TextPiece = TokenPiece[TextLogprob]
 class TextUpdate(msgspec.Struct):
     """A piece of one choice's text; `parts[i]` is what token i of the piece added to it.
 
+    An end token that is no text has no part.
+
     `piece.stop_reason` is the stop string or stop token id that ended the choice, "repetition_detected", or
     None for an end token of the model.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -38,6 +39,7 @@ class ChatTranslation:
         self, request: ResponseRequest, context: list[dict[str, Any]], items: list[dict[str, Any]]
     ) -> None:
         """`context` are the items of earlier responses, `items` those of this request's input."""
+        self._streams = bool(request.stream)
         self._chat_messages = chat_messages(request, context, items)
         self.functions = functions(request.tools or [])
         allowed, self.tool_choice = select_tools(request.tool_choice, self.functions)
@@ -63,7 +65,7 @@ class ChatTranslation:
 
     def generation(self, max_context: int) -> GenerationInput:
         """The input of the pipeline.  Raises RequestError."""
-        return self.chat.generation(max_context)
+        return replace(self.chat.generation(max_context), streams=self._streams)
 
     @contextmanager
     def renamed_errors(self) -> Iterator[None]:

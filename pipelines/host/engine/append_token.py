@@ -14,7 +14,7 @@ CONTINUES: Ending = None, None
 
 
 class Appended(NamedTuple):
-    """What a sequence grew by, [] when the token ended it, and how it ended."""
+    """The tokens that a sequence was given, the end token included, and how it ended."""
 
     token_ids: list[int]
     finish: str | None
@@ -28,31 +28,31 @@ def append_token(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> 
     """
     guide = sequence.guide
     if guide is None:
-        finish, stop_token_id = _add(sequence, sampling, token_id)
-        return Appended([] if finish == "stop" else [token_id], finish, stop_token_id)
+        return Appended([token_id], *_add(sequence, sampling, token_id))
     token_ids = [token_id, *guide.append(token_id)]
-    before, ending = len(sequence.token_ids), CONTINUES
-    for next_id in token_ids:
+    ended = guide.finished  # by the last of them, whether or not the request ignores end tokens
+    for count, next_id in enumerate(token_ids[:-1] if ended else token_ids, start=1):
         ending = _add(sequence, sampling, next_id)
         if ending is not CONTINUES:
-            break
-    if ending is CONTINUES and guide.finished:
-        ending = "stop", None
-    return Appended(token_ids[: len(sequence.token_ids) - before], *ending)
+            return Appended(token_ids[:count], *ending)
+    return Appended(token_ids, *(_stopped_by(sequence, token_ids[-1]) if ended else CONTINUES))
 
 
 def _add(sequence: Sequence, sampling: SamplingSlots, token_id: int) -> Ending:
-    """One token more, unless that is an end token, which is no part of the sequence."""
-    if token_id in sequence.eos_token_ids:
-        return "stop", None
-    if token_id in sequence.stop_token_ids:
-        return "stop", token_id
+    """One token more, unless that is an end token, which nothing is computed from."""
+    if token_id in sequence.eos_token_ids or token_id in sequence.stop_token_ids:
+        return _stopped_by(sequence, token_id)
     sequence.token_ids.append(token_id)
     sampling.append(sequence.slot, token_id)
     if len(sequence.token_ids) >= sequence.max_length:
         return "length", None
     watch = sequence.repetition
     return ("repetition", None) if watch is not None and _repeats(sequence, watch) else CONTINUES
+
+
+def _stopped_by(sequence: Sequence, token_id: int) -> Ending:
+    named = token_id in sequence.stop_token_ids and token_id not in sequence.eos_token_ids
+    return "stop", token_id if named else None
 
 
 def _repeats(sequence: Sequence, watch: RepetitionWatch) -> bool:

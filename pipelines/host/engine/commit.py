@@ -117,7 +117,7 @@ class Commit:
             self._active.remove(sequence)
         elif len(taken) > 1:
             self._slots.last_token[sequence.slot] = taken[-1]
-        given = [] if logprobs is None or not taken else [logprobs]
+        given = [] if logprobs is None else [logprobs]
         return piece_of(sequence, taken, given, finish, stop_token_id)
 
     def _follow(self, sequence: Sequence, run: AcceptedRun) -> Iterator[Piece]:
@@ -168,7 +168,7 @@ def _found(ending: Ending, num_cached: int) -> Piece:
     token_ids, logprobs = ending.token_ids, ending.logprobs
     return TokenPiece(
         token_ids,
-        len(token_ids) + (ending.finish == "stop"),
+        len(token_ids),
         ending.finish,
         ending.stop_token_id,
         num_cached=num_cached,

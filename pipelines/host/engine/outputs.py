@@ -39,7 +39,7 @@ def piece_of(
     """The next tokens of a sequence, or its end, and what only its first piece has."""
     piece: Piece = TokenPiece(
         token_ids,
-        len(token_ids) + (finish == "stop"),
+        len(token_ids),
         finish,
         stop_token_id,
         num_cached=sequence.num_reused or 0,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any
 
+import numpy as np
 from llguidance import LLMatcher
 
 from pipelines.host.guides.token_tables import TokenTable
@@ -13,7 +15,8 @@ from pipelines.host.sampling.guide import GuideError
 class GrammarGuide:
     """Allows the tokens that the grammar allows next; end tokens only where the text is complete.
 
-    `forces`: `append` returns the tokens that must follow; otherwise the masks allow only these.
+    `forces`: `append` returns the tokens that must follow, an end token after a text that cannot go on;
+    otherwise the masks allow only these.
     """
 
     def __init__(self, matcher: LLMatcher, tokens: TokenTable, forces: bool, ignores_end: bool) -> None:
@@ -21,12 +24,20 @@ class GrammarGuide:
         self.tokens = tokens
         self.forces = forces
         self.ignores_end = ignores_end
+        self.finished = False
 
     def restricts(self) -> bool:
         return True
 
     def fill(self, bits: Any) -> None:
-        """`bits` is contiguous.  With `ignores_end`, end tokens are allowed only when nothing else is."""
+        """`bits` is contiguous.  With `ignores_end`, end tokens are allowed only when nothing else is.
+
+        Where nothing else is, the mask allows the one that would be forced: log-probabilities change no ids.
+        """
+        if self.matcher.is_stopped():
+            bits[:] = 0
+            allow(bits, self.tokens.end_id)
+            return
         self.matcher.unsafe_compute_mask_ptr(bits.ctypes.data, bits.nbytes)
         if self.ignores_end:
             others = bits & ~self.tokens.end_bits
@@ -35,7 +46,9 @@ class GrammarGuide:
 
     def copy(self) -> GrammarGuide:
         """Cheap: the compiled grammar is shared, only the position in it is copied."""
-        return GrammarGuide(self.matcher.deep_copy(), self.tokens, self.forces, self.ignores_end)
+        other = copy(self)
+        other.matcher = self.matcher.deep_copy()
+        return other
 
     def allows(self, token_id: int) -> bool:
         return bool(self.matcher.validate_tokens([token_id]))
@@ -43,22 +56,25 @@ class GrammarGuide:
     def append(self, token_id: int) -> list[int]:
         if not self.matcher.consume_token(token_id):
             raise GuideError(self._fault())
+        self.finished = token_id in self.tokens.end_ids and self.matcher.is_stopped()
         return self.forced()
 
     def forced(self) -> list[int]:
         """Take the tokens that must come next.  The library may offer some that do not fit."""
-        if not self.forces or self.matcher.is_stopped():
+        if not self.forces or self.finished:
             return []
-        ids = self.matcher.compute_ff_tokens()
+        ids = [] if self.matcher.is_stopped() else self.matcher.compute_ff_tokens()
         ids = ids[: self.matcher.validate_tokens(ids)]
         if ids and not self.matcher.consume_tokens(ids):
             raise GuideError(self._fault())
-        return ids
-
-    @property
-    def finished(self) -> bool:
-        return self.matcher.is_stopped() and not self.matcher.is_error()
+        self.finished = self.matcher.is_stopped()
+        return [*ids, self.tokens.end_id] if self.finished else ids
 
     def _fault(self) -> str:
         message = self.matcher.get_error().split("<non-verbose/>")[0]
         return f"the grammar could not be followed: {' '.join(message.split())[:300]}"
+
+
+def allow(bits: Any, token_id: int) -> None:
+    """Set the bit of a token in a mask."""
+    bits.view(np.uint32)[token_id // 32] |= np.uint32(1 << token_id % 32)

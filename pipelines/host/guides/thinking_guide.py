@@ -8,9 +8,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
-import numpy as np
-
-from pipelines.host.guides.grammar_guide import GrammarGuide
+from pipelines.host.guides.grammar_guide import GrammarGuide, allow
 from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.sampling_params import Thinking
@@ -60,13 +58,13 @@ class ThinkingGuide:
         if self._may_be_reply:
             self.reply.fill(bits)
         if self._start:
-            _allow(bits, self._start[0])
+            allow(bits, self._start[0])
 
     def _fill_inside(self, bits: Any) -> None:
         """When a reply must follow, the sequence cannot end inside its reasoning."""
         if self._closing:
             bits[:] = 0
-            _allow(bits, self._closing[0])
+            allow(bits, self._closing[0])
         else:
             bits[:] = ~self.tokens.end_bits
 
@@ -163,7 +161,3 @@ class ThinkingGuide:
     @property
     def finished(self) -> bool:
         return self._phase == "after" and self.reply is not None and self.reply.finished
-
-
-def _allow(bits: Any, token_id: int) -> None:
-    bits.view(np.uint32)[token_id // 32] |= np.uint32(1 << token_id % 32)

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 
 class TokenTable:
-    """The tokens of a model: `vocab_size` logits, of which `end_ids` end a sequence.
+    """The tokens of a model: `vocab_size` logits, of which `end_ids` end a sequence, `end_id` where one is
+    chosen for the model: the highest, since families add the end of a turn after the end of a text.
 
     `tokenizer`, for grammars, never encodes text as a special token: to a grammar these are tokens, not text.
     For this, special tokens are renamed to names that do not occur in text.  Masks are int32[num_words]; id t
@@ -24,10 +25,11 @@ class TokenTable:
     def __init__(self, tokenizer_json: Path, vocab_size: int, end_ids: Collection[int]) -> None:
         """Raises ValueError for a tokenizer whose tokens have no bytes of their own."""
         self.vocab_size = vocab_size
-        self.end_ids = frozenset(end_ids)
         settings = json.loads(tokenizer_json.read_text(encoding="utf-8"))
         self._special = _rename_special_tokens(settings)
         self.tokenizer = _open(json.dumps(settings), vocab_size, sorted(end_ids))
+        self.end_ids = frozenset(end_ids) or frozenset([self.tokenizer.eos_token])
+        self.end_id = max(self.end_ids)
 
     @property
     def num_words(self) -> int:

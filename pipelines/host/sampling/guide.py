@@ -35,7 +35,7 @@ class Guide(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether nothing may follow: the sequence ends here, as if the model had ended it."""
+        """Whether the sequence has ended: the last token appended, or forced, is an end token."""
 
 
 GuideMaker = Callable[[], Guide]

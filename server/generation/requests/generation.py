@@ -29,6 +29,7 @@ class BaseGenerationRequest(GenerationFields):
             truncate_left=self.truncation_side != "right",
             constraint=self.constraint(),
             thinking_budget=self.thinking_budget(),
+            streams=bool(self.stream),
             **self.own(),
         )
 

@@ -21,7 +21,13 @@ from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCac
 from pipelines.host.backends.openvino.lm_head import gather_logits
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line, read_paged
-from pipelines.host.backends.openvino.step_inputs import StepInputs, step_inputs, warmup_inputs, warmup_shapes
+from pipelines.host.backends.openvino.step_inputs import (
+    StepInputs,
+    step_inputs,
+    warmup_inputs,
+    warmup_shapes,
+    with_two_rows,
+)
 from pipelines.host.engine.step import Step
 
 
@@ -38,7 +44,7 @@ class OpenVINOSettings:
         """The settings as OpenVINO's properties.
 
         Products of eight-bit weights also round the activations, which depends on the number of tokens in the
-        step; f32 disables it, so that each token is the same as when computed alone.
+        step; f32 disables it.
         """
         wanted = {
             "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0 if self.precision == "f32" else None,
@@ -64,7 +70,10 @@ class OpenVINOSession:
 
     OpenVINO repacks weights when it first computes.  The constructor triggers it, so that no request waits
     for it and the cache is sized after it; of the file only the embedding tables stay mapped.  The cache has
-    one more block than requested, which no sequence uses: only warm-up steps write to it.
+    one more block than requested, which no sequence uses: only warm-up steps and padding write to it.
+
+    With the precision f32 no matrix product has one row only: OpenVINO sums one row in another order than
+    two or more, which all have the same sums.  So a token's logits do not depend on the rest of its step.
     """
 
     ops: SamplingOps = numpy_ops
@@ -73,6 +82,7 @@ class OpenVINOSession:
     def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
         settings = settings or OpenVINOSettings()
         properties = checked_properties(settings)
+        self._pads_rows = settings.precision == "f32"
         model, self.max_context, self._files = _read(path)
         with release_pages_during(self._files):
             compiled = _compile(model, settings.device, properties)
@@ -112,7 +122,10 @@ class OpenVINOSession:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
-        return self._infer(step_inputs(step))[: step.num_logits]
+        inputs = step_inputs(step)
+        if self._pads_rows:
+            inputs = with_two_rows(inputs, self._spare_block)
+        return self._infer(inputs)[: step.num_logits]
 
     def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
         """float32[rows gathered, vocab].  The request reads the inputs in place: they must outlive the

@@ -35,6 +35,24 @@ def step_inputs(step: Step) -> StepInputs:
     }
 
 
+def with_two_rows(inputs: StepInputs, block: int) -> StepInputs:
+    """The inputs with at least two tokens and two rows of logits.
+
+    A lone token gets another sequence of one token beside it, in `block`; a lone row is computed twice.
+    """
+    padded = dict(inputs)
+    if len(inputs["input_ids"]) == 1:
+        for name in ("input_ids", "position_ids", "past_lens"):
+            padded[name] = np.append(inputs[name], inputs[name].dtype.type(0))
+        padded["subsequence_begins"] = np.array([0, 1, 2], np.int32)
+        padded["block_indices"] = np.append(inputs["block_indices"], np.int32(block))
+        begins = inputs["block_indices_begins"]
+        padded["block_indices_begins"] = np.append(begins, begins[-1:] + np.int32(1))
+    if len(inputs[LOGITS_INPUT]) == 1:
+        padded[LOGITS_INPUT] = np.repeat(inputs[LOGITS_INPUT], 2)
+    return padded
+
+
 def flat_blocks(
     table: NDArray[np.int32], num_blocks: NDArray[np.int32]
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:

@@ -38,7 +38,7 @@ class LogprobChain(NamedTuple):
 
 
 class Hypothesis(NamedTuple):
-    """A finished text; its `end` token, if it has one, is not in `token_ids`, but its score counts it."""
+    """A finished text; `end` is its last token if that is an end token."""
 
     token_ids: array[int]
     score: float  # divided by length ** length_penalty
@@ -101,13 +101,10 @@ class BeamGroup:
         return sorted(grown, key=lambda beam: (-beam.score, beam.parent, beam.token_id))
 
     def _finish(self, token_ids: array[int], beam: Beam, tops: Many[TokenLogprobs]) -> None:
+        token_ids.append(beam.token_id)
+        end = beam.token_id if beam.token_id in self.end_token_ids else None
         score = self._normalised(beam.score, self.length)
-        if beam.token_id in self.end_token_ids:
-            found = Hypothesis(token_ids, score, beam.token_id, self.chains[beam.parent])
-        else:
-            token_ids.append(beam.token_id)
-            found = Hypothesis(token_ids, score, None, self._chain(beam, tops))
-        self.finished.append(found)
+        self.finished.append(Hypothesis(token_ids, score, end, self._chain(beam, tops)))
         self.finished.sort(key=lambda one: -one.score)
         del self.finished[self.beams.width :]
 

@@ -13,7 +13,7 @@ from pipelines.nodes.text.parsers.reasoning import families as reasoning
 from pipelines.nodes.text.parsers.reasoning.enclosed import Enclosed
 from pipelines.nodes.text.parsers.reasoning.harmony import Harmony
 from pipelines.nodes.text.parsers.reasoning.harmony import span as harmony_span
-from pipelines.nodes.text.parsers.reasoning.think import Span, Think, span
+from pipelines.nodes.text.parsers.reasoning.think import Span, Think, Unopened, span
 from pipelines.nodes.text.parsers.tools import families as tools
 from pipelines.nodes.text.parsers.tools.calls import CallFinder
 from pipelines.values import ToolCallPiece
@@ -37,7 +37,11 @@ class ToolParser(Protocol):
         """(content, tool calls) that is certain after this piece; with `final`, nothing is held back."""
 
 
-REASONING: dict[str, Callable[[str], ReasoningParser]] = {
+class MakesReasoningParser(Protocol):
+    def __call__(self, prompt_text: str, unopened: Unopened = "text") -> ReasoningParser: ...
+
+
+REASONING: dict[str, MakesReasoningParser] = {
     **{name: partial(Think, markers) for name, markers in reasoning.FAMILIES.items()},
     **{name: partial(Enclosed, *both) for name, both in reasoning.ENCLOSED.items()},
     "openai_gptoss": Harmony,

@@ -93,6 +93,7 @@ def _overlap(text: str, stop: str) -> int:
 class Detokenizer:
     """The stream stage of one choice.  Stop strings count only after `min_tokens` output tokens.
 
+    An end token is text only where stop strings are.  Bytes of a character that the end cut off are no text.
     `describe_prompt` turns the log-probabilities of the prompt into text, where the request asks for them.
     """
 
@@ -112,7 +113,7 @@ class Detokenizer:
     def push(self, update: TokenUpdate) -> TextUpdate:
         parts: list[str] = []
         stop = None
-        for token_id in update.piece.token_ids:
+        for token_id in self._written(update.piece):
             part, stop = self._token(token_id)
             parts.append(part)
             if stop is not None:
@@ -124,18 +125,19 @@ class Detokenizer:
             self._end(out)
         return out
 
+    def _written(self, piece: TokenPiece[TokenLogprobs]) -> list[int]:
+        ends = piece.finish == "stop" and not self.stops.include
+        return piece.token_ids[:-1] if ends else piece.token_ids
+
     def _token(self, token_id: int) -> tuple[str, str | None]:
         self.num_tokens += 1
         text = self.decoder.push(token_id)
         return self.stops.push(text) if self.num_tokens > self.min_tokens else (text, None)
 
     def _end(self, out: TextUpdate) -> None:
-        """The engine ended the choice: everything held back leaves, and a stop string may still be in it."""
-        text, stop = self.stops.push(self.decoder.flush())
-        out.text += text + (self.stops.flush() if stop is None else "")
-        if stop is not None:
-            out.piece.finish, out.piece.stop_reason = "stop", stop
-        elif out.piece.finish == "repetition":
+        """The engine ended the choice: what could have become a stop string is text."""
+        out.text += self.stops.flush()
+        if out.piece.finish == "repetition":
             out.piece.stop_reason = REPETITION
 
     def _as_text(self, piece: TokenPiece[TokenLogprobs]) -> TextPiece:

@@ -15,25 +15,11 @@ class IncrementalDecoder:
 
     def __init__(self, tokenizer: Tokenizer, skip_special_tokens: bool) -> None:
         self.tokenizer = tokenizer
-        self.skip_special_tokens = skip_special_tokens
         self._stream = DecodeStream(skip_special_tokens=skip_special_tokens)
-        self._pending: list[int] = []  # ids that gave no text yet
 
     def push(self, token_id: int) -> str:
         piece: str | None = self._stream.step(self.tokenizer, token_id)
-        if piece is None:
-            self._pending.append(token_id)
-            return ""
-        self._pending.clear()
-        return piece
-
-    def flush(self) -> str:
-        """The text of ids that were held back; bytes that never became a character show as U+FFFD."""
-        if not self._pending:
-            return ""
-        text: str = self.tokenizer.decode(self._pending, skip_special_tokens=self.skip_special_tokens)
-        self._pending.clear()
-        return text
+        return piece or ""
 
     def token_text(self, token_id: int) -> tuple[str, bytes]:
         """One token alone, as text and as bytes (for log-probabilities)."""

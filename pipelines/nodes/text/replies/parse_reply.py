@@ -14,6 +14,7 @@ from pipelines.errors import RequestError
 from pipelines.nodes.interface import Checking, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.parsers import REASONING, TOOLS, ReasoningParser, ToolParser
+from pipelines.nodes.text.parsers.reasoning.think import Unopened
 from pipelines.nodes.text.replies.reasoning_rule import ReasoningRule
 from pipelines.nodes.text.replies.tool_call_rule import ToolCallRule, names_tool
 from pipelines.tasks import GenerationInput
@@ -54,10 +55,13 @@ class ParseReply(Node, Planning, Checking):
     def run(self, call: Running, text: Stream[TextUpdate]) -> Stream[ReplyUpdate]:
         request = call.request
         reasoning, calls = self._reasoning(request), self._tool_calls(request)
+        unopened: Unopened = "shown" if request.streams else "held"
+        if request.constraint is not None:
+            unopened = "text"  # a marker in it is what the constraint says
 
         def make(choice: StreamChoice) -> ReplyParser:
             return ReplyParser(
-                None if reasoning is None else reasoning.parser(choice.prompt),
+                None if reasoning is None else reasoning.parser(choice.prompt, unopened),
                 None if calls is None else calls.parser(request),
                 request,
             )
@@ -90,6 +94,7 @@ class ReplyParser:
         self.tools = tools
         self.request = request
         self.called = False
+        self._num_outside = 0  # tokens before any reasoning
 
     def push(self, update: TextUpdate) -> ReplyUpdate:
         piece = update.piece
@@ -113,8 +118,12 @@ class ReplyParser:
         for part in update.parts:
             inside = parser.inside
             pushed.append(parser.push(part))
-            out.num_reasoning += inside and parser.inside
             out.is_reasoning.append(inside or parser.inside)
+            if inside and parser.inside:
+                out.num_reasoning += 1
+            elif pushed[-1][0] and not out.is_reasoning[-1]:  # the tokens so far turn out to be reasoning
+                out.num_reasoning += self._num_outside
+            self._num_outside += 1
         rest = update.text[sum(map(len, update.parts)) :]
         if rest or final:
             pushed.append(parser.push(rest, final=final))

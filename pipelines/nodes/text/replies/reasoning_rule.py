@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pipelines.nodes.text.parsers import IN_SPECIAL_TOKENS, REASONING, SPANS, ReasoningParser
+from pipelines.nodes.text.parsers.reasoning.think import Unopened
 from pipelines.values import Tokens
 from pipelines.wire.sampling_params import Thinking
 
@@ -24,9 +25,9 @@ class ReasoningRule:
         """Whether the markers are special tokens, which plain text leaves out."""
         return self.family in IN_SPECIAL_TOKENS
 
-    def parser(self, prompt: Tokens) -> ReasoningParser:
+    def parser(self, prompt: Tokens, unopened: Unopened = "text") -> ReasoningParser:
         """A new parser, in the state in which the model continues."""
-        parser = REASONING[self.family](prompt.prompt_text)
+        parser = REASONING[self.family](prompt.prompt_text, unopened)
         parser.push(prompt.reply_text)
         return parser
 

@@ -15,7 +15,8 @@ from pipelines.host.backends.openvino.decoder_session import (
     OpenVINOSettings,
     checked_properties,
 )
-from pipelines.host.backends.openvino.step_inputs import flat_blocks
+from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
+from pipelines.host.backends.openvino.step_inputs import flat_blocks, step_inputs, with_two_rows
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
@@ -149,3 +150,42 @@ def test_a_config_without_a_context_length_says_what_to_add(tmp_path):
 def test_who_asks_for_f32_gets_no_rounded_activations():
     assert OpenVINOSettings(precision="f32").properties()["DYNAMIC_QUANTIZATION_GROUP_SIZE"] == 0
     assert "DYNAMIC_QUANTIZATION_GROUP_SIZE" not in OpenVINOSettings().properties()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["llama", "qwen3"])
+def test_with_f32_logits_do_not_depend_on_the_rest_of_the_step(exported, family):
+    """Bit for bit: one row of logits or all, chunks of a prompt, decoding alone or in company."""
+    session = OpenVINOSession(exported(family)[1] / "openvino_model.xml", EXACT)
+    session.allocate(40)
+    others = [step(PROMPT[: 3 + k], 0, [10 + k], [2 + k]) for k in range(20)]
+    whole = session.run(step(PROMPT, 0, [0, 1], list(range(50)))).copy()
+    np.testing.assert_array_equal(session.run(step(PROMPT, 0, [2, 3], [49])), whole[49:])
+    for cut in (1, 2, 17, 48):
+        first = session.run(step(PROMPT[:cut], 0, [4, 5], [cut - 1])).copy()
+        rest = session.run(together([step(PROMPT[cut:], cut, [4, 5], [49 - cut]), *others[:cut]]))[:1]
+        np.testing.assert_array_equal(np.concatenate([first, rest]), whole[[cut - 1, 49]])
+    alone = session.run(step(PROMPT[:1], 50, [0, 1], [0])).copy()
+    for company in (1, 2, 7, 20):
+        among = session.run(together([step(PROMPT[:1], 50, [0, 1], [0]), *others[:company]]))[:1]
+        np.testing.assert_array_equal(among, alone)
+    session.close()
+
+
+def test_a_lone_token_and_a_lone_row_get_another():
+    inputs = step_inputs(step([7], 40, [3, 2], [0]))
+    padded = with_two_rows(inputs, 9)
+    assert padded["input_ids"].tolist() == [7, 0]
+    assert padded["position_ids"].tolist() == padded["past_lens"].tolist() == [40, 0]
+    assert padded["subsequence_begins"].tolist() == [0, 1, 2]
+    assert (padded["block_indices"].tolist(), padded["block_indices_begins"].tolist()) == (
+        [3, 2, 9],
+        [0, 2, 3],
+    )
+    assert padded[LOGITS_INPUT].tolist() == [0, 0]
+    assert {name: array.dtype for name, array in padded.items()} == {
+        name: array.dtype for name, array in inputs.items()
+    }
+    several = step_inputs(step([7, 8], 0, [3], [1]))
+    assert with_two_rows(several, 9)[LOGITS_INPUT].tolist() == [1, 1]
+    assert with_two_rows(several, 9)["input_ids"].tolist() == [7, 8]

@@ -14,7 +14,7 @@ NEVER = -1e9
 
 
 class Found(NamedTuple):
-    """One answer of a search: `end` is the token that ended it, which is not in `token_ids`."""
+    """One answer of a search: `end` is the token that ended it, the last of `token_ids`."""
 
     token_ids: list[int]
     end: int | None
@@ -54,4 +54,4 @@ def search(
         improvable = improvable and running[0][0] / hypothetical**penalty > worst
         if not improvable or (full and beams.early_stopping is True) or all(hits):
             break
-    return [Found(text[:-1], text[-1]) if text[-1] in ends else Found(text, None) for _, _, text in finished]
+    return [Found(text, text[-1] if text[-1] in ends else None) for _, _, text in finished]

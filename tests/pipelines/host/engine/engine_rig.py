@@ -107,6 +107,7 @@ class Rig:
             text = self.texts[output.key, output.choice]
             assert text.finish is None, f"{output} came after the end"
             text.outputs.append(output)
+            assert output.piece.num_tokens == len(output.piece.token_ids)
             text.token_ids += output.piece.token_ids
             text.finish, text.stop_token_id = output.piece.finish, output.piece.stop_reason
             text.num_cached = output.piece.num_cached
@@ -201,6 +202,7 @@ def alone(
     while text.finish is None:
         values = fake_logits([np.array(ids, np.int64)], VOCAB_SIZE)
         token_id = int(values.argmax() if plain else sample(Logits(values, lone_step(rows))).token_ids[0])
+        text.token_ids.append(token_id)
         if token_id in ends:
             text.finish = "stop"
             if params.ignore_eos or token_id not in eos_token_ids:
@@ -208,7 +210,6 @@ def alone(
             break
         rows.append(0, token_id)
         ids.append(token_id)
-        text.token_ids.append(token_id)
         if len(text.token_ids) == params.max_tokens or len(ids) == max_context:
             text.finish = "length"
     return text

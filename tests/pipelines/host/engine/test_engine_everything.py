@@ -181,20 +181,26 @@ def sampled(
         except (GuideError, RuntimeError):
             text.finish = "error"
             break
-        for token_id in token_ids:
+        ended = guide is not None and guide.finished
+        for token_id in token_ids[:-1] if ended else token_ids:
             if text.finish is None:
                 append_token(text, token_id, eos, params, min(params.max_tokens, max_context - len(prompt)))
                 rows.append(0, token_id)
-        if text.finish is None and guide is not None and guide.finished:
-            text.finish = "stop"
+        if text.finish is None and ended:
+            end_by(text, token_ids[-1], eos, params)
     return text
 
 
+def end_by(text: Text, token_id: int, eos: frozenset[int], params: SamplingParams) -> None:
+    text.token_ids.append(token_id)
+    text.finish = "stop"
+    if token_id in params.stop_token_ids and token_id not in eos:
+        text.stop_token_id = token_id
+
+
 def append_token(text: Text, token_id: int, eos: frozenset[int], params: SamplingParams, room: int) -> None:
-    if token_id in eos:
-        text.finish = "stop"
-    elif token_id in params.stop_token_ids:
-        text.finish, text.stop_token_id = "stop", token_id
+    if token_id in eos or token_id in params.stop_token_ids:
+        end_by(text, token_id, eos, params)
     else:
         text.token_ids.append(token_id)
         if len(text.token_ids) == room:

@@ -306,13 +306,13 @@ def test_aborting_what_is_gone_is_no_error():
     assert rig.engine.has_work
 
 
-def test_an_end_token_of_the_model_ends_and_is_not_given():
+def test_an_end_token_of_the_model_ends_and_is_the_last_of_the_ids():
     want = alone(PROMPT, greedy(10)).token_ids
     rig = Rig(eos_token_ids=frozenset({want[3]}))
     rig.submit("a", PROMPT, max_tokens=10)
     rig.run()
     text = rig.texts["a", 0]
-    assert text.token_ids == want[: want.index(want[3])]
+    assert text.token_ids == want[: want.index(want[3]) + 1]
     assert (text.finish, text.stop_token_id) == ("stop", None)
 
 
@@ -331,7 +331,7 @@ def test_a_stop_token_ends_and_is_named():
     rig.submit("a", PROMPT, max_tokens=10, stop_token_ids=[want[3]])
     rig.run()
     text = rig.texts["a", 0]
-    assert text.token_ids == want[: want.index(want[3])]
+    assert text.token_ids == want[: want.index(want[3]) + 1]
     assert (text.finish, text.stop_token_id) == ("stop", want[3])
 
 

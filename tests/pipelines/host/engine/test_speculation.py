@@ -126,7 +126,7 @@ def test_guesses_behind_the_end_count_as_wrong():
     rig.submit("a", prompt, max_tokens=60, stop_token_ids=[end])
     rig.run()
     said = rig.texts["a", 0]
-    assert said.token_ids == text[: text.index(end)]
+    assert said.token_ids == text[: text.index(end) + 1]
     assert said.outputs[-1].piece.speculation.num_accepted <= len(said.token_ids)
     assert rig.engine.counts().accepted_tokens == said.outputs[-1].piece.speculation.num_accepted
 

@@ -130,7 +130,9 @@ class GuidedRig:
         raise AssertionError("the engine does not come to an end")
 
     def text(self, key, choice=0) -> str:
-        return text_of(self.outputs.get((key, choice), []))
+        """Without the end token."""
+        ids = self.outputs.get((key, choice), [])
+        return text_of(ids[:-1] if self.finish(key, choice) == "stop" else ids)
 
     def finish(self, key, choice=0):
         return self.endings[key, choice].piece.finish

@@ -10,20 +10,22 @@ from pipelines.wire.messages import TokenUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
 
+END = "<|im_end|>"
+
 
 def machine(tokenizer, stops=(), include=False, min_tokens=0, skip_special=True):
     return Detokenizer(IncrementalDecoder(tokenizer, skip_special), StopStrings(stops, include), min_tokens)
 
 
 def token_update(token_ids, finish=None, **fields):
-    num_tokens = len(token_ids) + (finish == "stop")
-    return TokenUpdate(1, 0, TokenPiece(token_ids, num_tokens, finish, **fields))
+    return TokenUpdate(1, 0, TokenPiece(token_ids, len(token_ids), finish, **fields))
 
 
 def updates(tokenizer, text, size=1, finish="stop", stop_token_id=None):
     ids = tokenizer.encode(text, add_special_tokens=False).ids
     parts = [ids[at : at + size] for at in range(0, len(ids), size)]
-    return [token_update(part) for part in parts] + [token_update([], finish, stop_reason=stop_token_id)]
+    end = [tokenizer.token_to_id(END) if stop_token_id is None else stop_token_id] if finish == "stop" else []
+    return [token_update(part) for part in parts] + [token_update(end, finish, stop_reason=stop_token_id)]
 
 
 def run(detokenizer, pieces):
@@ -51,7 +53,9 @@ def test_text_comes_back_whole(tokenizer, size):
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_each_token_s_part_of_the_text_is_known(tokenizer, size):
     out = run(machine(tokenizer, ["END"]), updates(tokenizer, "é one EN", size))
-    assert [len(update.parts) for update in out] == [len(update.piece.token_ids) for update in out]
+    *earlier, last = out
+    assert [len(update.parts) for update in earlier] == [len(update.piece.token_ids) for update in earlier]
+    assert (last.parts, len(last.piece.token_ids)) == ([], 1)
     assert "".join(part for update in out for part in update.parts) == "é one "
     assert out[-1].text == "EN"
 
@@ -61,10 +65,22 @@ def test_half_a_character_is_held_back(tokenizer):
     assert [update.text for update in out] == ["", "é", ""]
 
 
-def test_bytes_that_never_became_a_character_are_shown_at_the_end(tokenizer):
-    first_byte = tokenizer.encode("é", add_special_tokens=False).ids[:1]
-    out = run(machine(tokenizer), [token_update(first_byte), token_update([], "length")])
-    assert text_of(out) == "\N{REPLACEMENT CHARACTER}"
+@pytest.mark.parametrize("char", ["é", "東", "🙂"])
+@pytest.mark.parametrize("finish", ["length", "stop", "repetition", "abort"])
+def test_bytes_of_a_character_that_the_end_cut_off_are_no_text(tokenizer, char, finish):
+    first, *more = tokenizer.encode(char, add_special_tokens=False).ids
+    for ids in ([first, *more[:count]] for count in range(len(more))):
+        detokenizer = machine(tokenizer, ["never"])
+        end = [tokenizer.token_to_id(END)] if finish == "stop" else []
+        out = run(detokenizer, [*updates(tokenizer, "ab")[:2], token_update(ids), token_update(end, finish)])
+        assert text_of(out) == "ab"
+        assert sum(update.piece.num_tokens for update in out) == 2 + len(ids) + len(end)
+
+
+def test_bytes_that_become_no_character_are_shown_when_others_follow(tokenizer):
+    first = tokenizer.encode("é", add_special_tokens=False).ids[:1]
+    out = run(machine(tokenizer), [token_update(first), *updates(tokenizer, "ab")])
+    assert text_of(out) == "\N{REPLACEMENT CHARACTER}ab"
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
@@ -105,9 +121,42 @@ def test_tokens_are_counted_up_to_the_stop_string(tokenizer):
     assert sum(update.piece.num_tokens for update in out) == 3
 
 
-def test_the_end_token_is_counted(tokenizer):
-    out = run(machine(tokenizer), updates(tokenizer, "ab"))
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("include", [False, True])
+@pytest.mark.parametrize("stop_token_id", [None, 7])
+def test_the_end_token_is_a_token_and_text_only_where_stop_strings_are(
+    tokenizer, size, include, stop_token_id
+):
+    *before, last = updates(tokenizer, "ab", size, stop_token_id=stop_token_id)
+    before[-1].piece.extend(last.piece)  # as where a draft token ends a choice
+    logprobs = [TokenLogprobs(-0.5, 1, [], []) for _ in before[-1].piece.token_ids]
+    before[-1].piece.logprobs = PieceLogprobs(logprobs)
+    out = run(machine(tokenizer, include=include, skip_special=False), before)
+    end = tokenizer.token_to_id(END) if stop_token_id is None else stop_token_id
+    ids = [token_id for update in out for token_id in update.piece.token_ids]
+    assert ids == [*tokenizer.encode("ab", add_special_tokens=False).ids, end]
     assert sum(update.piece.num_tokens for update in out) == 3
+    assert out[-1].piece.logprobs.tokens[-1].token_id == end
+    assert text_of(out) == "ab" + (tokenizer.decode([end], skip_special_tokens=False) if include else "")
+
+
+def test_an_end_token_that_is_special_is_skipped_as_others_are(tokenizer):
+    assert text_of(run(machine(tokenizer, include=True), updates(tokenizer, "ab"))) == "ab"
+
+
+def test_a_stop_string_before_the_end_token_cuts_it_off(tokenizer):
+    ids = tokenizer.encode("abc", add_special_tokens=False).ids
+    (out,) = run(machine(tokenizer, ["b"]), [token_update([*ids, tokenizer.token_to_id(END)], "stop")])
+    assert (out.text, out.piece.token_ids, out.piece.num_tokens) == ("a", ids[:2], 2)
+    assert out.piece.stop_reason == "b"
+
+
+@pytest.mark.parametrize("text", ["Zürich – 東京 🙂!", "a\u0301 \x00 \U0001f468\u200d\U0001f469"])
+def test_bytes_of_log_probabilities_concatenate_to_the_text(tokenizer, text):
+    ids = tokenizer.encode(text, add_special_tokens=False).ids
+    logprobs = [TokenLogprobs(-0.5, 1, [], []) for _ in ids]
+    out = machine(tokenizer).push(token_update(ids, logprobs=PieceLogprobs(logprobs)))
+    assert b"".join(entry.bytes for entry in out.piece.logprobs.tokens) == text.encode() == out.text.encode()
 
 
 def test_length_counts_no_end_token(tokenizer):

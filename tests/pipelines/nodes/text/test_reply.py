@@ -277,3 +277,31 @@ def test_a_graph_without_a_grammar_trusts_its_model_to_be_strict():
     request = GenerationInput(messages=USER, tools=[strict])
     assert guide({"tools": "hermes"}, request, write=None) is None
     assert parsed({"tools": "hermes"}, request, "a").content == "a"
+
+
+@pytest.mark.parametrize(
+    "parts", [["Two", " and", "</think>", "Four"], ["Two", " and", "</", "think>", "Four"]]
+)
+def test_reasoning_that_began_in_the_prompt_is_counted_when_it_is_closed(parts):
+    """Whole replies wait for the marker; a stream has sent the text as content by then."""
+    told = {}
+    for streams in (False, True):
+        stage = machine(
+            {"reasoning": "qwen3"}, GenerationInput(messages=USER, streams=streams), "assistant\n"
+        )
+        updates = [TextUpdate(TokenPiece([1], 1), part, [part]) for part in parts]
+        updates[-1].piece.finish = "stop"
+        out = [stage.push(update) for update in updates]
+        told[streams] = (
+            "".join(one.reasoning for one in out),
+            "".join(one.content for one in out),
+            sum(one.num_reasoning for one in out),
+        )
+    assert told[False] == ("Two and", "Four", len(parts) - 2)
+    assert told[True] == ("", "Two andFour", 0)
+
+
+def test_a_marker_in_a_constrained_text_is_text():
+    said = '{"mark": "</think>"}'
+    request = GenerationInput(messages=USER, constraint=CONSTRAINT)
+    assert parsed({"reasoning": "qwen3"}, request, said).content == said

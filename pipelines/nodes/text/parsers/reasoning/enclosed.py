@@ -6,15 +6,17 @@ content.
 
 from __future__ import annotations
 
-from pipelines.nodes.text.parsers.reasoning.think import Markers, Think
+from pipelines.nodes.text.parsers.reasoning.think import Markers, Think, Unopened
 from pipelines.nodes.text.parsers.tags import TagScanner
 
 
 class Enclosed:
     """`Think`, with the markers of the answer removed."""
 
-    def __init__(self, markers: Markers, answer: tuple[str, str], prompt_text: str) -> None:
-        self._think = Think(markers, prompt_text)
+    def __init__(
+        self, markers: Markers, answer: tuple[str, str], prompt_text: str, unopened: Unopened = "text"
+    ) -> None:
+        self._think = Think(markers, prompt_text, unopened)
         self._open, self._close = answer
         self._scanner = TagScanner(self._open)
         self._answering = False  # between the markers of the answer

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from pipelines.nodes.text.parsers.reasoning.think import Markers
 
-THINK = Markers()
+THINK = Markers(may_be_unopened=True)
 INSIDE = Markers(begins_inside=True)
 
 FAMILIES: dict[str, Markers] = {
-    "qwen3": Markers(ends=("<tool_call>",)),
-    "glm45": Markers(ends=("<tool_call>",)),
-    "kimi_k2": Markers(ends=("<|tool_calls_section_begin|>",), special=True),
+    "qwen3": Markers(ends=("<tool_call>",), may_be_unopened=True),
+    "glm45": Markers(ends=("<tool_call>",), may_be_unopened=True),
+    "kimi_k2": Markers(ends=("<|tool_calls_section_begin|>",), special=True, may_be_unopened=True),
     "deepseek_r1": INSIDE,
     "deepseek_v3": THINK,
     "minimax_m2": INSIDE,
     "olmo3": THINK,
-    "seed_oss": Markers(("<seed:think>",), ("</seed:think>",), special=True),
+    "seed_oss": Markers(("<seed:think>",), ("</seed:think>",), special=True, may_be_unopened=True),
     "mistral": Markers(("[THINK]",), ("[/THINK]",), special=True),
     "granite": Markers(
         ("Here is my thought process:", "Here's my thought process:"),
@@ -29,6 +29,6 @@ FAMILIES: dict[str, Markers] = {
 
 ENCLOSED: dict[str, tuple[Markers, tuple[str, str]]] = {
     "ernie45": (INSIDE, ("<response>", "</response>")),
-    "hunyuan_a13b": (THINK, ("<answer>", "</answer>")),
+    "hunyuan_a13b": (Markers(), ("<answer>", "</answer>")),
 }
 """Name → the markers of the reasoning, and the two around the answer."""

@@ -6,7 +6,7 @@ A message to a recipient (`to=…`) is passed on unchanged, for the parser of to
 
 from __future__ import annotations
 
-from pipelines.nodes.text.parsers.reasoning.think import Span
+from pipelines.nodes.text.parsers.reasoning.think import Span, Unopened
 from pipelines.nodes.text.parsers.tags import TagScanner
 
 CHANNEL, MESSAGE, START = "<|channel|>", "<|message|>", "<|start|>assistant"
@@ -22,9 +22,12 @@ def span(prompt_text: str) -> Span | None:
 
 
 class Harmony:
-    """One choice's messages split in two: header, text, end, and so on."""
+    """One choice's messages split in two: header, text, end, and so on.
 
-    def __init__(self, prompt_text: str) -> None:
+    Every message says its channel, whatever the prompt ended with: nothing is unopened.
+    """
+
+    def __init__(self, prompt_text: str, unopened: Unopened = "text") -> None:
         self._scanner = TagScanner(MESSAGE)
         self._header: str | None = ""  # of the message whose text has not started; None inside a text
         self._channel = "final"

@@ -1,14 +1,22 @@
 """Parses reasoning between two markers, such as `<think>` and `</think>`.
 
 Reasoning that is never closed stays reasoning.  The blank lines around it are markup: neither reasoning nor
-content.
+content.  A closing marker that comes first of all ends reasoning that began in the prompt.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from pipelines.nodes.text.parsers.tags import TagScanner
+
+Unopened = Literal["text", "shown", "held"]
+"""What is done with text that no opening marker precedes, while a closing one may show that it is reasoning.
+
+text: none may, it is content.  shown: it is content at once, and of a closing marker only the marker is
+removed, as suits a stream.  held: it waits for the marker, which makes it reasoning, or for the end.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,7 @@ class Markers:
 
     With `begins_inside` a reply without an opening marker starts with reasoning.  A marker in `ends` closes
     reasoning that was left open, and is content itself.  `special`: the markers are special tokens, which
-    plain text omits.
+    plain text omits.  `may_be_unopened`: text before a closing marker is reasoning, opened or not.
     """
 
     open: tuple[str, ...] = ("<think>",)
@@ -34,6 +42,7 @@ class Markers:
     ends: tuple[str, ...] = ()
     begins_inside: bool = False
     special: bool = False
+    may_be_unopened: bool = False
 
 
 def span(markers: Markers, prompt_text: str) -> Span | None:
@@ -48,11 +57,14 @@ def span(markers: Markers, prompt_text: str) -> Span | None:
 class Think:
     """Splits one choice's text.  The prompt may have opened or closed the reasoning already."""
 
-    def __init__(self, markers: Markers, prompt_text: str) -> None:
+    def __init__(self, markers: Markers, prompt_text: str, unopened: Unopened = "text") -> None:
         where = span(markers, prompt_text)
         self._markers = markers
         self._inside = where is not None and where.opened
-        self._scanner = TagScanner(*markers.open if where else ())
+        may_close = unopened != "text" and markers.may_be_unopened and where is not None and not self._inside
+        self._closes = markers.close if may_close else ()  # the markers that may come unopened
+        self._held: list[str] | None = [] if unopened == "held" and may_close else None
+        self._scanner = TagScanner(*markers.open if where else (), *self._closes)
         if self._inside:
             is_open = prompt_text.rstrip().endswith(markers.open)
             self._scanner.tags = (*markers.close, *markers.ends, *(() if is_open else markers.open))
@@ -68,38 +80,67 @@ class Think:
     @property
     def over(self) -> bool:
         """Whether no reasoning can follow."""
-        return self._has_content and not self._inside
+        return self._has_content and not self._inside and self._held is None
 
     def push(self, text: str, *, final: bool = False) -> tuple[str, str]:
         reasoning, content = "", ""
         for before, tag in self._scanner.push(text, final=final):
-            if not self._inside:
-                content += self._content(before, tag)
-                continue
-            reasoning += self._reasoning(before)
-            if tag in self._markers.open:
-                reasoning += self._opened_late(tag)
-            elif tag:
-                content += self._close(tag)
+            thought, said = (self._from_inside if self._inside else self._from_outside)(before, tag)
+            reasoning, content = reasoning + thought, content + said
         if final and not self._inside:
-            content, self._held_blank = content + self._held_blank, ""
+            content, self._held_blank = content + self._settle() + self._held_blank, ""
         return reasoning, content
 
-    def _content(self, before: str, tag: str) -> str:
-        """The content of text outside reasoning: blank text before the opening marker is none."""
+    def _from_inside(self, before: str, tag: str) -> tuple[str, str]:
+        reasoning = self._reasoning(before)
+        if tag in self._markers.open:
+            return reasoning + self._opened_late(tag), ""
+        return reasoning, self._close(tag) if tag else ""
+
+    def _from_outside(self, before: str, tag: str) -> tuple[str, str]:
+        """Blank text before the first marker is neither."""
         text = self._held_blank + self._untrimmed(before)
         self._held_blank = ""
-        if self._has_content or text.strip():  # content came first: what follows is content, markers included
-            self._has_content, self._scanner.tags = True, ()
-            return text + tag
+        if tag in self._closes:
+            return self._close_unopened(text)
+        if self._has_content or text.strip():
+            return "", self._content(text, tag)
         if tag:
             self._open()
         else:
             self._held_blank = text
-        return ""
+        return "", ""
+
+    def _content(self, text: str, tag: str) -> str:
+        """Content came first: what follows is content, markers included, unless a closing one comes next."""
+        if tag or not self._has_content:
+            self._has_content, self._closes = True, () if tag else self._closes
+            others = (*self._markers.open, *self._markers.ends)
+            self._scanner.tags = (*self._closes, *others) if self._closes else ()
+        if self._held is None:
+            return text + tag
+        self._held.append(text + tag)
+        return "" if self._closes else self._settle()
+
+    def _close_unopened(self, text: str) -> tuple[str, str]:
+        """The first marker of all closes: what was held is reasoning, what was shown has been content."""
+        held, self._held = self._held, None
+        said = text if self._has_content or text.strip() else ""
+        self._close(self._markers.close[0])
+        self._closes = ()
+        if held is None:
+            return "", said
+        thought = "".join(held) + said
+        return thought.strip("\n"), ""
+
+    def _settle(self) -> str:
+        """What was held, as content."""
+        held, self._held = self._held or [], None
+        return "".join(held)
 
     def _open(self) -> None:
         self._inside, self._trim = True, True
+        self._closes, self._held = (), None
         self._scanner.tags = (*self._markers.close, *self._markers.ends)
 
     def _opened_late(self, tag: str) -> str:
