@@ -27,10 +27,23 @@ class GraphError(Exception):
         super().__init__("\n".join(map(str, self.problems)))
 
 
+MAX_WORD_CHARS = 128
+"""A longer word is no misspelling: it is compared with nothing, and shown cut."""
+MAX_LISTED = 32
+"""How many allowed words a message lists."""
+
+
 def nearest(word: str, allowed: Iterable[str]) -> str | None:
     """The allowed word that is most similar to `word`; None where no word is similar."""
+    if len(word) > MAX_WORD_CHARS:
+        return None
     found = difflib.get_close_matches(word, list(allowed), 1)
     return found[0] if found else None
+
+
+def shown(word: str) -> str:
+    """A word as messages quote it: a long one is cut."""
+    return word if len(word) <= MAX_WORD_CHARS else word[: MAX_WORD_CHARS - 3] + "..."
 
 
 def hint(word: str, allowed: Iterable[str], kind: str = "allowed") -> str:
@@ -39,4 +52,10 @@ def hint(word: str, allowed: Iterable[str], kind: str = "allowed") -> str:
     near = nearest(word, words)
     if near is not None:
         return f"; did you mean `{near}`?"
-    return f"; {kind}: {', '.join(words)}" if words else ""
+    return f"; {kind}: {listed(words)}" if words else ""
+
+
+def listed(words: list[str]) -> str:
+    """The first MAX_LISTED words, and the number of the others."""
+    others = [f"{len(words) - MAX_LISTED} more"] if len(words) > MAX_LISTED else []
+    return ", ".join(words[:MAX_LISTED] + others)

@@ -13,9 +13,15 @@ BraidError
 
 from __future__ import annotations
 
+MAX_MESSAGE_BYTES = 8 << 10
+MAX_FIELD_BYTES = 512
+
 
 class BraidError(Exception):
-    """Root of the tree.  `message` is for the client: what is wrong and what to do next."""
+    """Root of the tree.  `message` is for the client: what is wrong and what to do next.
+
+    A message, and the name of a field, may quote what a client sent: both are cut to a bound in bytes.
+    """
 
     status = 500
     kind = "InternalServerError"
@@ -30,9 +36,10 @@ class BraidError(Exception):
         retry_after_s: int | None = None,
         word: str | None = None,
     ) -> None:
+        message = _cut(message, MAX_MESSAGE_BYTES)
         super().__init__(message)
         self.message = message
-        self.field = field
+        self.field = field and _cut(field, MAX_FIELD_BYTES)
         self.retry_after_s = retry_after_s
         self.word = word or self.word
 
@@ -40,6 +47,14 @@ class BraidError(Exception):
     def code(self) -> int | str | None:
         """What clients see as `error.code`: the status, as in vLLM, or `in_words` OpenAI's word."""
         return self.word if self.in_words else self.status
+
+
+def _cut(text: str, max_bytes: int) -> str:
+    """The beginning of a text, at most `max_bytes` of UTF-8."""
+    if len(text) <= max_bytes // 4:
+        return text
+    data = text[: max_bytes + 1].encode(errors="replace")
+    return text if len(data) <= max_bytes else data[: max_bytes - 3].decode(errors="ignore") + "..."
 
 
 class RequestError(BraidError):

@@ -17,6 +17,7 @@ from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import Exchange, Receive, Send
+from server.http.work_queue import Work
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
 from server.services import Services, connect
@@ -67,8 +68,9 @@ class App:
     is given back here.
     """
 
-    def __init__(self, falcon_app: falcon.asgi.App[Any, Any], error_words: bool) -> None:
+    def __init__(self, falcon_app: falcon.asgi.App[Any, Any], work: Work, error_words: bool) -> None:
         self._falcon = falcon_app
+        self._work = work
         self._error_words = error_words
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,7 +78,7 @@ class App:
             await self._falcon(scope, receive, send)
             return
         error_words = self._error_words and dialect_of(scope["path"]).error_words
-        scope["braid.exchange"] = exchange = Exchange(receive, send, error_words)
+        scope["braid.exchange"] = exchange = Exchange(receive, send, self._work, error_words)
         try:
             await self._falcon(scope, exchange.receive, send)
         finally:
@@ -101,7 +103,7 @@ def create_app(services: Services) -> App:
     errors.install(app)
     for path, resource in endpoints.routes(services):
         app.add_route(path, resource)
-    return App(app, settings.error_codes == "openai")
+    return App(app, services.work, settings.error_codes == "openai")
 
 
 def _cors(settings: Settings) -> Any:

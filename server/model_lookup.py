@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from graphs.errors import listed
 from pipelines.errors import MissingField, NotFound
 from pipelines.worker.catalogue import ModelCard
 from pipelines.worker.pipeline import Pipeline
 from server.services import Services
 
 NO_NAMES = (None, "", "default")
-MAX_LISTED = 16
 
 
 class Ability(NamedTuple):
@@ -42,7 +42,7 @@ def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pi
     pipeline = services.catalogue.get(named)
     if pipeline.task not in ability.tasks:
         able = _able(services.catalogue.cards(), ability)
-        others = f"models that do: {_listed(able)}" if able else "no model here does"
+        others = f"models that do: {listed(able)}" if able else "no model here does"
         raise NotFound(
             f"The model `{pipeline.name}` does not {ability.words}: its task is {pipeline.task}; {others}",
             field="model",
@@ -60,22 +60,16 @@ def _name_without_one(services: Services, model: str | None, ability: Ability) -
         return None
     able = _able(cards, ability)
     if not able and all(card.task for card in cards):  # a model that is loading has no task yet
-        raise NotFound(f"There is no model that can {ability.words}; models: {_listed(names)}", field="model")
+        raise NotFound(f"There is no model that can {ability.words}; models: {listed(names)}", field="model")
     if len(able) == 1:
         return able[0]
     default = services.settings.default_model or next(iter(_able(cards, TEXT)), None)
     if default is not None and (default in able or default not in names):
         return default  # where there is no such model, the catalogue says so
-    text = f"`model` is required; models: {_listed(able or names)}"
+    text = f"`model` is required; models: {listed(able or names)}"
     raise MissingField(text, field="model")
 
 
 def _able(cards: list[ModelCard], ability: Ability) -> list[str]:
     """The names of the models that have the ability."""
     return [card.name for card in cards if card.task in ability.tasks]
-
-
-def _listed(names: list[str]) -> str:
-    """The first MAX_LISTED names, and the number of the others."""
-    others = [f"{len(names) - MAX_LISTED} more"] if len(names) > MAX_LISTED else []
-    return ", ".join(names[:MAX_LISTED] + others)

@@ -13,6 +13,7 @@ from pipelines.wire.client import EngineClient, over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
 from server.http.request_body import ArrivingBodies
+from server.http.work_queue import Work
 from server.process.worker_state import WorkerProcess
 from server.responses.background import BackgroundResponses
 from server.responses.store import ResponseStore
@@ -36,12 +37,14 @@ class Services:
     response_store: ResponseStore = field(init=False)
     background: BackgroundResponses = field(init=False)
     arriving: ArrivingBodies = field(init=False)
+    work: Work = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.response_store = ResponseStore(self.settings)
         self.arriving = ArrivingBodies(self.settings.max_body_mb << 20)
         self.background = BackgroundResponses(self.response_store)
+        self.work = Work(self.settings.max_body_mb)
 
     async def start(self, process: WorkerProcess) -> None:
         """Start to follow the engine.
@@ -65,6 +68,7 @@ class Services:
 
     async def close(self) -> None:
         await self.background.close(self.settings.grace_s)
+        self.work.close()
         await self.response_store.close()
         await self.catalogue.close()
         await self.client.close()

@@ -11,6 +11,8 @@ MAX_DRAFT_TOKENS = 32
 """Most tokens drafted for one sequence in a step."""
 MAX_NGRAM = 8
 """Longest run of tokens that is looked up: each length takes time and memory."""
+MAX_SHOWN_IDS = 16
+"""How many token ids at fault an error lists."""
 
 
 @dataclass(slots=True)
@@ -107,5 +109,9 @@ def check_ids(params: SamplingParams, vocab_size: int) -> None:
     ):
         outside = sorted({token for token in ids if not 0 <= token < vocab_size})
         if outside:
-            message = f"token_id(s) {outside} in {name} contain out-of-vocab token ids. "
-            raise RequestError(message + f"Vocabulary size: {vocab_size}", field=name)
+            more = f" and {len(outside) - MAX_SHOWN_IDS} more" if len(outside) > MAX_SHOWN_IDS else ""
+            raise RequestError(
+                f"token_id(s) {outside[:MAX_SHOWN_IDS]}{more} in {name} contain out-of-vocab token ids. "
+                f"Vocabulary size: {vocab_size}",
+                field=name,
+            )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
-from graphs.errors import hint
+from graphs.errors import hint, shown
 from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.loading import BuildError
 from pipelines.nodes import VOCABULARY
@@ -109,9 +109,8 @@ class Catalogue:
         model = self._models.get(name)
         if model is None:
             names = list(self._models)
-            raise ModelNotFound(
-                f"The model `{name}` does not exist{hint(name, names, 'models')}", field="model"
-            )
+            near = hint(name, names, "models")
+            raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
         built = self._served(name)
         if built is None:
             raise self._absent(model)

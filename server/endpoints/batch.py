@@ -20,8 +20,8 @@ from server.generation.replies.reply_context import TextReplyContext
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
+from server.generation.requests.work_bytes import work_bytes
 from server.http.exchange import ClientGone, Exchange
-from server.http.request_body import LONG_BODY_BYTES
 from server.model_lookup import TEXT, find_pipeline
 
 
@@ -33,14 +33,14 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
 
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
-        request: Any = await self.read(raw)
+        request: Any = await exchange.off_loop(lambda: self.read(raw), len(raw))
         pipeline = find_pipeline(self._services, request.model, TEXT)
         calls = []
         for conversation in request.conversations():
             self.check(conversation, pipeline)
-            is_long = len(raw) > LONG_BODY_BYTES
             generation = partial(_generation, dialect_of(req.path), conversation)
-            call = await open_call(self._services, pipeline, generation, is_long, exchange.tenant)
+            num_bytes = work_bytes(conversation, len(raw))
+            call = await open_call(self._services, pipeline, generation, exchange, num_bytes)
             call.count_tool_calls("chat_completions", streams=False)
             exchange.at_end(call.close)
             calls.append(call)

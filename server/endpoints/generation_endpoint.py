@@ -25,9 +25,10 @@ from server.generation.replies.reply_models import Reply
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.replies.update_stages import Batch, Joiner, hide_reasoning
 from server.generation.requests.generation import BaseGenerationRequest
+from server.generation.requests.work_bytes import work_bytes
 from server.http.errors import public_error
 from server.http.exchange import ClientGone, Exchange
-from server.http.request_body import LONG_BODY_BYTES, parse_body
+from server.http.request_body import parse
 from server.http.streaming import as_stream, first_piece
 from server.model_lookup import TEXT, find_pipeline
 from server.services import Services
@@ -90,9 +91,9 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def read(self, raw: bytes) -> Body:
-        """The checked request.  Raises RequestError."""
-        request: Any = await parse_body(self.body, raw)
+    def read(self, raw: bytes) -> Body:
+        """The checked request; runs off the event loop for a long body.  Raises RequestError."""
+        request: Any = parse(self.body, raw)
         return request  # type: ignore[no-any-return]
 
     def check(self, request: Body, pipeline: Pipeline) -> None:
@@ -121,7 +122,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         """Reply to a body that was read."""
         services, exchange = self._services, req.scope["braid.exchange"]
         dialect = dialect_of(req.path)
-        request = await self.read(dialect.transform_body(self.kind, raw))
+        request = await exchange.off_loop(lambda: self.read(dialect.transform_body(self.kind, raw)), len(raw))
         request.priority = requested_priority(req, request.priority)
         pipeline = find_pipeline(services, request.model, TEXT)
         self.check(request, pipeline)
@@ -129,8 +130,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         def generation(max_context: int) -> GenerationInput:
             return dialect.transform_generation(request.generation(max_context))
 
-        is_long = len(raw) > LONG_BODY_BYTES or request.compiles
-        call = await open_call(services, pipeline, generation, is_long, exchange.tenant)
+        call = await open_call(services, pipeline, generation, exchange, work_bytes(request, len(raw)))
         call.count_tool_calls("chat_completions", bool(request.stream))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
@@ -211,17 +211,17 @@ async def open_call(
     services: Services,
     pipeline: Pipeline,
     generation: Callable[[int], GenerationInput],
-    is_long: bool,
-    tenant: str,
+    exchange: Exchange,
+    num_bytes: int,
 ) -> Call:
     """Start a call; `generation` returns its input, given the context length of the model.
 
-    A long prompt is tokenized in a thread, and sent from the event loop.
+    A long prompt is tokenized off the event loop, and sent from it.
     """
 
     def prepare() -> Call:
-        return pipeline.prepare(generation(pipeline.max_context), services.client, tenant)
+        return pipeline.prepare(generation(pipeline.max_context), services.client, exchange.tenant)
 
-    call = await asyncio.to_thread(prepare) if is_long else prepare()
+    call = await exchange.off_loop(prepare, num_bytes)
     call.start()
     return call

@@ -51,9 +51,9 @@ class InvocationsEndpoint:
         self._endpoints: dict[type[Any], Any] = {make: make(services) for make in makers}
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        services = self._services
+        services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
-        body = (await parse_body(JsonObject, raw)).root
+        body = (await parse_body(exchange, JsonObject, raw)).root
         endpoint = self._endpoints[select_endpoint(body, self._task(body.get("model")))]
         await endpoint.respond(raw, req, resp)
 

@@ -9,7 +9,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.endpoints.generation_endpoint import GenerationEndpoint
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.required_nodes import check_chat
-from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body
+from server.http.request_body import parse, parse_body
 from server.messages.content_builder import ContentBuilder, MessageContext, message
 from server.messages.events import MessageEvents
 from server.messages.reply_models import ContextManagement, MessageReply, TokenCount
@@ -30,9 +30,8 @@ class MessagesEndpoint(GenerationEndpoint[MessageChat, MessageContext, ContentBu
         resp.set_header(REQUEST_ID, req.scope["braid.exchange"].request_id)
         await super().on_post(req, resp)
 
-    async def read(self, raw: bytes) -> MessageChat:
-        request = await parse_body(MessagesRequest, raw)
-        return await off_loop(request.chat, len(raw) > LONG_BODY_BYTES)
+    def read(self, raw: bytes) -> MessageChat:
+        return parse(MessagesRequest, raw).chat()
 
     def check(self, request: MessageChat, pipeline: Pipeline) -> None:
         check_chat(pipeline, request.calls_tools)
@@ -62,7 +61,7 @@ class CountTokensEndpoint:
         services, exchange = self._services, req.scope["braid.exchange"]
         resp.set_header(REQUEST_ID, exchange.request_id)
         raw = await services.admit(req)
-        request = await parse_body(CountRequest, raw)
+        request = await parse_body(exchange, CountRequest, raw)
         pipeline = find_pipeline(services, request.model, TEXT)
 
         def count() -> int:
@@ -70,7 +69,7 @@ class CountTokensEndpoint:
             check_chat(pipeline, chat.calls_tools)
             return len(chat_ids(pipeline, chat.generation(pipeline.max_context)))
 
-        number = await off_loop(count, len(raw) > LONG_BODY_BYTES)
+        number = await exchange.off_loop(count, len(raw))
         untouched = ContextManagement(original_input_tokens=number)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = TokenCount(input_tokens=number, context_management=untouched).to_json()

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import falcon
 import falcon.asgi
 
-from graphs.errors import hint
+from graphs.errors import hint, shown
 from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.worker.catalogue import ModelCard
 from server.generation.replies.reply_models import ModelInfo, ModelList, Permission
@@ -45,7 +45,8 @@ def ready_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
     known = {card.name: card for card in cards}
     card = known.get(name)
     if card is None:
-        raise ModelNotFound(f"The model `{name}` does not exist{hint(name, known, 'models')}", field="model")
+        near = hint(name, known, "models")
+        raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
     if card.state == "failed":
         problems = "; ".join(card.problems) or "it failed to load"
         raise Unavailable(f"The model `{name}` could not be loaded: {problems}", FAILED_RETRY_S)

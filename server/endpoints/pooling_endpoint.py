@@ -7,7 +7,9 @@ its input for the model and its reply.
 
 from __future__ import annotations
 
+import asyncio
 import time
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 import falcon.asgi
@@ -16,11 +18,12 @@ from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
-from server.dialects import Dialect, dialect_of
+from server.dialects import dialect_of
 from server.endpoints.generation_endpoint import requested_priority
 from server.generation.requests.required_nodes import check_template
-from server.http.exchange import Exchange
-from server.http.request_body import LONG_BODY_BYTES, off_loop, parse_body
+from server.generation.requests.work_bytes import work_bytes
+from server.http.exchange import LONG_BODY_BYTES, Exchange
+from server.http.request_body import parse
 from server.model_lookup import Ability, find_pipeline
 from server.pooling.pooling_call import PoolingResult, run_pooling_call
 from server.pooling.replies.reply_models import EncodedReply, ReplyContext
@@ -30,7 +33,7 @@ from server.services import Services
 Body = TypeVar("Body", bound=BasePoolingRequest)
 
 LONG_TEXTS_BYTES = 1 << 10
-"""A longer body may hold hundreds of texts, which are tokenized in a thread."""
+"""A longer body may hold hundreds of texts, which are tokenized off the event loop."""
 LONG_REPLY_VALUES = 1 << 14
 """A reply with more numbers is encoded in a thread."""
 
@@ -64,12 +67,14 @@ class PoolingEndpoint(Generic[Body]):
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         """Respond to a body that has been read."""
         dialect, exchange, created = dialect_of(req.path), req.scope["braid.exchange"], int(time.time())
-        request = await self._parse(raw, dialect)
+        request: Any = await exchange.off_loop(
+            lambda: parse(self.body, dialect.transform_body(self.kind, raw)), len(raw)
+        )
         request.priority = requested_priority(req, request.priority)
         pipeline = find_pipeline(self._services, request.model, self.ability)
         self.check(request, pipeline)
         try:
-            call = await self._prepare(request, pipeline, len(raw))
+            call = await self._prepare(request, pipeline, exchange, len(raw))
             result = await run_pooling_call(call, exchange)
             context = ReplyContext(
                 self._reply_id(request, exchange), pipeline.name, created, result.num_tokens
@@ -80,17 +85,14 @@ class PoolingEndpoint(Generic[Body]):
         resp.content_type, resp.data = reply.content_type, reply.data
         resp.set_headers(reply.headers)
 
-    async def _parse(self, raw: bytes, dialect: Dialect) -> Any:
-        is_long = len(raw) > LONG_BODY_BYTES
-        body = await off_loop(lambda: dialect.transform_body(self.kind, raw), is_long)
-        return await parse_body(self.body, body)
-
-    async def _prepare(self, request: Body, pipeline: Pipeline, num_bytes: int) -> Call:
-        """The pipeline's call; many or long texts, and request templates, are processed in a thread."""
+    async def _prepare(self, request: Body, pipeline: Pipeline, exchange: Exchange, num_bytes: int) -> Call:
+        """The pipeline's call; many or long texts, and request templates, are read off the event loop."""
         services = self._services
-        return await off_loop(
+        if num_bytes > LONG_TEXTS_BYTES:
+            num_bytes = max(num_bytes, LONG_BODY_BYTES + 1)
+        return await exchange.off_loop(
             lambda: pipeline.prepare(self.pooling_input(request, pipeline), services.client),
-            num_bytes > LONG_TEXTS_BYTES or request.compiles,
+            work_bytes(request, num_bytes),
         )
 
     def _reply_id(self, request: Body, exchange: Exchange) -> str:
@@ -100,7 +102,6 @@ class PoolingEndpoint(Generic[Body]):
         self, request: Body, pipeline: Pipeline, context: ReplyContext, result: PoolingResult, num_bytes: int
     ) -> EncodedReply:
         repeats_texts = num_bytes > LONG_BODY_BYTES  # a reply may contain the request's documents
-        return await off_loop(
-            lambda: self.serialize(request, pipeline, context, result.value),
-            repeats_texts or result.num_values > LONG_REPLY_VALUES,
-        )
+        is_long = repeats_texts or result.num_values > LONG_REPLY_VALUES
+        serialize = partial(self.serialize, request, pipeline, context, result.value)
+        return await asyncio.to_thread(serialize) if is_long else serialize()

@@ -15,7 +15,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
 from server.generation.requests.required_nodes import check_chat
 from server.http.exchange import Exchange
-from server.http.request_body import parse_body
+from server.http.request_body import parse
 from server.http.streaming import as_stream, kept_alive
 from server.model_lookup import TEXT, find_pipeline
 from server.responses.background import BackgroundRun
@@ -42,11 +42,12 @@ class _ResponsesEndpoint:
         self, req: falcon.asgi.Request, body: type[ResponseRequest]
     ) -> tuple[ResponseRequest, Pipeline, PreparedRequest]:
         """The parsed request, the model that it names, and the request prepared for that model."""
-        services, account = self._services, req.scope["braid.exchange"].account
+        services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
-        request = await parse_body(body, dialect_of(req.path).transform_body(self.kind, raw))
+        transform = dialect_of(req.path).transform_body
+        request = await exchange.off_loop(lambda: parse(body, transform(self.kind, raw)), len(raw))
         pipeline = find_pipeline(services, request.model, TEXT)
-        prepared = await prepare_request(services.response_store, account, request, len(raw))
+        prepared = await prepare_request(services.response_store, exchange, request, len(raw))
         check_chat(pipeline, prepared.translation.chat.calls_tools)
         return request, pipeline, prepared
 
@@ -71,7 +72,7 @@ class ResponsesEndpoint(_ResponsesEndpoint):
                 field="background",
             )
         await self._check_id(request.request_id)
-        call = await prepared.call(pipeline, self.call_maker(req))
+        call = await prepared.call(pipeline, exchange, self.call_maker(req))
         call.count_tool_calls("responses", bool(request.stream))
         response_events = self._response_events(request, pipeline, prepared, call)
         if request.background:
@@ -141,7 +142,7 @@ class CountInputTokensEndpoint(_ResponsesEndpoint):
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         _, pipeline, prepared = await self.prepare(req, CountInputTokensRequest)
-        call = await prepared.call(pipeline, self.call_maker(req))
+        call = await prepared.call(pipeline, req.scope["braid.exchange"], self.call_maker(req))
         call.close()
         resp.content_type = falcon.MEDIA_JSON
         resp.data = InputTokenCount(input_tokens=sum(call.prompt_lengths)).model_dump_json().encode()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import falcon
 import falcon.asgi
 from pydantic import BaseModel
 
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import check_template
-from server.http.request_body import LONG_BODY_BYTES, JsonObject, off_loop, parse_body
+from server.generation.requests.work_bytes import work_bytes
+from server.http.exchange import LONG_BODY_BYTES
+from server.http.request_body import JsonObject, parse
 from server.model_lookup import READING, find_pipeline
 from server.services import Services
 from server.tokenizing import encoding
@@ -19,7 +19,7 @@ from server.tokenizing.request import DetokenizeRequest, TokenizeChat, Tokenizer
 
 
 class _TokenizerEndpoint:
-    """An endpoint that needs only the tokenizer; runs in a thread, as a short body may give many ids."""
+    """An endpoint that needs only the tokenizer."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
@@ -29,13 +29,15 @@ class _TokenizerEndpoint:
         raise NotImplementedError
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        services = self._services
+        services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
-        body = await parse_body(JsonObject, raw)
-        request = await off_loop(lambda: self.read(body), len(raw) > LONG_BODY_BYTES)
+        request = await exchange.off_loop(lambda: self.read(parse(JsonObject, raw)), len(raw))
         pipeline = find_pipeline(services, request.model, READING)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await asyncio.to_thread(lambda: request.reply(pipeline).model_dump_json().encode())
+        resp.data = await exchange.off_loop(
+            lambda: request.reply(pipeline).model_dump_json().encode(),
+            work_bytes(request, len(raw)),
+        )
 
 
 class TokenizeEndpoint(_TokenizerEndpoint):
@@ -60,7 +62,9 @@ class TokenizerInfoEndpoint:
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         pipeline = find_pipeline(self._services, req.get_param("model"), READING)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await asyncio.to_thread(lambda: _description(pipeline).model_dump_json().encode())
+        resp.data = await req.scope["braid.exchange"].off_loop(
+            lambda: _description(pipeline).model_dump_json().encode(), LONG_BODY_BYTES + 1
+        )
 
 
 def _description(pipeline: Pipeline) -> BaseModel:

@@ -10,13 +10,19 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from server.http.request_ids import clean_id
+from server.http.work_queue import Work
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
+
+LONG_BODY_BYTES = 16 << 10
+"""Work on more bytes is done off the event loop."""
+Result = TypeVar("Result")
 
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment in a stream of server-sent events; clients ignore it."""
@@ -35,7 +41,7 @@ class Exchange:
     run on the event loop as soon as the client disconnects.
     """
 
-    def __init__(self, receive: Receive, send: Send, error_words: bool = False) -> None:
+    def __init__(self, receive: Receive, send: Send, work: Work, error_words: bool = False) -> None:
         self.client_id: str | None = None  # the client's own
         self.request_id = secrets.token_hex(16)
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
@@ -46,7 +52,10 @@ class Exchange:
         self.has_written = False  # since the last tick of the keep-alive clock
         self._receive = receive
         self._send = send
+        self._work = work
         self._ends = ExitStack()
+        self._when_gone: list[Callable[[], Any]] = []
+        self._watching = False
 
     def take_id(self, client_id: str | None) -> None:
         """Use the client's own id for the request; an id that is not clean is ignored."""
@@ -64,13 +73,37 @@ class Exchange:
 
     def when_gone(self, callback: Callable[[], Any]) -> None:
         """Watch for a disconnect.  Only after the whole body was read: both read from one channel."""
-        watch = asyncio.create_task(self._watch(callback), name=f"watch-{self.request_id}")
-        self.at_end(watch.cancel)
+        self._when_gone.append(callback)
+        if self.is_gone:
+            callback()
+        elif not self._watching:
+            self._watching = True
+            watch = asyncio.create_task(self._watch(), name=f"watch-{self.request_id}")
+            self.at_end(watch.cancel)
 
-    async def _watch(self, callback: Callable[[], Any]) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-        callback()
+    async def _watch(self) -> None:
+        while not self.is_gone:
+            await self.receive()
+        for callback in list(self._when_gone):
+            callback()
+
+    async def off_loop(self, work: Callable[[], Result], num_bytes: int) -> Result:
+        """What `work` returns: run at once for few bytes, else in a queue of the worker.
+
+        Only after the whole body was read.  Raises Overloaded, and ClientGone when the client disconnects
+        meanwhile: then work that waits never runs.
+        """
+        if num_bytes <= LONG_BODY_BYTES:
+            return work()
+        job = self._work.put(work, num_bytes, self.tenant)
+        drop = partial(job.drop, ClientGone())
+        self.when_gone(drop)
+        try:
+            result: Result = await job.done
+            return result
+        finally:
+            self._when_gone.remove(drop)
+            drop()  # where this task was cancelled
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import re
-from collections.abc import Callable
 from typing import Any, TypeVar
 
 import falcon.asgi
+import numpy as np
 from pydantic import BaseModel, RootModel, ValidationError
 
 from pipelines.errors import Overloaded, RequestError
 from server.http.errors import BodyTooLarge, from_validation
-from server.http.exchange import ClientGone
+from server.http.exchange import ClientGone, Exchange
 
 MAX_DEPTH = 64
+MAX_VALUES = 1 << 20
+"""How many values a body may hold: a parser makes objects of them, and holds the event loop up meanwhile."""
 SHORT_BODY_BYTES = 64 << 10
 """A body up to this size is read whatever else arrives."""
 MAX_ARRIVING = 8
 """Bodies that arrive hold at most this many times the memory of the largest one."""
-LONG_BODY_BYTES = 16 << 10
-"""A longer body is parsed, and its prompt tokenized, off the event loop."""
 
 Body = TypeVar("Body", bound=BaseModel)
-Result = TypeVar("Result")
 
-_STRINGS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
+_DEPTHS = np.zeros(256, np.int8)
+"""Character → by how much the depth changes at it."""
+_DEPTHS[list(b"[{")], _DEPTHS[list(b"]}")] = 1, -1
+SLICE_BYTES = 1 << 20
 
 
 class JsonObject(RootModel[dict[str, Any]]):
@@ -77,32 +77,37 @@ def _check_content(req: falcon.asgi.Request) -> None:
         raise RequestError("compressed bodies are not supported; send it as it is", field="Content-Encoding")
 
 
-async def parse_body(model: type[Body], body: bytes) -> Body:
-    """The body as a checked request, parsed in a thread when it is long.  Raises RequestError."""
-    if len(body) > LONG_BODY_BYTES:
-        return await asyncio.to_thread(parse, model, body)
-    return parse(model, body)
-
-
-async def off_loop(work: Callable[[], Result], is_long: bool) -> Result:
-    """What `work` gives; in a thread when it takes long."""
-    return await asyncio.to_thread(work) if is_long else work()
+async def parse_body(exchange: Exchange, model: type[Body], body: bytes) -> Body:
+    """The body as a checked request, parsed off the event loop when it is long.  Raises RequestError."""
+    return await exchange.off_loop(lambda: parse(model, body), len(body))
 
 
 def parse(model: type[Body], body: bytes) -> Body:
-    check_depth(body)
+    check_structure(body)
     try:
         return model.model_validate_json(body)
     except ValidationError as error:
         raise from_validation(error) from None
 
 
-def check_depth(body: bytes) -> None:
-    """Raise RequestError when brackets nest deeper than MAX_DEPTH; brackets inside strings do not count."""
-    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH:
+def check_structure(body: bytes) -> None:
+    """Raise RequestError when brackets nest deeper than MAX_DEPTH, or for more than MAX_VALUES values.
+
+    What is inside strings does not count.  It takes a few passes over the bytes, whatever they are.
+    """
+    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH and body.count(b",") < MAX_VALUES:
         return
-    depth = 0
-    for bracket in _STRINGS.sub(b"", body).translate(None, _NOT_BRACKETS):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MAX_DEPTH:
+    without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
+    structure = without_escapes.translate(None, _NOT_STRUCTURE)
+    num_quotes = depth = num_commas = 0
+    for start in range(0, len(structure), SLICE_BYTES):
+        characters = np.frombuffer(structure, np.uint8, min(SLICE_BYTES, len(structure) - start), start)
+        quotes = np.cumsum(characters == ord('"')) + num_quotes
+        outside = characters * (quotes % 2 == 0)
+        depths = np.cumsum(_DEPTHS[outside], dtype=np.int64) + depth
+        num_commas += int(np.count_nonzero(outside == ord(",")))
+        num_quotes, depth = int(quotes[-1]), int(depths[-1])
+        if depths.max() > MAX_DEPTH:
             raise RequestError(f"the body is nested deeper than {MAX_DEPTH} levels")
+        if num_commas >= MAX_VALUES:
+            raise RequestError(f"the body may hold {MAX_VALUES} values at most")

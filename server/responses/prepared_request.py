@@ -14,7 +14,8 @@ import msgspec
 from pipelines.errors import RequestError
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
-from server.http.request_body import LONG_BODY_BYTES, off_loop
+from server.generation.requests.work_bytes import work_bytes
+from server.http.exchange import Exchange
 from server.responses.database import ResponseDatabase
 from server.responses.input_items import read_items, references
 from server.responses.reply_models import RUNNING
@@ -34,23 +35,25 @@ class PreparedRequest:
     translation: ChatTranslation
     items: list[dict[str, Any]]
     own_ids: tuple[str, ...]
-    is_long: bool
+    num_bytes: int
 
-    async def call(self, pipeline: Pipeline, make: Callable[[Pipeline, Any], Call]) -> Call:
-        """The pipeline's call, made by `make`; in a thread when the input is long.  Raises RequestError."""
+    async def call(
+        self, pipeline: Pipeline, exchange: Exchange, make: Callable[[Pipeline, Any], Call]
+    ) -> Call:
+        """The pipeline's call, made by `make`; off the event loop when it is long.  Raises RequestError."""
 
         def make_call() -> Call:
             return make(pipeline, self.translation.generation(pipeline.max_context))
 
         with self.translation.renamed_errors():
-            return await off_loop(make_call, self.is_long or self.translation.chat.compiles)
+            return await exchange.off_loop(make_call, work_bytes(self.translation.chat, self.num_bytes))
 
     def encoded_items(self) -> bytes:
         return msgspec.json.encode(self.items)
 
 
 async def prepare_request(
-    store: ResponseStore, account: str, request: ResponseRequest, num_bytes: int
+    store: ResponseStore, exchange: Exchange, request: ResponseRequest, num_bytes: int
 ) -> PreparedRequest:
     """Check the request, load what it continues or refers to, and translate it to a chat request.
 
@@ -58,8 +61,8 @@ async def prepare_request(
     not stored for this account.
     """
     request.check()
-    context, num_context_bytes = await _context(store, account, request.previous_response_id)
-    referenced = await _referenced(store, account, references(request.input))
+    context, num_context_bytes = await _context(store, exchange.account, request.previous_response_id)
+    referenced = await _referenced(store, exchange.account, references(request.input))
 
     def find(item_id: str, where: str) -> dict[str, Any]:
         if item_id not in referenced:
@@ -69,10 +72,11 @@ async def prepare_request(
     def translate() -> PreparedRequest:
         items = read_items(request.input, find)
         own_ids = tuple(item["id"] for item in items)
-        return PreparedRequest(ChatTranslation(request, context, items), [*context, *items], own_ids, is_long)
+        translation = ChatTranslation(request, context, items)
+        return PreparedRequest(translation, [*context, *items], own_ids, num_bytes)
 
-    is_long = num_bytes + num_context_bytes > LONG_BODY_BYTES
-    return await off_loop(translate, is_long)
+    num_bytes += num_context_bytes
+    return await exchange.off_loop(translate, num_bytes)
 
 
 async def _context(

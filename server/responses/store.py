@@ -14,6 +14,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
+from graphs.errors import shown
 from pipelines.errors import BraidError, EngineError, Unavailable
 from server.responses.database import ResponseDatabase, StoreLimits
 from server.responses.event_encoding import encode_event
@@ -35,7 +36,7 @@ class NoResponse(BraidError):
 
     def __init__(self, response_id: str, field: str = "response_id") -> None:
         word = "previous_response_not_found" if field == "previous_response_id" else None
-        super().__init__(f"Response with id '{response_id}' not found.", field=field, word=word)
+        super().__init__(f"Response with id '{shown(response_id)}' not found.", field=field, word=word)
 
 
 class ResponseStore:

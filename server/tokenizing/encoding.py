@@ -8,16 +8,16 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
-from tokenizers import Encoding, Tokenizer
-
 from pipelines.errors import RequestError
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
-from pipelines.nodes.text.tokenizing.text_reader import cut_text
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import nodes
+
+MAX_CHARS = 4 << 20
+"""Most characters of a text that is only tokenized, also where a model takes fewer."""
 
 Kind = TypeVar("Kind")
 
@@ -47,34 +47,48 @@ def chat_prompt(pipeline: Pipeline, generation: GenerationInput) -> str:
 
 
 def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens: bool = False) -> list[int]:
-    """The token ids of a conversation of any length."""
-    prompt = Prompt(text=chat_prompt(pipeline, generation), add_special_tokens=add_special_tokens)
-    return tokenize_node(pipeline).ids(prompt)
+    """The token ids of a conversation, which may be longer than the model takes.  Raises RequestError."""
+    text = chat_prompt(pipeline, generation)
+    check_chars([text], "messages")
+    return tokenize_node(pipeline).ids(Prompt(text=text, add_special_tokens=add_special_tokens))
+
+
+def check_chars(texts: list[str], field: str) -> None:
+    """Raise RequestError for texts that are too long to be tokenized in one request."""
+    num_chars = sum(map(len, texts))
+    if num_chars > MAX_CHARS:
+        raise RequestError(
+            f"`{field}` has {num_chars} characters; one request may have {MAX_CHARS} of them tokenized at "
+            "most: send it in parts",
+            field,
+        )
 
 
 def tokenize_texts(
-    pipeline: Pipeline, texts: list[str], add_special_tokens: bool, max_length: int | None
+    pipeline: Pipeline, texts: list[str], add_special_tokens: bool, max_length: int | None, field: str
 ) -> list[list[int]]:
-    """The token ids of each text, truncated at the end to `max_length`; special tokens are preserved."""
-    tokenizer = tokenize_node(pipeline).tokenizer
-    return [_encoded(tokenizer, text, add_special_tokens, max_length).ids for text in texts]
+    """The token ids of each text, truncated at the end to `max_length`; special tokens are preserved.
+
+    Raises RequestError, naming the `field` of the texts, where they are too long.
+    """
+    check_chars(texts, field)
+    node = tokenize_node(pipeline)
+    if max_length is None:
+        prompts = [Prompt(text=text, add_special_tokens=add_special_tokens) for text in texts]
+        return [node.ids(prompt) for prompt in prompts]
+    return [_truncated(node, text, add_special_tokens, max_length) for text in texts]
 
 
 def truncate_texts(pipeline: Pipeline, texts: list[str], num_tokens: int) -> list[str]:
     """The beginning of each text: its first `num_tokens` tokens, not counting special tokens, as text."""
-    tokenizer = tokenize_node(pipeline).tokenizer
-    return [cut_text(tokenizer, text, num_tokens) for text in texts]
+    reader = tokenize_node(pipeline).reader
+    return [reader.cut_text(text, num_tokens) for text in texts]
 
 
-def _encoded(tokenizer: Tokenizer, text: str, add_special_tokens: bool, max_length: int | None) -> Encoding:
-    if max_length is None:
-        return tokenizer.encode_batch([text], add_special_tokens=add_special_tokens)[0]
-    encoding = tokenizer.encode_batch([text], add_special_tokens=False)[0]  # encode_batch releases the GIL
-    num_special = tokenizer.num_special_tokens_to_add(False) if add_special_tokens else 0
-    encoding.truncate(max(0, max_length - num_special))
-    encoding = tokenizer.post_process(encoding, None, add_special_tokens)
-    encoding.truncate(max_length)  # for a limit below the number of special tokens
-    return encoding
+def _truncated(node: TokenizerNode, text: str, add_special_tokens: bool, max_length: int) -> list[int]:
+    frame = node.reader.frames[1, add_special_tokens]
+    (ids,) = node.reader.encode([text], max_length)
+    return frame.around(ids[: max(0, max_length - frame.num_special)])[0][:max_length]
 
 
 def pad(pipeline: Pipeline, ids: list[list[int]], max_length: int | None, left: bool) -> list[list[int]]:

@@ -1,7 +1,7 @@
 """The request bodies of tokenize and detokenize, and their replies.
 
 tokenize has three formats, recognized by a field: `messages` and `prompt` are vLLM's, `text` is OpenVINO
-Model Server's.  A prompt may have any length here.
+Model Server's.  A prompt may be longer here than the model takes.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ class TokenizerRequest(BaseModel):
     model_config = ConfigDict(extra="allow", protected_namespaces=())
     refused: ClassVar[Mapping[str, Refused]] = {}
     ignored: ClassVar[Mapping[str, str]] = {}
+    compiles: ClassVar[bool] = True  # padding makes many ids of a short text
     model: StrictStr | None = None
 
     @classmethod
@@ -57,7 +58,7 @@ class TokenizePrompt(TokenizerRequest):
     return_token_strs: bool | None = None
 
     def reply(self, pipeline: Pipeline) -> Tokenized:
-        (ids,) = encoding.tokenize_texts(pipeline, [self.prompt], self.add_special_tokens, None)
+        (ids,) = encoding.tokenize_texts(pipeline, [self.prompt], self.add_special_tokens, None, "prompt")
         return _tokenized(pipeline, ids, bool(self.return_token_strs))
 
 
@@ -154,7 +155,7 @@ class TokenizeTexts(TokenizerRequest):
     def reply(self, pipeline: Pipeline) -> TokenizedTexts:
         texts = [self.text] if isinstance(self.text, str) else self.text
         special = self.add_special_tokens is not False and pipeline.task != "rerank"
-        ids = encoding.tokenize_texts(pipeline, texts, special, self.max_length)
+        ids = encoding.tokenize_texts(pipeline, texts, special, self.max_length, "text")
         if self.pad_to_max_length:
             ids = self._padded(pipeline, ids)
         return TokenizedTexts(tokens=ids[0] if isinstance(self.text, str) else ids)

@@ -12,6 +12,7 @@ from fake_decoder import byte_tokenizer
 
 from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.nodes.text.replies.parse_reply import ParseReply
+from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
@@ -111,7 +112,9 @@ class ScriptedPipeline:
         self.task = task
         self.max_context = max_context
         parse = ParseReply(ParseReply.Config(tools=tools), None)
-        tokenize = SimpleNamespace(node=SimpleNamespace(tokenizer=TOKENIZER))
+        tokenize = SimpleNamespace(
+            node=SimpleNamespace(tokenizer=TOKENIZER, reader=TextReader(TOKENIZER, max_context))
+        )
         self.lines = [tokenize, SimpleNamespace(node=parse)] if task == "chat" else [tokenize]
         self.batches: list[Any] = HI
         self.calls: list[ScriptedCall] = []

@@ -51,6 +51,7 @@ def test_a_seed_is_drawn_when_none_is_given(rig):
     assert min(first, second) >= 0
 
 
+BIASES = dict.fromkeys(map(str, range(16_385)), 1)
 DETECTION = {"max_pattern_size": 3, "min_count": 2}
 REACHES_SAMPLING += [
     ("repetition_detection", DETECTION, RepetitionDetection(3, 2, 1)),
@@ -191,6 +192,17 @@ BAD = [
     ({"prompt_logprobs": 21}, "prompt_logprobs", "greater than max allowed: 20"),
     ({"logprob_token_ids": [1]}, "logprob_token_ids", "`logprobs` must be set."),
     ({"logprob_token_ids": [1] * 129}, "logprob_token_ids", "128 token ids at most"),
+    *(
+        ({name: [1] * 16_385}, name, f"{name} may hold 16384 token ids at most.")
+        for name in ("allowed_token_ids", "stop_token_ids", "bad_words_token_ids")
+    ),
+    ({"logit_bias": BIASES}, "logit_bias", "logit_bias may hold 16384 token ids at most."),
+    (
+        {"logits_processors_args": {"logit_bias": BIASES}},
+        "logits_processors_args.logit_bias",
+        "logits_processors_args.logit_bias may hold 16384 token ids at most.",
+    ),
+    ({"bad_words": ["a"] * 129}, "bad_words", "bad_words may hold 128 words at most."),
     ({"stream_interval": 0}, "stream_interval", "stream_interval must be in [1, 1024], got 0."),
     ({"priority": 2**63}, "priority", "64-bit"),
     (

@@ -26,6 +26,8 @@ MAX_BAD_WORDS = 128
 MAX_LOGPROBS = 20
 MAX_CACHE_SALT_CHARS = 128
 MAX_CHOSEN_IDS = 128
+MAX_LISTED_IDS = 16_384
+"""Most token ids of one field: vLLM has no bound, and each id is looked at in every process and step."""
 MAX_PATTERN = 1024
 
 
@@ -66,6 +68,17 @@ def check(allowed: Callable[[Any], bool], text: str) -> AfterValidator:
         return value
 
     return AfterValidator(checked)
+
+
+def at_most(limit: int, things: str) -> BeforeValidator:
+    """Refuse a list or an object of more than `limit` items before any of them is looked at."""
+
+    def checked(value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, list | dict) and len(value) > limit:
+            raise plain_error(f"{info.field_name} may hold {limit} {things} at most.")
+        return value
+
+    return BeforeValidator(checked)
 
 
 class AlsoAccepts:
@@ -158,7 +171,7 @@ Stops = Annotated[
     list[StrictStr],
     BeforeValidator(listed),
     AlsoAccepts(type="string"),
-    check(lambda stops: len(stops) <= MAX_STOPS, f"{{name}} may hold {MAX_STOPS} strings at most."),
+    at_most(MAX_STOPS, "strings"),
     check(all, "{name} cannot contain an empty string."),
     check(
         lambda stops: all(len(stop) <= MAX_STOP_CHARS for stop in stops),
@@ -172,18 +185,16 @@ TokenIds = Annotated[
         "{name} must hold token ids, integers from 0 to the size of the vocabulary.",
     ),
 ]
-ChosenIds = Annotated[
-    TokenIds,
-    check(lambda ids: len(ids) <= MAX_CHOSEN_IDS, f"{{name}} may hold {MAX_CHOSEN_IDS} token ids at most."),
-]
-AllowedIds = Annotated[TokenIds, check(bool, "{name} is not None and empty!")]
+ChosenIds = Annotated[TokenIds, at_most(MAX_CHOSEN_IDS, "token ids")]
+ListedIds = Annotated[TokenIds, at_most(MAX_LISTED_IDS, "token ids")]
+AllowedIds = Annotated[ListedIds, check(bool, "{name} is not None and empty!")]
 BadWords = Annotated[
     list[StrictStr],
+    at_most(MAX_BAD_WORDS, "words"),
     check(
         lambda words: all(word.strip() for word in words),
         "{name} cannot contain an empty string. Got {name}={got}",
     ),
-    check(lambda words: len(words) <= MAX_BAD_WORDS, f"{{name}} may hold {MAX_BAD_WORDS} words at most."),
     check(
         lambda words: sum(map(len, words)) <= MAX_BAD_WORDS * 64,
         f"{{name}} may have {MAX_BAD_WORDS * 64} characters together.",
@@ -221,4 +232,4 @@ def biases(value: dict[str, float]) -> dict[int, float]:
     return {int(key): max(-100.0, min(100.0, bias)) for key, bias in value.items()}
 
 
-LogitBias = Annotated[dict[str, Number], AfterValidator(biases)]
+LogitBias = Annotated[dict[str, Number], at_most(MAX_LISTED_IDS, "token ids"), AfterValidator(biases)]

@@ -21,6 +21,7 @@ from server.generation.requests.field_types import (
     Interval,
     KeptTokens,
     LengthPenalty,
+    ListedIds,
     LogitBias,
     MinP,
     MinTokens,
@@ -36,7 +37,6 @@ from server.generation.requests.field_types import (
     Seed,
     Stops,
     Temperature,
-    TokenIds,
     TopK,
     TopP,
 )
@@ -84,9 +84,9 @@ class GenerationFields(BaseModel):
     logits_processors_args: dict[str, Any] | None = None
     allowed_token_ids: AllowedIds | None = None
     bad_words: BadWords | None = None
-    bad_words_token_ids: TokenIds | None = None
+    bad_words_token_ids: ListedIds | None = None
     stop: Stops | None = None
-    stop_token_ids: TokenIds | None = None
+    stop_token_ids: ListedIds | None = None
     include_stop_str_in_output: bool | None = None
     ignore_eos: bool | None = None
     skip_special_tokens: bool | None = None

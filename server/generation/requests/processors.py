@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import MAX_TOKEN_ID
+from server.generation.requests.field_types import MAX_LISTED_IDS, MAX_TOKEN_ID
 from server.generation.requests.known_fields import Refused, check_fields
 from server.http.error_text import quoted
 
@@ -33,6 +33,9 @@ def _biases(value: Any) -> dict[int, float]:
     where = f"{FIELD}.logit_bias"
     if not isinstance(value, dict):
         raise RequestError(f"`{where}` must be an object, got {quoted(value)}", field=where)
+    if len(value) > MAX_LISTED_IDS:
+        text = f"{where} may hold {MAX_LISTED_IDS} token ids at most."
+        raise RequestError(text, field=where)
     found = {}
     for key, bias in value.items():
         if not (key.isascii() and key.isdecimal() and len(key) <= 10 and int(key) <= MAX_TOKEN_ID):

@@ -10,7 +10,7 @@ from pooled_calls import PooledPipeline
 
 from pipelines.errors import RequestError
 from pipelines.values import Scores
-from server.http.request_body import LONG_BODY_BYTES
+from server.http.exchange import LONG_BODY_BYTES
 from server.pooling.replies.ranking import OvmsRanking, Ranking, encode_ranking
 from server.pooling.requests.unsupported_fields import IGNORED_RERANKING, REFUSED_RERANKING
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from pooled_calls import PooledPipeline, rows, scores, token_rows
 
+from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.values import PooledOutputs, Prompt
 from server.endpoints.paths import PREFIXES
@@ -132,7 +133,7 @@ def test_vectors_of_tokens_are_compared_by_their_best(make_rig):
 
 def test_texts_of_a_model_of_vectors_are_cut_too(vectors, tokenizer):
     node = object.__new__(Tokenize)
-    node.tokenizer = tokenizer
+    node.tokenizer, node.reader = tokenizer, TextReader(tokenizer, 512)
     vectors.pipeline.lines = [SimpleNamespace(node=node)]
     fields = {"max_tokens_per_query": 2, "max_tokens_per_doc": 3}
     assert score(vectors, queries="abcdef", documents=["abcdef", "ab"], **fields).status == 200

@@ -127,6 +127,29 @@ def test_a_conversation_may_be_longer_than_the_context(rig):
     assert reply["count"] > reply["max_model_len"]
 
 
+@pytest.mark.parametrize(
+    ("field", "body"),
+    [
+        ("prompt", {"prompt": "word " * 50}),
+        ("text", {"text": ["word " * 25] * 2}),
+        ("messages", {"messages": [{"role": "user", "content": "word " * 50}]}),
+    ],
+    ids=["prompt", "text", "messages"],
+)
+def test_a_text_without_end_is_refused(rig, monkeypatch, field, body):
+    monkeypatch.setattr("server.tokenizing.encoding.MAX_CHARS", 200)
+    answer = tokenize(rig, **body)
+    assert (answer.status, answer.error["param"]) == (400, field)
+    assert "200 of them tokenized at most" in answer.error["message"]
+
+
+def test_a_long_text_gives_the_ids_of_the_whole(rig, ids):
+    text = "".join(f"{i} and {i * 7919}. " for i in range(12_000))
+    assert len(text) > 200_000
+    assert tokenize(rig, prompt=text).json["tokens"] == ids(text)
+    assert tokenize(rig, text=text, max_length=3000).json["tokens"] == ids(text)[:3000]
+
+
 @pytest.mark.parametrize("name", REFUSED_CHAT)
 def test_a_refused_field_says_why(rig, name):
     answer = tokenize(rig, messages=[USER], **{name: {"a": 1}})
@@ -222,6 +245,7 @@ def test_truncation_preserves_special_tokens():
     from tokenizers.pre_tokenizers import Whitespace
     from tokenizers.processors import TemplateProcessing
 
+    from pipelines.nodes.text.tokenizing.text_reader import TextReader
     from server.tokenizing.encoding import tokenize_texts
 
     tokenizer = Tokenizer(WordLevel({"a": 0, "[B]": 1, "[E]": 2}, unk_token="a"))
@@ -230,11 +254,11 @@ def test_truncation_preserves_special_tokens():
         single="[B] $A [E]", special_tokens=[("[B]", 1), ("[E]", 2)]
     )
     node = Tokenize(Tokenize.Config(tokenizer="t.json"), Path())
-    node.tokenizer = tokenizer
+    node.tokenizer, node.reader = tokenizer, TextReader(tokenizer, 0)
     pipeline = SimpleNamespace(name="t", lines=[SimpleNamespace(node=node)])
-    assert tokenize_texts(pipeline, ["a a a a"], True, 4) == [[1, 0, 0, 2]]
-    assert tokenize_texts(pipeline, ["a a a a"], False, 3) == [[0, 0, 0]]
-    assert tokenize_texts(pipeline, ["a a a a"], True, 1) == [[1]]
+    assert tokenize_texts(pipeline, ["a a a a"], True, 4, "text") == [[1, 0, 0, 2]]
+    assert tokenize_texts(pipeline, ["a a a a"], False, 3, "text") == [[0, 0, 0]]
+    assert tokenize_texts(pipeline, ["a a a a"], True, 1, "text") == [[1]]
 
 
 def test_ids_are_text_again(rig, ids):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,7 +11,8 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
-from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template, compiled
+from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
+from pipelines.nodes.text.templates.request_template import RequestTemplate
 from pipelines.tasks import PoolingInput, PromptInput
 from pipelines.values import Prompt
 
@@ -46,14 +46,6 @@ def special_tokens(config: dict[str, Any]) -> dict[str, str]:
     return texts
 
 
-def request_template(source: str, special_tokens: Mapping[str, str]) -> Template:
-    """A request's own template.  Raises RequestError when it does not compile."""
-    try:
-        return compiled(source, special_tokens)
-    except ChatTemplateError as error:
-        raise RequestError(f"`chat_template`: {error}", "chat_template") from error
-
-
 class ChatTemplate(Node):
     """Renders the conversation into one prompt; raw prompts pass through unchanged."""
 
@@ -80,20 +72,20 @@ class ChatTemplate(Node):
 
     def conversations(self, request: PoolingInput) -> list[Prompt]:
         """Each conversation as one prompt.  Raises RequestError."""
-        special = request.add_special_tokens
+        special, template = request.add_special_tokens, self.template_for(request)
         return [
-            Prompt(text=self.rendered(request, each), add_special_tokens=special)
+            Prompt(text=self.rendered(template, request, each), add_special_tokens=special)
             for each in request.conversations
         ]
 
     def text(self, request: PromptInput) -> str:
         """The conversation, rendered by the template.  Raises RequestError."""
-        return self.rendered(request, request.messages or [])
+        return self.rendered(self.template_for(request), request, request.messages or [])
 
-    def rendered(self, request: PromptInput, messages: list[dict[str, Any]]) -> str:
-        """The messages, rendered by the template with the request's options.  Raises RequestError."""
-        field = "messages" if request.chat_template is None else "chat_template"
-        template = self.template_for(request)
+    def rendered(
+        self, template: Template | RequestTemplate, request: PromptInput, messages: list[dict[str, Any]]
+    ) -> str:
+        """The messages, rendered by a template with the request's options.  Raises RequestError."""
         try:
             return template.render(
                 messages=messages,
@@ -103,10 +95,10 @@ class ChatTemplate(Node):
                 kwargs=self.config.kwargs | request.template_kwargs,
             )
         except ChatTemplateError as error:
-            raise RequestError(f"the chat template refused these messages: {error}", field) from error
+            raise RequestError(f"the chat template refused these messages: {error}", "messages") from error
 
-    def template_for(self, request: PromptInput) -> Template:
-        """The request's own template, or the node's.  Raises RequestError when it does not compile."""
+    def template_for(self, request: PromptInput) -> Template | RequestTemplate:
+        """The request's own template, or the node's."""
         if request.chat_template is None:
             return self.template
-        return request_template(request.chat_template, self.template.special_tokens)
+        return RequestTemplate(request.chat_template, self.template.special_tokens)

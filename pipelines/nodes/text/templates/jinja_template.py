@@ -10,7 +10,6 @@ import json
 import time
 from collections.abc import Mapping
 from datetime import datetime
-from functools import lru_cache
 from typing import Any
 
 import jinja2
@@ -24,15 +23,13 @@ from pipelines.nodes.text.templates.chat_messages import conform, text_of
 from pipelines.nodes.text.templates.content_format import detect
 
 MAX_TEMPLATE_CHARS = 1 << 20
-MAX_PROMPT_CHARS = 64 << 20
+MAX_PROMPT_CHARS = 16 << 20
 MAX_RENDER_S = 5.0
 """The time limit for rendering a template, in seconds."""
 MAX_REPEATED = 1 << 20
 """Most characters or items of a product by `*`."""
 MAX_BITS = 4096
 """Most bits of a number in a template."""
-NUM_CACHED = 32
-"""How many compiled templates of requests are cached."""
 
 
 class ChatTemplateError(Exception):
@@ -146,16 +143,6 @@ class Template:
         except Exception as error:  # a template is a program and can raise anything
             raise ChatTemplateError(f"{type(error).__name__}: {error}") from error
         return "".join(pieces)
-
-
-@lru_cache(NUM_CACHED)
-def _compiled(source: str, special_tokens: tuple[tuple[str, str], ...]) -> Template:
-    return Template(source, dict(special_tokens))
-
-
-def compiled(source: str, special_tokens: Mapping[str, str]) -> Template:
-    """The template of a request, compiled once for equal ones."""
-    return _compiled(source, tuple(sorted(special_tokens.items())))
 
 
 def _cut_after_final(text: str, messages: list[dict[str, Any]]) -> str:

@@ -8,10 +8,10 @@ from typing import Any
 
 from pipelines.errors import RequestError
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
+from pipelines.nodes.text.templates.request_template import RequestTemplate
 from pipelines.nodes.text.tokenizing.text_reader import (
     TextReader,
     cut,
-    cut_text,
     pair_lengths,
     parts,
     text_parts,
@@ -85,7 +85,11 @@ class RenderedPairs:
     """Pairs by a template: its messages have the roles query and document, its variables are `kwargs`."""
 
     def __init__(
-        self, reader: TextReader, special: bool, template: Template, kwargs: Mapping[str, Any]
+        self,
+        reader: TextReader,
+        special: bool,
+        template: Template | RequestTemplate,
+        kwargs: Mapping[str, Any],
     ) -> None:
         self.reader = reader
         self.special = special
@@ -115,7 +119,7 @@ class RenderedPairs:
         Raises RequestError where none fits.
         """
         reader = self.reader
-        query = cut_text(reader.tokenizer, query, reader.max_context // 2)
+        query = reader.cut_text(query, reader.max_context // 2)
         if not reader.max_context:
             return query, None
         (around,) = reader.read([self._rendered(query, "")], None, False)

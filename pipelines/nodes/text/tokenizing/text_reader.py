@@ -10,9 +10,16 @@ from tokenizers import Tokenizer
 
 from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.batching.text_checks import too_long
-from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame
+from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS, LongTextReader
+from pipelines.nodes.text.tokenizing.tokenizer import TokenizerFrame, longest_token
 from pipelines.tasks import PromptInput
 from pipelines.values import Prompt, Tokens
+
+SLACK = 4
+"""A token represents at most this multiple of the longest token's characters: normalizers drop some."""
+FEW_CHARS = 1 << 14
+"""Texts of fewer characters together are encoded one after the other, in the calling thread: those on all
+cores wait for all that other requests have there."""
 
 
 class TextReader:
@@ -21,10 +28,11 @@ class TextReader:
     `max_context` counts special tokens, `max_chars` is what can be that many tokens at most; 0: no bound.
     """
 
-    def __init__(self, tokenizer: Tokenizer, max_context: int, max_chars: int) -> None:
+    def __init__(self, tokenizer: Tokenizer, max_context: int) -> None:
         self.tokenizer = tokenizer
         self.max_context = max_context
-        self.max_chars = max_chars
+        self.chars_per_token = longest_token(tokenizer) * SLACK
+        self.max_chars = max_context * self.chars_per_token
 
     @cached_property
     def frames(self) -> dict[tuple[int, bool], TokenizerFrame]:
@@ -42,7 +50,8 @@ class TextReader:
         """
         if most is None:
             self.refuse_long_texts([prompt.text for prompt in prompts if prompt.text is not None])
-        encoded = iter(self.encode([prompt.text for prompt in prompts if prompt.text is not None]))
+        texts = [prompt.text for prompt in prompts if prompt.text is not None]
+        encoded = iter(self.encode(texts, most or self.max_context or None, most is not None and left))
         return [
             self.cut_ids(of, prompt.ids, most, left)
             if prompt.ids is not None
@@ -50,10 +59,35 @@ class TextReader:
             for of, prompt in enumerate(prompts)
         ]
 
-    def encode(self, texts: list[str]) -> list[list[int]]:
-        """Each text's ids without special tokens; uses all cores and releases the GIL."""
-        encodings = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False) if texts else []
+    def encode(self, texts: list[str], most: int | None = None, left: bool = False) -> list[list[int]]:
+        """Each text's ids without special tokens; uses all cores and releases the GIL.
+
+        Of a long text only those that are left when it is cut to `most` must be right, and whether there are
+        more; `left`: it is cut at its left end.
+        """
+        if sum(map(len, texts)) <= FEW_CHARS:
+            return [ids for text in texts for ids in self._batch([text])]
+        batch = iter(self._batch([text for text in texts if len(text) <= PIECE_CHARS]))
+        return [
+            next(batch) if len(text) <= PIECE_CHARS else self.encode_long(text, most, left) for text in texts
+        ]
+
+    def _batch(self, texts: list[str]) -> list[list[int]]:
+        encodings = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
         return [encoding.ids for encoding in encodings]
+
+    def encode_long(self, text: str, most: int | None, left: bool) -> list[int]:
+        """The ids of a text that is read in pieces, as `encode` gives them."""
+        reader = LongTextReader(self.tokenizer, text)
+        if most is None or not left:
+            return reader.ids(most)
+        ids = reader.last_ids(most * self.chars_per_token)
+        return ids if len(ids) >= most else reader.ids()
+
+    def cut_text(self, text: str, most: int | None) -> str:
+        """The longest beginning of a text that ends at a token's end and has at most `most` tokens."""
+        matters = (most or 0) * self.chars_per_token + PIECE_CHARS
+        return cut_text(self.tokenizer, text[:matters] if most else text, most)
 
     def framed(self, of: int, ids: list[int], special: bool, most: int | None, left: bool) -> Tokens:
         """A text's own ids with what the tokenizer puts around them, cut before that and checked after."""

@@ -7,13 +7,11 @@ from pydantic import Field
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import ContextTooLong, RequestError
 from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS
 from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
-from pipelines.nodes.text.tokenizing.tokenizer import longest_token, open_tokenizer
+from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt, Tokens
-
-SLACK = 4
-"""A token represents at most this multiple of the longest token's characters: normalizers drop some."""
 
 
 class TokenizerNode(Node):
@@ -26,8 +24,8 @@ class TokenizerNode(Node):
         self.path = self.folder / self.config.tokenizer
         self.tokenizer = resources.shared(open_tokenizer, self.path)
         self.max_context = resources.max_context
-        self.max_chars = self.max_context * longest_token(self.tokenizer) * SLACK
-        self.reader = TextReader(self.tokenizer, self.max_context, self.max_chars)
+        self.reader = TextReader(self.tokenizer, self.max_context)
+        self.max_chars = self.reader.max_chars
 
     def whole(self, request: PoolingInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of texts for an embedding or pooling model.  Raises RequestError."""
@@ -38,13 +36,20 @@ class TokenizerNode(Node):
         """To how many tokens the request has its texts cut; None: not cut.  Raises RequestError."""
         return max_prompt_tokens(request, self.max_context, self.max_context)
 
-    def ids(self, prompt: Prompt) -> list[int]:
-        """All tokens of one prompt."""
+    def ids(self, prompt: Prompt, most: int | None = None, left: bool = False) -> list[int]:
+        """All tokens of one prompt; of a long one as many as `TextReader.encode` gives."""
         if prompt.ids is not None:
             return prompt.ids
-        special = prompt.add_special_tokens
-        ids: list[int] = self.tokenizer.encode_batch_fast([prompt.text], add_special_tokens=special)[0].ids
+        text, special = prompt.text or "", prompt.add_special_tokens
+        if len(text) > PIECE_CHARS:
+            return self.reader.frames[1, special].around(self.reader.encode_long(text, most, left))[0]
+        ids: list[int] = self.tokenizer.encode_batch_fast([text], add_special_tokens=special)[0].ids
         return ids  # encoded as a batch of one, which releases the GIL
+
+
+def field_of(request: GenerationInput) -> str:
+    """The field of a request that holds its prompt."""
+    return "prompt" if request.messages is None else "messages"
 
 
 def check_given(prompts: list[Prompt]) -> None:
@@ -69,12 +74,13 @@ class Tokenize(TokenizerNode):
         """The tokens of prompts that a generative model continues.  Raises RequestError."""
         check_given(prompts)
         if request.truncate_prompt_tokens is None:
-            self.check_length(prompts, "prompt" if request.messages is None else "messages")
+            self.check_length(prompts, field_of(request))
         bad_words = self.spellings(request.bad_words)
         reply_text = self.read(request.completion_ids) if request.parse_reasoning else ""
+        most = max_prompt_tokens(request, self.max_context, self.max_context - 1)
         return [
             Tokens(
-                self.truncated(self.ids(each) + request.completion_ids, request),
+                self.to_size(each, request, most),
                 bad_words,
                 prompt_text=self.prompt_text(each, request),
                 reply_text=reply_text,
@@ -99,10 +105,21 @@ class Tokenize(TokenizerNode):
                 field,
             )
 
-    def truncated(self, ids: list[int], request: GenerationInput) -> list[int]:
-        """The tokens of a prompt, cut as the request sets it."""
-        most = max_prompt_tokens(request, self.max_context, self.max_context - 1)
-        return cut(ids, most, request.truncate_left)
+    def to_size(self, prompt: Prompt, request: GenerationInput, most: int | None) -> list[int]:
+        """The tokens of a prompt and of the reply's beginning, cut to `most`; None: not cut.
+
+        Raises RequestError for a long text of more tokens than the model takes.
+        """
+        ids = self.ids(prompt, most or self.max_context or None, most is not None and request.truncate_left)
+        is_long = len(prompt.text or "") > PIECE_CHARS  # then there may be more ids than were read
+        if most is None and is_long and len(ids) > self.max_context > 0:
+            raise ContextTooLong(
+                f"This model's maximum context length is {self.max_context} tokens. However, your prompt "
+                f"contains at least {self.max_context + 1} input tokens. "
+                "Please reduce the length of the input prompt.",
+                field=field_of(request),
+            )
+        return cut(ids + request.completion_ids, most, request.truncate_left)
 
     def read(self, ids: list[int]) -> str:
         """The text of ids for parsers, special tokens included."""

@@ -9,13 +9,12 @@ from pipelines.errors import RequestError
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.templates.chat_template import (
     read_template,
-    request_template,
     special_tokens,
     tokenizer_config,
 )
 from pipelines.nodes.text.templates.jinja_template import Template
+from pipelines.nodes.text.templates.request_template import RequestTemplate
 from pipelines.nodes.text.tokenizing.pairs import FramedPairs, Pair, RenderedPairs
-from pipelines.nodes.text.tokenizing.text_reader import cut_text
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.tasks import PoolingInput
 from pipelines.values import Tokens
@@ -64,7 +63,7 @@ class TokenizePairs(TokenizerNode):
         if not any(limits):
             return pairs
         wanted = {each for pair in pairs for each in zip(pair, limits, strict=True)}
-        cut = {each: cut_text(self.tokenizer, *each) for each in wanted}
+        cut = {each: self.reader.cut_text(*each) for each in wanted}
         return [(cut[query, limits[0]], cut[document, limits[1]]) for query, document in pairs]
 
     def encoding(self, request: PoolingInput) -> FramedPairs | RenderedPairs:
@@ -77,11 +76,11 @@ class TokenizePairs(TokenizerNode):
         named = {} if instruction is None else {"instruction": instruction}
         return RenderedPairs(self.reader, special, template, named | request.template_kwargs)
 
-    def template_for(self, request: PoolingInput) -> Template | None:
-        """The request's own template, the node's, or none.  Raises RequestError for an invalid one."""
+    def template_for(self, request: PoolingInput) -> Template | RequestTemplate | None:
+        """The request's own template, the node's, or none."""
         if request.chat_template is None:
             return self.template
-        return request_template(request.chat_template, self.special_tokens)
+        return RequestTemplate(request.chat_template, self.special_tokens)
 
     def chunks(self, pairs: list[Pair], encoding: FramedPairs | RenderedPairs) -> list[Tokens]:
         """The parts of all documents.  Raises RequestError where the graph allows fewer."""

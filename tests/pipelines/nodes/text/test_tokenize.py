@@ -1,5 +1,6 @@
 """Prompts that a model goes on with, cut to size; texts that it only reads."""
 
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,8 @@ from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from pipelines.tasks import GenerationInput, PoolingInput
 from pipelines.values import Prompt
 from pipelines.wire.address import EngineAddress
+
+DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo"
 
 
 def tokenize_node(tokenizer, tmp_path, max_context=16):
@@ -83,6 +86,68 @@ def test_parsers_read_how_a_prompt_in_ids_ends(tokenizer, tmp_path):
 def test_a_prompt_s_text_goes_with_its_tokens(tokenizer, tmp_path):
     first, second = run(tokenize_node(tokenizer, tmp_path), [Prompt(text="ab"), Prompt(text="c")])
     assert (first.prompt_text, second.prompt_text) == ("ab", "c")
+
+
+class Counted:
+    """A tokenizer that counts the characters it reads."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.num_chars = 0
+
+    def __getattr__(self, name):
+        return getattr(self.tokenizer, name)
+
+    def encode_batch(self, texts, **options):
+        self.num_chars += sum(map(len, texts))
+        return self.tokenizer.encode_batch(texts, **options)
+
+
+LONG = "".join(f"{i} is a number, {i * 7919} another.\n" for i in range(15_000))
+"""Half a million characters."""
+
+
+@pytest.fixture
+def demo():
+    node = Tokenize(Tokenize.Config(tokenizer="model/tokenizer.json"), DEMO)
+    node.load(Resources(EngineAddress("m", 1, ""), 4096))
+    node.tokenizer = node.reader.tokenizer = Counted(node.tokenizer)
+    return node
+
+
+def test_a_long_text_is_read_as_far_as_it_can_fit(demo):
+    with pytest.raises(
+        RequestError, match="4096 tokens. However, your prompt contains at least 4097"
+    ) as error:
+        run(demo, [Prompt(text=LONG[: demo.max_chars])])
+    assert error.value.field == "prompt"
+    assert 0 < demo.tokenizer.num_chars < 200_000
+
+
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("kept", [1, 1000, 4096])
+def test_a_long_text_that_is_cut_is_read_as_far_as_it_is_kept(demo, kept, left):
+    (found,) = run(demo, [Prompt(text=LONG)], truncate_prompt_tokens=kept, truncate_left=left)
+    read = demo.tokenizer.num_chars
+    whole = demo.tokenizer.encode(LONG, add_special_tokens=False).ids
+    assert found.ids == (whole[-kept:] if left else whole[:kept])
+    assert read < 200_000 + kept * demo.reader.chars_per_token
+
+
+@pytest.mark.parametrize("left", [True, False])
+def test_a_long_text_to_embed_that_is_cut_is_read_as_far_as_it_is_kept(demo, left):
+    fields = {"truncate_prompt_tokens": 1000, "truncate_left": left}
+    (found,) = texts(demo, [Prompt(text=LONG)], **fields)
+    read = demo.tokenizer.num_chars
+    whole = demo.tokenizer.encode(LONG, add_special_tokens=False).ids
+    assert found.ids == (whole[-1000:] if left else whole[:1000])
+    assert read < 200_000 + 1000 * demo.reader.chars_per_token
+
+
+def test_the_beginning_of_a_long_text_is_cut_without_reading_the_rest(demo):
+    begun = demo.reader.cut_text(LONG, 10)
+    assert demo.tokenizer.num_chars < 100_000
+    assert demo.tokenizer.encode(begun).ids == demo.tokenizer.encode(LONG[:1000]).ids[:10]
 
 
 def texts(node, prompts, **fields):
