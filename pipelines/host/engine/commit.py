@@ -12,10 +12,11 @@ from pipelines.host.engine.append_token import append_token
 from pipelines.host.engine.beam.beam_group import Ending
 from pipelines.host.engine.beam.beam_search import grow_beams
 from pipelines.host.engine.outputs import Output, Piece, failed_output, piece_of, speculation_of
-from pipelines.host.engine.scheduler import Plan, StepScheduler
+from pipelines.host.engine.scheduler import StepScheduler
 from pipelines.host.engine.sequence import NO_SLOT, Search, Sequence, Slice
 from pipelines.host.engine.speculation.accepted_runs import AcceptedRun, Chosen, first_ids, runs_of
 from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step_plan import Plan
 from pipelines.host.sampling.guide import GuideError
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.cache import BlockMoves
-from pipelines.host.engine.scheduler import Plan
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.step import Step, no_ids, no_pairs, no_slots
+from pipelines.host.engine.step_plan import Plan
 
 
 class Scored(NamedTuple):

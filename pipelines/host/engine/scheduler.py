@@ -6,9 +6,6 @@ from bisect import insort
 from dataclasses import dataclass, field
 from time import perf_counter
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.policy import (
     EngineSettings,
@@ -20,36 +17,10 @@ from pipelines.host.engine.policy import (
 from pipelines.host.engine.sequence import NO_SLOT, Sequence, Slice
 from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
+from pipelines.host.engine.step_plan import Plan
 from pipelines.host.engine.tenant_shares import TenantShares, WaitingSequences, by_turn
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The slices of one step, and the sequences that could not be admitted.
-
-    The first `num_decoding` slices decode; the last `num_scoring` belong to prompts that are scored, and give
-    no token.  `sum(num_tokens + room) <= max_step_tokens` and `sum(len(scored) + room) <= max_scored_tokens`;
-    the blocks that the slices will write to are free.
-    """
-
-    slices: list[Slice]
-    num_decoding: int
-    num_scoring: int
-    refused: list[tuple[Sequence, Exception]]
-
-    @property
-    def sequences(self) -> list[Sequence]:
-        """All sequences whose next token depends on this step, followers included."""
-        return [member for slice in self.slices for member in slice.sequence.group]
-
-    @property
-    def scoring(self) -> list[Slice]:
-        return self.slices[len(self.slices) - self.num_scoring :]
-
-    def slots(self) -> NDArray[np.int32]:
-        return np.array([slice.sequence.slot for slice in self.slices], np.int32)
 
 
 @dataclass(slots=True)
@@ -172,11 +143,7 @@ class StepScheduler:
         if not shares.may_claim(sequence, blocks_for(len(sequence.token_ids), self.cache.block_tokens)):
             return
         while not self._fits(sequence):
-            victim = shares.last_in_turn(
-                one
-                for one in self.running[1:]
-                if shares.of(one.tenant) > shares.fair and one.params.priority >= sequence.params.priority
-            )
+            victim = shares.last_beyond(self.running[1:], sequence.params.priority)
             if victim is None:
                 return
             shares.add(victim, -1)
@@ -201,7 +168,7 @@ class StepScheduler:
         spare = self.settings.max_step_tokens - sum(slice.num_tokens for slice in slices)
         reserved = self.cache.num_reserved(self.running)
         num_resting = self._num_resting()
-        shares = self._shares() if len(self.waiting.tenants) > 1 else None
+        shares = self._shares() if self.slots.free and len(self.waiting.tenants) > 1 else None
         while spare > 0 and self.waiting and self.slots.free:
             sequence = self.waiting.first(shares)
             if len(sequence.group) > len(self.slots.free):

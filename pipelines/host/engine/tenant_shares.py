@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import insort
-from collections import Counter
 from collections.abc import Iterable, Iterator, KeysView
 from heapq import merge
 
@@ -27,16 +26,17 @@ class TenantShares:
     ) -> None:
         self._num_slots = num_slots
         self._num_blocks = num_blocks
-        self._slots: Counter[str] = Counter()
-        self._blocks: Counter[str] = Counter()
+        self._slots: dict[str, int] = dict.fromkeys(waiting, 0)
+        self._blocks = self._slots.copy()
         for sequence in running:
             self.add(sequence)
-        self.fair = 1 / max(1, len(waiting | self._slots.keys()))
+        self.fair = 1 / max(1, len(self._slots))
 
     def add(self, sequence: Sequence, sign: int = 1) -> None:
         """The sequence and its followers begin to run; with -1 they stop, before their blocks are free."""
-        self._slots[sequence.tenant] += sign * len(sequence.group)
-        self._blocks[sequence.tenant] += sign * len(sequence.blocks)
+        tenant, slots, blocks = sequence.tenant, self._slots, self._blocks
+        slots[tenant] = slots.get(tenant, 0) + sign * (1 + len(sequence.followers))
+        blocks[tenant] = blocks.get(tenant, 0) + sign * len(sequence.blocks)
 
     def of(self, tenant: str) -> float:
         return max(self._slots[tenant] / self._num_slots, self._blocks[tenant] / self._num_blocks)
@@ -53,6 +53,12 @@ class TenantShares:
             running,
             key=lambda one: (one.params.priority, self.of(one.tenant), one.submit_order),
             default=None,
+        )
+
+    def last_beyond(self, running: Iterable[Sequence], priority: int) -> Sequence | None:
+        """The last in turn of the tenants that hold more than their fair part, and of no smaller priority."""
+        return self.last_in_turn(
+            one for one in running if one.params.priority >= priority and self.of(one.tenant) > self.fair
         )
 
 
