@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum, auto
-from typing import Any
+from typing import Any, Literal
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -34,14 +33,6 @@ class BadRequest(Exception):
         self.status = status
 
 
-class Part(Enum):
-    """The part of a request that is incomplete."""
-
-    NONE = auto()
-    HEAD = auto()
-    BODY = auto()
-
-
 def new_parser(protocol: HttpToolsProtocol) -> httptools.HttpRequestParser:
     """A parser like the one that uvicorn makes."""
     parser = httptools.HttpRequestParser(protocol)
@@ -60,13 +51,13 @@ class BoundedProtocol(HttpToolsProtocol):
         super().__init__(*args, **kwargs)
         self._header_timeout_s = header_timeout_s
         self._body_timeout_s = body_timeout_s
-        self._part = Part.NONE
+        self._part: Literal["", "head", "body"] = ""  # of a request that is incomplete
         self._num_unparsed = 0  # bytes since the last head or piece of a body
         self._num_field_bytes = 0  # of the whole headers and trailers of a request, and of its URL
         self._num_body_bytes = 0  # since the clock was started
         self._clock: asyncio.TimerHandle | None = None
         self._refusal: BadRequest | None = None
-        self._running: RequestResponseCycle | None = None  # `cycle` is the latest, and may wait
+        self._running: RequestResponseCycle | None = None  # `cycle` is the latest, which may wait
         self._leaving = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -97,9 +88,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._unset_keepalive_if_required()
         self._num_unparsed += len(data)
         try:
-            self._parse(data)
+            self.parser.feed_data(data)
             if self._num_unparsed > MAX_HEAD_BYTES:
-                raise self._too_large(431 if self._part is not Part.NONE else 400)
+                raise self._too_large(431 if self._part else 400)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._ignore_upgrade(data[upgrade.args[0] :])
         except httptools.HttpParserError as error:
             mine = error.__context__  # raised in a callback
             self._refuse(mine if isinstance(mine, BadRequest) else BadRequest(400, "this is not valid HTTP"))
@@ -108,32 +101,20 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._clock is None and self._refusal is None and self._is_awaited():
             self._start_clock()
 
-    def _parse(self, data: bytes) -> None:
-        """Feed the parser.
+    def _ignore_upgrade(self, rest: bytes) -> None:
+        """Parse a request again without its Upgrade header, which a server may ignore.
 
-        It stops at a request that asks for an upgrade to another protocol, and would parse its body as
-        another request.  A server may ignore an Upgrade header: the request is parsed again without it.
+        At that header the parser stops; it would parse `rest`, which follows the head, as another request.
         """
-        while data:
-            try:
-                self.parser.feed_data(data)
-                return
-            except httptools.HttpParserUpgrade as upgrade:
-                data = self._head_without_upgrade() + data[upgrade.args[0] :]
-                self.parser = new_parser(self)
-
-    def _head_without_upgrade(self) -> bytes:
-        line = b"%b %b HTTP/%b\r\n" % (
-            self.parser.get_method(),
-            self.url,
-            self.parser.get_http_version().encode(),
-        )
+        version = self.parser.get_http_version().encode()
+        line = b"%b %b HTTP/%b\r\n" % (self.parser.get_method(), self.url, version)
         others = [b"%b: %b\r\n" % header for header in self.headers if header[0] != b"upgrade"]
-        return line + b"".join(others) + b"\r\n"
+        self.parser = new_parser(self)
+        self.data_received(line + b"".join(others) + b"\r\n" + rest)
 
     def on_message_begin(self) -> None:
         self._stop_clock()
-        self._part = Part.HEAD
+        self._part = "head"
         self._num_field_bytes = 0
         super().on_message_begin()
 
@@ -148,18 +129,22 @@ class BoundedProtocol(HttpToolsProtocol):
         self._num_field_bytes += len(name) + len(value) + FIELD_OVERHEAD_BYTES
         if self._num_field_bytes > MAX_HEAD_BYTES:
             raise self._too_large(431)
-        if self._part is Part.HEAD:
-            super().on_header(name, value)
+        if self._part == "head":
+            self.headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        version = self.parser.get_http_version()
+        version, upgrades = self.parser.get_http_version(), self.parser.should_upgrade()
         self._check_head(version)
-        if self.parser.should_upgrade():
-            return
+        if upgrades and self.parser.get_method() == b"CONNECT":
+            raise BadRequest(400, "CONNECT is for proxies, and this server is none")
+        if upgrades:
+            return  # it is parsed again
         super().on_headers_complete()
         self._stop_clock()
-        self._part = Part.BODY
+        self._part = "body"
         self._num_unparsed = 0
+        if not self.pipeline:
+            self._running = self.cycle
         if version == "1.0":
             CloseDelimitedCycle.replace(self.cycle)
         if self._leaving:
@@ -174,41 +159,39 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.parser.should_upgrade():
             return
         self._stop_clock()
-        self._part = Part.NONE
+        self._part = ""
         self._num_unparsed = 0
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        is_last = not self.pipeline
+        if self.pipeline:
+            self._running = self.pipeline[-1][0]
         super().on_response_complete()
-        if self._refusal is not None and is_last:
+        if self._refusal is not None and self._running.response_complete:
             self._send_refusal(self._refusal)
 
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._running = cycle
-        super()._start_asgi_task(cycle, app)
-
     def _check_head(self, version: str) -> None:
-        num_hosts = sum([name == b"host" for name, _ in self.headers])
+        names = [name for name, _ in self.headers]
+        num_hosts = names.count(b"host")
         if version not in ("1.0", "1.1"):
             raise BadRequest(400, "the version of HTTP must be 1.1 or 1.0")
         if num_hosts > 1 or (num_hosts == 0 and version == "1.1"):
             raise BadRequest(400, "a request needs one Host header")
-        if self.parser.get_method() == b"CONNECT":
-            raise BadRequest(400, "CONNECT is for proxies, and this server is none")
         if len(self.pipeline) >= MAX_PIPELINED:
             raise BadRequest(400, f"at most {MAX_PIPELINED} pipelined requests may wait")
+        if b"expect" in names:
+            self.expect_100_continue = dict(self.headers)[b"expect"].lower() == b"100-continue"
 
     def _too_large(self, status: int) -> BadRequest:
         return BadRequest(status, f"a URL and headers have at most {MAX_HEAD_BYTES} bytes")
 
     def _is_awaited(self) -> bool:
         """Whether the server waits for bytes of a request."""
-        return self._part is not Part.NONE or self.cycle is None or self.cycle.response_complete
+        return bool(self._part) or self.cycle is None or self.cycle.response_complete
 
     def _start_clock(self) -> None:
         self._num_body_bytes = 0
-        limit_s = self._body_timeout_s if self._part is Part.BODY else self._header_timeout_s
+        limit_s = self._body_timeout_s if self._part == "body" else self._header_timeout_s
         self._clock = self.loop.call_later(limit_s, self._time_is_up)
 
     def _stop_clock(self) -> None:
@@ -220,15 +203,15 @@ class BoundedProtocol(HttpToolsProtocol):
         self._clock = None
         if self.flow.read_paused or self._is_body_fast():
             self._start_clock()
-        elif self._part is Part.NONE:
+        elif not self._part:
             self.transport.close()  # opened and never used, as browsers do
         else:
-            self._refuse(BadRequest(408, f"the {self._part.name.lower()} of the request came too slowly"))
+            self._refuse(BadRequest(408, f"the {self._part} of the request came too slowly"))
 
     def _is_body_fast(self) -> bool:
         """Whether it brought enough bytes, for a response that is still owed."""
         enough = self._num_body_bytes >= BODY_BYTES_PER_S * self._body_timeout_s
-        return self._part is Part.BODY and enough and not self.cycle.response_complete
+        return self._part == "body" and enough and not self.cycle.response_complete
 
     def _refuse(self, refusal: BadRequest) -> None:
         """Send the refusal, once earlier requests have their responses, and close; read no further."""
@@ -236,9 +219,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._stop_clock()
         self._refusal = refusal
         running = self._running
-        if self._part is Part.BODY and self.cycle is not running:
+        if self._part == "body" and self.cycle is not running:
             self.pipeline.popleft()  # the application never gets it
-        elif self._part is Part.BODY:
+        elif self._part == "body":
             self.cycle.disconnected = True  # the application ends as if the client had left
         if running is None or running.response_complete or running.disconnected:
             self._send_refusal(refusal)
@@ -246,7 +229,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _send_refusal(self, refusal: BadRequest) -> None:
         if self.transport.is_closing():
             return
-        if self._part is not Part.BODY or not self.cycle.response_started:
+        if self._part != "body" or not self.cycle.response_started:
             text = str(refusal).encode()
             self.transport.write(STATUS_LINE[refusal.status] + REFUSAL_HEADERS % len(text) + text)
         self.transport.close()

@@ -117,7 +117,7 @@ def test_random_requests_break_nothing(make_rig, caplog, num_cases):
         RawServer(rig.app, header_timeout_s=TIMEOUT_S, body_timeout_s=TIMEOUT_S) as server,
     ):
         found, waits_s = asyncio.run(send_all(server.port, num_cases))
-    for status in (200, 400, 404, 408, 414, 431):
+    for status in (200, 400, 404, 408):
         assert status in found, found
     assert max(waits_s) < STALL_S
     assert "Traceback" not in caplog.text
