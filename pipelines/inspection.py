@@ -98,12 +98,12 @@ class _SiblingSources(Mapping[str, GraphSource]):
         folder = self._parent / name
         if name not in set(self):
             raise KeyError(name)
-        model = model_folders.open_folder(folder, name)
+        model = model_folders.open_folder(folder, name).opened()
         return GraphSource(model.graph_text(), model.path)
 
     def __iter__(self) -> Iterator[str]:
         for child in sorted(self._parent.iterdir()):
-            if child.is_dir() and model_folders.is_model(child):
+            if child.is_dir() and model_folders.find_model(child):
                 yield child.name
 
     def __len__(self) -> int:

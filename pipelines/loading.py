@@ -75,7 +75,7 @@ class Sources(Mapping[str, GraphSource]):
     def _source(self, name: str) -> GraphSource:
         if name in self._loaded:
             return GraphSource(self._loaded[name])
-        model = self._models[name]
+        model = self._models[name].opened()
         return GraphSource(model.graph_text(), model.path)
 
     def __iter__(self) -> Iterator[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pipelines.inspection import Finding
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
+MODELS = click.Path(exists=True, path_type=Path)
 
 
 def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
@@ -42,7 +43,7 @@ def main() -> None:
 @main.command()
 @click.option("--host", show_default="127.0.0.1", help="Address to listen at.")
 @click.option("--port", show_default="8000", type=click.IntRange(0, 65535), help="Port to listen at.")
-@click.option("--models", show_default="model_repo", type=FOLDER, help="Folder of models.")
+@click.option("--models", show_default="model_repo", type=MODELS, help="Folder of models, or one GGUF file.")
 @click.option(
     "--device", metavar="cpu|cuda:0", help="Device for every model, instead of those in the graphs."
 )
@@ -62,13 +63,15 @@ def serve(
     in_process: bool,
     gunicorn: tuple[str, ...],
 ) -> None:
-    """Serve every model of a folder.
+    """Serve every model of a folder, or one GGUF file.
 
     Options that are not given are read from the environment, BRAID_HOST, BRAID_PORT and so on; further
     variables are in docs/settings.md.  Arguments after -- are passed to gunicorn.
     """
     if any(re.search(r"[,\s]", key) or not key for key in api_keys):
         raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
+    if models and models.is_file() and models.suffix != ".gguf":
+        raise click.UsageError(f"--models: {models} is neither a folder of models nor a GGUF file")
     given = {
         "BRAID_HOST": host,
         "BRAID_PORT": port,

@@ -104,6 +104,7 @@ def _client(settings: Settings) -> EngineClient:
         return InProcessClient(
             settings.models,
             device=settings.device,
+            cache=settings.cache,
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             announce=lambda status: announce(status, settings.url, needs_key),
         )

@@ -48,7 +48,11 @@ class Settings(BaseModel):
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen at")
     models: Folder = Field(
         default_factory=_default_models,
-        description="the model repository; default: ./model_repo, else the one of the checkout",
+        description="the model repository, or one GGUF file; default: ./model_repo, else the checkout's",
+    )
+    cache: Path | None = Field(
+        default=None,
+        description="folder for GGUF files in converted form; default: ~/.cache/braid (XDG_CACHE_HOME)",
     )
     default_model: str | None = Field(
         default=None,

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     host = Host(
         options.models,
         SocketListener(options.socket),
-        scan=scan,
+        scan=partial(scan, cache=options.cache),
         build=partial(build_for_host, device=options.device),
         snapshots=options.snapshots,
         heartbeat=_heartbeat(options.heartbeat),
@@ -70,6 +70,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--snapshots", type=Path, help="folder for copies of models' small files; default: temporary"
     )
+    parser.add_argument("--cache", type=Path, help="folder for converted files; default: the user's own")
     parser.add_argument("--parent", type=int, help="pid of the parent; the host ends when it does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
     parser.add_argument("--needs-key", action="store_true", help="clients must send an API key")

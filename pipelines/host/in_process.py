@@ -36,6 +36,7 @@ class InProcessClient(EngineClient):
         scan: loader.Scan | None = None,
         build: loader.Build | None = None,
         device: str | None = None,
+        cache: Path | None = None,
         snapshots: Path | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
@@ -44,7 +45,7 @@ class InProcessClient(EngineClient):
         self.host = Host(
             models_dir,
             listener,
-            scan=scan or model_folders.scan,
+            scan=scan or partial(model_folders.scan, cache=cache),
             build=build or partial(build_for_host, device=device),
             snapshots=snapshots,
             announce=announce,

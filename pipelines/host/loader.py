@@ -172,24 +172,27 @@ class Loader:
         known = self._known.setdefault(folder.name, _Known(folder))
         try:
             folder = folder.refreshed()
-            folder = replace(folder, graph=folder.graph_text())
-            sources = self._sources(folder, folders)
-            model, snapshot = self._loaded(folder, sources)
+            opened = folder.opened()
+            opened = replace(opened, graph=opened.graph_text())
+            sources = self._sources(opened, folders)
+            model, snapshot = self._loaded(folder, opened, sources)
         except (Exception, DeviceLost) as error:
             if isinstance(error.__cause__, GraphError) and not is_last_try:
                 return False
             known.failed = True
             self._notify(LoadFailed(folder, _problems(error)))
             return True
-        self._known[folder.name] = _Known(folder, folder.graph)
+        self._known[folder.name] = _Known(folder, opened.graph)
         self._notify(Loaded(folder, model, snapshot, sources.texts, time.monotonic() - start_s))
         return True
 
-    def _loaded(self, folder: ModelFolder, sources: Sources) -> tuple[HostModel, Snapshot]:
+    def _loaded(
+        self, folder: ModelFolder, opened: ModelFolder, sources: Sources
+    ) -> tuple[HostModel, Snapshot]:
         """Raises BuildError where the folder changes meanwhile, and what loading a model raises."""
-        snapshot = self._snapshots.take(folder)
+        snapshot = self._snapshots.take(opened)
         try:
-            model = self._build(folder, sources)
+            model = self._build(opened, sources)
             if folder.refreshed().fingerprint != folder.fingerprint:
                 model.close()
                 raise BuildError([f"{folder.path} changed while it was loaded; reload when it is complete"])

@@ -1,10 +1,12 @@
-"""Finds the models of a repository folder: names, versions and changes, from names and dates of files.
+"""Finds the models of a repository: names, versions and changes, from names and dates of files.
 
 model_repo/
 ├── braid-demo/graph.yaml          a model
 ├── qwen3/1/graph.yaml             versions are integer folders; the highest serves
 │   └── 2/graph.yaml
-└── OpenVINO/Qwen3-8B-int4-ov/     a name may have several parts; an exported model needs no graph.yaml
+├── OpenVINO/Qwen3-8B-int4-ov/     a name may have several parts; an exported model needs no graph.yaml
+├── smollm2/SmolLM2.Q4_1.gguf      a GGUF file has the name of its folder when it is alone there,
+└── Qwen3-4B-Q4_K_M.gguf           else its own
 """
 
 from __future__ import annotations
@@ -18,15 +20,19 @@ from graphs.errors import GraphError, Problem
 from pipelines.repository.new_graph import new_graph, recognise
 
 GRAPH_FILE = "graph.yaml"
+GGUF = ".gguf"
+PROJECTOR = "mmproj"
+"""What begins the names of GGUF files that hold no language model but belong to one."""
 MAX_NAME_PARTS = 3
 FIRST_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
 class ModelFolder:
-    """One version of one model.  `fingerprint` changes when any of its files does.
+    """One version of one model: a folder, or a GGUF file.  `fingerprint` changes when any of its files does.
 
-    `graph`, when given, is the text of the graph, read before: the file is not read again.
+    `graph`, when given, is the text of the graph, read before: the file is not read again.  `cache` is where
+    GGUF files are converted; None is the user's own folder.
     """
 
     name: str
@@ -34,6 +40,7 @@ class ModelFolder:
     path: Path
     fingerprint: str
     graph: str | None = None
+    cache: Path | None = None
 
     @property
     def source(self) -> str:
@@ -55,18 +62,43 @@ class ModelFolder:
         except ValueError as error:
             raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
 
+    def opened(self) -> ModelFolder:
+        """The same model as a folder with the files that its graph names: a GGUF file is converted.
+
+        Raises GraphError where it cannot be served.
+        """
+        if not _is_gguf(self.path):
+            return self
+        from pipelines.gguf.converted_files import converted  # loads onnx
+
+        try:
+            return replace(self, path=converted(self.path, self.cache))
+        except ValueError as error:
+            raise GraphError([Problem(1, str(error), f"{self.name} (no {GRAPH_FILE})")]) from error
+
     def refreshed(self) -> ModelFolder:
         """The same folder with the fingerprint that it has now."""
         return replace(self, fingerprint=fingerprint(self.path))
 
     @property
     def home(self) -> Path:
-        """The folder of all versions; where there are none, the model's own."""
-        return self.path if self.path.name == self.name.rpartition("/")[2] else self.path.parent
+        """The folder of all versions; where there are none, the model's own folder or file."""
+        names = (last := self.name.rpartition("/")[2], last + GGUF)
+        places = (self.path, self.path.parent, self.path.parent.parent)
+        return next((place for place in places if place.name in names), self.path.parent)
 
 
-def scan(repository: Path) -> list[ModelFolder]:
-    """The newest version of every model, by name.  Raises FileNotFoundError when there is no such folder."""
+def scan(repository: Path, cache: Path | None = None) -> list[ModelFolder]:
+    """The newest version of every model, by name; `repository` may be a single model, also a GGUF file.
+
+    Raises FileNotFoundError when there is no such folder or file.
+    """
+    return [replace(model, cache=cache) for model in _scan(repository)]
+
+
+def _scan(repository: Path) -> list[ModelFolder]:
+    if _is_gguf(repository):
+        return [_gguf_model(repository, repository.stem)]
     if not repository.is_dir():
         raise FileNotFoundError(f"{repository} is not a folder of models")
     if is_model(repository):
@@ -76,10 +108,14 @@ def scan(repository: Path) -> list[ModelFolder]:
 
 def _models(folder: Path, parts: tuple[str, ...]) -> Iterator[ModelFolder]:
     for child in sorted(folder.iterdir()):
-        if not child.is_dir() or child.name.startswith((".", "_")):
-            continue
         name = (*parts, child.name)
-        if is_model(child) or versions(child):
+        if child.name.startswith((".", "_")):
+            continue
+        if _is_gguf(child):
+            yield _gguf_model(child, "/".join([*parts, child.stem]))
+        elif not child.is_dir():
+            continue
+        elif find_model(child) or versions(child):
             yield open_folder(child, "/".join(name))
         elif len(name) < MAX_NAME_PARTS:
             yield from _models(child, name)
@@ -89,24 +125,41 @@ def open_folder(folder: Path, name: str) -> ModelFolder:
     """The model in `folder`: its newest version when it has versions."""
     numbered = versions(folder)
     version = max(numbered, default=FIRST_VERSION)
-    path = numbered.get(version, folder)
+    path = numbered.get(version) or find_model(folder) or folder
     return ModelFolder(name, version, path, fingerprint(path))
 
 
 def is_model(folder: Path) -> bool:
+    """Whether a folder itself holds a model with a graph, or one that a graph is written for."""
     return (folder / GRAPH_FILE).is_file() or recognise(folder) is not None
 
 
+def find_model(folder: Path) -> Path | None:
+    """What a folder serves: itself, or its only GGUF file; None when it holds neither."""
+    if is_model(folder):
+        return folder
+    files = [child for child in folder.iterdir() if _is_gguf(child)]
+    return files[0] if len(files) == 1 else None
+
+
+def _is_gguf(path: Path) -> bool:
+    return path.suffix == GGUF and not path.name.startswith(PROJECTOR) and path.is_file()
+
+
+def _gguf_model(file: Path, name: str) -> ModelFolder:
+    return ModelFolder(name, FIRST_VERSION, file, fingerprint(file))
+
+
 def versions(folder: Path) -> dict[int, Path]:
-    """Version number → folder, for the integer subfolders that hold a model."""
+    """Version number → folder or GGUF file, for the integer subfolders that hold a model."""
     children = (child for child in folder.iterdir() if child.is_dir() and child.name.isdecimal())
-    return {int(child.name): child for child in children if is_model(child)}
+    return {int(child.name): model for child in children if (model := find_model(child))}
 
 
 def fingerprint(folder: Path) -> str:
-    """Digest of every file's name, size and time: equal as long as nothing was changed."""
+    """Digest of the name, size and time of every file, or of one: equal as long as nothing was changed."""
     digest = hashlib.blake2b(digest_size=16)
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for file in sorted(path for path in [folder, *folder.rglob("*")] if path.is_file()):
         try:
             stat = file.stat()
         except FileNotFoundError:

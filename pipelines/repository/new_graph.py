@@ -42,6 +42,11 @@ def _refusal(folder: Path, export: Export | None) -> str:
             f"{export.place}: neither config.json nor modules.json determines the model's task: text, "
             "embeddings, classes or scores; write a graph.yaml with the task (`braid schema`)"
         )
+    if files := sorted(folder.glob("*.gguf")):
+        return (
+            f"{files[0]} is served without a graph.yaml; `braid export {files[0]} --name NAME` writes a "
+            "folder with one"
+        )
     return (
         f"{folder} holds no exported language model: {' or '.join(MODEL_FILES)} with {TOKENIZER} and "
         f"{' or '.join(CONFIGS)}; nor a tensor model: {' or '.join(TENSOR_FILES)} without those files"

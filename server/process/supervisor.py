@@ -190,6 +190,8 @@ def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner:
     command = [sys.executable, "-P", "-m", "pipelines.host", "--models", str(settings.models)]
     command += ["--socket", str(socket), "--heartbeat", str(heartbeat), "--parent", str(os.getpid())]
     command += ["--log-level", settings.log_level, "--snapshots", str(socket.with_name("models"))]
+    if settings.cache:
+        command += ["--cache", str(settings.cache)]
     if settings.device:
         command += ["--device", settings.device]
     if with_banner:

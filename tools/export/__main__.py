@@ -1,4 +1,4 @@
-"""`python -m tools.export HF_FOLDER --name NAME`: the export's command line, and what the terminal shows."""
+"""`python -m tools.export SOURCE --name NAME`: the export's command line, and what the terminal shows."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from pipelines.repository.new_graph import new_graph
 from tools.export.choose_export import ALL_TASKS, AUTO, WEIGHTS, Export, Options, choose
 from tools.export.folder import ExportError
+from tools.export.gguf_file import check_options, export_gguf, is_gguf
 
 EXTRA = {
     "openvino": ("torch", "transformers", "optimum", "nncf", "openvino"),
@@ -26,7 +27,7 @@ MISSING_EXTRA, FAILED = 2, 1  # exit codes
 
 
 @click.command()
-@click.argument("source", metavar="HF_FOLDER")
+@click.argument("source", metavar="HF_FOLDER|FILE.gguf")
 @click.option("--name", required=True, help="What clients will call the model.")
 @click.option(
     "--task",
@@ -92,18 +93,29 @@ def main(
     models: Path,
     out: Path | None,
 ) -> None:
-    """Export a Hugging Face model (a folder, or a hub id where there is a hub) for Braid to serve."""
+    """Export a Hugging Face model (a folder, or a hub id where there is a hub) for Braid to serve.
+
+    A GGUF file keeps its weights as they are, and needs neither torch nor transformers.
+    """
     console = Console(stderr=True)
-    _check_extra(form, console)
-    options = Options(task, form, weights, activations, _two(answers), template)
     folder = out or models / name
     try:
-        graph = export_model(choose(source, options), folder, console)
+        export = _choose(source, Options(task, form, weights, activations, _two(answers), template), console)
+        graph = export_model(export, folder, console)
     except ExportError as error:
         console.print(f"Not exported: {error}", style="red", markup=False, soft_wrap=True)
         sys.exit(FAILED)
-    made = f"{folder}: {_size(folder)} of {weights} weights, served by {graph}"
+    what = Path(source).name if is_gguf(source) else weights
+    made = f"{folder}: {_size(folder)} of {what} weights, served by {graph}"
     console.print(made, markup=False, highlight=False, soft_wrap=True)
+
+
+def _choose(source: str, options: Options, console: Console) -> Export:
+    if is_gguf(source):
+        check_options(click.get_current_context())
+        return lambda folder, stage: export_gguf(Path(source), folder, stage)
+    _check_extra(options.form, console)
+    return choose(source, options)
 
 
 def _two(answers: str | None) -> tuple[str, str] | None:

@@ -1,0 +1,29 @@
+"""A GGUF file → a folder that Braid serves: model.onnx in Braid's form, tokenizer, template, settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.gguf.decoder import write_decoder
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.reader import read_gguf
+from pipelines.gguf.text_files import write_text_files
+
+INT8_SUMS, FLOAT_SUMS = 4, 0
+"""accuracy_level of MatMulNBits: ONNX Runtime may round activations to int8, or computes in float32."""
+
+
+def convert(source: Path, folder: Path, accuracy_level: int = INT8_SUMS) -> None:
+    """Write the model of the file `source` to `folder`, a new folder.
+
+    Weights keep their bits: none is quantized again.  Raises `GgufError`, which names the file, and OSError.
+    """
+    folder.mkdir(parents=True)
+    try:
+        file = read_gguf(source)
+        metadata = Metadata(file.fields)
+        facts, embeddings = write_decoder(metadata, file.tensors, folder, accuracy_level)
+        write_text_files(metadata, facts, embeddings, folder)
+    except GgufError as error:
+        raise GgufError(f"{source.name} {error}") from error

@@ -1,0 +1,120 @@
+"""The cache of converted GGUF files: each is converted once, and again when it has changed.
+
+CACHE/gguf/NAME-1f0c…/        one folder for each file, by its path
+└── 83ab…/                    its newest conversion, by size, time and the code that converts
+    ├── source.txt            the file's path
+    └── model/                model.onnx, tokenizer.json …
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import psutil
+
+from pipelines.gguf.convert import convert
+from pipelines.gguf.errors import GgufError
+
+log = logging.getLogger(__name__)
+
+MODEL, SOURCE = "model", "source.txt"
+UNFINISHED = ".unfinished-"
+
+
+def default_cache() -> Path:
+    """The user's folder for files that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "braid"
+
+
+def converted(source: Path, cache_folder: Path | None = None) -> Path:
+    """The folder with the converted form of the file `source`; converts it when that is not there.
+
+    Files that were removed or replaced lose their conversions.  Raises `GgufError`.
+    """
+    source = source.resolve()
+    entries = (cache_folder or default_cache()) / "gguf"
+    place = entries / f"{source.stem}-{_digest(str(source))}"
+    try:
+        entry = place / _state(source)
+        if not entry.is_dir():
+            _make(source, entry)
+            _sweep(entries, place, entry)
+    except OSError as error:
+        raise GgufError(
+            f"{source.name} cannot be converted in {entries}: {error}; BRAID_CACHE names another folder"
+        ) from error
+    return entry / MODEL
+
+
+def _make(source: Path, entry: Path) -> None:
+    """Convert in a temporary folder beside the entry, which appears whole or not at all."""
+    entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    log.info("converting %s", source)
+    scratch = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}{os.getpid()}-", dir=entry.parent))
+    try:
+        convert(source, scratch / MODEL)
+        (scratch / SOURCE).write_text(str(source), encoding="utf-8")
+        if _state(source) != entry.name:
+            raise GgufError(f"{source.name} changed while it was read; reload when it is complete")
+        _put(scratch, entry)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _put(scratch: Path, entry: Path) -> None:
+    try:
+        scratch.rename(entry)
+    except OSError:
+        if not entry.is_dir():  # else another process was faster
+            raise
+
+
+def _sweep(entries: Path, place: Path, newest: Path) -> None:
+    """Remove older conversions of this file, those of files that are gone, and what killed processes left.
+
+    A process that still has a removed conversion open keeps its mapped weights.
+    """
+    for entry in entries.glob("*/*"):
+        is_older = entry.parent == place and entry != newest
+        if _is_left(entry) if entry.name.startswith(UNFINISHED) else is_older or _is_orphan(entry):
+            shutil.rmtree(entry, ignore_errors=True)
+    for folder in entries.iterdir():
+        if not any(folder.iterdir()):
+            folder.rmdir()
+
+
+def _is_orphan(entry: Path) -> bool:
+    try:
+        return not Path((entry / SOURCE).read_text(encoding="utf-8")).exists()
+    except OSError:
+        return False
+
+
+def _is_left(scratch: Path) -> bool:
+    return not psutil.pid_exists(int(scratch.name.split("-")[1]))
+
+
+def _state(source: Path) -> str:
+    stat = source.stat()
+    return _digest(f"{stat.st_size} {stat.st_mtime_ns} {_code()}")
+
+
+@cache
+def _code() -> str:
+    """The digest of the code that converts: what an older version has made is made again."""
+    return _digest(*(file.read_text(encoding="utf-8") for file in _modules()))
+
+
+def _modules() -> Iterator[Path]:
+    yield from sorted(Path(__file__).parent.glob("*.py"))
+
+
+def _digest(*texts: str) -> str:
+    return hashlib.blake2b("\0".join(texts).encode(), digest_size=8).hexdigest()

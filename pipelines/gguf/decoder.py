@@ -1,0 +1,186 @@
+"""Writes the decoder of a GGUF file in Braid's ONNX format, layer by layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx_ir as ir
+
+from pipelines.gguf.architectures import DecoderFacts, read_facts
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.onnx_writer import OnnxWriter
+from pipelines.gguf.products import F32, Products
+from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.rotary import read_pace
+from pipelines.gguf.weights import Rows
+from pipelines.host.backends.onnx.decoder_format import (
+    ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+)
+
+EMBEDDING, HEAD, ROPE_DIVISORS = "token_embd.weight", "output.weight", "rope_freqs.weight"
+HEADS_FIRST = [0, 2, 1, 3]
+INT64 = ir.DataType.INT64
+Turns = tuple[ir.Value, ir.Value]
+"""Cosines and sines [1, tokens, head_size / 2] of the positions."""
+
+
+def write_decoder(
+    metadata: Metadata, tensors: Mapping[str, GgufTensor], folder: Path, accuracy_level: int
+) -> tuple[DecoderFacts, int]:
+    """Write model.onnx and its data to `folder`; return what the decoder is and its vocabulary size.
+
+    Raises `GgufError`, also for tensors and metadata that the graph would leave out.
+    """
+    facts = read_facts(metadata)
+    with OnnxWriter(folder) as writer:
+        decoder = _Decoder(facts, metadata, Products(writer, tensors, accuracy_level), writer)
+        vocabulary = decoder.write()
+    return facts, vocabulary
+
+
+def interleaved_rows(heads: int, rows: int) -> Rows:
+    """Which row of the file is each row of a query or key weight whose halves rotate together."""
+    return np.arange(rows).reshape(heads, rows // heads // 2, 2).swapaxes(1, 2).reshape(-1)
+
+
+class _Decoder:
+    def __init__(
+        self, facts: DecoderFacts, metadata: Metadata, products: Products, writer: OnnxWriter
+    ) -> None:
+        self._facts, self._products, self._writer, self._op = facts, products, writer, writer.op
+        self._metadata = metadata
+        self._table = products.tensor(EMBEDDING, None, facts.width)
+
+    def write(self) -> int:
+        facts, op = self._facts, self._op
+        ids = ir.val(INPUT_IDS, INT64, [1, "num_tokens"])
+        positions = ir.val(POSITION_IDS, INT64, [1, "num_tokens"])
+        rows = ir.val(LOGITS_INDICES, INT64, ["num_logits"])
+        state = self._products.look_up(ids, self._table)
+        if facts.kind.scaled_embedding:
+            state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
+        state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
+        turns = self._turns(positions)
+        for layer in range(facts.layers):
+            state = self._layer(layer, state, turns)
+        taken = self._norm(op("Gather", state, rows, axis=1), "output_norm.weight", facts.width)
+        logits = op("Reshape", self._logits(taken), self._writer.ints(-1, self._table.rows))
+        self._refuse_unused()
+        logits.name, logits.dtype = LOGITS, F32
+        logits.shape = ir.Shape(["num_logits", self._table.rows])
+        self._writer.save([ids, positions, rows], [logits], facts.name)
+        return self._table.rows
+
+    def _refuse_unused(self) -> None:
+        self._metadata.refuse_unread()
+        unused = sorted(self._products.unused())
+        if unused:
+            raise GgufError(f"has {', '.join(unused[:5])}, which is not served for {self._facts.name}")
+
+    def _logits(self, taken: ir.Value) -> ir.Value:
+        head = self._table
+        if self._products.has(HEAD):
+            head = self._products.tensor(HEAD, self._table.rows, self._facts.width)
+        logits = self._products.multiply(taken, head, head.name)
+        return self._capped(logits, self._facts.logit_cap)
+
+    def _capped(self, logits: ir.Value, cap: float) -> ir.Value:
+        if not cap:
+            return logits
+        factor = self._writer.number(cap)
+        return self._op("Mul", self._op("Tanh", self._op("Div", logits, factor)), factor)
+
+    def _turns(self, positions: ir.Value) -> Turns:
+        size = self._facts.head_size
+        has_divisors = self._products.has(ROPE_DIVISORS)
+        divisors = self._products.vector(ROPE_DIVISORS, size // 2) if has_divisors else None
+        pace = read_pace(self._metadata, size, divisors).reshape(1, 1, -1)
+        column = self._op("Cast", self._op("Unsqueeze", positions, self._writer.ints(2)), to=F32)
+        angles = self._op("Mul", column, self._writer.store("rope.pace", pace))
+        return self._op("Cos", angles), self._op("Sin", angles)
+
+    def _layer(self, layer: int, state: ir.Value, turns: Turns) -> ir.Value:
+        at, width = f"blk.{layer}.", self._facts.width
+        read = self._norm(state, f"{at}attn_norm.weight", width)
+        attended = self._attention(layer, read, turns)
+        state = self._op("Add", state, self._normed_after(attended, f"{at}post_attention_norm.weight"))
+        read = self._norm(state, f"{at}ffn_norm.weight", width)
+        return self._op(
+            "Add", state, self._normed_after(self._feed_forward(at, read), f"{at}post_ffw_norm.weight")
+        )
+
+    def _attention(self, layer: int, read: ir.Value, turns: Turns) -> ir.Value:
+        facts, at = self._facts, f"blk.{layer}."
+        query = self._heads(f"{at}attn_q", read, facts.heads, turns)
+        key = self._heads(f"{at}attn_k", read, facts.kv_heads, turns)
+        value = self._heads(f"{at}attn_v", read, facts.kv_heads, None)
+        attended = self._op(
+            ATTENTION,
+            *(query, key, value),
+            domain=DOMAIN,
+            layer=layer,
+            num_heads=facts.heads,
+            num_kv_heads=facts.kv_heads,
+            head_size=facts.head_size,
+            scale=float(facts.scale),
+            window=facts.window,
+            softcap=facts.attention_cap,
+        )
+        attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", facts.head_size])
+        rows = self._op("Transpose", attended, perm=HEADS_FIRST)
+        flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
+        return self._linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
+
+    def _heads(self, name: str, read: ir.Value, heads: int, turns: Turns | None) -> ir.Value:
+        """[1, heads, tokens, head_size], normed where the file has a norm, turned by `turns`."""
+        facts, size = self._facts, self._facts.head_size
+        order = interleaved_rows(heads, heads * size) if turns and facts.kind.interleaved else None
+        flat = self._linear(read, name, heads * size, facts.width, order)
+        rows = self._op("Reshape", flat, self._writer.ints(1, -1, heads, size))
+        if self._products.has(f"{name}_norm.weight"):
+            rows = self._norm(rows, f"{name}_norm.weight", size)
+        split = self._op("Transpose", rows, perm=HEADS_FIRST)
+        if turns:
+            split = self._op("RotaryEmbedding", split, *turns, interleaved=0, num_heads=heads)
+        split.dtype, split.shape = F32, ir.Shape([1, heads, "num_tokens", size])
+        return split
+
+    def _feed_forward(self, at: str, read: ir.Value) -> ir.Value:
+        width = self._facts.width
+        inner = self._products.tensor(f"{at}ffn_gate.weight", None, width).rows
+        gate = self._linear(read, f"{at}ffn_gate", inner, width)
+        up = self._linear(read, f"{at}ffn_up", inner, width)
+        return self._linear(self._op("Mul", self._activated(gate), up), f"{at}ffn_down", width, inner)
+
+    def _activated(self, gate: ir.Value) -> ir.Value:
+        if self._facts.kind.activation == "gelu":
+            return self._op("Gelu", gate, approximate="tanh")
+        return self._op("Mul", gate, self._op("Sigmoid", gate))
+
+    def _linear(
+        self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
+    ) -> ir.Value:
+        """`rows` · weightᵀ, and a bias where the file has one."""
+        tensor = self._products.tensor(f"{name}.weight", outer, inner)
+        product = self._products.multiply(rows, tensor, name, order)
+        if not self._products.has(f"{name}.bias"):
+            return product
+        bias = self._products.vector(f"{name}.bias", outer)
+        stored = self._writer.store(f"{name}.bias", bias if order is None else bias[order])
+        return self._op("Add", product, stored)
+
+    def _normed_after(self, state: ir.Value, name: str) -> ir.Value:
+        return self._norm(state, name, self._facts.width) if self._products.has(name) else state
+
+    def _norm(self, state: ir.Value, name: str, size: int) -> ir.Value:
+        scale = self._writer.store(name, self._products.vector(name, size))
+        return self._op("RMSNormalization", state, scale, axis=-1, epsilon=self._facts.epsilon, stash_type=1)

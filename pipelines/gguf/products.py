@@ -1,0 +1,119 @@
+"""Products with a GGUF file's weights, and lookups in its table of embeddings, as nodes of an ONNX graph.
+
+Blocks of 4 and 8 bits become MatMulNBits.  Where blocks have offsets besides scales, the offsets are
+multiplied with the sums of the rows' blocks: exact on every engine, and each keeps the weights compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx_ir as ir
+
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.onnx_writer import CONTRIB, OnnxWriter
+from pipelines.gguf.reader import GgufTensor
+from pipelines.gguf.tensor_types import Floats
+from pipelines.gguf.weights import Rows, is_float, read_blocks, read_floats, view_floats
+
+F32 = ir.DataType.FLOAT
+HALVES = {"F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}
+MIDDLE = 128.0
+"""The code of 8 bits that stands for the offset alone."""
+
+
+class Products:
+    """The tensors of a file as operands.
+
+    `accuracy_level` is MatMulNBits': 4 lets ONNX Runtime round activations to int8, 0 is float32.
+    """
+
+    def __init__(self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int) -> None:
+        self._writer, self._tensors, self._level = writer, tensors, accuracy_level
+        self._sums: dict[tuple[int, int], ir.Value] = {}
+        self._used: set[str] = set()
+
+    def has(self, name: str) -> bool:
+        return name in self._tensors
+
+    def unused(self) -> set[str]:
+        """The tensors that no operand was made of."""
+        return set(self._tensors) - self._used
+
+    def tensor(self, name: str, rows: int | None, width: int) -> GgufTensor:
+        """The tensor of this name; raises `GgufError` unless it has this shape (any rows for None)."""
+        if name not in self._tensors:
+            raise GgufError(f"has no tensor {name}")
+        tensor = self._tensors[name]
+        if tensor.width != width or rows not in (None, tensor.rows):
+            raise GgufError(f"{name} is {tensor.rows} × {tensor.width}, not {rows or 'n'} × {width}")
+        self._used.add(name)
+        return tensor
+
+    def vector(self, name: str, size: int) -> Floats:
+        """float32[size] of a norm or a bias."""
+        tensor = self.tensor(name, 1, size)
+        if not is_float(tensor):
+            raise GgufError(f"{name} is of type {tensor.type.name}; vectors are F32, F16 or BF16")
+        values: Floats = read_floats(tensor)[0]
+        return values
+
+    def multiply(self, rows: ir.Value, tensor: GgufTensor, name: str, order: Rows | None = None) -> ir.Value:
+        """`rows` · weightᵀ, the rows of the weight taken in `order`; `name` is that of the operand."""
+        if is_float(tensor):
+            return self._writer.op("MatMul", rows, self._columns(tensor, name, order))
+        blocks = read_blocks(tensor, order)
+        store = self._writer.store
+        product = self._writer.op(
+            "MatMulNBits",
+            rows,
+            store(f"{name}.int{blocks.bits}", blocks.packed),
+            store(f"{name}.scales", blocks.scales),
+            domain=CONTRIB,
+            K=tensor.width,
+            N=len(blocks.scales),
+            bits=blocks.bits,
+            block_size=blocks.block,
+            accuracy_level=self._level,
+        )
+        if blocks.offsets is None:
+            return product
+        offsets = store(f"{name}.offsets", blocks.offsets.T)
+        sums = self._block_sums(rows, tensor.width, blocks.block)
+        return self._writer.op("Add", product, self._writer.op("MatMul", sums, offsets))
+
+    def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
+        """The embeddings of ids [1, tokens]; the table is the head's where both are of 8 bits."""
+        op, store, name = self._writer.op, self._writer.store, tensor.name
+        if is_float(tensor):
+            return self._widened(op("Gather", self._table(tensor), ids), tensor)
+        blocks = read_blocks(tensor, widen=True)
+        codes = op("Gather", store(f"{name}.int8", blocks.packed), ids)
+        found = op("Sub", op("Cast", codes, to=F32), self._writer.number(MIDDLE))
+        sides = (("Mul", "scales", blocks.scales), ("Add", "offsets.rows", blocks.offsets))
+        for kind, side, values in sides:
+            if values is not None:
+                row = op("Gather", store(f"{name}.{side}", values), ids)
+                found = op(kind, found, op("Unsqueeze", row, self._writer.ints(3)))
+        return op("Reshape", found, self._writer.ints(1, -1, tensor.width))
+
+    def _columns(self, tensor: GgufTensor, name: str, order: Rows | None) -> ir.Value:
+        """The weight as float [width, rows], in the type that it has in the file."""
+        values = view_floats(tensor)
+        columns = (values if order is None else values[order]).T
+        return self._widened(self._writer.store(name, columns, HALVES.get(tensor.type.name)), tensor)
+
+    def _table(self, tensor: GgufTensor) -> ir.Value:
+        values = view_floats(tensor)
+        return self._writer.store(f"{tensor.name}.table", values, HALVES.get(tensor.type.name))
+
+    def _widened(self, value: ir.Value, tensor: GgufTensor) -> ir.Value:
+        return self._writer.op("Cast", value, to=F32) if tensor.type.name in HALVES else value
+
+    def _block_sums(self, rows: ir.Value, width: int, block: int) -> ir.Value:
+        """float [1, tokens, blocks], made once for all weights that are multiplied with these rows."""
+        key = (id(rows), block)
+        if key not in self._sums:
+            split = self._writer.op("Reshape", rows, self._writer.ints(1, -1, width // block, block))
+            self._sums[key] = self._writer.op("ReduceSum", split, self._writer.ints(3), keepdims=0)
+        return self._sums[key]

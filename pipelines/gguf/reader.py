@@ -1,0 +1,195 @@
+"""Reads a GGUF file: its metadata and where its tensors lie.
+
+Every count and offset is compared with the file's size before it is used, so that a damaged or hostile file
+gives a `GgufError`, not an allocation.  Tensors are views of the mapped file; nothing is copied.
+"""
+
+from __future__ import annotations
+
+import math
+import mmap
+import struct
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.gguf.errors import GgufError
+from pipelines.gguf.tensor_types import OTHER_TYPES, TENSOR_TYPES, TensorType
+
+MAGIC, VERSIONS = b"GGUF", (2, 3)
+ALIGNMENT_KEY, ALIGNMENT = "general.alignment", 32
+MAX_ALIGNMENT, MAX_AXES, MAX_KEY_BYTES = 1 << 16, 4, 1 << 16
+STRING, ARRAY, BOOL = 8, 9, 7
+NUMBERS = {
+    0: "B",
+    1: "b",
+    2: "H",
+    3: "h",
+    4: "I",
+    5: "i",
+    6: "f",
+    BOOL: "B",
+    10: "Q",
+    11: "q",
+    12: "d",
+}
+"""Type of a value → its letter in `struct`, whose little-endian sizes are numpy's too."""
+UNPACK = {form: struct.Struct("<" + form) for form in NUMBERS.values()}
+LEAST_KEY, LEAST_TENSOR, LEAST_STRING = 8 + 4 + 1, 8 + 4 + 8 + 4 + 8, 8
+"""Bytes of the shortest metadata entry, description of a tensor, and string."""
+
+
+@dataclass(frozen=True)
+class GgufTensor:
+    """One tensor: `rows` of `width` weights each; `data` is uint8[rows, bytes of a row], mapped."""
+
+    name: str
+    type: TensorType
+    rows: int
+    width: int
+    data: NDArray[np.uint8]
+
+
+Place = tuple[str, TensorType, list[int], int]
+"""Name, type, sizes of the axes (innermost first) and offset of a tensor."""
+
+
+@dataclass(frozen=True)
+class GgufFile:
+    """`fields`: numbers, texts, lists of texts and arrays of numbers, by key.  `tensors` by name."""
+
+    fields: dict[str, Any]
+    tensors: dict[str, GgufTensor]
+
+
+def read_gguf(path: Path) -> GgufFile:
+    """Read a file; the map lives as long as a tensor does.  Raises `GgufError` and OSError."""
+    with path.open("rb") as file:
+        size = file.seek(0, 2)
+        if size < 24:
+            raise GgufError("is too short for a GGUF file")
+        pages = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    return _FileReader(pages).read()
+
+
+class _FileReader:
+    """A place in the file that only moves forward."""
+
+    def __init__(self, pages: mmap.mmap) -> None:
+        self._pages, self._at = pages, 0
+
+    def read(self) -> GgufFile:
+        if bytes(self._take(4)) != MAGIC:
+            raise GgufError("does not begin with GGUF")
+        version = self._number("I")
+        if version not in VERSIONS:
+            raise GgufError(f"is of GGUF version {version}; versions 2 and 3, little-endian, are read")
+        num_tensors = self._count(LEAST_TENSOR, "tensors")
+        num_fields = self._count(LEAST_KEY, "metadata entries")
+        fields = self._fields(num_fields)
+        places = [self._place() for _ in range(num_tensors)]
+        return GgufFile(fields, self._tensors(places, _alignment(fields)))
+
+    def _fields(self, count: int) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for _ in range(count):
+            key = self._string(MAX_KEY_BYTES)
+            if key in fields:
+                raise GgufError(f"has two entries {key}")
+            fields[key] = self._value(key)
+        return fields
+
+    def _value(self, key: str) -> Any:
+        kind = self._number("I")
+        if kind == STRING:
+            return self._string()
+        if kind == ARRAY:
+            return self._array(key)
+        if kind not in NUMBERS:
+            raise GgufError(f"{key} is of type {kind}, which GGUF does not have")
+        number = self._number(NUMBERS[kind])
+        return bool(number) if kind == BOOL else number
+
+    def _array(self, key: str) -> Any:
+        kind = self._number("I")
+        if kind == STRING:
+            return [self._string() for _ in range(self._count(LEAST_STRING, key))]
+        if kind not in NUMBERS:
+            raise GgufError(f"{key} is an array of type {kind}; arrays of numbers and of texts are read")
+        dtype = np.dtype("<" + NUMBERS[kind])
+        count = self._count(dtype.itemsize, key)
+        return np.frombuffer(self._take(count * dtype.itemsize), dtype)
+
+    def _place(self) -> Place:
+        """The description of the next tensor."""
+        name = self._string(MAX_KEY_BYTES)
+        num_axes = self._number("I")
+        if not 1 <= num_axes <= MAX_AXES:
+            raise GgufError(f"{name} has {num_axes} axes; 1 to {MAX_AXES} are read")
+        axes = [self._number("Q") for _ in range(num_axes)]
+        kind, offset = self._number("I"), self._number("Q")
+        if kind not in TENSOR_TYPES:
+            raise GgufError(
+                f"{name} is of type {OTHER_TYPES.get(kind, kind)}, which is not served; {_readable()}"
+            )
+        return name, TENSOR_TYPES[kind], axes, offset
+
+    def _tensors(self, places: list[Place], align: int) -> dict[str, GgufTensor]:
+        start = -(-self._at // align) * align
+        end, tensors = start, dict[str, GgufTensor]()
+        for name, kind, axes, offset in sorted(places, key=lambda place: place[3]):
+            width, rows = axes[0], math.prod(axes[1:])
+            if not width or not rows or width % kind.weights:
+                raise GgufError(f"{name} has the shape {axes}, which {kind.name} does not allow")
+            row_bytes = width // kind.weights * kind.bytes
+            begin = start + offset
+            if begin < end or offset % align:
+                raise GgufError(f"{name} lies at {offset}, inside another tensor or not aligned to {align}")
+            end = begin + rows * row_bytes
+            if end > len(self._pages):
+                raise GgufError(f"{name} ends at byte {end} of {len(self._pages)}: the file is cut short")
+            if name in tensors:
+                raise GgufError(f"has two tensors {name}")
+            data = np.frombuffer(self._pages, np.uint8, rows * row_bytes, begin).reshape(rows, row_bytes)
+            tensors[name] = GgufTensor(name, kind, rows, width, data)
+        return tensors
+
+    def _count(self, least: int, what: str) -> int:
+        """A count of things that take `least` bytes each at least."""
+        count, left = self._number("Q"), len(self._pages) - self._at
+        if count * least > left:
+            raise GgufError(f"announces {count} {what}, more than its {left} bytes left can hold")
+        return int(count)
+
+    def _string(self, longest: int | None = None) -> str:
+        size = self._count(1, "bytes of text")
+        if longest is not None and size > longest:
+            raise GgufError(f"has a name of {size} bytes")
+        try:
+            return str(self._take(size), "utf-8")
+        except UnicodeDecodeError as error:
+            raise GgufError(f"holds a text that is not UTF-8: {error}") from error
+
+    def _number(self, form: str) -> Any:
+        return UNPACK[form].unpack(self._take(UNPACK[form].size))[0]
+
+    def _take(self, size: int) -> memoryview:
+        begin, self._at = self._at, self._at + size
+        if self._at > len(self._pages):
+            raise GgufError(f"ends at byte {len(self._pages)}, before its metadata does")
+        return memoryview(self._pages)[begin : self._at]
+
+
+def _alignment(fields: dict[str, Any]) -> int:
+    align = fields.get(ALIGNMENT_KEY, ALIGNMENT)
+    is_power = isinstance(align, int) and 0 < align <= MAX_ALIGNMENT and align & (align - 1) == 0
+    if not is_power:
+        raise GgufError(f"{ALIGNMENT_KEY} is {align!r}, not a power of two up to {MAX_ALIGNMENT}")
+    return int(align)
+
+
+def _readable() -> str:
+    return "these types are: " + ", ".join(kind.name for kind in TENSOR_TYPES.values())

@@ -1,0 +1,143 @@
+"""The cache of converted GGUF files: made once, again after a change, whole or not at all, and swept."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from gguf_files import write_llama_like
+
+from graphs.errors import GraphError
+from pipelines.gguf import converted_files
+from pipelines.gguf.converted_files import converted
+from pipelines.gguf.errors import GgufError
+from pipelines.repository.model_folders import scan
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    path = tmp_path_factory.mktemp("gguf") / "tiny.gguf"
+    write_llama_like(path)
+    return path.read_bytes()
+
+
+@pytest.fixture
+def source(whole, tmp_path):
+    path = tmp_path / "repo" / "small" / "Tiny.F32.gguf"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(whole)
+    return path
+
+
+def entries(cache):
+    return sorted(path for path in (cache / "gguf").glob("*/*"))
+
+
+def test_a_file_is_converted_once(source, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    first = converted(source, cache)
+    assert {"model.onnx", "tokenizer.json", "chat_template.jinja"} <= {path.name for path in first.iterdir()}
+    monkeypatch.setattr(converted_files, "convert", lambda *_: pytest.fail("converted again"))
+    assert converted(source, cache) == first
+
+
+def test_a_changed_file_replaces_its_conversion(source, tmp_path):
+    cache = tmp_path / "cache"
+    first = converted(source, cache)
+    os.utime(source, ns=(1, 1))
+    second = converted(source, cache)
+    assert second != first
+    assert entries(cache) == [second.parent]
+
+
+def test_a_removed_file_loses_its_conversion_with_the_next_one(source, whole, tmp_path):
+    cache = tmp_path / "cache"
+    converted(source, cache)
+    source.unlink()
+    other = source.with_name("other.gguf")
+    other.write_bytes(whole)
+    newer = converted(other, cache)
+    assert entries(cache) == [newer.parent]
+    assert len(list((cache / "gguf").iterdir())) == 1
+
+
+def test_what_killed_processes_left_is_removed(source, tmp_path):
+    cache = tmp_path / "cache"
+    left = cache / "gguf" / "some-1" / ".unfinished-4194305-x"
+    left.mkdir(parents=True)
+    converted(source, cache)
+    assert not left.exists()
+
+
+def test_a_file_that_cannot_be_converted_leaves_nothing(source, tmp_path):
+    cache = tmp_path / "cache"
+    source.write_bytes(source.read_bytes()[:5000])
+    with pytest.raises(GgufError, match=r"^Tiny.F32.gguf "):
+        converted(source, cache)
+    assert entries(cache) == []
+
+
+def test_a_file_that_changes_meanwhile_has_no_entry(source, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    convert = converted_files.convert
+
+    def slow(path, folder):
+        convert(path, folder)
+        os.utime(path, ns=(2, 2))
+
+    monkeypatch.setattr(converted_files, "convert", slow)
+    with pytest.raises(GgufError, match=r"changed while it was read"):
+        converted(source, cache)
+    assert entries(cache) == []
+
+
+def test_a_cache_that_cannot_be_written_is_named(source, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GgufError, match=r"cannot be converted in .*file.*BRAID_CACHE names another folder"):
+        converted(source, tmp_path / "file")
+
+
+def test_a_folder_with_one_file_is_a_model(source, tmp_path):
+    (source.parent / "mmproj-tiny.gguf").touch()
+    (model,) = scan(source.parent.parent, tmp_path / "cache")
+    assert (model.name, model.path) == ("small", source)
+    assert model.home == source.parent
+    opened = model.opened()
+    assert opened.fingerprint == model.fingerprint
+    text = opened.graph_text()
+    assert "task: chat" in text
+    assert "path: model.onnx" in text
+
+
+def test_several_files_have_their_own_names(source, whole, tmp_path):
+    repository = source.parent.parent
+    for name in ("small/Tiny.Q8.gguf", "loose.gguf"):
+        (repository / name).write_bytes(whole)
+    models = scan(repository)
+    assert [model.name for model in models] == ["loose", "small/Tiny.F32", "small/Tiny.Q8"]
+    assert [model.home for model in models] == [model.path for model in models]
+
+
+def test_a_file_alone_is_a_repository(source):
+    (model,) = scan(source)
+    assert (model.name, model.path, model.home) == ("Tiny.F32", source, source)
+    assert model.refreshed() == model
+    os.utime(source, ns=(1, 1))
+    assert model.refreshed().fingerprint != model.fingerprint
+
+
+def test_versions_may_be_files(source, whole):
+    later = source.parent / "2"
+    later.mkdir()
+    source.rename(later / source.name)
+    (model,) = scan(source.parent.parent)
+    assert (model.name, model.version, model.path) == ("small", 2, later / source.name)
+    assert model.home == source.parent
+
+
+def test_a_file_that_is_refused_is_a_problem_of_its_model(source, tmp_path):
+    source.write_bytes(b"GGUF" + bytes(100))
+    (model,) = scan(source, tmp_path / "cache")
+    with pytest.raises(GraphError) as raised:
+        model.opened()
+    assert "Tiny.F32.gguf is of GGUF version 0" in str(raised.value)

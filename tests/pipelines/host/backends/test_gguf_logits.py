@@ -1,0 +1,124 @@
+"""Logits of converted GGUF files on both engines, compared with transformers on the dequantized weights."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from gguf import GGMLQuantizationType as Type
+from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, LAYERS, WIDTH, vocabulary, write_llama_like
+from lone_steps import step
+from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+
+from pipelines.gguf.convert import FLOAT_SUMS, convert
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+
+TOLERANCE = 1e-4
+NUM_IDS, CHUNK = 40, 23
+TYPES = ("F32", "F16", "BF16", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K")
+SIZES = {
+    "vocab_size": len(vocabulary()[0]),
+    "hidden_size": WIDTH,
+    "intermediate_size": INNER,
+    "num_hidden_layers": LAYERS,
+    "num_attention_heads": HEADS,
+    "num_key_value_heads": KV_HEADS,
+    "head_dim": HEAD_SIZE,
+    "max_position_embeddings": CONTEXT,
+    "rms_norm_eps": 1e-5,
+    "tie_word_embeddings": False,
+    "attn_implementation": "eager",
+}
+
+
+def openvino(path):
+    return OpenVINOSession(path, OpenVINOSettings("cpu", "f32", "f32", 1))
+
+
+ENGINES = {"openvino": openvino, "onnxruntime": OnnxCpuSession}
+
+
+def ids():
+    return np.random.default_rng(5).integers(5, SIZES["vocab_size"], NUM_IDS)
+
+
+def expected(config, state):
+    model = AutoModelForCausalLM.from_config(config, attn_implementation="eager").float().eval()
+    missing, unexpected = model.load_state_dict(
+        {name: torch.tensor(each) for name, each in state.items()}, strict=False
+    )
+    assert (missing, unexpected) == ([], [])
+    with torch.no_grad():
+        return model(torch.tensor(ids())[None]).logits[0].numpy()
+
+
+def given(engine, source, folder):
+    """Logits of every token of the prompt, in two steps."""
+    convert(source, folder, FLOAT_SUMS)
+    session = ENGINES[engine](folder / "model.onnx")
+    try:
+        session.reserve(NUM_IDS, 1)
+        session.allocate(8)
+        blocks = list(range(-(-NUM_IDS // session.block_tokens)))
+        first = session.run(step(ids()[:CHUNK], 0, blocks, list(range(CHUNK)))).copy()
+        rest = session.run(step(ids()[CHUNK:], CHUNK, blocks, list(range(NUM_IDS - CHUNK))))
+        return np.concatenate([first, rest])
+    finally:
+        session.close()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", TYPES)
+def test_every_type_is_its_dequantized_weights(tmp_path, kind, engine):
+    source = tmp_path / "tiny.gguf"
+    state = write_llama_like(source, kind=Type[kind], tied=kind == "Q8_0")
+    logits = given(engine, source, tmp_path / "model")
+    np.testing.assert_allclose(logits, expected(LlamaConfig(**SIZES), state), atol=TOLERANCE, rtol=0)
+
+
+def _linear(model):
+    from gguf import RopeScalingType
+
+    model.writer.add_rope_scaling_type(RopeScalingType.LINEAR)
+    model.writer.add_rope_scaling_factor(4.0)
+    model.writer.add_rope_freq_base(50000.0)
+
+
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 64,
+}
+
+
+def _llama3(model):
+    from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+    scaled, _ = ROPE_INIT_FUNCTIONS["llama3"](LlamaConfig(**SIZES, rope_scaling=LLAMA3), "cpu")
+    plain = 10000.0 ** -(np.arange(0, HEAD_SIZE, 2) / HEAD_SIZE)
+    model.writer.add_tensor("rope_freqs.weight", (plain / scaled.numpy()).astype(np.float32))
+
+
+FAMILIES = {
+    "llama-linear": (LlamaConfig(**SIZES, rope_theta=5e4, rope_scaling={"rope_type": "linear", "factor": 4.0}), {"more": _linear}),
+    "llama-3": (LlamaConfig(**SIZES, rope_scaling=LLAMA3), {"more": _llama3}),
+    "llama-bias": (LlamaConfig(**SIZES, attention_bias=True), {"bias": True}),
+    "mistral": (MistralConfig(**SIZES, sliding_window=None), {}),
+    "qwen2": (Qwen2Config(**SIZES), {"architecture": "qwen2", "bias": True}),
+    "qwen3": (Qwen3Config(**SIZES), {"architecture": "qwen3", "norms": True}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_is_as_transformers_computes_it(tmp_path, family):
+    config, written = FAMILIES[family]
+    source = tmp_path / "tiny.gguf"
+    state = write_llama_like(source, kind=Type.Q4_1, **written)
+    if family == "llama-bias":
+        state |= {f"model.layers.{layer}.self_attn.o_proj.bias": np.zeros(WIDTH) for layer in range(LAYERS)}
+    wanted = expected(config, state)
+    logits = given("onnxruntime", source, tmp_path / "model")
+    np.testing.assert_allclose(logits, wanted, atol=TOLERANCE, rtol=0)
