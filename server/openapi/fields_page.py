@@ -106,6 +106,8 @@ PAGES = (
         (
             Inside("a message", ignored=generation.IGNORED_IN_MESSAGES),
             Inside("a content part", ignored=generation.IGNORED_IN_PARTS),
+            Inside("an earlier tool call", ignored=generation.IGNORED_IN_CALLS),
+            Inside("`stream_options`", ignored=generation.IGNORED_STREAM_OPTIONS),
         ),
         BATCH_NOTE,
     ),

@@ -27,6 +27,7 @@ CHAT_BODY: dict[str, Any] = {
     "logits_processors_args": {"thinking_budget": 3},
     "thinking": {"type": "enabled"},
 }
+HISTORY = {"model": "tiny", "messages": [USER, {"role": "assistant", "tool_calls": [CALL]}, USER]}
 OUTPUTS = {"model": "tiny", "prompt": "hi", "structured_outputs": {"choice": ["a"]}}
 RESPONSE_BODY: dict[str, Any] = {
     "model": "tiny",
@@ -52,6 +53,9 @@ PLACES: list[tuple[str, dict[str, Any], str, str]] = [
     (CHAT, CHAT_BODY, "", "temprature=temperature"),
     (CHAT, CHAT_BODY, "messages.0", "contents=content"),
     (CHAT, CHAT_BODY, "messages.0.content.0", "texts=text"),
+    (CHAT, CHAT_BODY, "response_format", "json_schemas=json_schema"),
+    (CHAT, HISTORY, "messages.1.tool_calls.0", "functions=function"),
+    (CHAT, HISTORY, "messages.1.tool_calls.0.function", "argument=arguments"),
     (CHAT, CHAT_BODY, "stream_options", "include_usages=include_usage"),
     (CHAT, CHAT_BODY, "repetition_detection", "min_counts=min_count"),
     (CHAT, CHAT_BODY, "response_format.json_schema", "schemas=schema"),

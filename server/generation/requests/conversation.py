@@ -19,7 +19,12 @@ from pydantic import (
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import AlsoAccepts, field_error
-from server.generation.requests.known_fields import IGNORED_IN_MESSAGES, IGNORED_IN_PARTS, check_fields
+from server.generation.requests.known_fields import (
+    IGNORED_IN_CALLS,
+    IGNORED_IN_MESSAGES,
+    IGNORED_IN_PARTS,
+    check_fields,
+)
 from server.http.error_text import quoted
 
 TEXT_PARTS = ("text", "input_text", "output_text")
@@ -101,8 +106,12 @@ class EarlierCall(BaseModel):
     type: Literal["function"] = "function"
     function: FunctionCall
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self, where: str) -> dict[str, Any]:
         """The call for a chat template: arguments are an object whenever they are JSON."""
+        for item, place in ((self, where), (self.function, f"{where}.function")):
+            if item.model_extra:
+                known = type(item).model_fields
+                check_fields(item.model_extra, known, ignored=IGNORED_IN_CALLS, where=f"{place}.")
         arguments: Any = self.function.arguments
         if not isinstance(arguments, dict):
             arguments = _object(arguments or "{}")
@@ -151,7 +160,7 @@ class Message(BaseModel):
             message |= {"reasoning": reasoning, "reasoning_content": reasoning}
         calls = self.tool_calls or self._function_calls()
         if calls:
-            message["tool_calls"] = [call.plain() for call in calls]
+            message["tool_calls"] = [call.plain(f"{where}.tool_calls.{i}") for i, call in enumerate(calls)]
         for key in ("name", "tool_call_id"):
             if getattr(self, key) is not None:
                 message[key] = getattr(self, key)

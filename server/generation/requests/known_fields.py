@@ -103,6 +103,11 @@ IGNORED_IN_MESSAGES: dict[str, str] = {
     "reasoning_details": EARLIER_REPLY,
     "thinking_blocks": EARLIER_REPLY,
 }
+IGNORED_IN_CALLS: dict[str, str] = {
+    "extra_content": EARLIER_REPLY,
+    "index": EARLIER_REPLY,
+    "provider_specific_fields": EARLIER_REPLY,
+}
 IGNORED_IN_PARTS: dict[str, str] = {
     "cache_control": "a hint for speed; equal prompt beginnings are found without it",
     "prompt_cache_breakpoint": "a hint for speed; equal prompt beginnings are found without it",

@@ -35,6 +35,7 @@ FORMAT_NODES = (
 )
 """xgrammar's nodes, which OpenVINO Model Server takes for a whole `response_format`."""
 
+FORMAT_FIELDS = ("type", "json_schema")
 SCHEMA_FIELDS = ("name", "description", "schema", "strict")
 FORMATS = ("text", "json_object", "json_schema", "structural_tag")
 OPTIONS = ("disable_any_whitespace", "disable_additional_properties", "whitespace_pattern")
@@ -66,6 +67,8 @@ def _response_format(value: Any) -> Iterator[Constraint]:
     if value is None:
         return
     kind = value.get("type")
+    if kind in FORMATS and kind != "structural_tag":
+        check_fields(_others(value, FORMAT_FIELDS), FORMAT_FIELDS, where=f"{where}.")
     if kind == "json_object":
         yield Constraint("json", None, where)
     elif kind == "json_schema":
