@@ -11,7 +11,7 @@ import httpx
 import jsonschema
 import numpy as np
 import pytest
-from exact_models import CHECKPOINT, ENGINES, VOCABULARY, Reference, export, write_model
+from exact_models import CHECKPOINT, END, ENGINES, VOCABULARY, Reference, export, write_model
 from server_process import ServerProcess
 from tokenizers import Tokenizer
 
@@ -322,6 +322,32 @@ def test_guided_outputs_match_their_guides(model, server):
                 ended += 1
                 assert GUIDES[name][1](choice["text"]), (name, choice)
     assert ended > 0.9 * 4 * len(jobs)
+
+
+@pytest.mark.parametrize("model", ENGINES)
+def test_the_log_probability_of_the_end_is_that_of_transformers(model, server, reference, prompts):
+    """What a trainer needs to learn when to stop: of the end that is drawn, and of one that a grammar forces."""
+    drawn = {
+        "model": model,
+        "max_tokens": 3,
+        "logprobs": 0,
+        "return_token_ids": True,
+        "allowed_token_ids": [END],
+    }
+    forced = {
+        "model": model,
+        "logprobs": 0,
+        "return_token_ids": True,
+        "structured_outputs": {"choice": ["yes"]},
+    }
+    answers = ask(server, [{**asked, "prompt": ids} for ids in prompts[:6] for asked in (drawn, forced)])
+    for at, answer in enumerate(answers):
+        prompt, choice = prompts[at // 2], answer["choices"][0]
+        made, reported = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+        assert (made[-1], choice["finish_reason"]) == (END, "stop")
+        assert answer["usage"]["completion_tokens"] == len(made) == len(reported)
+        expected = reference.logprobs(prompt + made)[len(prompt) - 1 :]
+        assert reported == pytest.approx(expected, abs=WITHIN)
 
 
 def test_log_probabilities_under_a_grammar_are_the_model_s_own(server, reference):

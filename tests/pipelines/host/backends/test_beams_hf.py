@@ -127,10 +127,10 @@ def search_alone(folder: Path) -> dict[tuple[int, int], tuple[list[int], str | N
 
 
 def cut(row: list[int], ends: list[int], max_tokens: int) -> tuple[list[int], str]:
-    """The tokens before the first end token, behind which transformers pads."""
+    """The tokens up to the first end token, behind which transformers pads."""
     at = next((place for place, token in enumerate(row) if token in ends), None)
     assert at is not None or len(row) == max_tokens
-    return (row, "length") if at is None else (row[:at], "stop")
+    return (row, "length") if at is None else (row[: at + 1], "stop")
 
 
 def test_hypotheses_equal_those_of_transformers(engine, source):

@@ -41,6 +41,14 @@ def feed(found, text: str) -> list[int]:
     return forced
 
 
+def only_the_end_is_left(found) -> bool:
+    """Where log-probabilities are asked for, the end is a token like others; it is drawn, not forced."""
+    assert not found.finished
+    assert list(allowed(found)) == [tokens().end_id]
+    assert found.append(tokens().end_id) == []
+    return found.finished
+
+
 def first_token(text: str) -> int:
     return tokens().spell(text)[0]
 
@@ -52,7 +60,7 @@ def test_the_grammar_holds_after_the_closing_mark(start, end, opened):
     feed(found, ("" if opened else start) + "well, 3 < 4" + end)
     assert all(text_of([token_id]).startswith("[") for token_id in allowed(found))
     feed(found, "[true]")
-    assert found.finished
+    assert only_the_end_is_left(found)
 
 
 @pytest.mark.parametrize(("start", "end"), MARKS)
@@ -62,7 +70,7 @@ def test_what_did_not_open_its_reasoning_may_answer_at_once(start, end):
     assert first_token("[true]") in allowed(found)
     assert first_token("Hello") not in allowed(found)
     feed(found, "[false,true]")
-    assert found.finished
+    assert only_the_end_is_left(found)
 
 
 def test_a_token_that_begins_both_decides_nothing():
@@ -70,7 +78,7 @@ def test_a_token_that_begins_both_decides_nothing():
     found.append(first_token("["))
     assert {first_token("x"), first_token("true")} <= allowed(found)
     feed(found, "x]so[/x][true]")
-    assert found.finished
+    assert only_the_end_is_left(found)
 
 
 def test_nothing_ends_in_the_middle_of_its_reasoning_where_an_answer_must_come():
@@ -146,7 +154,7 @@ def test_space_behind_the_closing_mark_belongs_to_nothing():
     for token_id in tokens().tokenizer.greedy_tokenize("):"):
         found.append(token_id)
     feed(found, "[true]")
-    assert found.finished
+    assert only_the_end_is_left(found)
 
 
 def test_a_token_that_is_not_allowed_is_an_error_of_this_sequence():
