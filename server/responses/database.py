@@ -94,7 +94,8 @@ class ResponseDatabase:
         ).fetchone()
         if row is None:
             return None
-        return StoredResponse(*row[:4], background=bool(row[4]), owner=row[5], account=row[6])
+        stored_id, status, body, items, background, owner, whose = row
+        return StoredResponse(stored_id, status, body, items, bool(background), owner, account=whose)
 
     def find_by_item(self, item_id: str, account: str = "") -> StoredResponse | None:
         """The response that an item belongs to; of the account's own and everybody's, the own one."""

@@ -68,6 +68,7 @@ class ScriptedCall:
         self.prompt_lengths = [len(ids) for ids in self.prompt_ids]
         self.prompt_text = "<user>hi"
         self.result = SimpleNamespace(source=SimpleNamespace(params=SamplingParams(**generation.sampling)))
+        self.tenant = ""
         self.started = False
         self.closed = False
         self._batches = batches
@@ -121,6 +122,7 @@ class ScriptedPipeline:
 
     def prepare(self, generation: Any, client: Any, tenant: str = "") -> ScriptedCall:
         call = ScriptedCall(generation, self.batches, len(generation.prompts) or 1)
+        call.tenant = tenant
         self.calls.append(call)
         return call
 

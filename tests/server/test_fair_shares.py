@@ -81,6 +81,25 @@ def test_keys_and_sessions_have_ids_that_tell_nothing():
     assert Keys(["ben", "ann"]).tenant("Bearer ann") == keys.tenant("Bearer ann")
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        (CHAT, BODY),
+        ("/v1/completions", {"prompt": "a"}),
+        ("/v1/messages", {**BODY, "max_tokens": 5}),
+        ("/v1/chat/completions/batch", {"messages": [BODY["messages"]]}),
+        (RESPONSES, {"input": "a"}),
+        (RESPONSES, {"input": "a", "background": True}),
+        ("/invocations", BODY),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_call_names_the_tenant_of_its_key(make_rig, path, body):
+    rig = make_rig(api_keys=("ann", "ben"))
+    assert rig.post(path, body, Authorization="Bearer ben").status == 200
+    assert rig.pipeline.calls[-1].tenant == Keys(["ben"]).tenant("Bearer ben")
+
+
 async def fill_with_background_responses(client, number: int, **headers: str) -> list:
     body = {"input": "x", "background": True}
     return [await client.post(RESPONSES, body, **headers) for _ in range(number)]

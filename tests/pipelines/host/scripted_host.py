@@ -33,6 +33,7 @@ class ScriptedEngine:
     def __init__(self, step_s: float = 0.0) -> None:
         self.live: dict[Any, dict[int, int]] = {}
         self.limits: dict[Any, int] = {}
+        self.tenants: list[str] = []
         self.aborted: list[tuple[Any, int | None]] = []
         self.raises: BaseException | None = None
         self.step_s = step_s
@@ -47,6 +48,7 @@ class ScriptedEngine:
             raise RequestError("The prompt is empty.")
         self.live[key] = dict.fromkeys(range(len(prompts) * n), 0)
         self.limits[key] = params.max_tokens
+        self.tenants.append(request.tenant)
 
     def cancel(self, key, choice=None):
         self.aborted.append((key, choice))
@@ -189,12 +191,14 @@ async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
         await asyncio.sleep(0.002)
 
 
-def submit(client, *, max_tokens=3, n=1, prompts=None, model="m", instance_id=None, node="generated"):
+def submit(client, *, max_tokens=3, prompts=None, model="m", instance_id=None, node="generated", **more):
     update_queue = UpdateQueue()
     number = client.status.models[0].instance_id if instance_id is None else instance_id
     prompts = prompts or [[1, 2]]
     params = SamplingParams(max_tokens=max_tokens)
-    return client.submit(model, number, node, prompts, params, update_queue=update_queue, n=n), update_queue
+    return client.submit(
+        model, number, node, prompts, params, update_queue=update_queue, **more
+    ), update_queue
 
 
 async def read(update_queue):

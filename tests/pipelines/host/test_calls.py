@@ -32,6 +32,14 @@ def test_each_prompt_gets_n_choices(running_host):
     assert tokens == {choice: [0, 1, 2] for choice in range(4)}
 
 
+def test_the_engine_knows_the_tenant_of_a_request(running_host, repository):
+    async def scene(client):
+        return await read(submit(client, tenant="ann")[1])
+
+    over(running_host, scene)
+    assert repository.engine.tenants == ["ann"]
+
+
 def test_many_requests_at_once_are_kept_apart(running_host):
     async def scene(client):
         boxes = [submit(client, max_tokens=1 + number)[1] for number in range(20)]

@@ -141,6 +141,20 @@ def test_the_second_engine_gets_what_is_made_of_the_first_one_s_reply(engines):
     assert engines.client.num_in_flight == 0
 
 
+def test_what_an_engine_gets_names_the_tenant(engines):
+    async def scene():
+        call = pipeline(Encode, Decode, Marked).prepare(GenerationInput(), engines.client, "ann")
+        call.start()
+        pieces = asyncio.create_task(collected(call))
+        engines.reply(await engines.next(SubmitTensors), x=np.array([5]))
+        submitted = await engines.next(Submit)
+        engines.tokens(submitted, 0, [1], "stop")
+        await pieces
+        return submitted.tenant
+
+    assert asyncio.run(scene()) == "ann"
+
+
 def test_a_stream_starts_when_the_first_engine_has_replied(engines):
     async def scene():
         call = streamed(engines, n=2)
