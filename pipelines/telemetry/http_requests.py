@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import time
-from functools import cache
-from typing import Any
+from collections import defaultdict
+from typing import NamedTuple
 
 from pipelines.telemetry import deferred
 from pipelines.telemetry.metric_names import IGNORED_FIELDS
 from pipelines.telemetry.registry import labelled
+
+
+class _Ended(NamedTuple):
+    request_bytes: int
+    response_bytes: int
+    seconds: float
+
+
+_ended: defaultdict[tuple[str, str, str], list[_Ended]] = defaultdict(list)
+"""By handler, method and class of status: the requests that are not written yet."""
 
 
 def count_request(
@@ -18,15 +28,9 @@ def count_request(
 
     Sizes are those of the headers, 0 where there is none, as of a stream.
     """
-    for value, amount in zip(
-        _values(handler, method, f"{status // 100}xx"),
-        (1, 1, request_bytes, 1, response_bytes),
-        strict=True,
-    ):
-        deferred.gain(value, amount)
-    now_s = time.monotonic()
-    deferred.histogram("http_request_duration_seconds", handler, method).add(seconds, now_s)
-    deferred.histogram("http_request_duration_highr_seconds").add(seconds, now_s)
+    if not _ended:
+        deferred.defer(_write)
+    _ended[handler, method, f"{status // 100}xx"].append(_Ended(request_bytes, response_bytes, seconds))
 
 
 def count_ignored_fields(handler: str, num_fields: int) -> None:
@@ -34,9 +38,20 @@ def count_ignored_fields(handler: str, num_fields: int) -> None:
     labelled(IGNORED_FIELDS, handler).inc(num_fields)
 
 
-@cache
-def _values(handler: str, method: str, status: str) -> list[Any]:
-    """The total, then number and sum of the sizes of requests and of responses."""
-    sizes = [labelled(f"http_{which}_size_bytes", handler) for which in ("request", "response")]
-    values = [value for summary in sizes for value in (summary._count, summary._sum)]
-    return [labelled("http_requests", handler, method, status)._value, *values]
+def _write() -> None:
+    now_s = time.monotonic()
+    while _ended:
+        (handler, method, status), requests = _ended.popitem()
+        labelled("http_requests", handler, method, status).inc(len(requests))
+        for name, sizes in (
+            ("http_request_size_bytes", [each.request_bytes for each in requests]),
+            ("http_response_size_bytes", [each.response_bytes for each in requests]),
+        ):
+            summary = labelled(name, handler)
+            summary._count.inc(len(sizes))
+            summary._sum.inc(sum(sizes))
+        by_path = deferred.histogram("http_request_duration_seconds", handler, method)
+        overall = deferred.histogram("http_request_duration_highr_seconds")
+        for each in requests:
+            by_path.add(each.seconds, now_s)
+            overall.add(each.seconds, now_s)
