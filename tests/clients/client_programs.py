@@ -76,6 +76,8 @@ PROGRAMS = [
     Program("haystack_agent.py", "haystack-ai", "frameworks"),
     Program("llama_index_agent.py", "llama-index-core", "frameworks"),
     Program("pydantic_ai_agent.py", "pydantic-ai-slim", "frameworks"),
+    Program("lm_eval_tasks.py", "lm-eval", "lm_eval"),
+    Program("nemo_gym_rollouts.py", "nemo-gym", "nemo_gym"),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
     Program("openai_npm.cjs", "openai", NODE),
 ]

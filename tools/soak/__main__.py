@@ -131,6 +131,7 @@ class Soak:
                 num_errors = sum(bool(outcome.error) for outcome in self.outcomes)
                 line = progress_line(len(self.outcomes), num_errors, count, self.samples[-1])
                 self._console.print(line, highlight=False)
+                self._console.file.flush()
 
 
 if __name__ == "__main__":
