@@ -50,9 +50,11 @@ def test_an_earlier_refusal_is_its_content(rig):
 
 
 @pytest.mark.parametrize("role", ["user", "system", "tool"])
-def test_others_may_say_nothing_too(rig, role):
-    assert rendered(rig, {"role": role, "content": None})[0]["content"] == ""
-    assert rendered(rig, {"role": role})[0]["content"] == ""
+def test_others_must_say_something(rig, role):
+    for message in ({"role": role, "content": None}, {"role": role}):
+        param, text = refused(rig, message)
+        assert param == "messages.0.content"
+        assert role in text
 
 
 def test_parts_may_be_strings(rig):

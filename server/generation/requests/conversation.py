@@ -144,13 +144,17 @@ class Message(BaseModel):
     def plain(self, where: str) -> dict[str, Any]:
         """The message for a chat template, with reasoning under both names.
 
-        `content` is text, or a list of text parts where the client sent one, and "" where it sent none.
-        Calls of deprecated functions become tool calls.  Raises RequestError naming the place of what is not
-        text.
+        `content` is text, or a list of text parts where the client sent one.  Calls of deprecated functions
+        become tool calls.  Raises RequestError naming the place when content is missing or is not text.
         """
         if self.model_extra:
             known = type(self).model_fields
             check_fields(self.model_extra, known, ignored=IGNORED_IN_MESSAGES, where=f"{where}.")
+        if self.content is None and self.role != "assistant":
+            raise RequestError(
+                f"`{where}.content` is required in a message of role {quoted(self.role)}",
+                field=f"{where}.content",
+            )
         message: dict[str, Any] = {
             "role": self.role,
             "content": self._text_content(where),
