@@ -28,9 +28,13 @@ class IncrementalDecoder:
 
 @lru_cache(maxsize=65536)
 def _token_text(tokenizer: Tokenizer, token_id: int) -> tuple[str, bytes]:
-    """A token's text and bytes.  A token that is part of a character has bytes but no text of its own."""
+    """A token's text and bytes.  A token that is part of a character has bytes but no text of its own.
+
+    It is read behind itself, as in the middle of a text: some tokenizers strip the space of a first token.
+    """
     text: str = tokenizer.decode([token_id], skip_special_tokens=False)
     if REPLACEMENT not in text:
+        text = tokenizer.decode([token_id, token_id], skip_special_tokens=False)[len(text) :]
         return text, text.encode()
     raw = _byte_level(tokenizer.id_to_token(token_id) or "")
     return ("", raw) if raw is not None else (text, text.encode())

@@ -1,6 +1,7 @@
 from functools import partial
 
 import pytest
+from tokenizers import Tokenizer, decoders, models
 
 from pipelines.nodes.text.replies.detokenize import Detokenizer, StopStrings
 from pipelines.nodes.text.replies.incremental_decoder import IncrementalDecoder
@@ -109,6 +110,22 @@ def test_half_a_stop_string_at_the_end_is_text(tokenizer):
     out = run(machine(tokenizer, ["END"]), updates(tokenizer, "one EN"))
     assert text_of(out) == "one EN"
     assert out[-1].piece.stop_reason is None
+
+
+def test_the_space_before_a_word_is_part_of_its_token():
+    """Also where the decoder strips that of the first token, as SentencePiece's does."""
+    words = ["<unk>", "▁Hello", "▁world", "<0xE2>", "<0x82>", "<0xAC>", "!", "▁"]
+    model = models.BPE(vocab={word: i for i, word in enumerate(words)}, merges=[], byte_fallback=True)
+    tokenizer = Tokenizer(model)
+    steps = [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    tokenizer.decoder = decoders.Sequence(steps)
+    ids = [1, 2, 7, 3, 4, 5, 6]
+    logprobs = [TokenLogprobs(-0.5, 1, [], []) for _ in ids]
+    out = machine(tokenizer).push(token_update(ids, logprobs=PieceLogprobs(logprobs)))
+    entries = out.piece.logprobs.tokens
+    assert [entry.token for entry in entries] == [" Hello", " world", " ", "", "", "", "!"]
+    assert b"".join(entry.bytes for entry in entries).decode() == " Hello world €!"
+    assert out.text == "Hello world €!"
 
 
 def test_stop_strings_wait_for_min_tokens(tokenizer):
