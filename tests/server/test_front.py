@@ -195,6 +195,17 @@ def test_an_unknown_path_is_a_404_in_the_envelope(rig):
     }
 
 
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/models/{}", "/v1/models/{}/profile", "/v1/responses/{}", "/v1/responses/{}/input_items", "/v1/{}"],
+)
+def test_an_unknown_name_of_60_kb_is_cut_in_the_reply(rig, path):
+    answer = rig.get(path.format("m" * 60_000))
+    assert answer.status == 404
+    assert "mmm" in answer.error["message"]
+    assert len(answer.body) < 1000
+
+
 def test_a_wrong_method_is_a_405_that_names_the_right_one(rig):
     answer = rig.get(CHAT)
     assert answer.status == 405
