@@ -167,7 +167,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.pipeline:
             self._running = self.pipeline[-1][0]
         super().on_response_complete()
-        if self._refusal is not None and self._running.response_complete:
+        if self._refusal is not None and not self._is_responding():
             self._send_refusal(self._refusal)
 
     def _check_head(self, version: str) -> None:
@@ -188,6 +188,11 @@ class BoundedProtocol(HttpToolsProtocol):
     def _is_awaited(self) -> bool:
         """Whether the server waits for bytes of a request."""
         return bool(self._part) or self.cycle is None or self.cycle.response_complete
+
+    def _is_responding(self) -> bool:
+        """Whether the application runs a request of this connection for a client that waits."""
+        running = self._running
+        return running is not None and not (running.response_complete or running.disconnected)
 
     def _start_clock(self) -> None:
         self._num_body_bytes = 0
@@ -218,12 +223,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self.logger.debug("refused a request: %s %s", refusal.status, refusal)
         self._stop_clock()
         self._refusal = refusal
-        running = self._running
-        if self._part == "body" and self.cycle is not running:
+        if self._part == "body" and self.cycle is not self._running:
             self.pipeline.popleft()  # the application never gets it
         elif self._part == "body":
             self.cycle.disconnected = True  # the application ends as if the client had left
-        if running is None or running.response_complete or running.disconnected:
+        if not self._is_responding():
             self._send_refusal(refusal)
 
     def _send_refusal(self, refusal: BadRequest) -> None:
