@@ -53,12 +53,11 @@ class StepScheduler:
 
     def plan(self) -> Plan:
         """Choose what the next step computes; afterwards every planned sequence has a slot."""
-        if self.waiting and self._has_several_tenants():
-            self._make_room()
-        slices = self._split_budget()
+        claimed = self._make_room() if self.waiting and self._has_several_tenants() else 0
+        slices = self._split_budget(claimed)
         while self.cache.shortage(slices) > 0:
             self._preempt(self._last_in_turn())
-            slices = self._split_budget()
+            slices = self._split_budget(claimed)
         refused: list[tuple[Sequence, Exception]] = []
         if self.waiting:
             self._admit(slices, refused)
@@ -90,11 +89,13 @@ class StepScheduler:
         self.cache.release(sequence)
         self._stop(sequence)
 
-    def _split_budget(self) -> list[Slice]:
+    def _split_budget(self, claimed: int) -> list[Slice]:
+        """The slices of what runs; prompts leave `claimed` tokens of the step, but at most half of theirs."""
         pending = [sequence.num_pending for sequence in self.running]
         if max(pending, default=0) > 1:  # decoding sequences have nothing to score
             self._limit_scoring(pending)
-        counts = split_budget(pending, self.settings.max_step_tokens)
+        budget = self.settings.max_step_tokens
+        counts = split_budget(pending, budget - min(claimed, (budget - pending.count(1)) // 2))
         return [
             Slice(sequence, sequence.num_cached, count)
             for sequence, count in zip(self.running, counts, strict=True)
@@ -136,18 +137,22 @@ class StepScheduler:
         """The one to preempt; not the first in turn, unless it is alone."""
         return self._shares().last_in_turn(self.running[1:]) or self.running[0]
 
-    def _make_room(self) -> None:
-        """Preempt what tenants hold beyond their fair share, while the next to run needs it for its own."""
+    def _make_room(self) -> int:
+        """Preempt what tenants hold beyond their fair share, while the next to run needs it for its own.
+
+        Returns how many tokens of the step the next to run may claim: all it has, within its fair share.
+        """
         shares = self._shares()
         sequence = self.waiting.first(shares)
         if not shares.may_claim(sequence, blocks_for(len(sequence.token_ids), self.cache.block_tokens)):
-            return
+            return 0
         while not self._fits(sequence):
             victim = shares.last_beyond(self.running[1:], sequence.params.priority)
             if victim is None:
-                return
+                return 0
             shares.add(victim, -1)
             self._preempt(victim)
+        return sequence.num_pending
 
     def _fits(self, sequence: Sequence) -> bool:
         """Whether there are slots and blocks for a waiting sequence."""

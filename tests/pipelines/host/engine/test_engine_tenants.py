@@ -51,6 +51,17 @@ def test_a_short_request_is_answered_soon_while_another_tenant_has_the_whole_cac
     assert steps_until(rig, "b") <= 9
 
 
+def test_a_short_prompt_is_computed_beside_a_long_one_of_another_tenant():
+    rig = Rig(max_sequences=4, max_step_tokens=16)
+    rig.submit("decodes", [7], tenant="a", max_tokens=100)
+    rig.step()
+    rig.submit("long", PROMPT * 12, tenant="a", max_tokens=1)
+    rig.step()
+    rig.submit("b", PROMPT[:6], tenant="b", max_tokens=1)
+    assert steps_until(rig, "b") == 1
+    assert steps_until(rig, "long") > 5
+
+
 def test_the_same_tenant_waits_for_its_own():
     rig = Rig(max_sequences=8, max_step_tokens=64, num_blocks=2000)
     fill(rig, "a", 10, max_tokens=50)
