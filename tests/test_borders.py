@@ -10,7 +10,14 @@ ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 
 
 # folder or module → what of ours it may import; a longer name wins over a shorter one
-SHARED = {"graphs", "pipelines.errors", "pipelines.tasks", "pipelines.values", "pipelines.wire"}
+SHARED = {
+    "graphs",
+    "pipelines.cancellation",
+    "pipelines.errors",
+    "pipelines.tasks",
+    "pipelines.values",
+    "pipelines.wire",
+}
 STEP_CONTRACTS = {"pipelines.host.engine.step", "pipelines.host.engine.encoder_batch"}
 BATCH_CHECKS = {"pipelines.host.engine.batching.text_checks"}
 IN_THE_HOST = SHARED | {"ops", "pipelines.nodes", "pipelines.host.backends", "pipelines.host.engine"}
@@ -22,6 +29,7 @@ MAY_IMPORT = {
     # both processes
     "pipelines": {"graphs", "pipelines"},
     "pipelines.errors": set(),
+    "pipelines.cancellation": {"pipelines.errors"},
     "pipelines.garbage_collection": set(),
     "pipelines.values": {"pipelines.wire"},
     "pipelines.tasks": {"graphs", "pipelines.values"},
@@ -45,7 +53,7 @@ MAY_IMPORT = {
     | {"pipelines.telemetry", "pipelines.worker"},
     "pipelines.nodes.text.parsers": {"pipelines.values", "pipelines.nodes.text.parsers"},
     "server": {"graphs.errors", "pipelines", "server"},
-    "server.http": {"pipelines.errors", "server.dialects", "server.http"},
+    "server.http": {"pipelines.cancellation", "pipelines.errors", "server.dialects", "server.http"},
     "server.cli": {"graphs", "pipelines", "server"},
     # the engine host
     "pipelines.host": SHARED

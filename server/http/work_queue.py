@@ -7,6 +7,7 @@ have threads of their own, so that the first never waits for the second.
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, TypeVar
 
+from pipelines.cancellation import cancelled_by
 from pipelines.errors import Overloaded
 
 LONG_WORK_BYTES = 64 << 10
@@ -30,17 +32,23 @@ Result = TypeVar("Result")
 class Job:
     """Work that waits or runs; `done` will hold its result."""
 
-    __slots__ = ("done", "num_bytes", "queue", "tenant", "work")
+    __slots__ = ("cancelled", "done", "num_bytes", "queue", "tenant", "work")
 
     def __init__(self, queue: WorkQueue, work: Callable[[], Any], num_bytes: int, tenant: str) -> None:
         self.queue = queue
-        self.work = work
+        self.work = partial(copy_context().run, self._run, work)
         self.num_bytes = num_bytes
         self.tenant = tenant
+        self.cancelled = threading.Event()
         self.done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
+    def _run(self, work: Callable[[], Any]) -> Any:
+        with cancelled_by(self.cancelled):
+            return work()
+
     def drop(self, error: Exception) -> None:
-        """Drop the result: its receiver gets `error`, and work that waits never runs."""
+        """Drop the result: its receiver gets `error`, work that waits never runs, long work ends."""
+        self.cancelled.set()
         self.queue.remove(self)
         if not self.done.done():
             self.done.set_exception(error)
@@ -63,7 +71,7 @@ class WorkQueue:
     def put(self, work: Callable[[], Any], num_bytes: int, tenant: str) -> Job:
         """Queue work; it holds memory until `done`.  Raises Overloaded when the queue is full."""
         self._check_room(num_bytes, tenant)
-        job = Job(self, partial(copy_context().run, work), num_bytes, tenant)
+        job = Job(self, work, num_bytes, tenant)
         self._bytes[tenant] += num_bytes
         self._waiting.setdefault(tenant, deque()).append(job)
         self._start()

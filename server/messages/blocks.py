@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import field_error
+from server.generation.requests.field_types import Items, field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.messages.unsupported_fields import IGNORED_IN_BLOCKS
@@ -87,7 +87,7 @@ class MessageBlock(BaseModel):
         check_fields(others, known, ignored=IGNORED_IN_BLOCKS, where=f"{where}.")
 
 
-Content = Annotated[list[MessageBlock], BeforeValidator(_content)]
+Content = Annotated[Items[MessageBlock], BeforeValidator(_content)]
 MessageBlock.model_rebuild()
 
 

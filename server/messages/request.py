@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictStr, ValidationEr
 
 from pipelines.errors import RequestError
 from server.generation.requests.chat import ChatRequest
-from server.generation.requests.field_types import NumTokens, Stops, Temperature, TopK, TopP
+from server.generation.requests.field_types import Items, NumTokens, Stops, Temperature, TopK, TopP
 from server.generation.requests.known_fields import check_fields
 from server.http.errors import from_validation
 from server.messages.blocks import BY_ROLE, AnthropicMessage, Content, chat_messages, system_messages
@@ -28,9 +28,9 @@ class MessagesBody(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     model: StrictStr | None = None
-    messages: list[AnthropicMessage]
+    messages: Items[AnthropicMessage]
     system: Content | None = None
-    tools: list[ToolDeclaration] | None = None
+    tools: Items[ToolDeclaration] | None = None
     tool_choice: ToolChoice | None = None
     thinking: ThinkingOption | None = None
     output_config: OutputConfig | None = None

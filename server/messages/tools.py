@@ -10,6 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictStr
 
 from pipelines.errors import RequestError
+from server.generation.requests.field_types import Items
 from server.generation.requests.known_fields import Options, check_fields
 from server.http.error_text import quoted
 from server.messages.unsupported_fields import IGNORED_IN_TOOLS, REFUSED_IN_TOOLS
@@ -23,7 +24,7 @@ class ToolDeclaration(BaseModel):
     name: Annotated[StrictStr, Field(min_length=1, max_length=256)]
     description: StrictStr | None = None
     input_schema: dict[str, Any] | None = None
-    input_examples: list[dict[str, Any]] | None = None
+    input_examples: Items[dict[str, Any]] | None = None
     strict: bool | None = None
 
     def chat_tool(self, where: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from uuid import uuid4
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import field_error
+from server.generation.requests.field_types import Items, field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.http.errors import from_validation
@@ -84,8 +84,8 @@ class InputReasoning(InputItem):
     prefix: ClassVar[str] = "rs"
 
     type: Literal["reasoning"]
-    summary: list[TextPart] | None = None
-    content: list[TextPart] | None = None
+    summary: Items[TextPart] | None = None
+    content: Items[TextPart] | None = None
 
 
 ITEMS: dict[str, type[InputItem]] = {

@@ -8,7 +8,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from pipelines.errors import MissingField, RequestError
-from server.generation.requests.field_types import NumLogprobs, NumTokens, RequestId, check, field_error
+from server.generation.requests.field_types import (
+    Items,
+    NumLogprobs,
+    NumTokens,
+    RequestId,
+    check,
+    field_error,
+)
 from server.generation.requests.known_fields import IGNORED_STREAM_OPTIONS, Options, Refused, check_fields
 from server.http.error_text import quoted
 from server.responses.unsupported_fields import (
@@ -102,7 +109,7 @@ def _includes(values: list[str]) -> list[str]:
     return values
 
 
-Includes = Annotated[list[StrictStr], AfterValidator(_includes)]
+Includes = Annotated[Items[StrictStr], AfterValidator(_includes)]
 Name = Annotated[StrictStr, Field(max_length=512)]
 
 
@@ -119,7 +126,7 @@ class ResponseRequest(BaseModel):
     max_output_tokens: NumTokens | None = None
     top_logprobs: NumLogprobs | None = None
     include: Includes | None = None
-    tools: list[dict[str, Any]] | None = None
+    tools: Items[dict[str, Any]] | None = None
     tool_choice: Any = None
     text: TextSettings | None = None
     reasoning: ReasoningSettings | None = None

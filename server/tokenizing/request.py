@@ -16,7 +16,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.dialects.rules import Rule, boolean, check, unsigned
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.conversation import Message
-from server.generation.requests.field_types import TokenIds
+from server.generation.requests.field_types import Items, TokenIds
 from server.generation.requests.known_fields import Refused, check_fields
 from server.generation.requests.tools import Tools
 from server.http.errors import from_validation
@@ -67,7 +67,7 @@ class TokenizeChat(TokenizerRequest):
 
     refused: ClassVar[Mapping[str, Refused]] = REFUSED_CHAT
     ignored: ClassVar[Mapping[str, str]] = IGNORED_CHAT
-    messages: list[Message]
+    messages: Items[Message]
     tools: Tools | None = None
     add_generation_prompt: bool | None = None
     continue_final_message: bool | None = None
@@ -141,7 +141,7 @@ TEXTS_RULES: list[Rule] = [
 class TokenizeTexts(TokenizerRequest):
     """OpenVINO Model Server's format: one text or several; a rerank graph adds no special tokens."""
 
-    text: str | list[str]
+    text: str | Items[str]
     max_length: int | None = None
     pad_to_max_length: bool | None = None
     padding_side: str | None = None

@@ -8,6 +8,7 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from graphs.errors import MAX_LISTED, MAX_WORD_CHARS, hint, nearest
 from pipelines.errors import MAX_FIELD_BYTES, MAX_MESSAGE_BYTES, BraidError, NotFound, RequestError
@@ -180,3 +181,33 @@ def test_depth_is_measured_as_a_parser_sees_it(value):
         except RequestError:
             refused = True
     assert refused == (depth_of(value) > 2)
+
+
+def request_models():
+    """The bodies of all endpoints, with the models inside them."""
+    found, open_ends = set(), [BaseModel]
+    while open_ends:
+        subclasses = [each for each in open_ends.pop().__subclasses__() if each not in found]
+        found.update(subclasses)
+        open_ends += subclasses
+    return sorted((each for each in found if ".request" in each.__module__), key=str)
+
+
+def lists_of(schema):
+    """The core schemas of all lists in a core schema that look at their items."""
+    if isinstance(schema, dict):
+        if schema.get("type") == "list" and schema.get("items_schema", {}).get("type", "any") != "any":
+            yield schema
+        for key, value in schema.items():
+            if key not in ("metadata", "serialization"):
+                yield from lists_of(value)
+    elif isinstance(schema, list | tuple):
+        for each in schema:
+            yield from lists_of(each)
+
+
+@pytest.mark.parametrize("model", request_models(), ids=lambda model: model.__name__)
+def test_a_list_is_refused_at_its_first_bad_item(model):
+    """Pydantic writes an error of a kilobyte for each bad item otherwise."""
+    slow = [each for each in lists_of(model.__pydantic_core_schema__) if not each.get("fail_fast")]
+    assert slow == []

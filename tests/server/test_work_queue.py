@@ -9,6 +9,7 @@ from contextvars import ContextVar
 import pytest
 from scripted import ScriptedPipeline
 
+from pipelines.cancellation import check_cancelled
 from pipelines.errors import Overloaded
 from server.http.exchange import ClientGone
 from server.http.work_queue import NUM_THREADS, WorkQueue
@@ -88,6 +89,26 @@ def test_work_that_nobody_wants_never_runs():
         return ran
 
     assert run(scene) == ["wanted"]
+
+
+def test_long_work_that_nobody_wants_ends():
+    async def scene(queue):
+        begun = asyncio.Event()
+        loop = asyncio.get_running_loop()
+
+        def work():
+            loop.call_soon_threadsafe(begun.set)
+            while True:
+                check_cancelled()
+
+        jobs = [queue.put(work, 1, "a") for _ in range(NUM_THREADS)]
+        await begun.wait()
+        for job in jobs:
+            job.drop(ClientGone())
+        assert await asyncio.wait_for(queue.put(int, 1, "a").done, 10) == 0
+        return [type(job.done.exception()) for job in jobs]
+
+    assert run(scene) == [ClientGone] * NUM_THREADS
 
 
 def test_a_full_queue_refuses():

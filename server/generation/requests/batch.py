@@ -9,6 +9,7 @@ from pydantic import Field
 from pipelines.errors import RequestError
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.conversation import Conversation
+from server.generation.requests.field_types import Items
 
 MAX_CONVERSATIONS = 128
 ONE_ONLY = (
@@ -27,7 +28,7 @@ ONE_ONLY = (
 class BatchRequest(ChatRequest):
     """As ChatRequest, but `messages` holds conversations; all other fields apply to each of them."""
 
-    messages: Annotated[list[Conversation], Field(min_length=1, max_length=MAX_CONVERSATIONS)]  # type: ignore[assignment]
+    messages: Annotated[Items[Conversation], Field(min_length=1, max_length=MAX_CONVERSATIONS)]  # type: ignore[assignment]
 
     def conversations(self) -> list[ChatRequest]:
         """A request for each conversation.  Raises RequestError for fields that only one of them can have."""

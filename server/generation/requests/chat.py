@@ -11,7 +11,14 @@ from pipelines.errors import MissingField, RequestError
 from pipelines.tasks import Constraint
 from pipelines.values import Prompt
 from server.generation.requests.conversation import Conversation
-from server.generation.requests.field_types import Budget, NumLogprobs, NumTokens, TokenIds
+from server.generation.requests.field_types import (
+    Budget,
+    DocumentFields,
+    Items,
+    NumLogprobs,
+    NumTokens,
+    TokenIds,
+)
 from server.generation.requests.generation import BaseGenerationRequest
 from server.generation.requests.known_fields import REFUSED, REFUSED_CHAT, Refused
 from server.generation.requests.prompts import read_ids
@@ -33,7 +40,7 @@ class ChatRequest(BaseGenerationRequest):
     logprobs: bool | None = None
     top_logprobs: NumLogprobs | None = None
     tools: Tools | None = None
-    functions: list[Function] | None = None
+    functions: Items[Function] | None = None
     function_call: Any = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
@@ -48,7 +55,7 @@ class ChatRequest(BaseGenerationRequest):
     chat_template: StrictStr | None = None
     chat_template_kwargs: dict[str, Any] | None = None
     disable_chat_template: bool | None = None
-    documents: list[dict[str, StrictStr]] | None = None
+    documents: Items[DocumentFields] | None = None
     return_prompt_text: bool | None = None
 
     @property

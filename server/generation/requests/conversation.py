@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import AlsoAccepts, field_error
+from server.generation.requests.field_types import AlsoAccepts, Items, field_error
 from server.generation.requests.known_fields import (
     IGNORED_IN_CALLS,
     IGNORED_IN_MESSAGES,
@@ -132,12 +132,12 @@ class Message(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     role: StrictStr
-    content: Annotated[list[ContentPart] | None, WrapValidator(_content), AlsoAccepts(type="string")] = None
+    content: Annotated[Items[ContentPart] | None, WrapValidator(_content), AlsoAccepts(type="string")] = None
     name: StrictStr | None = None
     refusal: StrictStr | None = None
     reasoning: StrictStr | None = None
     reasoning_content: StrictStr | None = None
-    tool_calls: list[EarlierCall] | None = None
+    tool_calls: Items[EarlierCall] | None = None
     tool_call_id: StrictStr | None = None
     function_call: FunctionCall | None = None
 
@@ -196,7 +196,7 @@ def _conversation(value: Any, read: ValidatorFunctionWrapHandler) -> Any:
 
 
 Conversation = Annotated[
-    list[Message],
+    Items[Message],
     WrapValidator(_conversation),
     AlsoAccepts(type="array", items={"type": "integer"}, minItems=1),
 ]

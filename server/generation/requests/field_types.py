@@ -9,9 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, StrictStr, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    FailFast,
+    Field,
+    GetJsonSchemaHandler,
+    StrictStr,
+    ValidationInfo,
+)
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from pipelines.wire.sampling_params import MAX_DRAFT_TOKENS, MAX_NGRAM
@@ -79,6 +87,20 @@ def at_most(limit: int, things: str) -> BeforeValidator:
         return value
 
     return BeforeValidator(checked)
+
+
+class HashableFailFast(FailFast):
+    """Pydantic's `FailFast`, which a union may hold too."""
+
+    __hash__ = object.__hash__
+
+
+Item = TypeVar("Item")
+Items = Annotated[list[Item], HashableFailFast()]
+"""A list of which only the first bad item is reported: a body may hold a million."""
+
+
+DocumentFields = Annotated[dict[str, StrictStr], at_most(1024, "fields")]
 
 
 class AlsoAccepts:
@@ -168,7 +190,7 @@ NgramSize = Annotated[
 ]
 Confidence = Annotated[Number, check(lambda p: 0 <= p <= 1, "{name} must be in [0, 1], got {got}.")]
 Stops = Annotated[
-    list[StrictStr],
+    Items[StrictStr],
     BeforeValidator(listed),
     AlsoAccepts(type="string"),
     at_most(MAX_STOPS, "strings"),
@@ -179,7 +201,7 @@ Stops = Annotated[
     ),
 ]
 TokenIds = Annotated[
-    list[Whole],
+    Items[Whole],
     check(
         lambda ids: all(0 <= token_id <= MAX_TOKEN_ID for token_id in ids),
         "{name} must hold token ids, integers from 0 to the size of the vocabulary.",
@@ -189,7 +211,7 @@ ChosenIds = Annotated[TokenIds, at_most(MAX_CHOSEN_IDS, "token ids")]
 ListedIds = Annotated[TokenIds, at_most(MAX_LISTED_IDS, "token ids")]
 AllowedIds = Annotated[ListedIds, check(bool, "{name} is not None and empty!")]
 BadWords = Annotated[
-    list[StrictStr],
+    Items[StrictStr],
     at_most(MAX_BAD_WORDS, "words"),
     check(
         lambda words: all(word.strip() for word in words),

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
 from pipelines.errors import RequestError
-from server.generation.requests.field_types import plain_error
+from server.generation.requests.field_types import Items, plain_error
 from server.http.error_text import quoted
 
 
@@ -43,7 +43,7 @@ def _some(tools: list[Any]) -> list[Any]:
     return tools
 
 
-Tools = Annotated[list[Annotated[Tool, BeforeValidator(_nested)]], AfterValidator(_some)]
+Tools = Annotated[Items[Annotated[Tool, BeforeValidator(_nested)]], AfterValidator(_some)]
 
 USAGE = 'Correct usage: `{"type": "function", "function": {"name": "my_function"}}`'
 REQUIRED = "required"

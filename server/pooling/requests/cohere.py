@@ -10,7 +10,7 @@ from pydantic import StrictStr
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
 from pipelines.values import Prompt
-from server.generation.requests.field_types import MAX_TOKEN_ID, NumTokens, Whole
+from server.generation.requests.field_types import MAX_TOKEN_ID, Items, NumTokens, Whole
 from server.generation.requests.known_fields import Refused
 from server.pooling.requests.base_request import BasePoolingRequest
 from server.pooling.requests.input_parsing import check_number
@@ -27,10 +27,10 @@ class CohereEmbedRequest(BasePoolingRequest):
     refused: ClassVar[Mapping[str, Refused]] = REFUSED | REFUSED_COHERE
     ignored: ClassVar[Mapping[str, str]] = IGNORED
 
-    texts: list[StrictStr] | None = None
-    inputs: list[TextInput] | None = None
+    texts: Items[StrictStr] | None = None
+    inputs: Items[TextInput] | None = None
     input_type: StrictStr | None = None
-    embedding_types: list[VectorType] | None = None
+    embedding_types: Items[VectorType] | None = None
     output_dimension: Whole | None = None
     truncate: Literal["NONE", "START", "END"] | None = None
     max_tokens: NumTokens | None = None

@@ -8,10 +8,11 @@ from pydantic import ValidationError
 
 from pipelines.errors import RequestError
 from server.generation.requests.conversation import Message
+from server.generation.requests.field_types import Items
 from server.http.error_text import quoted
 from server.http.errors import from_validation
 
-Messages = list[dict[str, Any]]
+Messages = Items[dict[str, Any]]
 
 
 def are_messages(value: Any) -> bool:

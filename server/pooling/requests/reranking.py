@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, StrictStr
 
 from pipelines.errors import RequestError
 from pipelines.tasks import PoolingInput
-from server.generation.requests.field_types import AlsoAccepts
+from server.generation.requests.field_types import AlsoAccepts, Items
 from server.generation.requests.known_fields import Refused
 from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
@@ -48,7 +48,7 @@ def _line(value: Any, where: str) -> str:
 
 
 Documents = Annotated[
-    list[Annotated[Document, BeforeValidator(as_object), AlsoAccepts(type="string")]],
+    Items[Annotated[Document, BeforeValidator(as_object), AlsoAccepts(type="string")]],
     BeforeValidator(as_list),
     AlsoAccepts(type="string"),
 ]
@@ -64,7 +64,7 @@ class RerankRequest(ComparisonRequest):
     documents: Documents
     top_n: NonNegative | None = None
     return_documents: bool | None = None
-    rank_fields: list[StrictStr] | None = None
+    rank_fields: Items[StrictStr] | None = None
     chunk_documents: bool | None = None
 
     def read_compared(self) -> ComparedTexts:

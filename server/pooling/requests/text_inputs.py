@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
 
 from pipelines.errors import RequestError
 from server.generation.requests.conversation import ContentPart
-from server.generation.requests.field_types import AlsoAccepts, field_error
+from server.generation.requests.field_types import AlsoAccepts, Items, field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
 from server.pooling.requests.input_parsing import check_number
@@ -46,7 +46,7 @@ class TextInput(BaseModel):
 
     model_config = ConfigDict(extra="allow")
     text: StrictStr | None = None
-    content: Annotated[list[ContentPart] | None, BeforeValidator(_as_parts), AlsoAccepts(type="string")] = (
+    content: Annotated[Items[ContentPart] | None, BeforeValidator(_as_parts), AlsoAccepts(type="string")] = (
         None
     )
 
@@ -69,7 +69,7 @@ class TextInput(BaseModel):
 
 
 Text = Annotated[TextInput, BeforeValidator(as_object), AlsoAccepts(type="string")]
-Texts = Annotated[list[Text], BeforeValidator(as_list), AlsoAccepts(type="string")]
+Texts = Annotated[Items[Text], BeforeValidator(as_list), AlsoAccepts(type="string")]
 """One text or several."""
 
 

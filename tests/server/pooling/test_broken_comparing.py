@@ -8,6 +8,7 @@ import pytest
 from pooled_calls import TASKS, PooledPipeline
 from test_broken_pooling import answered
 
+from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.nodes.text.tokenizing.tokenize import Tokenize
 from server.model_lookup import EMBEDDING, SCORING
 
@@ -19,6 +20,7 @@ PATHS = ["/score", "/v3/score", "/v1/rerank", "/v3/rerank", "/v1/embed", "/v2/em
 def test_every_body_is_answered(path, task, make_rig, tokenizer):
     node = object.__new__(Tokenize)
     node.tokenizer = tokenizer
+    node.reader = TextReader(node.tokenizer, 512)
     rig = make_rig(PooledPipeline(task))
     rig.pipeline.lines = [SimpleNamespace(node=node)]
     able = EMBEDDING if path.endswith("embed") else SCORING

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
+from pipelines.cancellation import check_cancelled
 from pipelines.errors import RequestError
 
 PIECE_CHARS = 1 << 16
@@ -63,6 +64,7 @@ class LongTextReader:
         return ids + piece.ids[num_taken:]
 
     def _piece(self, start: int, size: int) -> Piece:
+        check_cancelled()
         text = self._text[start : start + size]
         encoding = self._tokenizer.encode_batch([text], add_special_tokens=False)[0]  # without the GIL
         return Piece(start, start + len(text), encoding.ids, [start + begin for begin, _ in encoding.offsets])

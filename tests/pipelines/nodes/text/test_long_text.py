@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import threading
 from pathlib import Path
 
 import pytest
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from pipelines.cancellation import WorkCancelled, cancelled_by
 from pipelines.errors import RequestError
 from pipelines.nodes.text.tokenizing import long_text
 from pipelines.nodes.text.tokenizing.long_text import LongTextReader
@@ -91,6 +93,13 @@ def test_reading_stops_once_there_are_enough(tokenizers, monkeypatch):
     assert 500 < len(ids) < 1500
     assert ids[:500] == whole(tokenizers["braid-demo"], text)[:500]
     assert max(read) < len(text) / 4
+
+
+def test_a_text_without_a_receiver_is_read_no_further(tokenizers):
+    gone = threading.Event()
+    gone.set()
+    with cancelled_by(gone), pytest.raises(WorkCancelled):
+        LongTextReader(tokenizers["braid-demo"], TEXTS["prose"]).ids()
 
 
 @pytest.mark.parametrize("kind", TEXTS)
