@@ -15,6 +15,8 @@ from server.http.exchange import ClientGone, Exchange
 MAX_DEPTH = 64
 MAX_VALUES = 1 << 20
 """How many values a body may hold: a parser makes objects of them, and holds the event loop up meanwhile."""
+MAX_KEYS = 1 << 18
+"""How many of them may have a name, which takes a parser several times as long."""
 SHORT_BODY_BYTES = 64 << 10
 """A body up to this size is read whatever else arrives."""
 MAX_ARRIVING = 8
@@ -22,7 +24,7 @@ MAX_ARRIVING = 8
 
 Body = TypeVar("Body", bound=BaseModel)
 
-_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},:'))
 _DEPTHS = np.zeros(256, np.int8)
 """Character → by how much the depth changes at it."""
 _DEPTHS[list(b"[{")], _DEPTHS[list(b"]}")] = 1, -1
@@ -95,19 +97,23 @@ def check_structure(body: bytes) -> None:
 
     What is inside strings does not count.  It takes a few passes over the bytes, whatever they are.
     """
-    if body.count(b"[") + body.count(b"{") <= MAX_DEPTH and body.count(b",") < MAX_VALUES:
+    is_flat = body.count(b"[") + body.count(b"{") <= MAX_DEPTH
+    if is_flat and body.count(b",") < MAX_VALUES and body.count(b":") <= MAX_KEYS:
         return
     without_escapes = body.replace(b"\\\\", b"").replace(b'\\"', b"")
     structure = without_escapes.translate(None, _NOT_STRUCTURE)
-    num_quotes = depth = num_commas = 0
+    num_quotes = depth = num_commas = num_keys = 0
     for start in range(0, len(structure), SLICE_BYTES):
         characters = np.frombuffer(structure, np.uint8, min(SLICE_BYTES, len(structure) - start), start)
         quotes = np.cumsum(characters == ord('"')) + num_quotes
         outside = characters * (quotes % 2 == 0)
         depths = np.cumsum(_DEPTHS[outside], dtype=np.int64) + depth
         num_commas += int(np.count_nonzero(outside == ord(",")))
+        num_keys += int(np.count_nonzero(outside == ord(":")))
         num_quotes, depth = int(quotes[-1]), int(depths[-1])
         if depths.max() > MAX_DEPTH:
             raise RequestError(f"the body is nested deeper than {MAX_DEPTH} levels")
         if num_commas >= MAX_VALUES:
             raise RequestError(f"the body may hold {MAX_VALUES} values at most")
+        if num_keys > MAX_KEYS:
+            raise RequestError(f"the body may hold {MAX_KEYS} named values at most")

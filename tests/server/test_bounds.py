@@ -16,7 +16,7 @@ from pipelines.wire.sampling_params import SamplingParams, check_ids
 from pipelines.worker.catalogue import Catalogue
 from server.http import request_body
 from server.http.error_text import MAX_VALUE_CHARS, quoted
-from server.http.request_body import MAX_DEPTH, MAX_VALUES, check_structure
+from server.http.request_body import MAX_DEPTH, MAX_KEYS, MAX_VALUES, check_structure
 
 LONG_NAME = "fake" * 15_000
 ROOM = 1024
@@ -156,6 +156,13 @@ def test_a_body_of_many_values_is_refused():
     check_structure(b'["' + b"1," * MAX_VALUES + b'"]')
     with pytest.raises(RequestError, match=f"may hold {MAX_VALUES} values at most"):
         check_structure(b"[" + b"1," * MAX_VALUES + b"1]")
+
+
+def test_a_body_of_many_keys_is_refused():
+    check_structure(b"{" + b'"":1,' * (MAX_KEYS - 1) + b'"":1}')
+    check_structure(b'["' + b":" * (MAX_KEYS + 1) + b'"]')
+    with pytest.raises(RequestError, match=f"may hold {MAX_KEYS} named values at most"):
+        check_structure(b"{" + b'"":1,' * MAX_KEYS + b'"":1}')
 
 
 VALUES = st.recursive(
