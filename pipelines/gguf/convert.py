@@ -26,4 +26,9 @@ def convert(source: Path, folder: Path, accuracy_level: int = INT8_SUMS) -> None
         facts, embeddings = write_decoder(metadata, file.tensors, folder, accuracy_level)
         write_text_files(metadata, facts, embeddings, folder)
     except GgufError as error:
-        raise GgufError(f"{source.name} {error}") from error
+        raise GgufError(f"{source.name} {_one_line(str(error))}") from error
+
+
+def _one_line(text: str) -> str:
+    """`text` for a log: names that a file holds may contain anything."""
+    return "".join(each if each.isprintable() else "�" for each in text)

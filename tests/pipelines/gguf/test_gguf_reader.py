@@ -170,6 +170,12 @@ REFUSED = {
 }
 
 
+def test_an_error_is_one_line_whatever_a_file_holds(tmp_path):
+    _write(tmp_path / "no.gguf", architecture="ma\nmba\x1b")
+    with pytest.raises(GgufError, match="is of architecture ma�mba�; "):
+        convert(tmp_path / "no.gguf", tmp_path / "model")
+
+
 @pytest.mark.parametrize("text", REFUSED)
 def test_what_is_not_served_is_named(tmp_path, text):
     _write(tmp_path / "no.gguf", **REFUSED[text])
