@@ -15,7 +15,8 @@ from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.onnx_writer import OnnxWriter
 from pipelines.gguf.products import F32, Products
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.rotary import read_pace
+from pipelines.gguf.rotary import make_pace, read_pace
+from pipelines.gguf.tensor_types import Floats
 from pipelines.gguf.weights import Rows
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
@@ -69,9 +70,11 @@ class _Decoder:
         if facts.kind.scaled_embedding:
             state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
-        turns = self._turns(positions)
+        turns = local = self._turns(positions, self._pace(), "rope.pace")
+        if base := facts.kind.local_base:
+            local = self._turns(positions, make_pace(base, facts.head_size), "rope.local")
         for layer in range(facts.layers):
-            state = self._layer(layer, state, turns)
+            state = self._layer(layer, state, turns if facts.window_of(layer) < 0 else local)
         taken = self._norm(op("Gather", state, rows, axis=1), "output_norm.weight", facts.width)
         logits = op("Reshape", self._logits(taken), self._writer.ints(-1, self._table.rows))
         self._refuse_unused()
@@ -99,26 +102,28 @@ class _Decoder:
         factor = self._writer.number(cap)
         return self._op("Mul", self._op("Tanh", self._op("Div", logits, factor)), factor)
 
-    def _turns(self, positions: ir.Value) -> Turns:
+    def _pace(self) -> Floats:
         size = self._facts.head_size
         has_divisors = self._products.has(ROPE_DIVISORS)
         divisors = self._products.vector(ROPE_DIVISORS, size // 2) if has_divisors else None
-        pace = read_pace(self._metadata, size, divisors).reshape(1, 1, -1)
+        return read_pace(self._metadata, size, divisors)
+
+    def _turns(self, positions: ir.Value, pace: Floats, name: str) -> Turns:
         column = self._op("Cast", self._op("Unsqueeze", positions, self._writer.ints(2)), to=F32)
-        angles = self._op("Mul", column, self._writer.store("rope.pace", pace))
+        angles = self._op("Mul", column, self._writer.store(name, pace.reshape(1, 1, -1)))
         return self._op("Cos", angles), self._op("Sin", angles)
 
     def _layer(self, layer: int, state: ir.Value, turns: Turns) -> ir.Value:
         at, width = f"blk.{layer}.", self._facts.width
         read = self._norm(state, f"{at}attn_norm.weight", width)
-        attended = self._attention(layer, read, turns)
+        attended = self._attention(layer, read, turns if self._facts.is_turned(layer) else None)
         state = self._op("Add", state, self._normed_after(attended, f"{at}post_attention_norm.weight"))
         read = self._norm(state, f"{at}ffn_norm.weight", width)
         return self._op(
             "Add", state, self._normed_after(self._feed_forward(at, read), f"{at}post_ffw_norm.weight")
         )
 
-    def _attention(self, layer: int, read: ir.Value, turns: Turns) -> ir.Value:
+    def _attention(self, layer: int, read: ir.Value, turns: Turns | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
         query = self._heads(f"{at}attn_q", read, facts.heads, turns)
         key = self._heads(f"{at}attn_k", read, facts.kv_heads, turns)
@@ -132,7 +137,7 @@ class _Decoder:
             num_kv_heads=facts.kv_heads,
             head_size=facts.head_size,
             scale=float(facts.scale),
-            window=facts.window,
+            window=facts.window_of(layer),
             softcap=facts.attention_cap,
         )
         attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", facts.head_size])

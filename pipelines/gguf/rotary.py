@@ -17,7 +17,7 @@ def read_pace(metadata: Metadata, head_size: int, divisors: Floats | None) -> Fl
 
     Raises `GgufError` for a scaling that is not served.
     """
-    pace = metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE) ** -(np.arange(0, head_size, 2) / head_size)
+    pace = make_pace(metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE), head_size)
     kind = metadata.own_text("rope.scaling.type") or "none"
     factor = metadata.own("rope.scaling.factor", 1, 1e-6)
     if kind not in ("none", "linear"):
@@ -29,3 +29,8 @@ def read_pace(metadata: Metadata, head_size: int, divisors: Floats | None) -> Fl
             raise GgufError(f"rope_freqs.weight has {divisors.size} factors, not {pace.size} above 0")
         pace = pace / divisors.reshape(-1)
     return pace.astype(np.float32)
+
+
+def make_pace(base: float, head_size: int) -> Floats:
+    """The pace without any scaling."""
+    return (base ** -(np.arange(0, head_size, 2) / head_size)).astype(np.float32)

@@ -8,7 +8,17 @@ import torch
 from gguf import GGMLQuantizationType as Type
 from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, LAYERS, WIDTH, vocabulary, write_llama_like
 from lone_steps import step
-from transformers import AutoModelForCausalLM, LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    Gemma2Config,
+    Gemma3TextConfig,
+    GemmaConfig,
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+    SmolLM3Config,
+)
 
 from pipelines.gguf.convert import FLOAT_SUMS, convert
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
@@ -102,12 +112,48 @@ def _llama3(model):
     model.writer.add_tensor("rope_freqs.weight", (plain / scaled.numpy()).astype(np.float32))
 
 
+def _windowed(model):
+    model.writer.add_sliding_window(16)
+    model.writer.add_key_length(HEAD_SIZE)
+    model.writer.add_value_length(HEAD_SIZE)
+
+
+def _capped(model):
+    _windowed(model)
+    model.writer.add_attn_logit_softcapping(20.0)
+    model.writer.add_final_logit_softcapping(5.0)
+
+
+def _gemma3(model):
+    _windowed(model)
+    _linear(model)
+
+
+TIED = SIZES | {"tie_word_embeddings": True}
+GEMMA = TIED | {"sliding_window": 16, "query_pre_attn_scalar": HEAD_SIZE}
+SCALED = {"rope_theta": 5e4, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
+GEMMA2 = GEMMA | {"attn_logit_softcapping": 20.0, "final_logit_softcapping": 5.0}
+GEMMA3 = GEMMA | SCALED | {"rope_local_base_freq": 1e4, "num_hidden_layers": 6}
 FAMILIES = {
     "llama-linear": (LlamaConfig(**SIZES, rope_theta=5e4, rope_scaling={"rope_type": "linear", "factor": 4.0}), {"more": _linear}),
     "llama-3": (LlamaConfig(**SIZES, rope_scaling=LLAMA3), {"more": _llama3}),
     "llama-bias": (LlamaConfig(**SIZES, attention_bias=True), {"bias": True}),
     "mistral": (MistralConfig(**SIZES, sliding_window=None), {}),
     "qwen2": (Qwen2Config(**SIZES), {"architecture": "qwen2", "bias": True}),
+    "smollm3": (
+        SmolLM3Config(**SIZES | {"num_hidden_layers": 4}, pad_token_id=0, rope_theta=1e4),
+        {"architecture": "smollm3", "layers": 4},
+    ),
+    "gemma": (GemmaConfig(**TIED), {"architecture": "gemma", "tied": True, "gemma": "plain"}),
+    "gemma2": (
+        Gemma2Config(**GEMMA2),
+        {"architecture": "gemma2", "tied": True, "gemma": "norms after", "more": _capped},
+    ),
+    "gemma3": (
+        Gemma3TextConfig(**GEMMA3),
+        {"architecture": "gemma3", "tied": True, "gemma": "norms after", "norms": True, "layers": 6}
+        | {"more": _gemma3},
+    ),
     "qwen3": (Qwen3Config(**SIZES), {"architecture": "qwen3", "norms": True}),
 }  # fmt: skip
 
