@@ -21,7 +21,7 @@ class Bounds:
     slowest reply; `descriptors` and `threads`: more at the end than at the start, and than in the first half.
     """
 
-    slope_kb: float = 300.0
+    slope_kb: float = 1000.0
     worst_s: float = 60.0
     descriptors: int = 16
     threads: int = 4
