@@ -14,6 +14,8 @@ from documents import ROOT, Block, all_blocks
 
 CLIENTS = Path(os.environ.get("CLIENTS_PYTHON", ROOT / ".venv-clients" / "bin" / "python"))
 SHOWN_URL = "http://127.0.0.1:8000"
+REAL_MODEL, DEMO_MODEL = '"smollm2"', '"braid-demo"'
+"""The chat model of `make demo-chat`, which is fetched, and the one that takes its place here."""
 OTHER_CLIENTS = re.compile(r"^(import|from) (cohere|litellm|langchain_openai)\b", re.MULTILINE)
 
 
@@ -35,7 +37,8 @@ def test_a_python_snippet_runs(block: Block, demo: str) -> None:
 
 @pytest.mark.parametrize("block", CURLS, ids=str)
 def test_a_curl_command_is_answered(block: Block, demo: str) -> None:
-    command = block.text[block.text.index("curl ") :].replace(SHOWN_URL, demo)
+    shown = block.text[block.text.index("curl ") :]
+    command = shown.replace(SHOWN_URL, demo).replace(REAL_MODEL, DEMO_MODEL)
     run = subprocess.run(
         ["bash", "-c", f"set -e; {command.replace('curl ', 'curl -sSf ')}"],
         capture_output=True,
