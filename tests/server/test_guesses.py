@@ -68,7 +68,7 @@ def test_a_field_becomes_the_engines(rig, prefix, field, value, name):
         ("assistant_confidence_threshold", -0.1),
         ("max_ngram_size", 0),
         ("max_ngram_size", 9),
-        ("include_draft_logprobs", "yes"),
+        ("include_draft_logprobs", "maybe"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(rig, field, value):

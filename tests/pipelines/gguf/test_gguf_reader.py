@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 import time
@@ -23,6 +24,7 @@ EXTREMES = (0, 1, 0x7F, 0xFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFF, 1 << 40, 1 << 62, 
 OWN_BYTES = 8 << 20
 """What converting takes however small the file is: graph, tokenizer, libraries' own state."""
 LONGEST_S = 20.0
+NUM_MUTATED = int(os.environ.get("BRAID_MUTATED_FILES", 1000))
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +98,8 @@ def test_mutated_files_give_an_error_or_a_model(whole, tmp_path):
 
 @pytest.mark.breadth
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(10))
-def test_ten_thousand_mutated_files(whole, tmp_path, part):
-    assert check_mutations(whole, tmp_path, range(1000 * part, 1000 * (part + 1))) > 500
+def test_many_mutated_files(whole, tmp_path):
+    assert check_mutations(whole, tmp_path, range(NUM_MUTATED)) > NUM_MUTATED // 2
 
 
 def test_every_prefix_of_the_header_is_refused(whole, tmp_path):

@@ -268,6 +268,7 @@ def test_a_loaded_model_is_not_removed_by_files_that_are_missing(running_host, r
 def test_an_instance_that_a_worker_uses_stays_until_the_worker_has_its_successor(running_host, repository):
     async def scene(client):
         assert client.report_use([entry(client).instance_id])
+        await until(lambda: any(running_host.host._instances._in_use.values()))
         repository.folders = [Folder("m", 2, fingerprint="b")]
         running_host.host.rescan()
         await until(lambda: entry(client).version == 2)
