@@ -27,8 +27,7 @@ GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n  
     "      next: {type: sampler, from: allowed}",
 )
 WAIT_S = 10
-NUM_EXAMPLES = 8
-
+NUM_EXAMPLES, NUM_ALIAS_EXAMPLES = 8, 2
 ALIAS = "/v3/"
 """The prefix under which every route of /v1 is served again, by the same handler."""
 
@@ -86,7 +85,7 @@ def check(status: int, text: str, asked: object) -> None:
 @pytest.mark.parametrize(("name", "mode"), CASES)
 def test_requests_of_the_document_are_answered(name, mode, url):
     @settings(
-        max_examples=NUM_EXAMPLES,
+        max_examples=NUM_ALIAS_EXAMPLES if ALIAS in name else NUM_EXAMPLES,
         derandomize=True,
         database=None,
         deadline=None,
