@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from breadth import skip_late
 from fake_decoder import byte_tokenizer
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
@@ -36,6 +37,11 @@ def pytest_configure() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):
         sort_items(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    skip_late(item)
 
 
 @pytest.hookimpl(optionalhook=True)

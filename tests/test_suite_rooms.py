@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import time
 
+import breadth
 import pytest
 from documents import ROOT
 from suite_schedule import FIRST, TOGETHER, unit_of
@@ -38,3 +40,24 @@ def test_a_test_counts_for_the_innermost_room(file, room):
 def test_a_file_or_a_folder_runs_whole_in_one_process():
     assert unit_of("tests/e2e/test_abuse.py::test_x[1]") == "tests/e2e/"
     assert unit_of("tests/server/test_cli.py::test_x[a::b]") == "tests/server/test_cli.py"
+
+
+class Marked:
+    """A test with some marks."""
+
+    def __init__(self, *marks):
+        self.marks = marks
+
+    def get_closest_marker(self, name):
+        return name in self.marks
+
+
+def test_breadth_is_skipped_when_its_time_is_over(monkeypatch):
+    breadth.skip_late(Marked("breadth"))
+    monkeypatch.setenv("BREADTH_WITHIN_S", "60")
+    monkeypatch.setattr(breadth, "STARTED_S", time.monotonic() - 59)
+    breadth.skip_late(Marked("breadth"))
+    monkeypatch.setattr(breadth, "STARTED_S", time.monotonic() - 61)
+    breadth.skip_late(Marked("slow"))
+    with pytest.raises(pytest.skip.Exception, match="`make breadth` runs it"):
+        breadth.skip_late(Marked("breadth"))
