@@ -176,7 +176,7 @@ def test_killed_master_takes_everything_along(models_dir, tmp_path, monkeypatch)
         host, workers = server.children()
         server.process.kill()
         server.process.wait()
-        _, alive = psutil.wait_procs([host, *workers], timeout=6)
+        _, alive = psutil.wait_procs([host, *workers], timeout=15)
         assert alive == []
     (left,) = tmp_path.glob("braid-*")
     assert (left / "responses.sqlite").exists()
