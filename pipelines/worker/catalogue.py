@@ -85,7 +85,7 @@ class Catalogue:
         self._work = asyncio.create_task(self._follow(), name="catalogue")
 
     async def caught_up(self, timeout_s: float) -> None:
-        """Wait until every model that the host has ready is live here, at most `timeout_s`."""
+        """Wait until all that the host has ready is live here or the host goes, at most `timeout_s`."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._first_status.wait(), min(FIRST_STATUS_S, timeout_s))
         if self._first_status.is_set() or self._client.connected:
@@ -177,9 +177,10 @@ class Catalogue:
         self._models = {model.name: model for model in status.models} if status else {}
         if status is None:
             self._in_use = []  # the next host has to be informed anew
+            self._caught_up.set()  # there is nothing to wait for
         else:
             self._first_status.set()
-        self._caught_up.clear()
+            self._caught_up.clear()
         self._changed.set()
 
     async def _follow(self) -> None:

@@ -287,6 +287,7 @@ def test_an_instance_that_a_dead_worker_used_is_closed(running_host, repository)
     async def scene(client):
         async with connected(running_host.path) as other:
             other.report_use([entry(client).instance_id])
+            await until(lambda: any(running_host.host._instances._in_use.values()))
             repository.folders = [Folder("m", 2, fingerprint="b")]
             running_host.host.rescan()
             await until(lambda: entry(client).version == 2)

@@ -1,0 +1,60 @@
+"""What a worker that starts waits for, before it takes requests."""
+
+import asyncio
+import time
+
+from pipelines.wire.messages import ModelStatus, Status
+from pipelines.worker.catalogue import Catalogue
+
+
+class StatusClient:
+    """A client whose host says what the test wants it to say."""
+
+    connected = True
+    status = None
+
+    def on_status(self, callback):
+        self._callback = callback
+
+    def say(self, status):
+        self.status = status
+        self._callback(status)
+
+    def report_use(self, instance_ids):
+        return True
+
+
+def waited_s(*statuses):
+    """How long a worker waits whose host says these, one after the other; None: the host went away."""
+
+    async def scene():
+        client = StatusClient()
+        catalogue = Catalogue(client)
+        await catalogue.start()
+        start_s = time.monotonic()
+        waiting = asyncio.create_task(catalogue.caught_up(2.0))
+        for status in statuses:
+            client.say(status)
+            await asyncio.sleep(0.1)
+        await waiting
+        await catalogue.close()
+        return time.monotonic() - start_s
+
+    return asyncio.run(scene())
+
+
+def status(*names):
+    return Status(1, "ready", [ModelStatus(name, 1, 1, "ready", snapshot="nowhere") for name in names])
+
+
+def test_a_host_without_models_is_waited_for_once():
+    assert waited_s(status()) < 1
+
+
+def test_a_model_that_cannot_be_built_is_waited_for():
+    assert waited_s(status("broken")) >= 2
+
+
+def test_a_host_that_goes_is_not_waited_for():
+    """Its master was killed, say: the worker must come to look for it."""
+    assert waited_s(status("broken"), None) < 1
