@@ -13,8 +13,6 @@ from typing import Any
 from pipelines.telemetry.histogram import HistogramBuffer
 from pipelines.telemetry.registry import labelled
 
-MOST_LATE = 64
-"""Most writes that are deferred."""
 _late: deque[Callable[[], None]] = deque()
 _unflushed: set[HistogramBuffer] = set()
 _gained: defaultdict[Any, float] = defaultdict(float)
@@ -23,8 +21,6 @@ _gained: defaultdict[Any, float] = defaultdict(float)
 def defer(write: Callable[[], None]) -> None:
     """Have the next `catch_up` call `write`."""
     _late.append(write)
-    if len(_late) >= MOST_LATE:
-        catch_up()
 
 
 def catch_up() -> None:
@@ -34,7 +30,8 @@ def catch_up() -> None:
     while _gained:
         value, amount = _gained.popitem()
         value.inc(amount)
-    flush()
+    while _unflushed:
+        _unflushed.pop().flush()
 
 
 def gain(value: Any, amount: float = 1) -> None:
@@ -43,16 +40,10 @@ def gain(value: Any, amount: float = 1) -> None:
 
 
 def histogram(name: str, *labels: str) -> HistogramBuffer:
-    """A histogram to which values are added, for `flush`."""
+    """A histogram to which values are added, for `catch_up`."""
     buffer = buffered(name, *labels)
     _unflushed.add(buffer)
     return buffer
-
-
-def flush() -> None:
-    """Write what was added to histograms."""
-    while _unflushed:
-        _unflushed.pop().flush()
 
 
 @cache

@@ -5,9 +5,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import Any
 
-PERIOD_S = 0.5
-"""While values come, the histogram is at most this far behind."""
-
 
 class HistogramBuffer:
     """The values not yet added to a labelled `histogram` of prometheus_client.  Belongs to one thread."""
@@ -15,16 +12,12 @@ class HistogramBuffer:
     def __init__(self, histogram: Any) -> None:
         self._histogram = histogram
         self._bounds = histogram._upper_bounds
-        self._flushed_s = 0.0
         self._clear()
 
-    def add(self, value: float, now_s: float, times: int = 1) -> None:
-        """One more value, at `now_s` by any clock that is always the same; or as many times."""
+    def add(self, value: float, times: int = 1) -> None:
+        """One more value, or the same one several times; `flush` writes it."""
         self._counts[bisect_left(self._bounds, value)] += times
         self._sum += value * times
-        if now_s - self._flushed_s >= PERIOD_S:
-            self._flushed_s = now_s
-            self.flush()
 
     def flush(self) -> None:
         """Add all values to the histogram."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from typing import NamedTuple
 
@@ -39,7 +38,6 @@ def count_ignored_fields(handler: str, num_fields: int) -> None:
 
 
 def _write() -> None:
-    now_s = time.monotonic()
     while _ended:
         (handler, method, status), requests = _ended.popitem()
         labelled("http_requests", handler, method, status).inc(len(requests))
@@ -53,5 +51,5 @@ def _write() -> None:
         by_path = deferred.histogram("http_request_duration_seconds", handler, method)
         overall = deferred.histogram("http_request_duration_highr_seconds")
         for each in requests:
-            by_path.add(each.seconds, now_s)
-            overall.add(each.seconds, now_s)
+            by_path.add(each.seconds)
+            overall.add(each.seconds)

@@ -5,7 +5,6 @@ Other code calls the functions here and never Prometheus.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from itertools import zip_longest
 
@@ -46,14 +45,14 @@ def step(model: str, num_tokens: int) -> None:
 
 def texts_ran(model: str, waits: Sequence[tuple[int, float]], took_s: float) -> None:
     """Texts were computed side by side in `took_s`; `waits` are (texts, how long they had waited before)."""
-    now_s, num_texts = time.monotonic(), sum(num_waiting for num_waiting, _ in waits)
+    num_texts = sum(num_waiting for num_waiting, _ in waits)
     queued = buffered("vllm:request_queue_time_seconds", model)
     for num_waiting, waited_s in waits:
-        queued.add(waited_s, now_s, num_waiting)
+        queued.add(waited_s, num_waiting)
     queued.flush()
     for name in ("vllm:request_prefill_time_seconds", "vllm:request_inference_time_seconds"):
         took = buffered(name, model)
-        took.add(took_s, now_s, num_texts)
+        took.add(took_s, num_texts)
         took.flush()
 
 

@@ -1,10 +1,9 @@
-"""The times and lengths of one request, choice by choice."""
+"""The times and lengths of one request, choice by choice; `deferred` writes them a few times a second."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from pipelines.telemetry import deferred
 from pipelines.telemetry.metric_names import FINISHED
@@ -61,25 +60,22 @@ class RequestTiming:
         now_s = time.monotonic()
         if choice in self._first_s:
             gap_s = (now_s - self._last_s[choice]) / num_tokens
-            deferred.buffered("vllm:inter_token_latency_seconds", self._model).add(gap_s, now_s)
+            self._observe("vllm:inter_token_latency_seconds", gap_s)
         else:
             self._first_s[choice] = now_s
             self._observe("vllm:time_to_first_token_seconds", now_s - self._start_s)
         self._last_s[choice] = now_s
         self._num_tokens[choice] = self._num_tokens.get(choice, 0) + num_tokens
 
-    def completed_later(self, num_choices: int, finish: str) -> None:
-        """As `completed`, but written by the next `catch_up`: a client that waits does not wait for this."""
-        deferred.defer(partial(self._add_completed, num_choices, finish, time.monotonic()))
-
     def completed(self, num_choices: int, finish: str) -> None:
         """`num_choices` choices or inputs ended together, all with `finish`."""
-        self._add_completed(num_choices, finish, time.monotonic())
-        deferred.flush()
+        deferred.gain(labelled(FINISHED, self._model, REASONS.get(finish, finish)), num_choices)
+        self._observe("vllm:e2e_request_latency_seconds", time.monotonic() - self._start_s, num_choices)
+        if self._text_lengths:
+            self._add_texts()
 
     def ended(self, choice: int, finish: str) -> None:
         """A choice ended with `finish`: "stop", "tool_calls", "length", "repetition", "abort" or "error"."""
-        deferred.buffered("vllm:inter_token_latency_seconds", self._model).flush()
         self.completed(1, finish)
         num_tokens = self._num_tokens.get(choice, 0)
         if num_tokens:
@@ -110,21 +106,12 @@ class RequestTiming:
         self._observe("vllm:request_decode_time_seconds", decode_s)
         self._observe("vllm:request_inference_time_seconds", prefill_s + decode_s)
 
-    def _add_completed(self, num_choices: int, finish: str, now_s: float) -> None:
-        labelled(FINISHED, self._model, REASONS.get(finish, finish)).inc(num_choices)
-        latency = deferred.histogram("vllm:e2e_request_latency_seconds", self._model)
-        latency.add(now_s - self._start_s, now_s, num_choices)
-        if self._text_lengths:
-            self._add_texts(now_s)
-
-    def _add_texts(self, now_s: float) -> None:
+    def _add_texts(self) -> None:
         """Add the lengths of the inputs, once."""
-        lengths = deferred.histogram("vllm:request_prompt_tokens", self._model)
         for length in self._text_lengths:
-            lengths.add(length, now_s)
-        numbers = deferred.histogram("vllm:request_params_n", self._model)
-        numbers.add(1, now_s, len(self._text_lengths))
+            self._observe("vllm:request_prompt_tokens", length)
+        self._observe("vllm:request_params_n", 1, len(self._text_lengths))
         self._text_lengths = ()
 
-    def _observe(self, name: str, value: float) -> None:
-        labelled(name, self._model).observe(value)
+    def _observe(self, name: str, value: float, times: int = 1) -> None:
+        deferred.histogram(name, self._model).add(value, times)

@@ -144,7 +144,7 @@ class Call:
             self._fail()
             raise
         if reply is not None and self._open:
-            self._timing.completed_later(len(self._open), "stop")
+            self._timing.completed(len(self._open), "stop")
             self._open.clear()
         return reply
 

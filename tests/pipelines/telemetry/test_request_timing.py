@@ -7,13 +7,18 @@ from pipelines.telemetry.exposition import render
 from pipelines.telemetry.request_timing import RequestTiming
 
 
+def rendered():
+    deferred.catch_up()
+    return render()
+
+
 def test_request_is_timed_per_choice(model):
     timing = RequestTiming(model)
     for choice in (0, 1):
         timing.tokens(choice, 1)
         timing.tokens(choice, 3)
         timing.ended(choice, "stop")
-    text = render()
+    text = rendered()
     labels = f'{{model_name="{model}"}}'
     assert sample(text, f"vllm:time_to_first_token_seconds_count{labels}") == 2
     assert sample(text, f"vllm:inter_token_latency_seconds_count{labels}") == 2
@@ -27,7 +32,7 @@ def test_texts_that_are_answered_together_each_count(model):
     timing = RequestTiming(model)
     timing.read([3, 5, 400])
     timing.completed(3, "stop")
-    text = render()
+    text = rendered()
     labels = f'{{model_name="{model}"}}'
     assert sample(text, f"vllm:request_prompt_tokens_count{labels}") == 3
     assert sample(text, f"vllm:request_prompt_tokens_sum{labels}") == 408
@@ -39,7 +44,7 @@ def test_texts_that_are_answered_together_each_count(model):
 
 def test_request_without_tokens_has_no_token_times(model):
     RequestTiming(model).ended(0, "abort")
-    text = render()
+    text = rendered()
     labels = f'{{model_name="{model}"}}'
     assert sample(text, f"vllm:time_to_first_token_seconds_count{labels}") == 0
     assert sample(text, f"vllm:request_time_per_output_token_seconds_count{labels}") == 0
@@ -50,7 +55,7 @@ def test_what_a_request_asks_for_is_counted(model):
     timing.started([3, 4], n=2, max_tokens=50)
     timing.tokens(0, 5)
     timing.ended(0, "length")
-    text = render()
+    text = rendered()
     labels = f'{{model_name="{model}"}}'
     assert sample(text, f"vllm:request_prompt_tokens_count{labels}") == 2
     assert sample(text, f"vllm:request_prompt_tokens_sum{labels}") == 7
@@ -61,7 +66,7 @@ def test_what_a_request_asks_for_is_counted(model):
 
 def test_buckets_are_vllms(model):
     RequestTiming(model).ended(0, "abort")
-    text = render().decode()
+    text = rendered().decode()
     bounds = [
         row.split('le="')[1].split('"')[0]
         for row in text.splitlines()
@@ -81,7 +86,7 @@ def test_the_phases_of_a_choice_are_its_time(model, monkeypatch):
     timing.tokens(0, 4)
     timing.ended(0, "stop")
     monkeypatch.undo()
-    text = render()
+    text = rendered()
     sums = {
         phase: sample(text, f'vllm:request_{phase}_time_seconds_sum{{model_name="{model}"}}')
         for phase in ("queue", "prefill", "decode", "inference")
@@ -94,10 +99,10 @@ def test_a_choice_without_a_token_has_no_phases(model):
     timing.started([3], n=1, max_tokens=50)
     timing.ended(0, "abort")
     line = f'vllm:request_queue_time_seconds_count{{model_name="{model}"}}'
-    assert sample(render(), line) == 0
+    assert sample(rendered(), line) == 0
 
 
-def test_an_answer_is_counted_when_somebody_catches_up(model):
+def test_an_answer_is_counted_with_the_next_catch_up(model):
     names = ("request_prompt_tokens_sum", "e2e_request_latency_seconds_count", "request_params_n_count")
 
     def counted():
@@ -106,22 +111,12 @@ def test_an_answer_is_counted_when_somebody_catches_up(model):
 
     timing = RequestTiming(model)
     timing.read([3, 4])
-    timing.completed_later(2, "stop")
+    timing.completed(2, "stop")
     assert counted() == [0, 0, 0]
     deferred.catch_up()
     assert counted() == [7, 2, 2]
     deferred.catch_up()
     assert counted() == [7, 2, 2]
-
-
-def test_no_more_than_so_many_answers_are_put_off(model, monkeypatch):
-    monkeypatch.setattr(deferred, "MOST_LATE", 3)
-    deferred.catch_up()
-    for _ in range(4):
-        RequestTiming(model).completed_later(1, "stop")
-    line = f'vllm:e2e_request_latency_seconds_count{{model_name="{model}"}}'
-    assert sample(render(), line) == 3
-    deferred.catch_up()
 
 
 def test_the_longest_choice_of_a_prompt_counts_when_its_last_one_ends(model):
@@ -131,7 +126,7 @@ def test_the_longest_choice_of_a_prompt_counts_when_its_last_one_ends(model):
     name, labels = "vllm:request_max_num_generation_tokens", f'{{model_name="{model}"}}'
 
     def counted():
-        text = render()
+        text = rendered()
         return sample(text, f"{name}_count{labels}"), sample(text, f"{name}_sum{labels}")
 
     for choice, num_tokens in ((0, 5), (1, 2), (2, 4), (3, 9)):
@@ -150,7 +145,7 @@ def test_what_the_cache_left_of_a_prompt_counts_once(model):
     timing.started([30, 40], n=2, max_tokens=50)
     for choice, num_cached in ((0, 16), (1, 16), (2, 0), (3, 0)):
         timing.prefilled(choice, 0.1, num_cached)
-    text, labels = render(), f'{{model_name="{model}"}}'
+    text, labels = rendered(), f'{{model_name="{model}"}}'
     assert sample(text, f"vllm:request_prefill_kv_computed_tokens_count{labels}") == 2
     assert sample(text, f"vllm:request_prefill_kv_computed_tokens_sum{labels}") == 14 + 40
 
@@ -158,6 +153,5 @@ def test_what_the_cache_left_of_a_prompt_counts_once(model):
 def test_a_choice_that_calls_tools_stopped(model):
     """vLLM's label knows stop, length, abort, error and repetition alone."""
     RequestTiming(model).ended(0, "tool_calls")
-    deferred.catch_up()
     labels = f'{{finished_reason="stop",model_name="{model}"}}'
-    assert sample(render(), f"vllm:request_success_total{labels}") == 1
+    assert sample(rendered(), f"vllm:request_success_total{labels}") == 1
