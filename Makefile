@@ -29,14 +29,7 @@ serve: $(VENV)/.serve-$(KIND)  ## Serve the models in MODELS on PORT; DEVICE=cud
 	@$(BIN)/braid serve --host $(HOST) --port $(PORT) --models $(MODELS) --workers $(WORKERS) $(ON)
 
 demo-chat: $(MODELS)/smollm2/$(SMOLLM2)  ## Fetch SmolLM2-135M-Instruct (a GGUF file, 98 MB) into MODELS, and serve.
-	@echo "smollm2 is in $(MODELS). When the server is up, try:"
-	@echo "  curl http://$(HOST):$(PORT)/v1/chat/completions -H 'Content-Type: application/json' -d '{\"model\": \"smollm2\", \"messages\": [{\"role\": \"user\", \"content\": \"What is the capital of France?\"}]}'"
-	@echo "or, after pip install openai:"
-	@echo "  from openai import OpenAI"
-	@echo "  client = OpenAI(base_url='http://$(HOST):$(PORT)/v1', api_key='none')"
-	@echo "  reply = client.chat.completions.create(model='smollm2', messages=[{'role': 'user', 'content': 'Hello!'}])"
-	@echo "  print(reply.choices[0].message.content)"
-	@$(MAKE) --no-print-directory serve
+	@BRAID_DEFAULT_MODEL=smollm2 $(MAKE) --no-print-directory serve
 
 demo-embeddings: $(MODELS)/minilm/graph.yaml  ## Export all-MiniLM-L6-v2 (embeddings, int8) into MODELS, and serve.
 	@echo "minilm is in $(MODELS). When the server is up, try:"

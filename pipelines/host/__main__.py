@@ -23,6 +23,7 @@ from pipelines.host.host import Host
 from pipelines.host.model import build_for_host
 from pipelines.repository.model_folders import scan
 from pipelines.telemetry import processes
+from pipelines.wire.messages import Status
 from pipelines.wire.socket_listener import SocketListener
 
 log = logging.getLogger("braid.host")
@@ -45,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         build=partial(build_for_host, device=options.device),
         snapshots=options.snapshots,
         heartbeat=_heartbeat(options.heartbeat),
-        announce=lambda status: announce(status, options.url, options.needs_key) if options.url else None,
+        announce=partial(_announce, options),
     )
     processes.register("host")
     _handle_signals(host)
@@ -73,9 +74,15 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--cache", type=Path, help="folder for converted files; default: the user's own")
     parser.add_argument("--parent", type=int, help="pid of the parent; the host ends when it does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
+    parser.add_argument("--default-model", help="the model that the banner's example calls")
     parser.add_argument("--needs-key", action="store_true", help="clients must send an API key")
     parser.add_argument("--log-level", default="info")
     return parser.parse_args(arguments)
+
+
+def _announce(options: argparse.Namespace, status: Status) -> None:
+    if options.url:
+        announce(status, options.url, options.needs_key, options.default_model)
 
 
 def _heartbeat(path: Path | None) -> Callable[[], None]:

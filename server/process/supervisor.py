@@ -196,6 +196,8 @@ def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner:
         command += ["--device", settings.device]
     if with_banner:
         command += ["--url", settings.url]
+        if settings.default_model:
+            command += ["--default-model", settings.default_model]
     if settings.api_keys:
         command += ["--needs-key"]
     return command

@@ -48,6 +48,13 @@ def test_the_banners_url_has_the_scheme_that_is_served(start, options, scheme):
     assert in_a_worker.url.startswith(f"{scheme}://")
 
 
+def test_the_host_knows_the_model_that_its_banner_calls(start):
+    assert "--default-model" not in start()
+    os.environ["BRAID_DEFAULT_MODEL"] = "mine"
+    command = start()
+    assert command[command.index("--default-model") + 1] == "mine"
+
+
 def test_a_start_removes_what_a_killed_server_left(start, tmp_path):
     """Its processes are gone, and with them the lock on its folder."""
     left = startup.PrivateFolder()

@@ -4,11 +4,15 @@ import json
 import re
 import shlex
 
+import pytest
+
+from pipelines.host.announce import chat_model
 from pipelines.host.banner import banner
 from pipelines.wire.messages import ModelStatus, Status, TensorSpec
 
 READY = ModelStatus("demo", 1, 7, "ready", max_context=2048, cache_tokens=65536)
 FAILED = ModelStatus("bad", 1, 0, "failed", ["graph.yaml:3: no node type `tokenise`\nmore"])
+CHATS = {"rows": "embed", "a": "chat", "b": "chat"}
 URL = "http://127.0.0.1:8000"
 
 
@@ -18,6 +22,15 @@ def text(*models, needs_key=False, model="demo"):
 
 def curl(written):
     return shlex.split(written[written.index("curl") : written.index("from openai")].strip())
+
+
+@pytest.mark.parametrize(
+    ("default_model", "named"),
+    [(None, "a"), ("b", "b"), ("unknown", "a"), ("rows", "a"), ("bad", "a")],
+)
+def test_the_first_call_is_to_the_default_model_where_it_chats(default_model, named):
+    ready = [ModelStatus(name, 1, 7, "ready", task=task) for name, task in CHATS.items()]
+    assert chat_model(Status(1, "ready", [FAILED, *ready]), default_model) == named
 
 
 def test_says_where_it_is():
