@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +11,12 @@ import onnx_ir as ir
 
 from pipelines.gguf.architectures import DecoderFacts, read_facts
 from pipelines.gguf.errors import GgufError
+from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.onnx_writer import OnnxWriter
 from pipelines.gguf.products import F32, Products
 from pipelines.gguf.reader import GgufTensor
-from pipelines.gguf.rotary import make_pace, read_pace
-from pipelines.gguf.tensor_types import Floats
+from pipelines.gguf.rotary import Rotary, make_pace, read_rotary
 from pipelines.gguf.weights import Rows
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
@@ -27,11 +27,11 @@ from pipelines.host.backends.onnx.decoder_format import (
     POSITION_IDS,
 )
 
-EMBEDDING, HEAD, ROPE_DIVISORS = "token_embd.weight", "output.weight", "rope_freqs.weight"
+EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 HEADS_FIRST = [0, 2, 1, 3]
 INT64 = ir.DataType.INT64
 Turns = tuple[ir.Value, ir.Value]
-"""Cosines and sines [1, tokens, head_size / 2] of the positions."""
+"""Cosines and sines [1, tokens, rotated / 2] of the positions."""
 
 
 def write_decoder(
@@ -59,6 +59,7 @@ class _Decoder:
     ) -> None:
         self._facts, self._products, self._writer, self._op = facts, products, writer, writer.op
         self._metadata = metadata
+        self._feed_forward = FeedForward(facts, products, writer)
         self._table = products.tensor(EMBEDDING, None, facts.width)
 
     def write(self) -> int:
@@ -70,9 +71,10 @@ class _Decoder:
         if facts.kind.scaled_embedding:
             state = op("Mul", state, self._writer.number(math.sqrt(facts.width)))
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", facts.width])
-        turns = local = self._turns(positions, self._pace(), "rope.pace")
+        rotary = read_rotary(self._metadata, facts, self._products)
+        turns = local = self._turns(positions, rotary, "rope.pace")
         if base := facts.kind.local_base:
-            local = self._turns(positions, make_pace(base, facts.head_size), "rope.local")
+            local = self._turns(positions, Rotary(make_pace(base, facts.rotated)), "rope.local")
         for layer in range(facts.layers):
             state = self._layer(layer, state, turns if facts.window_of(layer) < 0 else local)
         taken = self._norm(op("Gather", state, rows, axis=1), "output_norm.weight", facts.width)
@@ -102,16 +104,14 @@ class _Decoder:
         factor = self._writer.number(cap)
         return self._op("Mul", self._op("Tanh", self._op("Div", logits, factor)), factor)
 
-    def _pace(self) -> Floats:
-        size = self._facts.head_size
-        has_divisors = self._products.has(ROPE_DIVISORS)
-        divisors = self._products.vector(ROPE_DIVISORS, size // 2) if has_divisors else None
-        return read_pace(self._metadata, size, divisors)
-
-    def _turns(self, positions: ir.Value, pace: Floats, name: str) -> Turns:
+    def _turns(self, positions: ir.Value, rotary: Rotary, name: str) -> Turns:
         column = self._op("Cast", self._op("Unsqueeze", positions, self._writer.ints(2)), to=F32)
-        angles = self._op("Mul", column, self._writer.store(name, pace.reshape(1, 1, -1)))
-        return self._op("Cos", angles), self._op("Sin", angles)
+        angles = self._op("Mul", column, self._writer.store(name, rotary.pace.reshape(1, 1, -1)))
+        turns = self._op("Cos", angles), self._op("Sin", angles)
+        if rotary.factor == 1:
+            return turns
+        cosines, sines = (self._op("Mul", each, self._writer.number(rotary.factor)) for each in turns)
+        return cosines, sines
 
     def _layer(self, layer: int, state: ir.Value, turns: Turns) -> ir.Value:
         at, width = f"blk.{layer}.", self._facts.width
@@ -119,15 +119,12 @@ class _Decoder:
         attended = self._attention(layer, read, turns if self._facts.is_turned(layer) else None)
         state = self._op("Add", state, self._normed_after(attended, f"{at}post_attention_norm.weight"))
         read = self._norm(state, f"{at}ffn_norm.weight", width)
-        return self._op(
-            "Add", state, self._normed_after(self._feed_forward(at, read), f"{at}post_ffw_norm.weight")
-        )
+        fed = self._feed_forward.write(at, read)
+        return self._op("Add", state, self._normed_after(fed, f"{at}post_ffw_norm.weight"))
 
     def _attention(self, layer: int, read: ir.Value, turns: Turns | None) -> ir.Value:
         facts, at = self._facts, f"blk.{layer}."
-        query = self._heads(f"{at}attn_q", read, facts.heads, turns)
-        key = self._heads(f"{at}attn_k", read, facts.kv_heads, turns)
-        value = self._heads(f"{at}attn_v", read, facts.kv_heads, None)
+        query, key, value = self._heads(at, read, turns)
         attended = self._op(
             ATTENTION,
             *(query, key, value),
@@ -143,45 +140,40 @@ class _Decoder:
         attended.dtype, attended.shape = F32, ir.Shape([1, facts.heads, "num_tokens", facts.head_size])
         rows = self._op("Transpose", attended, perm=HEADS_FIRST)
         flat = self._op("Reshape", rows, self._writer.ints(1, -1, facts.heads * facts.head_size))
-        return self._linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
+        return self._products.linear(flat, f"{at}attn_output", facts.width, facts.heads * facts.head_size)
 
-    def _heads(self, name: str, read: ir.Value, heads: int, turns: Turns | None) -> ir.Value:
-        """[1, heads, tokens, head_size], normed where the file has a norm, turned by `turns`."""
+    def _heads(self, at: str, read: ir.Value, turns: Turns | None) -> Iterator[ir.Value]:
+        """Queries, keys and values, each [1, heads, tokens, head_size]."""
         facts, size = self._facts, self._facts.head_size
-        order = interleaved_rows(heads, heads * size) if turns and facts.kind.interleaved else None
-        flat = self._linear(read, name, heads * size, facts.width, order)
+        counts = {"q": facts.heads, "k": facts.kv_heads, "v": facts.kv_heads}
+        rows = [count * size for count in counts.values()]
+        fused = f"{at}attn_qkv"
+        is_fused = self._products.has(f"{fused}.weight")
+        if is_fused:
+            parts = self._writer.split(self._products.linear(read, fused, sum(rows), facts.width), *rows)
+        for number, (letter, count) in enumerate(counts.items()):
+            turned = None if letter == "v" else turns
+            order = interleaved_rows(count, count * size) if turned and facts.kind.interleaved else None
+            name = f"{at}attn_{letter}"
+            flat = (
+                parts[number]
+                if is_fused
+                else self._products.linear(read, name, rows[number], facts.width, order)
+            )
+            yield self._split_heads(flat, count, f"{name}_norm.weight", turned)
+
+    def _split_heads(self, flat: ir.Value, heads: int, norm: str, turns: Turns | None) -> ir.Value:
+        """[1, heads, tokens, head_size], normed where the file has the norm, turned by `turns`."""
+        facts, size = self._facts, self._facts.head_size
         rows = self._op("Reshape", flat, self._writer.ints(1, -1, heads, size))
-        if self._products.has(f"{name}_norm.weight"):
-            rows = self._norm(rows, f"{name}_norm.weight", size)
+        if self._products.has(norm):
+            rows = self._norm(rows, norm, size)
         split = self._op("Transpose", rows, perm=HEADS_FIRST)
         if turns:
-            split = self._op("RotaryEmbedding", split, *turns, interleaved=0, num_heads=heads)
+            part = {} if facts.rotated == size else {"rotary_embedding_dim": facts.rotated}
+            split = self._op("RotaryEmbedding", split, *turns, interleaved=0, num_heads=heads, **part)
         split.dtype, split.shape = F32, ir.Shape([1, heads, "num_tokens", size])
         return split
-
-    def _feed_forward(self, at: str, read: ir.Value) -> ir.Value:
-        width = self._facts.width
-        inner = self._products.tensor(f"{at}ffn_gate.weight", None, width).rows
-        gate = self._linear(read, f"{at}ffn_gate", inner, width)
-        up = self._linear(read, f"{at}ffn_up", inner, width)
-        return self._linear(self._op("Mul", self._activated(gate), up), f"{at}ffn_down", width, inner)
-
-    def _activated(self, gate: ir.Value) -> ir.Value:
-        if self._facts.kind.activation == "gelu":
-            return self._op("Gelu", gate, approximate="tanh")
-        return self._op("Mul", gate, self._op("Sigmoid", gate))
-
-    def _linear(
-        self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
-    ) -> ir.Value:
-        """`rows` · weightᵀ, and a bias where the file has one."""
-        tensor = self._products.tensor(f"{name}.weight", outer, inner)
-        product = self._products.multiply(rows, tensor, name, order)
-        if not self._products.has(f"{name}.bias"):
-            return product
-        bias = self._products.vector(f"{name}.bias", outer)
-        stored = self._writer.store(f"{name}.bias", bias if order is None else bias[order])
-        return self._op("Add", product, stored)
 
     def _normed_after(self, state: ir.Value, name: str) -> ir.Value:
         return self._norm(state, name, self._facts.width) if self._products.has(name) else state

@@ -16,6 +16,7 @@ SPLIT = "split.count"
 UNREAD = frozenset(
     {"vocab_size", "feed_forward_length", "rope.scaling.finetuned", "rope.scaling.original_context_length"}
     | {"tensor_data_layout", "use_parallel_residual", "expert_used_count"}
+    | {"expert_feed_forward_length", "expert_shared_feed_forward_length"}
 )
 """Entries of an architecture that say nothing which the tensors and the other entries do not."""
 

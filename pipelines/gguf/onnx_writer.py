@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -39,6 +40,15 @@ class OnnxWriter:
         """Add a node and return its one output."""
         self._nodes.append(ir.node(kind, inputs, attributes, domain=domain))
         return self._nodes[-1].outputs[0]
+
+    def ops(self, kind: str, *inputs: ir.Value | None, count: int, **attributes: Any) -> Sequence[ir.Value]:
+        """Add a node and return its `count` outputs."""
+        self._nodes.append(ir.node(kind, inputs, attributes, num_outputs=count))
+        return self._nodes[-1].outputs
+
+    def split(self, value: ir.Value, *sizes: int) -> Sequence[ir.Value]:
+        """Parts of the last axis."""
+        return self.ops("Split", value, self.ints(*sizes), count=len(sizes), axis=-1)
 
     def ints(self, *numbers: int) -> ir.Value:
         """int64[len(numbers)]."""

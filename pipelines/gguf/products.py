@@ -40,13 +40,13 @@ class Products:
         """The tensors that no operand was made of."""
         return set(self._tensors) - self._used
 
-    def tensor(self, name: str, rows: int | None, width: int) -> GgufTensor:
-        """The tensor of this name; raises `GgufError` unless it has this shape (any rows for None)."""
+    def tensor(self, name: str, rows: int | None, width: int | None) -> GgufTensor:
+        """The tensor of this name; raises `GgufError` unless it has this shape (None: any)."""
         if name not in self._tensors:
             raise GgufError(f"has no tensor {name}")
         tensor = self._tensors[name]
-        if tensor.width != width or rows not in (None, tensor.rows):
-            raise GgufError(f"{name} is {tensor.rows} × {tensor.width}, not {rows or 'n'} × {width}")
+        if width not in (None, tensor.width) or rows not in (None, tensor.rows):
+            raise GgufError(f"{name} is {tensor.rows} × {tensor.width}, not {rows or 'n'} × {width or 'n'}")
         self._used.add(name)
         return tensor
 
@@ -81,6 +81,18 @@ class Products:
         offsets = store(f"{name}.offsets", blocks.offsets.T)
         sums = self._block_sums(rows, tensor.width, blocks.block)
         return self._writer.op("Add", product, self._writer.op("MatMul", sums, offsets))
+
+    def linear(
+        self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
+    ) -> ir.Value:
+        """`rows` · weightᵀ of the weight `name`, and its bias where the file has one."""
+        tensor = self.tensor(f"{name}.weight", outer, inner)
+        product = self.multiply(rows, tensor, name, order)
+        if not self.has(f"{name}.bias"):
+            return product
+        bias = self.vector(f"{name}.bias", outer)
+        stored = self._writer.store(f"{name}.bias", bias if order is None else bias[order])
+        return self._writer.op("Add", product, stored)
 
     def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
         """The embeddings of ids [1, tokens]; the table is the head's where both are of 8 bits."""

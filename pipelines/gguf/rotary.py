@@ -1,36 +1,91 @@
-"""The pace of rotary positions: by how much each pair of a head's numbers turns from token to token."""
+"""Rotary positions: by how much each pair of a head's numbers turns from token to token."""
 
 from __future__ import annotations
 
+import math
+from typing import NamedTuple
+
 import numpy as np
 
+from pipelines.gguf.architectures import DecoderFacts
 from pipelines.gguf.errors import GgufError
 from pipelines.gguf.metadata import Metadata
+from pipelines.gguf.products import Products
 from pipelines.gguf.tensor_types import Floats
 
 BASE = 10000.0
 LARGEST_BASE = 1e15
+KINDS = ("none", "linear", "yarn", "longrope")
+DIVISORS = "rope_freqs.weight"
+LONG, SHORT = "rope_factors_long.weight", "rope_factors_short.weight"
+ORIGINAL = "rope.scaling.original_context_length"
 
 
-def read_pace(metadata: Metadata, head_size: int, divisors: Floats | None) -> Floats:
-    """float32[head_size / 2], radians a token; `divisors` is the tensor rope_freqs of llama 3 files.
+class Rotary(NamedTuple):
+    """`pace`: float32[rotated / 2], radians a token; cosines and sines are multiplied by `factor`."""
 
-    Raises `GgufError` for a scaling that is not served.
-    """
-    pace = make_pace(metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE), head_size)
-    kind = metadata.own_text("rope.scaling.type") or "none"
-    factor = metadata.own("rope.scaling.factor", 1, 1e-6)
-    if kind not in ("none", "linear"):
-        raise GgufError(f"scales its positions by {kind}; none, linear and llama 3's factors are served")
+    pace: Floats
+    factor: float = 1.0
+
+
+def read_rotary(metadata: Metadata, facts: DecoderFacts, products: Products) -> Rotary:
+    """The rotary positions of a file.  Raises `GgufError` for a scaling that is not served."""
+    kind = metadata.own_text("rope.scaling.type") or "linear"
+    if kind not in KINDS:
+        raise GgufError(
+            f"scales its positions by {kind}; {', '.join(KINDS)} and llama 3's factors are served"
+        )
+    base = metadata.own("rope.freq_base", BASE, 1, LARGEST_BASE)
+    factor = metadata.own("rope.scaling.attn_factor", 1, 1e-6)
+    pace = make_pace(base, facts.rotated)
+    if kind == "longrope" or products.has(LONG):
+        return Rotary(pace / _chosen_factors(metadata, facts, products), factor)
+    scale = metadata.own("rope.scaling.factor", 1, 1e-6)
     if kind == "linear":
-        pace = pace / factor
-    if divisors is not None:
-        if divisors.size != pace.size or not (divisors > 0).all():
-            raise GgufError(f"rope_freqs.weight has {divisors.size} factors, not {pace.size} above 0")
-        pace = pace / divisors.reshape(-1)
-    return pace.astype(np.float32)
+        pace = pace / np.float32(scale)
+    if kind == "yarn":
+        pace = pace * _yarn_shares(metadata, facts, base, scale)
+        factor *= 0.1 * math.log(max(scale, 1)) + 1
+    if products.has(DIVISORS):
+        pace = pace / _divisors(products, DIVISORS, facts)
+    return Rotary(pace, factor)
 
 
-def make_pace(base: float, head_size: int) -> Floats:
+def make_pace(base: float, rotated: int) -> Floats:
     """The pace without any scaling."""
-    return (base ** -(np.arange(0, head_size, 2) / head_size)).astype(np.float32)
+    return (base ** -(np.arange(0, rotated, 2) / rotated)).astype(np.float32)
+
+
+def _chosen_factors(metadata: Metadata, facts: DecoderFacts, products: Products) -> Floats:
+    """Longrope's factors: the long ones for every text where the context is longer than the original one.
+
+    Keys stay in the cache, so a text cannot change its factors when it grows.
+    """
+    long, short = (_divisors(products, name, facts) for name in (LONG, SHORT))
+    return long if facts.context > metadata.count(ORIGINAL, facts.context) else short
+
+
+def _yarn_shares(metadata: Metadata, facts: DecoderFacts, base: float, scale: float) -> Floats:
+    """What the pace of each pair is multiplied by: 1 where it turns often in the original context, else
+    1 / `scale`, with a ramp between `beta_fast` and `beta_slow` turns.
+    """
+    context, size = metadata.count(ORIGINAL, facts.context), facts.rotated
+    fast = metadata.own("rope.scaling.yarn_beta_fast", 32, 1e-6)
+    slow = metadata.own("rope.scaling.yarn_beta_slow", 1, 1e-6)
+    if base <= 1:
+        raise GgufError(f"scales its positions by yarn, with a rope.freq_base of {base}")
+
+    def pair_of(turns: float) -> float:
+        return size * math.log(context / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    first = max(math.floor(pair_of(fast)), 0)
+    last = min(math.ceil(pair_of(slow)), size - 1)
+    ramp = np.clip((np.arange(size // 2) - first) / max(last - first, 0.001), 0, 1)
+    return (1 - ramp + ramp / scale).astype(np.float32)
+
+
+def _divisors(products: Products, name: str, facts: DecoderFacts) -> Floats:
+    divisors = products.vector(name, facts.rotated // 2)
+    if not (divisors > 0).all():
+        raise GgufError(f"{name} has factors that are not above 0")
+    return divisors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,6 +82,13 @@ def read_blocks(tensor: GgufTensor, order: Rows | None = None, widen: bool = Fal
         if values is not None:
             _check_finite(tensor, np.isfinite(values))
     return BlockWeights(packed, bits, kind.block, scales, offsets)
+
+
+def side_by_side(tensor: GgufTensor, count: int) -> GgufTensor:
+    """`count` weights that lie one after the other in a tensor, as one weight of their rows joined."""
+    rows = tensor.rows // count
+    data = tensor.data.reshape(count, rows, -1).swapaxes(0, 1).reshape(rows, -1)
+    return replace(tensor, rows=rows, width=tensor.width * count, data=data)
 
 
 def _check_finite(tensor: GgufTensor, are_finite: NDArray[np.bool_]) -> None:

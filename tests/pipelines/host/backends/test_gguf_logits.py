@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from gguf import GGMLQuantizationType as Type
-from gguf_files import CONTEXT, HEAD_SIZE, HEADS, INNER, KV_HEADS, LAYERS, WIDTH, vocabulary, write_llama_like
+from gguf_files import (
+    CONTEXT,
+    EXPERT_INNER,
+    EXPERTS,
+    EXPERTS_USED,
+    HEAD_SIZE,
+    HEADS,
+    INNER,
+    KV_HEADS,
+    LAYERS,
+    WIDTH,
+    gate_in_up,
+    mixture,
+    vocabulary,
+    write_llama_like,
+)
 from lone_steps import step
 from transformers import (
     AutoModelForCausalLM,
@@ -15,8 +32,12 @@ from transformers import (
     GemmaConfig,
     LlamaConfig,
     MistralConfig,
+    MixtralConfig,
+    Phi3Config,
     Qwen2Config,
+    Qwen2MoeConfig,
     Qwen3Config,
+    Qwen3MoeConfig,
     SmolLM3Config,
 )
 
@@ -129,6 +150,55 @@ def _gemma3(model):
     _linear(model)
 
 
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": CONTEXT // 4}
+
+
+def _yarn(model):
+    from gguf import RopeScalingType
+
+    model.writer.add_rope_scaling_type(RopeScalingType.YARN)
+    model.writer.add_rope_scaling_factor(4.0)
+    model.writer.add_rope_scaling_orig_ctx_len(CONTEXT // 4)
+
+
+ORIGINAL = 16
+TURNED = HEAD_SIZE // 2
+LONG, SHORT = ([start + 0.1 * number for number in range(TURNED // 2)] for start in (2.0, 1.0))
+
+
+def _longrope(original):
+    """Phi 3's factors; the converter writes the attention factor of transformers, and a part of each head."""
+
+    def more(model):
+        scale = CONTEXT / original
+        model.writer.add_rope_dimension_count(TURNED)
+        model.writer.add_rope_scaling_orig_ctx_len(original)
+        model.writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(scale) / math.log(original)))
+        model.writer.add_tensor("rope_factors_long.weight", np.array(LONG, np.float32))
+        model.writer.add_tensor("rope_factors_short.weight", np.array(SHORT, np.float32))
+
+    return more
+
+
+def _phi3(original):
+    scaling = {"type": "longrope", "short_factor": SHORT, "long_factor": LONG}
+    return Phi3Config(
+        **SIZES | {"pad_token_id": 0, "partial_rotary_factor": 0.5, "rope_scaling": scaling},
+        original_max_position_embeddings=original,
+    )
+
+
+def _mixed(model):
+    model.writer.add_expert_count(EXPERTS)
+    model.writer.add_expert_used_count(EXPERTS_USED)
+    model.writer.add_expert_feed_forward_length(EXPERT_INNER)
+
+
+SHARED = 96
+MIXED = SIZES | {"num_experts": EXPERTS, "num_experts_per_tok": EXPERTS_USED}
+MIXED |= {"moe_intermediate_size": EXPERT_INNER, "decoder_sparse_step": 1}
+MIXTRAL = {"num_local_experts": EXPERTS, "num_experts_per_tok": EXPERTS_USED}
+FUSED = {"architecture": "phi3", "fused": True, "feed": gate_in_up}
 TIED = SIZES | {"tie_word_embeddings": True}
 GEMMA = TIED | {"sliding_window": 16, "query_pre_attn_scalar": HEAD_SIZE}
 SCALED = {"rope_theta": 5e4, "rope_scaling": {"rope_type": "linear", "factor": 4.0}}
@@ -155,16 +225,39 @@ FAMILIES = {
         | {"more": _gemma3},
     ),
     "qwen3": (Qwen3Config(**SIZES), {"architecture": "qwen3", "norms": True}),
+    "llama-yarn": (LlamaConfig(**SIZES, rope_scaling=YARN), {"more": _yarn}),
+    "phi3-window": (
+        Phi3Config(**SIZES | {"pad_token_id": 0, "sliding_window": 16}),
+        FUSED | {"more": lambda model: model.writer.add_sliding_window(16)},
+    ),
+    "phi3-long": (_phi3(ORIGINAL), FUSED | {"more": _longrope(ORIGINAL)}),
+    "phi3-short": (_phi3(CONTEXT), FUSED | {"more": _longrope(CONTEXT)}),
+    "mixtral": (
+        MixtralConfig(**SIZES | MIXTRAL | {"intermediate_size": EXPERT_INNER}),
+        {"feed": mixture("block_sparse_moe", ("w1", "w3", "w2")), "more": _mixed},
+    ),
+    "qwen2moe": (
+        Qwen2MoeConfig(**MIXED, shared_expert_intermediate_size=SHARED, norm_topk_prob=False),
+        {"architecture": "qwen2moe", "bias": True, "feed": mixture(shared=SHARED), "more": _mixed},
+    ),
+    "qwen3moe": (
+        Qwen3MoeConfig(**MIXED, norm_topk_prob=True),
+        {"architecture": "qwen3moe", "norms": True, "feed": mixture(), "more": _mixed},
+    ),
 }  # fmt: skip
+CASES = [
+    *((family, "onnxruntime") for family in FAMILIES),
+    *((family, "openvino") for family in ("llama-yarn", "phi3-window", "phi3-long", "mixtral", "qwen2moe")),
+]
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_family_is_as_transformers_computes_it(tmp_path, family):
+@pytest.mark.parametrize(("family", "engine"), CASES)
+def test_every_family_is_as_transformers_computes_it(tmp_path, family, engine):
     config, written = FAMILIES[family]
     source = tmp_path / "tiny.gguf"
     state = write_llama_like(source, kind=Type.Q4_1, **written)
     if family == "llama-bias":
         state |= {f"model.layers.{layer}.self_attn.o_proj.bias": np.zeros(WIDTH) for layer in range(LAYERS)}
     wanted = expected(config, state)
-    logits = given("onnxruntime", source, tmp_path / "model")
+    logits = given(engine, source, tmp_path / "model")
     np.testing.assert_allclose(logits, wanted, atol=TOLERANCE, rtol=0)
