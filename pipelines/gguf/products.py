@@ -1,7 +1,7 @@
 """Products with a GGUF file's weights, and lookups in its table of embeddings, as nodes of an ONNX graph.
 
-Blocks of 4 and 8 bits become MatMulNBits.  Where blocks have offsets besides scales, the offsets are
-multiplied with the sums of the rows' blocks: exact on every engine, and each keeps the weights compressed.
+Blocks of 4 and 8 bits become MatMulNBits, with float32 zero points where the blocks have least weights of
+their own; each engine lowers those to what it computes fast.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.gguf.weights import Rows, is_float, read_blocks, read_floats, vie
 F32 = ir.DataType.FLOAT
 HALVES = {"F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}
 MIDDLE = 128.0
-"""The code of 8 bits that stands for the offset alone."""
+"""The zero point of 8 bits where blocks have none."""
 
 
 class Products:
@@ -30,7 +30,6 @@ class Products:
 
     def __init__(self, writer: OnnxWriter, tensors: Mapping[str, GgufTensor], accuracy_level: int) -> None:
         self._writer, self._tensors, self._level = writer, tensors, accuracy_level
-        self._sums: dict[tuple[int, int], ir.Value] = {}
         self._used: set[str] = set()
 
     def has(self, name: str) -> bool:
@@ -64,11 +63,13 @@ class Products:
             return self._writer.op("MatMul", rows, self._columns(tensor, name, order))
         blocks = read_blocks(tensor, order)
         store = self._writer.store
-        product = self._writer.op(
+        zeros = () if blocks.zeros is None else (store(f"{name}.zeros", blocks.zeros),)
+        return self._writer.op(
             "MatMulNBits",
             rows,
             store(f"{name}.int{blocks.bits}", blocks.packed),
             store(f"{name}.scales", blocks.scales),
+            *zeros,
             domain=CONTRIB,
             K=tensor.width,
             N=len(blocks.scales),
@@ -76,11 +77,6 @@ class Products:
             block_size=blocks.block,
             accuracy_level=self._level,
         )
-        if blocks.offsets is None:
-            return product
-        offsets = store(f"{name}.offsets", blocks.offsets.T)
-        sums = self._block_sums(rows, tensor.width, blocks.block)
-        return self._writer.op("Add", product, self._writer.op("MatMul", sums, offsets))
 
     def linear(
         self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
@@ -101,13 +97,17 @@ class Products:
             return self._widened(op("Gather", self._table(tensor), ids), tensor)
         blocks = read_blocks(tensor, widen=True)
         codes = op("Gather", store(f"{name}.int8", blocks.packed), ids)
-        found = op("Sub", op("Cast", codes, to=F32), self._writer.number(MIDDLE))
-        sides = (("Mul", "scales", blocks.scales), ("Add", "offsets.rows", blocks.offsets))
-        for kind, side, values in sides:
-            if values is not None:
-                row = op("Gather", store(f"{name}.{side}", values), ids)
-                found = op(kind, found, op("Unsqueeze", row, self._writer.ints(3)))
+        zero = self._writer.number(MIDDLE)
+        if blocks.zeros is not None:
+            zero = self._of_blocks(f"{name}.zeros", blocks.zeros, ids)
+        found = op("Sub", op("Cast", codes, to=F32), zero)
+        found = op("Mul", found, self._of_blocks(f"{name}.scales", blocks.scales, ids))
         return op("Reshape", found, self._writer.ints(1, -1, tensor.width))
+
+    def _of_blocks(self, name: str, values: Floats, ids: ir.Value) -> ir.Value:
+        """The numbers [1, tokens, blocks, 1] of the rows `ids` of `values`."""
+        rows = self._writer.op("Gather", self._writer.store(name, values), ids)
+        return self._writer.op("Unsqueeze", rows, self._writer.ints(3))
 
     def _columns(self, tensor: GgufTensor, name: str, order: Rows | None) -> ir.Value:
         """The weight as float [width, rows], in the type that it has in the file."""
@@ -121,11 +121,3 @@ class Products:
 
     def _widened(self, value: ir.Value, tensor: GgufTensor) -> ir.Value:
         return self._writer.op("Cast", value, to=F32) if tensor.type.name in HALVES else value
-
-    def _block_sums(self, rows: ir.Value, width: int, block: int) -> ir.Value:
-        """float [1, tokens, blocks], made once for all weights that are multiplied with these rows."""
-        key = (id(rows), block)
-        if key not in self._sums:
-            split = self._writer.op("Reshape", rows, self._writer.ints(1, -1, width // block, block))
-            self._sums[key] = self._writer.op("ReduceSum", split, self._writer.ints(3), keepdims=0)
-        return self._sums[key]

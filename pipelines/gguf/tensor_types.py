@@ -1,8 +1,8 @@
-"""The types of GGUF tensors, and their blocks as codes of 4 or 8 bits with a scale and an offset each.
+"""The types of GGUF tensors, and their blocks as codes of 4 or 8 bits with a scale and a zero point each.
 
-No weight is quantized again: weight = (code - 2^(bits - 1)) · scale + offset is what GGUF says, in other
-places.  ggml keeps the two halves of a block in the low and the high nibbles of its bytes; ONNX Runtime and
-OpenVINO keep neighbours together, first the low nibble.
+No weight is quantized again: weight = (code - zero) · scale is what GGUF says, in other places.  ggml keeps
+the two halves of a block in the low and the high nibbles of its bytes; ONNX Runtime and OpenVINO keep
+neighbours together, first the low nibble.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ SUPER = 256
 
 
 class Parts(NamedTuple):
-    """Codes uint8[rows, blocks, block], one in each byte; scales and offsets float32[rows, blocks]."""
+    """Codes uint8[rows, blocks, block], one in each byte; scales and zero points float32[rows, blocks].
+
+    Without zero points they are 2^(bits - 1).
+    """
 
     codes: Bytes
     scales: Floats
-    offsets: Floats | None = None
+    zeros: Floats | None = None
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,7 @@ class TensorType:
     bits: int = 0
     block: int = 0
     read: Callable[[Bytes], Parts] | None = None
-    has_offsets: bool = False
+    has_zeros: bool = False
 
 
 def _half(raw: Bytes, at: int) -> Floats:
@@ -59,13 +62,26 @@ def _fifth_bits(raw: Bytes) -> Bytes:
     return (bits << 4).astype(np.uint8)
 
 
+def _with_least(codes: Bytes, scales: Floats, least: Floats, shift: int = 0) -> Parts:
+    """weight = code · scale + least, whose codes become larger by `shift`.
+
+    A block whose weights are all its least one has a scale of 0, and no zero point: there code is 0, zero is
+    -1 and the weight is the scale.
+    """
+    is_constant = scales == 0
+    divisors = np.where(is_constant, np.float32(1), scales)
+    zeros = np.where(is_constant, np.float32(-1), np.float32(shift) - least / divisors)
+    codes = np.where(is_constant[..., None], np.uint8(0), codes + np.uint8(shift))
+    return Parts(codes, np.where(is_constant, least, scales), zeros)
+
+
 def _q4_0(raw: Bytes) -> Parts:
     return Parts(_nibbles(raw[..., 2:18]), _half(raw, 0)[..., 0])
 
 
 def _q4_1(raw: Bytes) -> Parts:
     scale, least = _half(raw, 0)[..., 0], _half(raw, 2)[..., 0]
-    return Parts(_nibbles(raw[..., 4:20]), scale, least + 8 * scale)
+    return _with_least(_nibbles(raw[..., 4:20]), scale, least)
 
 
 def _q5_0(raw: Bytes) -> Parts:
@@ -76,7 +92,7 @@ def _q5_0(raw: Bytes) -> Parts:
 def _q5_1(raw: Bytes) -> Parts:
     codes = _nibbles(raw[..., 8:24]) | _fifth_bits(raw[..., 4:8])
     scale, least = _half(raw, 0)[..., 0], _half(raw, 2)[..., 0]
-    return Parts(codes + np.uint8(128 - 16), scale, least + 16 * scale)
+    return _with_least(codes, scale, least, 128 - 16)
 
 
 def _q8_0(raw: Bytes) -> Parts:
@@ -91,28 +107,26 @@ def _k_scales(raw: Bytes) -> tuple[Floats, Floats]:
     return scales.astype(np.float32), minima.astype(np.float32)
 
 
-def _k_blocks(raw: Bytes, middle: int, fifth: Bytes | None = None) -> Parts:
-    """Blocks of 256 → 8 of 32, with `middle` as the code of the offset.
-
-    A float16 times 6 bits is exact in float32; the offset is rounded once.
-    """
+def _k_blocks(raw: Bytes, fifth: Bytes | None = None) -> Parts:
+    """Blocks of 256 → 8 of 32.  A float16 times 6 bits is exact in float32."""
     rows, count, _ = raw.shape
     scales, minima = _k_scales(raw[..., 4:16])
     scales, least = _half(raw, 0) * scales, -(_half(raw, 2) * minima)
     codes = _nibbles(raw[..., -128:].reshape(rows, count, 4, 32)).reshape(rows, count, 8, 32)
     if fifth is not None:
         bits = fifth[:, :, None] >> np.arange(8, dtype=np.uint8)[:, None] & np.uint8(1)
-        codes = (codes | bits << np.uint8(4)) + np.uint8(128 - middle)
+        codes = codes | bits << np.uint8(4)
     flat = (rows, count * 8)
-    return Parts(codes.reshape(*flat, 32), scales.reshape(flat), (least + middle * scales).reshape(flat))
+    shift = 0 if fifth is None else 128 - 16
+    return _with_least(codes.reshape(*flat, 32), scales.reshape(flat), least.reshape(flat), shift)
 
 
 def _q4_k(raw: Bytes) -> Parts:
-    return _k_blocks(raw, 8)
+    return _k_blocks(raw)
 
 
 def _q5_k(raw: Bytes) -> Parts:
-    return _k_blocks(raw, 16, raw[..., 16:48])
+    return _k_blocks(raw, raw[..., 16:48])
 
 
 def _q6_k(raw: Bytes) -> Parts:
@@ -131,12 +145,12 @@ TENSOR_TYPES = {
     0: TensorType("F32", 1, 4),
     1: TensorType("F16", 1, 2),
     2: TensorType("Q4_0", 32, 18, 4, 32, _q4_0),
-    3: TensorType("Q4_1", 32, 20, 4, 32, _q4_1, has_offsets=True),
+    3: TensorType("Q4_1", 32, 20, 4, 32, _q4_1, has_zeros=True),
     6: TensorType("Q5_0", 32, 22, 8, 32, _q5_0),
-    7: TensorType("Q5_1", 32, 24, 8, 32, _q5_1, has_offsets=True),
+    7: TensorType("Q5_1", 32, 24, 8, 32, _q5_1, has_zeros=True),
     8: TensorType("Q8_0", 32, 34, 8, 32, _q8_0),
-    12: TensorType("Q4_K", SUPER, 144, 4, 32, _q4_k, has_offsets=True),
-    13: TensorType("Q5_K", SUPER, 176, 8, 32, _q5_k, has_offsets=True),
+    12: TensorType("Q4_K", SUPER, 144, 4, 32, _q4_k, has_zeros=True),
+    13: TensorType("Q5_K", SUPER, 176, 8, 32, _q5_k, has_zeros=True),
     14: TensorType("Q6_K", SUPER, 210, 8, 16, _q6_k),
     30: TensorType("BF16", 1, 2),
 }

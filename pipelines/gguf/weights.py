@@ -27,16 +27,17 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class BlockWeights:
-    """weight[n, k] = (code[n, k] - 2^(bits - 1)) · scales[n, block of k] + offsets[n, block of k].
+    """weight[n, k] = (code[n, k] - zeros[n, block of k]) · scales[n, block of k].
 
-    `packed` is uint8[rows, blocks, block · bits / 8]; scales and offsets are float32[rows, blocks].
+    `packed` is uint8[rows, blocks, block · bits / 8]; scales and zeros are float32[rows, blocks].  Without
+    zeros they are 2^(bits - 1).
     """
 
     packed: Bytes
     bits: int
     block: int
     scales: Floats
-    offsets: Floats | None
+    zeros: Floats | None
 
 
 def is_float(tensor: GgufTensor) -> bool:
@@ -67,7 +68,7 @@ def read_blocks(tensor: GgufTensor, order: Rows | None = None, widen: bool = Fal
     blocks = tensor.width // kind.block
     packed = np.empty((tensor.rows, blocks, kind.block * bits // 8), np.uint8)
     scales = np.empty((tensor.rows, blocks), np.float32)
-    offsets = np.empty_like(scales) if kind.has_offsets else None
+    zeros = np.empty_like(scales) if kind.has_zeros else None
     step = max(SLICE_WEIGHTS // tensor.width, 1)
     for begin in range(0, tensor.rows, step):
         rows = slice(begin, begin + step)
@@ -76,12 +77,12 @@ def read_blocks(tensor: GgufTensor, order: Rows | None = None, widen: bool = Fal
             parts = kind.read(raw.reshape(len(raw), -1, kind.bytes))
         packed[rows] = _pack(parts.codes, kind.bits, bits)
         scales[rows] = parts.scales
-        if offsets is not None:
-            offsets[rows] = parts.offsets
-    for values in (scales, offsets):
+        if zeros is not None and parts.zeros is not None:
+            zeros[rows] = parts.zeros + np.float32(WIDER if bits > kind.bits else 0)
+    for values in (scales, zeros):
         if values is not None:
             _check_finite(tensor, np.isfinite(values))
-    return BlockWeights(packed, bits, kind.block, scales, offsets)
+    return BlockWeights(packed, bits, kind.block, scales, zeros)
 
 
 def side_by_side(tensor: GgufTensor, count: int) -> GgufTensor:

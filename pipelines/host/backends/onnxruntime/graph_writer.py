@@ -28,7 +28,10 @@ class GraphWriter:
     ) -> ir.Value:
         """Add a node and return its one output; it is `output` when that is given."""
         outputs = None if output is None else [output]
-        node = ir.node(op_type, inputs, attributes, domain=domain, outputs=outputs)
+        return self.add(ir.node(op_type, inputs, attributes, domain=domain, outputs=outputs))
+
+    def add(self, node: ir.Node) -> ir.Value:
+        """Add a node and return its first output."""
         self._nodes.append(node)
         return node.outputs[0]
 

@@ -87,9 +87,11 @@ def _needs_constant(value: ir.Value) -> bool:
 
 
 def rewrite_compressed_weights(graph: ir.Graph) -> None:
-    """Rewrite symmetric MatMulNBits of 4 and 8 bits, and lookups in float16 tables; reads no weight."""
+    """Rewrite MatMulNBits of 4 and 8 bits whose zero points are floats or the middle, and lookups in float16
+    tables; reads no weight.
+    """
     for node in list(graph):
-        if _is_symmetric(node):
+        if _is_read_in_place(node):
             _type_weight(node)
             sizes = {name: node.attributes[name].as_int() for name in ("N", "K", "bits")}
             made = ir.node(BLOCK_MATMUL, list(node.inputs), sizes, domain=DOMAIN, name=node.name)
@@ -100,12 +102,14 @@ def rewrite_compressed_weights(graph: ir.Graph) -> None:
             _replace(graph, node, [table, found])
 
 
-def _is_symmetric(node: ir.Node) -> bool:
-    """Whether the node is a MatMulNBits with scales alone, of whole blocks and without prepacking."""
+def _is_read_in_place(node: ir.Node) -> bool:
+    """Whether the node is a MatMulNBits of whole blocks, without packed zero points and prepacking."""
     if (node.domain, node.op_type) != ("com.microsoft", "MatMulNBits"):
         return False
-    weight = node.inputs[1]
-    if any(value is not None for value in node.inputs[3:]) or weight is None or not weight.is_initializer():
+    weight, zeros = node.inputs[1], node.inputs[3] if len(node.inputs) > 3 else None
+    if any(value is not None for value in node.inputs[4:]) or weight is None or not weight.is_initializer():
+        return False
+    if zeros is not None and (not zeros.is_initializer() or zeros.dtype != ir.DataType.FLOAT):
         return False
     number = {
         name: value.as_int() for name, value in node.attributes.items() if value.type == ir.AttributeType.INT
@@ -159,10 +163,10 @@ def _replace(graph: ir.Graph, node: ir.Node, by: list[ir.Node]) -> None:
 def convert_block_matmul(node: Any) -> list[ov.Output]:
     """OpenVINO's nodes for BLOCK_MATMUL, in the pattern that its devices recognize as a compressed weight."""
     outer, inner, bits = (node.get_attribute(name) for name in ("N", "K", "bits"))
-    rows, weight, scales = (node.get_input(number) for number in range(3))
+    rows, weight, *numbers = (node.get_input(number) for number in range(node.get_input_size()))
+    scale, *zeros = (ops.reshape(each, ops.constant([outer, -1, 1]), False) for each in numbers)
     dtype, middle = rows.get_element_type(), 1 << (bits - 1)
-    zero = ops.convert(ops.constant(np.full(1, middle), BLOCK_TYPES[bits][1]), dtype)
-    scale = ops.reshape(scales, ops.constant([outer, -1, 1]), False)
+    zero = zeros[0] if zeros else ops.convert(ops.constant(np.full(1, middle), BLOCK_TYPES[bits][1]), dtype)
     blocks = ops.multiply(ops.subtract(ops.convert(weight, dtype), zero), scale)
     weights = ops.reshape(blocks, ops.constant([outer, inner]), False)
     outputs: list[ov.Output] = ops.matmul(rows, weights, False, True).outputs()

@@ -10,6 +10,7 @@ import numpy as np
 import onnx_ir as ir
 import openvino as ov
 import pytest
+from block_products import block_product
 from greedy_batches import generate_together, greedy_engine
 from small_onnx_decoders import small_decoder
 from test_openvino_session import PROMPT, step
@@ -216,40 +217,19 @@ def test_the_device_computes_with_compressed_weights(compressed):
     assert types.count("u8") + types.count("u4") >= 7 * 3 + 1  # the matrices of three layers, and the head
 
 
-@pytest.mark.parametrize("zero_points", [False, True])
+@pytest.mark.parametrize("zeros", [None, "packed", "float32"])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_block_weights_are_read_as_onnxruntime_reads_them(bits, zero_points, tmp_path):
-    """Ours without zero points, OpenVINO's own reading with them."""
+def test_block_weights_are_read_as_onnxruntime_reads_them(bits, zeros, tmp_path):
+    """OpenVINO's own reading for packed zero points, ours for the others."""
     import onnxruntime as ort
 
-    model = block_matmul(bits, zero_points)
+    model = block_product(bits, zeros)
     ir.save(model, tmp_path / "model.onnx")
-    rows = RNG.normal(size=(3, 64)).astype(np.float32)
+    rows = RNG.normal(size=(1, 3, 64)).astype(np.float32)
     expected = ort.InferenceSession(tmp_path / "model.onnx").run(None, {"rows": rows})[0]
     decoder = DecoderModel(model, tmp_path, [], 0, 0, "f32")
     rewrite_compressed_weights(model.graph)
-    assert any(node.op_type == BLOCK_MATMUL for node in model.graph) is not zero_points
+    assert any(node.op_type == BLOCK_MATMUL for node in model.graph) is (zeros != "packed")
     exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
     given = ov.Core().compile_model(page_decoder(decoder).model, "CPU", exact)(rows)[0]
     np.testing.assert_allclose(given, expected, rtol=1e-3, atol=1e-3)
-
-
-def block_matmul(bits: int, zero_points: bool) -> ir.Model:
-    inner, outer, block = 64, 40, 16
-    blocks = inner // block
-    stored = {
-        "weight": RNG.integers(0, 256, (outer, blocks, block * bits // 8), np.uint8),
-        "scales": RNG.random((outer, blocks)).astype(np.float32) / 50,
-        "zero_points": RNG.integers(0, 256, (outer, blocks * bits // 8), np.uint8),
-    }
-    if not zero_points:
-        stored.pop("zero_points")
-    weights = [ir.val(name, const_value=ir.tensor(array, name=name)) for name, array in stored.items()]
-    rows = ir.val("rows", ir.DataType.FLOAT, ["num_rows", inner])
-    sizes = {"K": inner, "N": outer, "bits": bits, "block_size": block}
-    node = ir.node("MatMulNBits", [rows, *weights], sizes, domain="com.microsoft")
-    out = node.outputs[0]
-    out.name, out.dtype, out.shape = "product", ir.DataType.FLOAT, ir.Shape(["num_rows", outer])
-    opsets = {"": 23, "com.microsoft": 1, "braid": 1}
-    graph = ir.Graph([rows], [out], nodes=[node], initializers=weights, opset_imports=opsets, name="block")
-    return ir.Model(graph, ir_version=10)

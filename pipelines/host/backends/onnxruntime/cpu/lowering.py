@@ -14,6 +14,7 @@ import onnx_ir as ir
 
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, INPUT_IDS, SIDES, AttentionLayer
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
+from pipelines.host.backends.onnxruntime.block_sums import multiply_block_sums
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
 from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
 
@@ -46,6 +47,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
         layer = decoder.layers[node.attributes["layer"].as_int()]
         caches = _declare_caches(graph, layer, block_tokens, ELEMENT_TYPES[decoder.element_type])
         _replace(writer, node, layer, caches, places, masks[_window(layer)])
+    multiply_block_sums(graph, writer)
     graph.opset_imports.pop(DOMAIN, None)
     return model
 
