@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ from pipelines.gguf.errors import GgufError
 from pipelines.gguf.feed_forward import FeedForward
 from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.onnx_writer import OnnxWriter
-from pipelines.gguf.products import F32, Products
+from pipelines.gguf.products import F32, Operand, Products
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.rotary import Rotary, make_pace, read_rotary
 from pipelines.gguf.weights import Rows
@@ -144,23 +144,32 @@ class _Decoder:
 
     def _heads(self, at: str, read: ir.Value, turns: Turns | None) -> Iterator[ir.Value]:
         """Queries, keys and values, each [1, heads, tokens, head_size]."""
-        facts, size = self._facts, self._facts.head_size
+        facts = self._facts
         counts = {"q": facts.heads, "k": facts.kv_heads, "v": facts.kv_heads}
-        rows = [count * size for count in counts.values()]
-        fused = f"{at}attn_qkv"
-        is_fused = self._products.has(f"{fused}.weight")
-        if is_fused:
-            parts = self._writer.split(self._products.linear(read, fused, sum(rows), facts.width), *rows)
-        for number, (letter, count) in enumerate(counts.items()):
-            turned = None if letter == "v" else turns
-            order = interleaved_rows(count, count * size) if turned and facts.kind.interleaved else None
-            name = f"{at}attn_{letter}"
-            flat = (
-                parts[number]
-                if is_fused
-                else self._products.linear(read, name, rows[number], facts.width, order)
+        turned = {letter: turns if letter != "v" else None for letter in counts}
+        flat = self._projections(at, read, counts, turned)
+        for (letter, count), rows in zip(counts.items(), flat, strict=True):
+            yield self._split_heads(rows, count, f"{at}attn_{letter}_norm.weight", turned[letter])
+
+    def _projections(
+        self, at: str, read: ir.Value, counts: Mapping[str, int], turned: Mapping[str, Turns | None]
+    ) -> Iterable[ir.Value]:
+        """Queries, keys and values as rows; their weights are three tensors or one."""
+        facts, size = self._facts, self._facts.head_size
+        if self._products.has(f"{at}attn_qkv.weight"):
+            rows = [count * size for count in counts.values()]
+            return self._writer.split(
+                self._products.linear(read, f"{at}attn_qkv", sum(rows), facts.width), *rows
             )
-            yield self._split_heads(flat, count, f"{name}_norm.weight", turned)
+        operands = [
+            Operand(
+                f"{at}attn_{letter}",
+                count * size,
+                interleaved_rows(count, count * size) if turned[letter] and facts.kind.interleaved else None,
+            )
+            for letter, count in counts.items()
+        ]
+        return self._products.linear_together(read, operands, facts.width)
 
     def _split_heads(self, flat: ir.Value, heads: int, norm: str, turns: Turns | None) -> ir.Value:
         """[1, heads, tokens, head_size], normed where the file has the norm, turned by `turns`."""

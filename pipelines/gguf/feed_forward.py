@@ -6,7 +6,7 @@ import onnx_ir as ir
 
 from pipelines.gguf.architectures import DecoderFacts
 from pipelines.gguf.onnx_writer import OnnxWriter
-from pipelines.gguf.products import Products
+from pipelines.gguf.products import Operand, Products
 from pipelines.gguf.weights import side_by_side
 
 ROUTER, SHARED_GATE = "ffn_gate_inp", "ffn_gate_inp_shexp"
@@ -25,21 +25,21 @@ class FeedForward:
 
     def _network(self, at: str, kind: str, read: ir.Value) -> ir.Value:
         """The network whose tensors' names end in `kind`."""
-        middle = self._middle(at, kind, read)
-        width = self._facts.width
-        inner = self._products.tensor(f"{at}ffn_down{kind}.weight", width, None).width
-        return self._products.linear(middle, f"{at}ffn_down{kind}", width, inner)
+        middle, inner = self._middle(at, kind, read)
+        return self._products.linear(middle, f"{at}ffn_down{kind}", self._facts.width, inner)
 
-    def _middle(self, at: str, kind: str, read: ir.Value) -> ir.Value:
-        """The activated gate times the rest; both are in one tensor where the file has no gate."""
-        up, width = f"{at}ffn_up{kind}", self._facts.width
+    def _middle(self, at: str, kind: str, read: ir.Value) -> tuple[ir.Value, int]:
+        """The activated gate times the rest, and their size; without a gate, one tensor holds both."""
+        gate, up, width = f"{at}ffn_gate{kind}", f"{at}ffn_up{kind}", self._facts.width
         rows = self._products.tensor(f"{up}.weight", None, width).rows
-        product = self._products.linear(read, up, rows, width)
-        if self._products.has(f"{at}ffn_gate{kind}.weight"):
-            gate = self._products.linear(read, f"{at}ffn_gate{kind}", rows, width)
+        if self._products.has(f"{gate}.weight"):
+            operands = [Operand(gate, rows), Operand(up, rows)]
+            gated, product = self._products.linear_together(read, operands, width)
         else:
-            gate, product = self._writer.split(product, rows // 2, rows // 2)
-        return self._op("Mul", self._activated(gate), product)
+            rows //= 2
+            both = self._products.linear(read, up, 2 * rows, width)
+            gated, product = self._writer.split(both, rows, rows)
+        return self._op("Mul", self._activated(gated), product), rows
 
     def _activated(self, gate: ir.Value) -> ir.Value:
         if self._facts.kind.activation == "gelu":
@@ -51,14 +51,13 @@ class FeedForward:
         every expert, and those that were not chosen count 0.
         """
         count, ints = self._facts.experts, self._writer.ints
-        middle = self._middle(at, "_exps", read)
-        split = self._op("Reshape", middle, ints(1, 0, count, -1), allowzero=0)
+        middle, inner = self._middle(at, "_exps", read)
+        split = self._op("Reshape", middle, ints(1, -1, count, inner // count))
         weighted = self._op("Mul", split, self._op("Unsqueeze", self._weights(at, read), ints(3)))
         down = f"{at}ffn_down_exps"
-        tensor = side_by_side(self._products.tensor(f"{down}.weight", count * self._facts.width, None), count)
-        mixed = self._products.multiply(
-            self._op("Reshape", weighted, ints(1, 0, tensor.width), allowzero=0), tensor, down
-        )
+        tensor = self._products.tensor(f"{down}.weight", count * self._facts.width, inner // count)
+        flat = self._op("Reshape", weighted, ints(1, -1, inner))
+        mixed = self._products.multiply(flat, side_by_side(tensor, count), down)
         return self._op("Add", mixed, self._shared(at, read)) if self._has_shared(at) else mixed
 
     def _weights(self, at: str, read: ir.Value) -> ir.Value:

@@ -6,7 +6,9 @@ their own; each engine lowers those to what it computes fast.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import NamedTuple
 
 import onnx_ir as ir
 
@@ -14,12 +16,29 @@ from pipelines.gguf.errors import GgufError
 from pipelines.gguf.onnx_writer import CONTRIB, OnnxWriter
 from pipelines.gguf.reader import GgufTensor
 from pipelines.gguf.tensor_types import Floats
-from pipelines.gguf.weights import Rows, is_float, read_blocks, read_floats, view_floats
+from pipelines.gguf.weights import (
+    DTYPES,
+    BlockWeights,
+    Rows,
+    is_float,
+    joined,
+    read_blocks,
+    read_floats,
+    view_floats,
+)
 
 F32 = ir.DataType.FLOAT
 HALVES = {"F16": ir.DataType.FLOAT16, "BF16": ir.DataType.BFLOAT16}
 MIDDLE = 128.0
 """The zero point of 8 bits where blocks have none."""
+
+
+class Operand(NamedTuple):
+    """A weight by the beginning of its tensors' names; its rows are taken in `order`."""
+
+    name: str
+    rows: int
+    order: Rows | None = None
 
 
 class Products:
@@ -61,7 +80,46 @@ class Products:
         """`rows` · weightᵀ, the rows of the weight taken in `order`; `name` is that of the operand."""
         if is_float(tensor):
             return self._writer.op("MatMul", rows, self._columns(tensor, name, order))
-        blocks = read_blocks(tensor, order)
+        return self._multiply_blocks(rows, read_blocks(tensor, order), name)
+
+    def linear(
+        self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
+    ) -> ir.Value:
+        """`rows` · weightᵀ of the weight `name`, and its bias where the file has one."""
+        return next(self.linear_together(rows, [Operand(name, outer, order)], inner))
+
+    def linear_together(self, rows: ir.Value, operands: Iterable[Operand], inner: int) -> Iterator[ir.Value]:
+        """The same `rows` through several weights: neighbours of one quantized type are one product."""
+        for kind, group in groupby(operands, self._type):
+            same = list(group)
+            found = self._products(rows, same, inner, kind)
+            yield from (self._biased(product, each) for product, each in zip(found, same, strict=True))
+
+    def _type(self, operand: Operand) -> str:
+        return self.tensor(f"{operand.name}.weight", operand.rows, None).type.name
+
+    def _products(
+        self, rows: ir.Value, operands: Sequence[Operand], inner: int, kind: str
+    ) -> Iterable[ir.Value]:
+        tensors = [self.tensor(f"{each.name}.weight", each.rows, inner) for each in operands]
+        if kind in DTYPES or len(operands) == 1:
+            pairs = zip(tensors, operands, strict=True)
+            return [self.multiply(rows, tensor, each.name, each.order) for tensor, each in pairs]
+        pairs = zip(tensors, operands, strict=True)
+        blocks = joined([read_blocks(tensor, each.order) for tensor, each in pairs])
+        product = self._multiply_blocks(rows, blocks, f"{operands[0].name}.and")
+        return self._writer.split(product, *(each.rows for each in operands))
+
+    def _biased(self, product: ir.Value, operand: Operand) -> ir.Value:
+        name, order = f"{operand.name}.bias", operand.order
+        if not self.has(name):
+            return product
+        bias = self.vector(name, operand.rows)
+        return self._writer.op(
+            "Add", product, self._writer.store(name, bias if order is None else bias[order])
+        )
+
+    def _multiply_blocks(self, rows: ir.Value, blocks: BlockWeights, name: str) -> ir.Value:
         store = self._writer.store
         zeros = () if blocks.zeros is None else (store(f"{name}.zeros", blocks.zeros),)
         return self._writer.op(
@@ -71,24 +129,12 @@ class Products:
             store(f"{name}.scales", blocks.scales),
             *zeros,
             domain=CONTRIB,
-            K=tensor.width,
+            K=blocks.scales.shape[1] * blocks.block,
             N=len(blocks.scales),
             bits=blocks.bits,
             block_size=blocks.block,
             accuracy_level=self._level,
         )
-
-    def linear(
-        self, rows: ir.Value, name: str, outer: int, inner: int, order: Rows | None = None
-    ) -> ir.Value:
-        """`rows` · weightᵀ of the weight `name`, and its bias where the file has one."""
-        tensor = self.tensor(f"{name}.weight", outer, inner)
-        product = self.multiply(rows, tensor, name, order)
-        if not self.has(f"{name}.bias"):
-            return product
-        bias = self.vector(f"{name}.bias", outer)
-        stored = self._writer.store(f"{name}.bias", bias if order is None else bias[order])
-        return self._writer.op("Add", product, stored)
 
     def look_up(self, ids: ir.Value, tensor: GgufTensor) -> ir.Value:
         """The embeddings of ids [1, tokens]; the table is the head's where both are of 8 bits."""

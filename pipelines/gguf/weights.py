@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,6 +84,17 @@ def read_blocks(tensor: GgufTensor, order: Rows | None = None, widen: bool = Fal
         if values is not None:
             _check_finite(tensor, np.isfinite(values))
     return BlockWeights(packed, bits, kind.block, scales, zeros)
+
+
+def joined(parts: Sequence[BlockWeights]) -> BlockWeights:
+    """The rows of weights of one type, one weight after the other."""
+    zeros = [each.zeros for each in parts if each.zeros is not None]
+    return replace(
+        parts[0],
+        packed=np.concatenate([each.packed for each in parts]),
+        scales=np.concatenate([each.scales for each in parts]),
+        zeros=np.concatenate(zeros) if zeros else None,
+    )
 
 
 def side_by_side(tensor: GgufTensor, count: int) -> GgufTensor:
