@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.bench.contenders import ROOT, Served, free_port, without_settings
 from tools.bench.load import Settings
-from tools.bench.model import Model
+from tools.bench.model import GGUF, Model
 
 BLOCK_BYTES = """
 import sys
@@ -21,7 +21,7 @@ print(OpenVINOSession(Path(sys.argv[1]), OpenVINOSettings(kv_cache=sys.argv[2]))
 """
 
 
-IR = "openvino_model.xml"
+IR, ONNX = "openvino_model.xml", "model.onnx"
 """A model's file in its folder."""
 
 
@@ -36,12 +36,17 @@ class Variant:
     drafted: str = ""
     reads_draft: bool = False
 
+    @property
+    def file(self) -> str:
+        return ONNX if self.weights == GGUF else IR
+
 
 VARIANTS = {
     "braid": Variant(),
     "braid-lookup": Variant(drafted="{type: lookup, from: step}"),
     "braid-draft": Variant(drafted=f"{{type: draft, from: step, path: draft/{IR}}}", reads_draft=True),
     "braid-fp16": Variant(weights="fp16"),
+    "braid-gguf": Variant(weights=GGUF),
 }
 
 
@@ -68,7 +73,8 @@ def repository(folder: Path, model: Model, variant: Variant, settings: Settings)
     shutil.rmtree(folder, ignore_errors=True)
     for part, made in parts.items():
         shutil.copytree(made, folder / part, copy_function=os.link)
-    block_bytes = sum(_block_bytes(made, settings.kv_cache) for made in parts.values())
+    files = {"model": variant.file, "draft": IR}
+    block_bytes = sum(_block_bytes(made / files[part], settings.kv_cache) for part, made in parts.items())
     memory_gb = settings.num_blocks * block_bytes / (1 << 30)
     (folder / "graph.yaml").write_text(graph(variant, settings, memory_gb))
 
@@ -77,6 +83,7 @@ def graph(variant: Variant, settings: Settings, memory_gb: float) -> str:
     """The graph with the same scheduling and cache settings as the other contenders."""
     drafted = f"      drafted: {variant.drafted}\n" if variant.drafted else ""
     source = "drafted" if variant.drafted else "step"
+    opened = f"path: model/{variant.file}, kv_cache: {settings.kv_cache}"
     return f"""version: 1
 task: completion
 nodes:
@@ -88,17 +95,18 @@ nodes:
     max_step_tokens: {settings.max_step_tokens}
     cache: {{memory_gb: {memory_gb!r}, reuse_prefixes: true}}
     body:
-{drafted}      logits: {{type: model, from: {source}, path: model/{IR}, kv_cache: {settings.kv_cache}}}
+{drafted}      logits: {{type: model, from: {source}, {opened}}}
       allowed: {{type: grammar, from: logits, tokenizer: model/tokenizer.json}}
       next: {{type: sampler, from: allowed}}
   text: {{type: detokenize, from: generated, tokenizer: model/tokenizer.json}}
 """
 
 
-def _block_bytes(folder: Path, kv_cache: str) -> int:
+def _block_bytes(file: Path, kv_cache: str) -> int:
     """Bytes of a block, from a session in a separate process, so that its memory is not counted."""
+    folder = file.parent
     known = folder.with_name(f"{folder.name}.block_bytes.{kv_cache}")
     if not known.exists():
-        command = [sys.executable, "-c", BLOCK_BYTES, str(folder / IR), kv_cache]
+        command = [sys.executable, "-c", BLOCK_BYTES, str(file), kv_cache]
         known.write_text(subprocess.run(command, cwd=ROOT, check=True, text=True, capture_output=True).stdout)
     return int(known.read_text())

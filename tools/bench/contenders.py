@@ -113,7 +113,7 @@ class Served:
         log: Path,
         folder: Path = ROOT,
     ) -> None:
-        self._port, self._model, self._log = port, model, log
+        self.port, self._model, self._log = port, model, log
         with log.open("w") as out:
             self.process = subprocess.Popen(
                 command, cwd=folder, env={**environment}, text=True, stdout=out, stderr=out
@@ -129,7 +129,7 @@ class Served:
 
     def run(self, load: Load) -> Timings:
         try:
-            return request_over_http(self._port, self._model, load, LOAD_TIMEOUT_S)
+            return request_over_http(self.port, self._model, load, LOAD_TIMEOUT_S)
         except Exception as error:  # whatever goes wrong between two programs
             raise ContenderFailed(
                 f"{type(error).__name__}: {' '.join(str(error).split())}"[:REASON_LENGTH]
@@ -143,7 +143,7 @@ class Served:
             self.process.kill()
 
     def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
             connection.request("GET", "/health")
             return connection.getresponse().status == http.HTTPStatus.OK

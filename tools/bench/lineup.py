@@ -12,16 +12,15 @@ from tools.bench.braid import VARIANTS, braid
 from tools.bench.contenders import Child, Contender, ContenderFailed
 from tools.bench.environments import NotInstalled, environment
 from tools.bench.load import Settings
-from tools.bench.model import Model, NotMade, weight_bytes
-from tools.bench.peers.table import PEERS, SPECULATION, Peer
-from tools.bench.peers.vllm import vllm
+from tools.bench.model import GGUF, Model, NotMade, weight_bytes
+from tools.bench.peers.table import PEERS, SERVERS, SPECULATION, Peer
 
 BRAID, ENGINE = "braid", "braid-engine"
-ALL_PEERS = PEERS | SPECULATION
+ALL_PEERS = PEERS | SPECULATION | SERVERS
 EVERYTHING = frozenset({"batched", "sampled", "constrained", "scored"})
 NAMES = (*VARIANTS, ENGINE, *ALL_PEERS)
-IR_EMBEDDING_BYTES = {"int8": 1, "fp16": 2}
-"""Bytes of a value of the embedding in OpenVINO's format."""
+EMBEDDING_BYTES = {"int8": 1, "fp16": 2, GGUF: 36 / 32}
+"""Bytes of a value of the embedding in Braid's formats."""
 
 
 @dataclass
@@ -82,20 +81,20 @@ def _serve(lineup: Lineup, name: str, model: Model, settings: Settings, workers:
     except NotMade as error:
         lineup.leave_out(name, str(error))
     else:
-        lineup.entrants[name] = Entrant(contender, EVERYTHING, weights, _ir_bytes(model, weights))
+        lineup.entrants[name] = Entrant(contender, EVERYTHING, weights, _read_bytes(model, weights))
 
 
-def _ir_bytes(model: Model, weights: str) -> int:
-    """Bytes that a token reads of a model in OpenVINO's format."""
+def _read_bytes(model: Model, weights: str) -> int:
+    """Bytes that a token reads of a model in one of Braid's formats."""
     folder = model.repository(weights) / model.name / "model"
-    return weight_bytes(folder) - int(IR_EMBEDDING_BYTES[weights] * model.gathered_values)
+    return weight_bytes(folder) - int(EMBEDDING_BYTES[weights] * model.gathered_values)
 
 
 def _engine(model: Model, settings: Settings, log: Path) -> Entrant:
     """Braid's engine without server; it supports no grammars and no prompt log-probabilities."""
     folder = model.repository("int8") / model.name / "model"
     contender = Child(Path(sys.executable), "tools.bench.engine", folder, settings, log)
-    return Entrant(contender, EVERYTHING - {"constrained", "scored"}, "int8", _ir_bytes(model, "int8"))
+    return Entrant(contender, EVERYTHING - {"constrained", "scored"}, "int8", _read_bytes(model, "int8"))
 
 
 def _prepare(lineup: Lineup, name: str, model: Model, venvs: Path) -> tuple[Path, Path] | None:
@@ -103,7 +102,8 @@ def _prepare(lineup: Lineup, name: str, model: Model, venvs: Path) -> tuple[Path
     peer = ALL_PEERS[name]
     try:
         python = environment(venvs / peer.environment, peer.recipe, model.stage)
-        model.repository("int8")  # where openvino-genai finds its weights
+        if not peer.serve:
+            model.repository("int8")  # where openvino-genai finds its weights
         if peer.reads_draft:
             model.draft()
         return python, model.of(peer, python)
@@ -113,10 +113,10 @@ def _prepare(lineup: Lineup, name: str, model: Model, venvs: Path) -> tuple[Path
 
 
 def _peer(peer: Peer, python: Path, folder: Path, model: Model, settings: Settings, log: Path) -> Entrant:
-    if peer.module:
-        contender: Contender = Child(python, peer.module, folder, settings, log)
+    if peer.serve:
+        contender: Contender = peer.serve(python, folder, settings, log)
     else:
-        contender = vllm(python, folder, settings, log)
+        contender = Child(python, peer.module, folder, settings, log)
     gathered = model.embedding_values if peer.unties else model.gathered_values
     read_bytes = weight_bytes(folder) - int(peer.embedding_bytes * gathered)
     return Entrant(contender, peer.can, peer.weights, read_bytes)

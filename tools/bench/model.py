@@ -1,4 +1,4 @@
-"""The benchmark's model, a Qwen3 that generates walks or the demo, in the format of every contender.
+"""The benchmark's model, a Qwen3 that generates walks, the demo or a GGUF file, in every contender's format.
 
 Each format is made once.
 """
@@ -21,7 +21,16 @@ from tools.bench.walk import nearly, successors
 from tools.bench.weights import write_from_onnx, write_walking
 
 DEMO = ROOT / "model_repo" / "braid-demo" / "model"
-NAMES = (*SHAPES, "braid-demo")
+SMOLLM2, SMOLLM2_FILE = "smollm2", ROOT / "model_repo" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+"""The model of `make demo-chat`, for servers of GGUF files alone."""
+SMOLLM2_CONFIG = {
+    "vocab_size": 49_152,
+    "hidden_size": 576,
+    "max_position_embeddings": 8192,
+    "tie_word_embeddings": True,
+}
+NAMES = (*SHAPES, "braid-demo", SMOLLM2)
+GGUF = "gguf"
 
 
 class NotMade(Exception):
@@ -43,6 +52,8 @@ class Model:
 
     @property
     def config(self) -> dict[str, Any]:
+        if self.name == SMOLLM2:
+            return SMOLLM2_CONFIG
         return SHAPES.get(self.name) or json.loads((DEMO / "config.json").read_text())
 
     @property
@@ -51,7 +62,9 @@ class Model:
         return self.name in SHAPES
 
     def huggingface(self) -> Path:
-        """Weights in bfloat16 and a tokenizer, as transformers saves them."""
+        """Weights in bfloat16 and a tokenizer, as transformers saves them.  Raises NotMade."""
+        if self.name == SMOLLM2:
+            raise NotMade(f"{SMOLLM2} is a GGUF file alone")
         made, unfinished = self.folder / "huggingface", self.folder / "huggingface.unfinished"
         if not made.exists():
             self.stage("making weights in bfloat16")
@@ -73,12 +86,15 @@ class Model:
         return 0 if self.config["tie_word_embeddings"] else self.embedding_values
 
     def repository(self, weights: str) -> Path:
-        """A model repository of this model alone, as OpenVINO IR with int8 or fp16 weights.
+        """A model repository of this model alone, as OpenVINO IR with int8 or fp16 weights, or a GGUF file.
 
-        Takes a few minutes and 6 GB of memory for qwen3-0.6b.
+        Takes a few minutes and 6 GB of memory for qwen3-0.6b.  Raises NotMade.
         """
         made = self.folder / f"models-{weights}"
-        self._export(self.huggingface(), made / self.name / "model", weights)
+        if weights == GGUF:
+            self._convert(made / self.name / "model")
+        else:
+            self._export(self.huggingface(), made / self.name / "model", weights)
         return made
 
     def draft(self) -> Path:
@@ -98,11 +114,28 @@ class Model:
 
             export_decoder(str(source), made, weights, self.stage)
 
+    def _convert(self, made: Path) -> None:
+        """The GGUF file that the peers read, in Braid's format; their environment writes the file."""
+        if made.exists():
+            return
+        from pipelines.gguf.convert import convert
+
+        source, unfinished = self.folder / "gguf" / "model.gguf", made.with_suffix(".unfinished")
+        if not source.exists():
+            raise NotMade(f"{source} is not there: no other server of GGUF files could be prepared")
+        self.stage("converting the GGUF file")
+        shutil.rmtree(unfinished, ignore_errors=True)
+        convert(source, unfinished)
+        unfinished.rename(made)
+
     def of(self, peer: Peer, python: Path) -> Path:
         """The format of `peer`, converted in its own environment.  Raises NotMade."""
-        source, target = self.huggingface(), self.folder / peer.form.format(name=self.name)
+        target = self.folder / peer.form.format(name=self.name)
         if (target / peer.made).exists():
             return target
+        if self.name == SMOLLM2 and peer.form == GGUF:
+            return _link(SMOLLM2_FILE, target / peer.made)
+        source = self.huggingface()
         self.stage(f"making {target.name}/{peer.made}")
         target.mkdir(parents=True, exist_ok=True)
         arguments = [part.format(source=source, target=target) for part in peer.convert]
@@ -119,8 +152,19 @@ class Model:
         return target
 
 
+def _link(file: Path, made: Path) -> Path:
+    """The folder of `made`, a link to `file`."""
+    if not file.exists():
+        raise NotMade(f"{file} is not there: `make demo-chat` fetches it")
+    made.parent.mkdir(parents=True, exist_ok=True)
+    made.symlink_to(file)
+    return made.parent
+
+
 def _fingerprint(name: str) -> str:
-    if name in SHAPES:
+    if name == SMOLLM2:
+        said = SMOLLM2_FILE.name.encode()
+    elif name in SHAPES:
         said = json.dumps([RECIPE, SHAPES[name], DRAFTS[name], AGREEMENT]).encode()
     else:
         said = b"".join(path.read_bytes() for path in sorted(DEMO.glob("model.onnx*")))

@@ -113,7 +113,8 @@ DRAFTABLE = {
     ),
 }
 """Workloads that need a model that generates walks."""
-WORKLOADS = SERVING | DRAFTABLE
+BATCHES = {"4 streams": Workload(4, 4), "16 streams": Workload(16, 16)}
+WORKLOADS = SERVING | DRAFTABLE | BATCHES
 SMALL = {"streams": 8, "requests": 8, "prompt_tokens": 64, "output_tokens": 12}
 QUICK = {
     "1 stream": replace(WORKLOADS["1 stream"], requests=1, output_tokens=24),

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
+from tools.bench.contenders import Served
 from tools.bench.environments import Recipe
+from tools.bench.load import Settings
+from tools.bench.peers.llama_server import llama_server
+from tools.bench.peers.vllm import vllm
 
 
 @dataclass(frozen=True)
 class Peer:
-    """`module` is its engine for `tools/bench/child.py`; a peer without one is a server (`vllm.py`).
+    """`module` is its engine for `tools/bench/child.py`; a server has none, and is started by `serve`.
 
     `environment` names the folder of its recipe.  `form` is the folder of the model as it reads it, `made` a
     file that shows that the form is there, `convert` the module with its arguments that makes it, and
@@ -27,6 +33,7 @@ class Peer:
     can: frozenset[str]
     embedding_bytes: float
     module: str = ""
+    serve: Callable[[Path, Path, Settings, Path], Served] | None = None
     unties: bool = False
     reads_draft: bool = False
 
@@ -99,8 +106,23 @@ PEERS = {
         weights="bf16",
         can=frozenset({"batched", "sampled", "constrained", "scored"}),
         embedding_bytes=2,
+        serve=vllm,
     ),
 }
+SERVERS = {
+    "llama-server": Peer(
+        "xllamacpp",
+        Recipe(("xllamacpp==2026.10.11549", "gguf==0.19.0", "numpy==2.4.6")),
+        form="gguf",
+        made="model.gguf",
+        convert=("tools.bench.peers.gguf_file", "{source}", "{target}"),
+        weights="gguf",
+        can=frozenset({"batched", "sampled"}),
+        embedding_bytes=34 / 32,
+        serve=llama_server,
+    ),
+}
+"""Servers of GGUF files, for the heat in which all read one file."""
 SPECULATION = {
     "openvino-genai-lookup": replace(
         PEERS["openvino-genai"], module="tools.bench.peers.openvino_genai_lookup"
