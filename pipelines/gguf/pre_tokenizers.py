@@ -60,6 +60,7 @@ PRE_TOKENIZERS = {
     "llama-bpe": _LLAMA3,
     "llama3": _LLAMA3,
     "llama-v3": _LLAMA3,
+    "dbrx": PreTokenizer(LLAMA3),
     "qwen2": _QWEN2,
     "deepseek-r1-qwen": _QWEN2,
     "tekken": PreTokenizer(TEKKEN, whole_words=True, begins=True),
