@@ -121,7 +121,7 @@ class Products:
 
     def _multiply_blocks(self, rows: ir.Value, blocks: BlockWeights, name: str) -> ir.Value:
         store = self._writer.store
-        zeros = () if blocks.zeros is None else (store(f"{name}.zeros", blocks.zeros),)
+        zeros = () if blocks.zeros is None else (store(f"{name}.zeros{blocks.bits}", blocks.zeros),)
         return self._writer.op(
             "MatMulNBits",
             rows,
@@ -145,7 +145,7 @@ class Products:
         codes = op("Gather", store(f"{name}.int8", blocks.packed), ids)
         zero = self._writer.number(MIDDLE)
         if blocks.zeros is not None:
-            zero = self._of_blocks(f"{name}.zeros", blocks.zeros, ids)
+            zero = self._of_blocks(f"{name}.zeros{blocks.bits}", blocks.zeros, ids)
         found = op("Sub", op("Cast", codes, to=F32), zero)
         found = op("Mul", found, self._of_blocks(f"{name}.scales", blocks.scales, ids))
         return op("Reshape", found, self._writer.ints(1, -1, tensor.width))

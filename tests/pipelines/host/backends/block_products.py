@@ -1,4 +1,4 @@
-"""A graph of one MatMulNBits with random weights."""
+"""A graph of one MatMulNBits with random weights, and what it computes."""
 
 from __future__ import annotations
 
@@ -6,26 +6,42 @@ import numpy as np
 import onnx_ir as ir
 
 INNER, OUTER, BLOCK = 64, 40, 16
+BLOCKS = INNER // BLOCK
 
 
 def block_product(bits, zeros=None):
-    """rows float32[1, n, 64] → product [1, n, 40]; `zeros`: without zero points, "packed" ones or "float32"."""
+    """rows float32[1, n, 64] → product [1, n, 40], and its weight float32[40, 64].
+
+    `zeros`: without zero points, "packed" ones or "float32".
+    """
     rng = np.random.default_rng(bits)
-    blocks = INNER // BLOCK
-    stored = {
-        "weight": rng.integers(0, 256, (OUTER, blocks, BLOCK * bits // 8), np.uint8),
-        "scales": rng.random((OUTER, blocks)).astype(np.float32) / 50,
-    }
+    limit = 1 << bits
+    codes = rng.integers(0, limit, (OUTER, BLOCKS, BLOCK), np.uint8)
+    scales = rng.random((OUTER, BLOCKS)).astype(np.float32) / 50
+    stored = {"weight": _packed(codes, bits), "scales": scales}
+    points = np.full((OUTER, BLOCKS), limit // 2)
     if zeros == "packed":
-        stored["zero_points"] = rng.integers(0, 256, (OUTER, blocks * bits // 8), np.uint8)
+        points = rng.integers(0, limit, (OUTER, BLOCKS), np.uint8)
+        stored["zero_points"] = _packed(points, bits)
     if zeros == "float32":
-        stored["zero_points"] = rng.uniform(-2, 1 << bits, (OUTER, blocks)).astype(np.float32)
+        points = stored["zero_points"] = rng.uniform(-2, limit, (OUTER, BLOCKS)).astype(np.float32)
+    meant = (codes.astype(np.float32) - points[..., None]) * scales[..., None]
+    return _graph(bits, stored), meant.reshape(OUTER, INNER).astype(np.float32)
+
+
+def _packed(codes, bits):
+    return codes if bits == 8 else codes[..., 0::2] | codes[..., 1::2] << 4
+
+
+def _graph(bits, stored):
     weights = [ir.val(name, const_value=ir.tensor(array, name=name)) for name, array in stored.items()]
     rows = ir.val("rows", ir.DataType.FLOAT, [1, "num_rows", INNER])
     sizes = {"K": INNER, "N": OUTER, "bits": bits, "block_size": BLOCK}
     node = ir.node("MatMulNBits", [rows, *weights], sizes, domain="com.microsoft")
-    out = node.outputs[0]
+    last = ir.node("Identity", node.outputs)
+    out = last.outputs[0]
     out.name, out.dtype, out.shape = "product", ir.DataType.FLOAT, ir.Shape([1, "num_rows", OUTER])
     opsets = {"": 23, "com.microsoft": 1, "braid": 1}
-    graph = ir.Graph([rows], [out], nodes=[node], initializers=weights, opset_imports=opsets, name="block")
+    nodes = [node, last]
+    graph = ir.Graph([rows], [out], nodes=nodes, initializers=weights, opset_imports=opsets, name="block")
     return ir.Model(graph, ir_version=10)

@@ -197,7 +197,7 @@ def _mixed(model):
 SHARED = 96
 MIXED = SIZES | {"num_experts": EXPERTS, "num_experts_per_tok": EXPERTS_USED}
 MIXED |= {"moe_intermediate_size": EXPERT_INNER, "decoder_sparse_step": 1}
-MIXTRAL = {"num_local_experts": EXPERTS, "num_experts_per_tok": EXPERTS_USED}
+MIXTRAL = {"num_local_experts": EXPERTS, "num_experts_per_tok": EXPERTS_USED, "rope_theta": 1e4}
 FUSED = {"architecture": "phi3", "fused": True, "feed": gate_in_up}
 TIED = SIZES | {"tie_word_embeddings": True}
 GEMMA = TIED | {"sliding_window": 16, "query_pre_attn_scalar": HEAD_SIZE}

@@ -219,17 +219,14 @@ def test_the_device_computes_with_compressed_weights(compressed):
 
 @pytest.mark.parametrize("zeros", [None, "packed", "float32"])
 @pytest.mark.parametrize("bits", [4, 8])
-def test_block_weights_are_read_as_onnxruntime_reads_them(bits, zeros, tmp_path):
+def test_block_weights_are_read_as_they_are_meant(bits, zeros, tmp_path):
     """OpenVINO's own reading for packed zero points, ours for the others."""
-    import onnxruntime as ort
-
-    model = block_product(bits, zeros)
+    model, weight = block_product(bits, zeros)
     ir.save(model, tmp_path / "model.onnx")
     rows = RNG.normal(size=(1, 3, 64)).astype(np.float32)
-    expected = ort.InferenceSession(tmp_path / "model.onnx").run(None, {"rows": rows})[0]
     decoder = DecoderModel(model, tmp_path, [], 0, 0, "f32")
     rewrite_compressed_weights(model.graph)
     assert any(node.op_type == BLOCK_MATMUL for node in model.graph) is (zeros != "packed")
     exact = {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": 0}
     given = ov.Core().compile_model(page_decoder(decoder).model, "CPU", exact)(rows)[0]
-    np.testing.assert_allclose(given, expected, rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(given, rows @ weight.T, rtol=1e-3, atol=1e-3)
