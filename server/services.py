@@ -9,7 +9,8 @@ import falcon.asgi
 
 from pipelines.errors import Unavailable
 from pipelines.telemetry import deferred
-from pipelines.wire.client import EngineClient, over_socket
+from pipelines.wire.client import EngineClient
+from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
 from server.http.request_body import ArrivingBodies

@@ -15,11 +15,9 @@ from pipelines.wire.messages import (
     SCHEMA,
     Abort,
     Frame,
-    Framer,
     Hello,
     Inferred,
     InUse,
-    MalformedFrame,
     ModelStatus,
     PrefixCacheReset,
     Profile,
@@ -32,13 +30,12 @@ from pipelines.wire.messages import (
     TokenUpdate,
     ToWorker,
     Welcome,
-    encode,
 )
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.tensor_codec import Arrays, pack, unpack
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
-__all__ = ["EngineClient", "Link", "ModelStatus", "Status", "TokenUpdate", "UpdateQueue", "over_socket"]
+__all__ = ["EngineClient", "Link", "ModelStatus", "Status", "TokenUpdate", "UpdateQueue"]
 
 log = logging.getLogger("braid.wire")
 
@@ -366,43 +363,3 @@ def _error(message: TokenUpdate | Inferred | Profiled) -> BraidError:
     error = ERRORS.get(message.error_status, EngineError)(message.error or "the engine failed")
     error.field, error.word = message.error_field, message.error_word
     return error
-
-
-class _SocketLink(asyncio.Protocol):
-    """A unix-socket connection: frames out, messages in.  A malformed frame ends it."""
-
-    def __init__(self, client: EngineClient) -> None:
-        self._client = client
-        self._framer = Framer(ToWorker)
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)
-
-    def data_received(self, data: bytes) -> None:
-        try:
-            for message in self._framer.feed(data):
-                self._client.received(message)
-        except MalformedFrame as error:
-            log.error("the engine sent no message: %s", error)
-            self._transport.abort()
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self._client.lost()
-
-    def send(self, message: ToHost) -> None:
-        if not self._transport.is_closing():
-            self._transport.write(encode(message))
-
-    def close(self) -> None:
-        self._transport.close()
-
-
-def over_socket(path: str) -> EngineClient:
-    """A client of the host that listens at unix socket `path`, now or later."""
-
-    async def connect(client: EngineClient) -> Link:
-        loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(lambda: _SocketLink(client), path)
-        return link
-
-    return EngineClient(connect)

@@ -18,9 +18,10 @@ from pipelines.host.in_process import InProcessClient
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, StepProfile
-from pipelines.wire.client import EngineClient, over_socket
+from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import Status
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.socket_link import over_socket
 from pipelines.wire.token_piece import TokenPiece
 from pipelines.wire.update_queue import UpdateQueue
 

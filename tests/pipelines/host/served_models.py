@@ -11,7 +11,7 @@ from pipelines.host.host import Host
 from pipelines.host.in_process import InProcessClient
 from pipelines.host.model import build_for_host
 from pipelines.repository.model_folders import scan
-from pipelines.wire.client import over_socket
+from pipelines.wire.socket_link import over_socket
 from pipelines.wire.socket_listener import SocketListener
 from pipelines.worker.catalogue import Catalogue
 

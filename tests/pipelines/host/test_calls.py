@@ -9,10 +9,10 @@ import pytest
 from scripted_host import connected, over, read, submit, until
 
 from pipelines.errors import EngineError, NotFound, RequestError, Unavailable
-from pipelines.wire.client import over_socket
 from pipelines.wire.logprobs import TokenLogprobs
 from pipelines.wire.messages import Frame
 from pipelines.wire.sampling_params import SamplingParams
+from pipelines.wire.socket_link import over_socket
 from pipelines.wire.token_piece import PieceLogprobs
 from pipelines.wire.update_queue import UpdateQueue
 

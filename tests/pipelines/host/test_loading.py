@@ -13,7 +13,7 @@ from pipelines.errors import NotFound, Unavailable
 from pipelines.host.host import Host
 from pipelines.host.instances import ModelInstances
 from pipelines.repository.snapshot import Snapshot
-from pipelines.wire.client import over_socket
+from pipelines.wire.socket_link import over_socket
 from pipelines.wire.socket_listener import SocketListener
 
 SNAPSHOT = Snapshot(Path("nowhere"), "")

@@ -11,8 +11,8 @@ import pytest
 from scripted_host import over, read, submit, until
 
 from pipelines.errors import Unavailable
-from pipelines.wire.client import over_socket
 from pipelines.wire.messages import SCHEMA, Framer, Hello, Status, ToHost, ToWorker, Welcome, encode
+from pipelines.wire.socket_link import over_socket
 
 
 class OtherHost:

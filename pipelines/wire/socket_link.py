@@ -1,0 +1,52 @@
+"""The worker's connection to an engine host that listens at a unix socket, as `socket_listener` does."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import cast
+
+from pipelines.wire.client import EngineClient, Link
+from pipelines.wire.messages import Framer, MalformedFrame, ToHost, ToWorker, encode
+
+log = logging.getLogger("braid.wire")
+
+
+def over_socket(path: str) -> EngineClient:
+    """A client of the host that listens at unix socket `path`, now or later."""
+
+    async def connect(client: EngineClient) -> Link:
+        loop = asyncio.get_running_loop()
+        _, link = await loop.create_unix_connection(lambda: _SocketLink(client), path)
+        return link
+
+    return EngineClient(connect)
+
+
+class _SocketLink(asyncio.Protocol):
+    """A unix-socket connection: frames out, messages in.  A malformed frame ends it."""
+
+    def __init__(self, client: EngineClient) -> None:
+        self._client = client
+        self._framer = Framer(ToWorker)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        try:
+            for message in self._framer.feed(data):
+                self._client.received(message)
+        except MalformedFrame as error:
+            log.error("the engine sent no message: %s", error)
+            self._transport.abort()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._client.lost()
+
+    def send(self, message: ToHost) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(encode(message))
+
+    def close(self) -> None:
+        self._transport.close()
