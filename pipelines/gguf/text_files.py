@@ -11,7 +11,11 @@ from pipelines.gguf.metadata import Metadata
 from pipelines.gguf.tokenizer import make_tokenizer
 from pipelines.gguf.vocabulary import read_vocabulary
 
-TEMPLATE = "tokenizer.chat_template"
+TEMPLATES = {
+    "tokenizer.chat_template": "chat_template.jinja",
+    "tokenizer.chat_template.tool_use": "additional_chat_templates/tool_use.jinja",
+}
+"""Key of a chat template → file of it."""
 SAMPLING = {
     "temp": ("temperature", 0.0, 100.0),
     "top_p": ("top_p", 0.0, 1.0),
@@ -28,9 +32,10 @@ def write_text_files(metadata: Metadata, facts: DecoderFacts, embeddings: int, f
     make_tokenizer(metadata, vocabulary).save(str(folder / "tokenizer.json"))
     spoken = {field: vocabulary.text(role) for role, field in TEXTS.items() if role in vocabulary.roles}
     _put(folder / "tokenizer_config.json", {"tokenizer_class": "PreTrainedTokenizerFast", **spoken})
-    template = metadata.text(TEMPLATE)
-    if template:
-        (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
+    for key, name in TEMPLATES.items():
+        if template := metadata.text(key):
+            (folder / name).parent.mkdir(exist_ok=True)
+            (folder / name).write_text(template, encoding="utf-8")
     ids: dict[str, Any] = {
         f"{name}_token_id": vocabulary.roles[role]
         for role, name in (("bos", "bos"), ("padding", "pad"))

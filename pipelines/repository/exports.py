@@ -24,6 +24,8 @@ CONFIGS = (CONFIG, "genai_config.json")
 """Files that describe the model: that of transformers, else that of onnxruntime-genai."""
 TEMPLATES = ("chat_template.jinja", "tokenizer_config.json")
 """Files that may hold the chat template."""
+TOOL_TEMPLATE = "additional_chat_templates/tool_use.jinja"
+"""Where transformers writes the template of conversations with tools, when that is one of its own."""
 PLACES = (".", "model")
 """Folders of a model's folder that may hold the export."""
 
@@ -67,14 +69,19 @@ def find_export(folder: Path) -> Export | None:
 
 
 def find_chat_template(export: Export) -> tuple[str | None, str]:
-    """(file of the chat template as a graph names it, text of the template); (None, "") without one."""
+    """(file of the chat template as a graph names it, its text); (None, "") without one.
+
+    The text is followed by that of the template for conversations with tools where the model has one.
+    """
     file, settings = TEMPLATES
     if name := export.names(file):
-        return name, (export.place / file).read_text(encoding="utf-8", errors="replace")
+        others = [export.place / each for each in (file, TOOL_TEMPLATE) if export.names(each)]
+        return name, "\n".join(each.read_text(encoding="utf-8", errors="replace") for each in others)
     template = export.read(settings).get("chat_template")
-    if isinstance(template, list):  # several named templates; "default" serves plain chat
+    if isinstance(template, list):  # several named templates
         named = {each.get("name"): each.get("template") for each in template if isinstance(each, dict)}
-        template = named.get("default")
+        texts = [text for name in ("default", "tool_use") if isinstance(text := named.get(name), str)]
+        template = "\n".join(texts) if named.get("default") else None
     return (export.prefix + settings, template) if isinstance(template, str) else (None, "")
 
 

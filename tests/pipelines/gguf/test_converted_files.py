@@ -41,6 +41,15 @@ def test_a_file_is_converted_once(source, tmp_path, monkeypatch):
     assert converted(source, cache) == first
 
 
+def test_the_template_for_tools_stands_where_transformers_has_it(tmp_path):
+    write_llama_like(
+        tmp_path / "tools.gguf",
+        more=lambda model: model.writer.add_string("tokenizer.chat_template.tool_use", "<tool_call>"),
+    )
+    folder = converted(tmp_path / "tools.gguf", tmp_path / "cache")
+    assert (folder / "additional_chat_templates" / "tool_use.jinja").read_text() == "<tool_call>"
+
+
 def test_a_changed_file_replaces_its_conversion(source, tmp_path):
     cache = tmp_path / "cache"
     first = converted(source, cache)

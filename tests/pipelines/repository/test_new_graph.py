@@ -133,6 +133,15 @@ def test_a_default_among_named_templates(tmp_path):
     assert "tools: hermes" in lines(exported(tmp_path, tokenizer_config__json=named))["reply"]
 
 
+def test_a_template_for_tools_tells_how_calls_are_written(tmp_path):
+    named = [{"name": "default", "template": "x"}, {"name": "tool_use", "template": "<tool_call>"}]
+    listed = exported(tmp_path / "1", tokenizer_config__json=json.dumps({"chat_template": named}))
+    beside = exported(tmp_path / "2", chat_template__jinja="x")
+    exported(beside / "additional_chat_templates", tool_use__jinja="<tool_call>")
+    for folder in (listed, beside):
+        assert "tools: hermes" in lines(folder)["reply"]
+
+
 def test_named_templates_without_a_default(tmp_path):
     named = '{"chat_template": [{"name": "rag", "template": "x"}]}'
     assert lines(exported(tmp_path, tokenizer_config__json=named))["task"] == "completion"

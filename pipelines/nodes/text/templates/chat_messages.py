@@ -1,37 +1,61 @@
-"""Brings a conversation into the form that a chat template takes: content format and roles (vLLM's rules)."""
+"""Brings a conversation into the forms that a chat template takes: content, calls, reasoning and roles."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.nodes.text.templates.content_format import OPENAI
-
+STRING, OPENAI, BOTH = "string", "openai", "both"
+"""Forms of a message's content: text, a list of parts, either as the client wrote it."""
 Content = str | list[dict[str, Any]] | None
+Message = dict[str, Any]
 BETWEEN_SYSTEMS = "\n\n"
 
 
-def conform(
-    messages: list[dict[str, Any]], content_format: str, knows_developer: bool
-) -> list[dict[str, Any]]:
-    """Copies of the messages: content in the format, the arguments of calls as objects.
+@dataclass(frozen=True)
+class MessageForms:
+    """The forms of messages that a template takes.
+
+    `content`: role → form of the content, `other_content` for all other roles; `without_content` is the
+    content of a message that has only calls; `arguments_as_text`: the arguments of calls are JSON text, not
+    objects; `reads_thinking`: reasoning is read from `thinking`; `knows_developer`: there is such a role.
+    """
+
+    content: Mapping[str, str] = field(default_factory=dict)
+    other_content: str = STRING
+    without_content: str | None = ""
+    arguments_as_text: bool = False
+    reads_thinking: bool = False
+    knows_developer: bool = False
+
+
+def conform(messages: list[Message], forms: MessageForms) -> list[Message]:
+    """Copies of the messages in these forms.
 
     Where the template has no developer role, developer messages become system messages.
     """
-    out = [dict(message) for message in messages]
-    if not knows_developer and any(message.get("role") == "developer" for message in out):
-        out = _one_system(out)
-    form: Callable[[Content], Any] = _parts if content_format == OPENAI else text_of
-    for message in out:
-        if "content" in message:
-            message["content"] = form(message["content"])
-        if message.get("tool_calls"):
-            message["tool_calls"] = [_with_object(call) for call in message["tool_calls"]]
+    if not forms.knows_developer and any(message.get("role") == "developer" for message in messages):
+        messages = _one_system(messages)
+    return [_conformed(message, forms) for message in messages]
+
+
+def _conformed(message: Message, forms: MessageForms) -> Message:
+    out, calls = dict(message), message.get("tool_calls")
+    if "content" in out:
+        form = forms.content.get(str(out.get("role")), forms.other_content)
+        out["content"] = _content(out["content"], form)
+    if forms.reads_thinking and out.get("reasoning") and not (calls and out.get("content")):
+        out["thinking"] = out["reasoning"]  # gpt-oss refuses it beside calls and content
+    if calls:
+        arguments = _as_text if forms.arguments_as_text else _as_object
+        out["tool_calls"] = [_with_arguments(call, arguments) for call in calls]
+        out["content"] = out.get("content") or forms.without_content
     return out
 
 
-def _one_system(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _one_system(messages: list[Message]) -> list[Message]:
     """Developer messages as system messages, all joined into the first: few templates accept later ones."""
     systems = [each for each in messages if each.get("role") in ("system", "developer")]
     others = [each for each in messages if each.get("role") not in ("system", "developer")]
@@ -46,19 +70,31 @@ def text_of(content: Content) -> str:
     return content or ""
 
 
-def _parts(content: Content) -> list[dict[str, Any]]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}]
-    return list(content or [])
+def _content(content: Content, form: str) -> Content:
+    if form == STRING:
+        return text_of(content)
+    if form == OPENAI and not isinstance(content, list):
+        return [{"type": "text", "text": content}] if content is not None else []
+    return "" if content is None else content
 
 
-def _with_object(call: dict[str, Any]) -> dict[str, Any]:
-    """A call whose arguments are an object wherever they are JSON of one."""
+def _with_arguments(call: dict[str, Any], form: Any) -> dict[str, Any]:
     function = call.get("function")
-    if not isinstance(function, dict) or not isinstance(function.get("arguments"), str):
+    if not isinstance(function, dict) or "arguments" not in function:
         return call
+    return {**call, "function": {**function, "arguments": form(function["arguments"])}}
+
+
+def _as_object(arguments: Any) -> Any:
+    """An object wherever they are JSON of one."""
+    if not isinstance(arguments, str):
+        return arguments
     try:
-        arguments = json.loads(function["arguments"] or "{}")
+        value = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
-        return call
-    return {**call, "function": {**function, "arguments": arguments}} if isinstance(arguments, dict) else call
+        return arguments
+    return value if isinstance(value, dict) else arguments
+
+
+def _as_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -16,16 +16,45 @@ from pipelines.nodes.text.templates.request_template import RequestTemplate
 from pipelines.tasks import PoolingInput, PromptInput
 from pipelines.values import Prompt
 
+DEFAULT, TOOL_USE = "default", "tool_use"
+"""Names of templates: of every conversation, and of those with tools where a model has one for them."""
+OTHERS = "additional_chat_templates"
+"""The folder in which transformers writes the other templates than chat_template.jinja."""
+
 
 def read_template(path: Path, content_format: str = "auto") -> Template:
-    """The template of a `.jinja` file or of a tokenizer_config.json, with its special tokens as variables."""
+    """The only or default template of a `.jinja` file or of a tokenizer_config.json."""
+    return read_templates(path, content_format)[DEFAULT]
+
+
+def read_templates(path: Path, content_format: str = "auto") -> dict[str, Template]:
+    """The templates DEFAULT and TOOL_USE, the same one where the model has only one.
+
+    The special tokens of tokenizer_config.json are variables of them.
+    """
     config = tokenizer_config(path)
-    source = config.get("chat_template") if path.suffix == ".json" else path.read_text()
-    if isinstance(source, list):  # several named templates; "default" serves plain chat
-        source = next((entry["template"] for entry in source if entry.get("name") == "default"), None)
-    if not isinstance(source, str):
+    sources = _sources(path, config)
+    if DEFAULT not in sources:
         raise ValueError(f"{path.name} holds no chat template")
-    return Template(source, special_tokens(config), content_format)
+    default = Template(sources[DEFAULT], special_tokens(config), content_format)
+    tool_use = sources.get(TOOL_USE)
+    with_tools = Template(tool_use, special_tokens(config), content_format) if tool_use else default
+    return {DEFAULT: default, TOOL_USE: with_tools}
+
+
+def _sources(path: Path, config: dict[str, Any]) -> dict[str, str]:
+    """Name → text of the templates in a file and, of a `.jinja` file, in the folder of others beside it."""
+    if path.suffix != ".json":
+        others = {each.stem: _text(each) for each in sorted((path.parent / OTHERS).glob("*.jinja"))}
+        return {**others, DEFAULT: _text(path)}
+    given = config.get("chat_template")
+    named = given if isinstance(given, list) else [{"name": DEFAULT, "template": given}]
+    sources = ((each.get("name"), each.get("template")) for each in named)
+    return {str(name): source for name, source in sources if isinstance(source, str)}
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
 
 
 def tokenizer_config(path: Path) -> dict[str, Any]:
@@ -53,7 +82,8 @@ class ChatTemplate(Node):
         template: FilePath = Field(description="a .jinja file, or a tokenizer_config.json that holds one")
         content_format: Literal["auto", "string", "openai"] = Field(
             default="auto",
-            description="a message's content as text or as a list of parts; auto: as it reads it",
+            description="a message's content as text or as a list of parts; auto: as the client wrote it, "
+            "where the template takes that",
         )
         kwargs: dict[str, Any] = Field(
             default={}, description="variables of the template; those of a request win"
@@ -61,7 +91,8 @@ class ChatTemplate(Node):
 
     def load(self, resources: Loading) -> None:
         path = self.folder / self.config.template
-        self.template = resources.shared(read_template, path, self.config.content_format)
+        self.templates = resources.shared(read_templates, path, self.config.content_format)
+        self.template = self.templates[DEFAULT]
 
     def run(self, call: Running, request: PromptInput) -> list[Prompt]:
         if isinstance(request, PoolingInput):
@@ -98,7 +129,7 @@ class ChatTemplate(Node):
             raise RequestError(f"the chat template refused these messages: {error}", "messages") from error
 
     def template_for(self, request: PromptInput) -> Template | RequestTemplate:
-        """The request's own template, or the node's."""
+        """The request's own template, or the node's: the one for tools where the request declares some."""
         if request.chat_template is None:
-            return self.template
+            return self.templates[TOOL_USE if request.tools else DEFAULT]
         return RequestTemplate(request.chat_template, self.template.special_tokens)

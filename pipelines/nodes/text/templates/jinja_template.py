@@ -19,17 +19,21 @@ from jinja2.ext import Extension, loopcontrols
 from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from pipelines.nodes.text.templates.chat_messages import conform, text_of
-from pipelines.nodes.text.templates.content_format import detect
+from pipelines.nodes.text.templates.chat_messages import Message, conform
+from pipelines.nodes.text.templates.message_forms import find_forms
 
 MAX_TEMPLATE_CHARS = 1 << 20
 MAX_PROMPT_CHARS = 16 << 20
 MAX_RENDER_S = 5.0
 """The time limit for rendering a template, in seconds."""
+FORMS_S = 2.0
+"""The time limit for finding out which forms of messages a template takes, which is about 20 renderings."""
 MAX_REPEATED = 1 << 20
 """Most characters or items of a product by `*`."""
 MAX_BITS = 4096
 """Most bits of a number in a template."""
+FINAL_TAG = "CONTINUE_FINAL_MESSAGE_TAG "
+"""What transformers writes behind a message that is to be continued; some templates know it."""
 
 
 class ChatTemplateError(Exception):
@@ -87,8 +91,8 @@ def _environment() -> Sandbox:
 class Template:
     """A compiled chat template.  Raises ChatTemplateError when the source does not compile.
 
-    `variables` are the names that it reads, `content_format` is the format of a message's content that it
-    takes.
+    `variables` are the names that it reads, `forms` the forms of messages that it takes; `content_format` is
+    that of every message's content, or auto.
     """
 
     def __init__(self, source: str, special_tokens: Mapping[str, str], content_format: str = "auto") -> None:
@@ -97,14 +101,16 @@ class Template:
         env = _environment()
         try:
             tree = env.parse(source)
-            self._template = env.from_string(source)
+            self.variables = frozenset(meta.find_undeclared_variables(tree))
+            self._template = env.from_string(tree)
             self._template.globals = dict(self._template.globals)  # a plain one, as each rendering copies it
         except (jinja2.TemplateError, RecursionError, MemoryError) as error:
             raise ChatTemplateError(f"it does not compile: {error}") from error
         self.source = source
-        self.variables = frozenset(meta.find_undeclared_variables(tree))
-        self.content_format = detect(tree) if content_format == "auto" else content_format
         self.special_tokens = dict(special_tokens)
+        given = None if content_format == "auto" else content_format
+        self._forms_end_s = time.monotonic() + FORMS_S
+        self.forms = find_forms(self._attempt, "developer" in source, given)
 
     def render(
         self,
@@ -118,19 +124,33 @@ class Template:
 
         Those that the template does not read are ignored.
         """
-        variables = {
-            **{name: value for name, value in kwargs.items() if name in self.variables},
-            **self.special_tokens,
-            "messages": conform(messages, self.content_format, "developer" in self.source),
-            "tools": tools,
-            "add_generation_prompt": add_generation_prompt,
-        }
-        text = self._generate(variables)
-        return _cut_after_final(text, messages) if continue_final_message else text
+        conformed = conform(messages, self.forms)
+        final_text = _mark_final(conformed) if continue_final_message else None
+        known = {name: value for name, value in kwargs.items() if name in self.variables}
+        text = self._prompt(conformed, tools, add_generation_prompt, known, time.monotonic() + MAX_RENDER_S)
+        return text if final_text is None else _cut_after_final(text, final_text)
 
-    def _generate(self, variables: dict[str, Any]) -> str:
+    def _attempt(self, messages: list[Message], tools: list[dict[str, Any]] | None) -> str:
+        """The prompt of messages as they are; "" where the template refuses them."""
         try:
-            pieces, size, end_s = [], 0, time.monotonic() + MAX_RENDER_S
+            return self._prompt(messages, tools, True, {}, self._forms_end_s)
+        except ChatTemplateError:
+            return ""
+
+    def _prompt(
+        self,
+        messages: list[Message],
+        tools: list[dict[str, Any]] | None,
+        add_generation_prompt: bool,
+        kwargs: Mapping[str, Any],
+        end_s: float,
+    ) -> str:
+        given = {"messages": messages, "tools": tools, "add_generation_prompt": add_generation_prompt}
+        return self._generate({"documents": None, **kwargs, **self.special_tokens, **given}, end_s)
+
+    def _generate(self, variables: dict[str, Any], end_s: float) -> str:
+        try:
+            pieces, size = [], 0
             for piece in self._template.generate(variables):
                 pieces.append(piece)
                 size += len(piece)
@@ -145,13 +165,26 @@ class Template:
         return "".join(pieces)
 
 
-def _cut_after_final(text: str, messages: list[dict[str, Any]]) -> str:
-    """`text` up to the end of the last message's content, so that the model continues that message."""
-    content = messages[-1].get("content")
-    final = text_of(content[-1:] if isinstance(content, list) else content).strip()
-    if not final:
+def _mark_final(messages: list[Message]) -> str:
+    """Write FINAL_TAG behind the last text of the last message, a copy; returns that text."""
+    message = messages[-1]
+    content = message.get("content")
+    if isinstance(content, list) and content:
+        *others, part = content
+        text = part.get("text")
+        message["content"] = [*others, {**part, "text": f"{text}{FINAL_TAG}"}]
+    else:
+        text = content
+        message["content"] = f"{text}{FINAL_TAG}"
+    if not isinstance(text, str) or not text.strip():
         raise ChatTemplateError("continue_final_message needs a last message whose content is text")
-    end = text.rfind(final)
-    if end < 0:
+    return text
+
+
+def _cut_after_final(text: str, final_text: str) -> str:
+    """`text` up to the end of the last message's content, so that the model continues that message."""
+    end = text.rfind(FINAL_TAG.strip())
+    if end < 0 or final_text.strip() not in text:
         raise ChatTemplateError("the template does not show the last message, so it cannot be continued")
-    return text[: end + len(final)]
+    is_trimmed = not text.startswith(FINAL_TAG, end)
+    return text[:end].rstrip() if is_trimmed else text[:end]

@@ -28,6 +28,14 @@ def test_a_request_may_bring_its_own_template(tmp_path):
     assert node.text(request) == "<Hello>"
 
 
+def test_declared_tools_choose_the_template_for_them(tmp_path):
+    (tmp_path / "additional_chat_templates").mkdir()
+    (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("{{ tools[0].name }}")
+    node = template_node(tmp_path, "{{ messages[0].content }}")
+    texts = [node.text(GenerationInput(messages=USER, tools=tools)) for tools in ([], [{"name": "f"}])]
+    assert texts == ["Hello", "f"]
+
+
 @pytest.mark.parametrize(
     "source", ["{% if %}", "{{ raise_exception('no') }}", "x" * (1 << 21), "{{ ''.__class__.x }}"]
 )
@@ -72,7 +80,8 @@ def test_each_conversation_of_a_pooling_request_is_a_prompt(tmp_path):
         add_special_tokens=True,
     )
     first, second = template_node(tmp_path).run(call_of(request), request)
-    assert first == Prompt(text="<|im_start|>user\nHello<|im_end|>\n", add_special_tokens=True)
+    text = "<|im_start|>user\nHello<|im_end|>\n"
+    assert first == Prompt(text=text, add_special_tokens=True)
     assert second.text == "<|im_start|>user\nBye<|im_end|>\n"
 
 

@@ -2,13 +2,13 @@ import copy
 
 import pytest
 
-from pipelines.nodes.text.templates.chat_messages import conform
+from pipelines.nodes.text.templates.chat_messages import MessageForms, conform
 
 PARTS = [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]
 
 
-def one(message, content_format="string", knows_developer=False):
-    (out,) = conform([message], content_format, knows_developer)
+def one(message, content="string", **forms):
+    (out,) = conform([message], MessageForms({"user": content, "system": content}, **forms))
     return out
 
 
@@ -21,9 +21,12 @@ def one(message, content_format="string", knows_developer=False):
         ("a", "openai", [{"type": "text", "text": "a"}]),
         (PARTS, "openai", PARTS),
         (None, "openai", []),
+        ("a", "both", "a"),
+        (PARTS, "both", PARTS),
+        (None, "both", ""),
     ],
 )
-def test_content_has_the_template_s_format(content, content_format, conformed):
+def test_content_has_the_form_that_its_role_takes(content, content_format, conformed):
     assert one({"role": "user", "content": content}, content_format)["content"] == conformed
 
 
@@ -56,14 +59,14 @@ def test_a_developer_s_messages_join_the_system_s_in_the_first_place(content_for
         {"role": "user", "content": "c"},
         {"role": "system", "content": "later"},
     ]
-    out = conform(messages, content_format, knows_developer=False)
+    out = conform(messages, MessageForms({"system": content_format}))
     assert [message["role"] for message in out] == ["system", "user"]
     assert out[0]["content"] == joined
 
 
 def test_system_messages_stay_where_they_are_without_a_developer_s():
     messages = [{"role": role, "content": "x"} for role in ("system", "system", "user", "system")]
-    assert conform(messages, "string", knows_developer=False) == messages
+    assert conform(messages, MessageForms()) == messages
 
 
 def test_the_request_s_messages_stay_as_they_were():
@@ -73,5 +76,29 @@ def test_the_request_s_messages_stay_as_they_were():
         {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
     ]
     before = copy.deepcopy(messages)
-    conform(messages, "string", knows_developer=False)
+    conform(messages, MessageForms({"system": "openai"}, arguments_as_text=True, without_content=None))
     assert messages == before
+
+
+@pytest.mark.parametrize("arguments", ['{"a": "é"}', {"a": "é"}])
+def test_arguments_of_calls_are_text_where_the_template_takes_that(arguments):
+    message = {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": arguments}}]}
+    (call,) = one(message, arguments_as_text=True)["tool_calls"]
+    assert call == {"function": {"name": "f", "arguments": '{"a": "é"}'}}
+
+
+@pytest.mark.parametrize("given", [None, ""])
+@pytest.mark.parametrize("taken", [None, ""])
+def test_calls_alone_have_the_content_that_the_template_takes(given, taken):
+    message = {"role": "assistant", "content": given, "tool_calls": [{"function": {"name": "f"}}]}
+    assert one(message, without_content=taken) == {**message, "content": taken}
+
+
+@pytest.mark.parametrize(
+    ("content", "calls", "has_thinking"),
+    [("x", [], True), ("", [{"function": {"name": "f"}}], True), ("x", [{"function": {"name": "f"}}], False)],
+)
+def test_reasoning_as_thinking(content, calls, has_thinking):
+    message = {"role": "assistant", "content": content, "reasoning": "why", "tool_calls": calls}
+    assert (one(message, reads_thinking=True).get("thinking") == "why") is has_thinking
+    assert "thinking" not in one(message)

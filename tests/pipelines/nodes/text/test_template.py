@@ -1,7 +1,7 @@
 import pytest
 from fake_decoder import CHAT_TEMPLATE
 
-from pipelines.nodes.text.templates.chat_template import read_template, special_tokens
+from pipelines.nodes.text.templates.chat_template import read_template, read_templates, special_tokens
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
 
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -77,23 +77,40 @@ def test_the_sandbox_holds(source):
         render(source)
 
 
-def test_a_prompt_cannot_grow_without_bound():
+def test_a_prompt_cannot_grow_without_bound(monkeypatch):
+    monkeypatch.setattr("pipelines.nodes.text.templates.jinja_template.FORMS_S", 0)
     source = "{% for i in range(99999) %}{% for j in range(99999) %}{{ messages[0].content }}{% endfor %}{% endfor %}"
     with pytest.raises(ChatTemplateError, match="grew beyond"):
         render(source, messages=[{"content": "x" * 65536}])
 
 
-def test_the_final_message_can_be_continued():
-    messages = [*HELLO, {"role": "assistant", "content": "The capital is "}]
-    text = render(CHAT_TEMPLATE, messages=messages, generate=False, go_on=True)
-    assert text.endswith("<|im_start|>assistant\nThe capital is")
+TRIMMED = "{% for m in messages %}<{{ m.content | trim }}>{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    ("source", "final", "end"),
+    [
+        (CHAT_TEMPLATE, "The capital is ", "assistant\nThe capital is "),
+        (TRIMMED, "The capital is ", "<The capital is"),
+        (TRIMMED, "Hello", "<Hello><Hello"),
+        ("{% for m in messages %}{{ m.content }}<end>{% endfor %}", "e", "<end>e"),
+    ],
+)
+def test_the_final_message_can_be_continued(source, final, end):
+    messages = [*HELLO, {"role": "assistant", "content": final}]
+    assert render(source, messages=messages, generate=False, go_on=True).endswith(end)
 
 
 def test_a_final_message_in_parts_can_be_continued():
-    parts = [{"type": "text", "text": "The capital"}, {"type": "text", "text": "is "}]
+    parts = [{"type": "text", "text": "The capital"}, {"type": "text", "text": "is"}]
     messages = [*HELLO, {"role": "assistant", "content": parts}]
     text = render(CHAT_TEMPLATE, messages=messages, generate=False, go_on=True)
     assert text.endswith("<|im_start|>assistant\nThe capital\nis")
+
+
+def test_a_final_message_that_the_template_leaves_out_cannot_be_continued():
+    with pytest.raises(ChatTemplateError, match="does not show"):
+        render("{{ messages[0].content }}", messages=[*HELLO, *HELLO], go_on=True)
 
 
 def test_a_final_message_without_text_cannot_be_continued():
@@ -107,12 +124,30 @@ def test_a_tokenizer_config_may_hold_the_template(tmp_path):
     assert read_template(path).render([], None, True, False, {}) == "</s>"
 
 
-def test_of_several_named_templates_the_default_serves(tmp_path):
+def test_of_several_named_templates_the_one_for_tools_serves_those(tmp_path):
     path = tmp_path / "tokenizer_config.json"
     path.write_text(
         '{"chat_template": [{"name": "tool_use", "template": "t"}, {"name": "default", "template": "d"}]}'
     )
-    assert read_template(path).render([], None, True, False, {}) == "d"
+    assert {name: each.source for name, each in read_templates(path).items()} == {
+        "default": "d",
+        "tool_use": "t",
+    }
+
+
+def test_other_templates_may_lie_in_a_folder_of_their_own(tmp_path):
+    path, other = tmp_path / "chat_template.jinja", tmp_path / "additional_chat_templates" / "tool_use.jinja"
+    path.write_text("d")
+    assert {name: each.source for name, each in read_templates(path).items()} == {
+        "default": "d",
+        "tool_use": "d",
+    }
+    other.parent.mkdir()
+    other.write_text("t")
+    assert {name: each.source for name, each in read_templates(path).items()} == {
+        "default": "d",
+        "tool_use": "t",
+    }
 
 
 def test_a_config_without_a_template_says_so(tmp_path):
@@ -123,7 +158,8 @@ def test_a_config_without_a_template_says_so(tmp_path):
 
 
 def test_a_template_that_does_not_end_is_ended(monkeypatch):
-    monkeypatch.setattr("pipelines.nodes.text.templates.jinja_template.MAX_RENDER_S", 0.05)
+    for limit in ("FORMS_S", "MAX_RENDER_S"):
+        monkeypatch.setattr(f"pipelines.nodes.text.templates.jinja_template.{limit}", 0.05)
     endless = "{% for i in range(9999) %}{% for j in range(9999) %}x{% endfor %}{% endfor %}"
     with pytest.raises(ChatTemplateError, match="longer than"):
         render(endless)

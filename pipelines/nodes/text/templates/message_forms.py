@@ -1,0 +1,111 @@
+"""Finds out which forms of messages a chat template takes, by rendering short conversations with it.
+
+Some templates read a message's content as text, some as a list of parts, some both, and not the same in every
+role; some read the arguments of calls as objects, some as JSON text.  A form is taken where its words are in
+the prompt as they were written: not left out, not inside the Python or JSON text of a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from pipelines.nodes.text.templates.chat_messages import (
+    BOTH,
+    OPENAI,
+    STRING,
+    Content,
+    Message,
+    MessageForms,
+    conform,
+)
+
+Tools = list[dict[str, Any]]
+Render = Callable[[list[Message], Tools | None], str]
+"""(messages, tools) → the prompt; "" where the template refuses them."""
+
+WORD, SECOND = "zephyrine", "quixotry"
+"""Words that no template has."""
+A_TEXT, SOME_PARTS = WORD, [{"type": "text", "text": WORD}, {"type": "text", "text": SECOND}]
+NOT_A_TEXT = re.compile(rf"text\\*['\"]:\s*\\*['\"]{WORD}")
+"""A part as the Python or JSON text of an object."""
+NOT_AN_OBJECT = re.compile(rf"'city': '{WORD}'")
+"""Arguments as the Python text of an object."""
+NOTHING = re.compile("None|null")
+
+CITY = {"type": "object", "properties": {"city": {"type": "string", "description": "A city"}}}
+TOOLS: Tools = [
+    {"type": "function", "function": {"name": "weather", "description": "The weather", "parameters": CITY}}
+]
+CALL_ID = "call00001"  # of Mistral's length
+USER: Message = {"role": "user", "content": "Hello"}
+CALL = {"id": CALL_ID, "type": "function", "function": {"name": "weather", "arguments": {"city": WORD}}}
+CALLING: Message = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+RESULT: Message = {"role": "tool", "name": "weather", "tool_call_id": CALL_ID, "content": "warm"}
+BEFORE = {"assistant": [USER], "tool": [USER, CALLING]}
+AFTER = {"system": [USER], "developer": [USER], "assistant": [USER]}
+"""Role → the messages around one of that role."""
+
+
+def find_forms(render: Render, knows_developer: bool, content_format: str | None = None) -> MessageForms:
+    """The forms that a template takes; `content_format` is that of every content, None to find it."""
+    forms = MessageForms(other_content=content_format or STRING, knows_developer=knows_developer)
+    roles = ["user", "system", *(["developer"] if knows_developer else []), "assistant"]
+    for role in [] if content_format else roles:
+        forms = _with_content(forms, role, render)
+    forms = _with_calls(forms, render)
+    forms = replace(forms, reads_thinking=_reads_thinking(forms, render))
+    return forms if content_format else _with_content(forms, "tool", render)
+
+
+def _with_content(forms: MessageForms, role: str, render: Render) -> MessageForms:
+    """The forms with that of a role's content, which may depend on whether there are tools."""
+    around = [conform(messages.get(role, []), forms) for messages in (BEFORE, AFTER)]
+
+    def prompts(content: Content) -> list[str]:
+        message = {**(RESULT if role == "tool" else {"role": role}), "content": content}
+        given = [*around[0], message, *around[1]]
+        return [prompt for tools in (None, TOOLS) if (prompt := render(given, tools))]
+
+    texts, lists = prompts(A_TEXT), prompts(SOME_PARTS)
+    takes_text = bool(texts) and all(WORD in prompt for prompt in texts)
+    takes_parts = bool(lists) and all(_has_parts(prompt) for prompt in lists)
+    form = (BOTH if takes_text else OPENAI) if takes_parts else STRING
+    return replace(forms, content={**forms.content, role: form})
+
+
+def _has_parts(prompt: str) -> bool:
+    return WORD in prompt and SECOND in prompt and not NOT_A_TEXT.search(prompt)
+
+
+def _with_calls(forms: MessageForms, render: Render) -> MessageForms:
+    """The forms with those of calls: objects and null, as transformers has them, where they are taken."""
+    for as_text, taken in ((False, _has_call), (True, _has_call), (False, bool)):
+        ways = [replace(forms, arguments_as_text=as_text, without_content=each) for each in (None, "")]
+        null, empty = (render(conform([USER, CALLING, RESULT], way), TOOLS) for way in ways)
+        if taken(null) and (not taken(empty) or _num_nothings(null) == _num_nothings(empty)):
+            return ways[0]
+        if taken(empty):
+            return ways[1]
+    return forms
+
+
+def _has_call(prompt: str) -> bool:
+    """Whether the prompt has the call as it was written."""
+    return WORD in prompt and not NOT_AN_OBJECT.search(prompt)
+
+
+def _num_nothings(prompt: str) -> int:
+    return len(NOTHING.findall(prompt))
+
+
+def _reads_thinking(forms: MessageForms, render: Render) -> bool:
+    """Whether reasoning is in the prompt only as `thinking`."""
+    reasoned = {**CALLING, "reasoning": SECOND, "reasoning_content": SECOND}
+    usual, thinking = (
+        render(conform([USER, reasoned, RESULT], replace(forms, reads_thinking=reads)), TOOLS)
+        for reads in (False, True)
+    )
+    return SECOND in thinking and SECOND not in usual
