@@ -99,13 +99,14 @@ def connect(settings: Settings) -> Services:
 def _client(settings: Settings) -> EngineClient:
     if settings.in_process:
         from pipelines.host.announce import announce
+        from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
 
         needs_key = bool(settings.api_keys)
         return InProcessClient(
             settings.models,
-            device=settings.device,
             cache=settings.cache,
+            build=builder(settings.device, settings.cache, settings.first_run),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             announce=lambda status: announce(status, settings.url, needs_key),
         )

@@ -52,7 +52,13 @@ class Settings(BaseModel):
     )
     cache: Path | None = Field(
         default=None,
-        description="folder for GGUF files in converted form; default: ~/.cache/braid (XDG_CACHE_HOME)",
+        description="folder for what can be made again: GGUF files in converted form, and which models have "
+        "passed their first run; default: ~/.cache/braid (XDG_CACHE_HOME)",
+    )
+    first_run: bool = Field(
+        default=True,
+        description="1: a model that is new is loaded and run once in a process of its own before it is "
+        "served, so that one that crashes is failed and the others are served; 0: it is loaded at once",
     )
     default_model: str | None = Field(
         default=None,

@@ -35,7 +35,11 @@ MAY_IMPORT = {
     "pipelines.tasks": {"graphs", "pipelines.values"},
     "pipelines.loading": SHARED | {"pipelines.nodes", "pipelines.repository", "pipelines.loading"},
     "pipelines.repository": {"graphs", "pipelines.gguf", "pipelines.repository"},
-    "pipelines.gguf": {"pipelines.gguf", "pipelines.host.backends.onnx.decoder_format"},
+    "pipelines.gguf": {
+        "pipelines.cache_folder",
+        "pipelines.gguf",
+        "pipelines.host.backends.onnx.decoder_format",
+    },
     "pipelines.telemetry": {"pipelines.telemetry"},
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.wire": {"pipelines.errors", "pipelines.telemetry.step_profile", "pipelines.wire"},
@@ -57,7 +61,7 @@ MAY_IMPORT = {
     "server.cli": {"graphs", "pipelines", "server"},
     # the engine host
     "pipelines.host": SHARED
-    | {"ops", "pipelines.garbage_collection", "pipelines.host", "pipelines.loading"}
+    | {"ops", "pipelines.cache_folder", "pipelines.garbage_collection", "pipelines.host", "pipelines.loading"}
     | {"pipelines.nodes", "pipelines.repository", "pipelines.telemetry"},
     "pipelines.host.engine.tensor_engine": SHARED
     | {"pipelines.host.engine", "pipelines.host.backends.tensor_contract", "pipelines.telemetry"},

@@ -7,6 +7,7 @@ import pytest
 
 from graphs.check import check
 from graphs.errors import GraphError
+from pipelines.host.first_run.passed_models import SHIPPED, digest
 from pipelines.inspection import inspect
 from pipelines.loading import graphs_of
 from pipelines.nodes import VOCABULARY
@@ -55,6 +56,13 @@ def test_a_shown_graph_passes_the_check(document, text):
         check(text, VOCABULARY, TASKS, folder=None, graphs=shipped, source=document)
     except GraphError as error:
         pytest.fail(str(error))
+
+
+@pytest.mark.parametrize(
+    "folder", sorted((ROOT / "model_repo").glob("braid-*")), ids=lambda folder: folder.name
+)
+def test_a_shipped_model_needs_no_first_run(folder):
+    assert digest(folder) in SHIPPED, "after a change of its files, this digest belongs there"
 
 
 def num_bytes(name):

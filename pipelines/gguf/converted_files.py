@@ -19,6 +19,7 @@ from pathlib import Path
 
 import psutil
 
+from pipelines.cache_folder import default_cache
 from pipelines.gguf.convert import convert
 from pipelines.gguf.errors import GgufError
 
@@ -26,11 +27,6 @@ log = logging.getLogger(__name__)
 
 MODEL, SOURCE = "model", "source.txt"
 UNFINISHED = ".unfinished-"
-
-
-def default_cache() -> Path:
-    """The user's folder for files that can be made again."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "braid"
 
 
 def converted(source: Path, cache_folder: Path | None = None) -> Path:

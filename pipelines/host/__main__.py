@@ -7,7 +7,6 @@ SIGTERM finishes the requests in flight and exits 0, SIGHUP scans the model repo
 from __future__ import annotations
 
 import argparse
-import ctypes
 import faulthandler
 import logging
 import os
@@ -19,8 +18,9 @@ from pathlib import Path
 
 from pipelines.host.announce import announce
 from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
-from pipelines.host.model import build_for_host
+from pipelines.host.process_death import die_with_parent
 from pipelines.repository.model_folders import scan
 from pipelines.telemetry import processes
 from pipelines.wire.messages import Status
@@ -28,7 +28,6 @@ from pipelines.wire.socket_listener import SocketListener
 
 log = logging.getLogger("braid.host")
 
-PR_SET_PDEATHSIG = 1
 DEVICE_LOST = 3  # exit status
 LOG_FORMAT = "[%(asctime)s] [%(process)d] [%(levelname)s] %(message)s"
 
@@ -43,14 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         options.models,
         SocketListener(options.socket),
         scan=partial(scan, cache=options.cache),
-        build=partial(build_for_host, device=options.device),
+        build=builder(options.device, options.cache, options.first_run),
         snapshots=options.snapshots,
         heartbeat=_heartbeat(options.heartbeat),
         announce=partial(_announce, options),
     )
     processes.register("host")
     _handle_signals(host)
-    _die_with_parent(options.parent)
+    die_with_parent(options.parent)  # without workers no request is left to finish
     try:
         host.run()
     except DeviceLost as error:
@@ -71,7 +70,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--snapshots", type=Path, help="folder for copies of models' small files; default: temporary"
     )
-    parser.add_argument("--cache", type=Path, help="folder for converted files; default: the user's own")
+    parser.add_argument(
+        "--cache", type=Path, help="folder for what can be made again; default: the user's own"
+    )
+    parser.add_argument(
+        "--first-run", action="store_true", help="run a model that is new in a process of its own first"
+    )
     parser.add_argument("--parent", type=int, help="pid of the parent; the host ends when it does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
     parser.add_argument("--default-model", help="the model that the banner's example calls")
@@ -95,15 +99,6 @@ def _handle_signals(host: Host) -> None:
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
     )  # Ctrl-C is for the master, which ends the host after the workers
-
-
-def _die_with_parent(parent: int | None) -> None:
-    """Receive SIGTERM when the parent dies, also by SIGKILL: without workers no request is left to finish."""
-    if parent is None or sys.platform != "linux":
-        return
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before the call
-        os.kill(os.getpid(), signal.SIGTERM)
 
 
 if __name__ == "__main__":

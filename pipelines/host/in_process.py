@@ -35,7 +35,6 @@ class InProcessClient(EngineClient):
         *,
         scan: loader.Scan | None = None,
         build: loader.Build | None = None,
-        device: str | None = None,
         cache: Path | None = None,
         snapshots: Path | None = None,
         announce: Callable[[Status], None] = lambda status: None,
@@ -46,7 +45,7 @@ class InProcessClient(EngineClient):
             models_dir,
             listener,
             scan=scan or partial(model_folders.scan, cache=cache),
-            build=build or partial(build_for_host, device=device),
+            build=build or build_for_host,
             snapshots=snapshots,
             announce=announce,
         )

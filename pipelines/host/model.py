@@ -150,19 +150,19 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
 
 def _check_files(model: ModelFolder, binding: Binding) -> None:
     """Raise BuildError where a node that runs in workers names a file that no snapshot holds."""
-    for path in _paths(binding.config):
+    for path in named_files(binding.config):
         reason = why_left_out(model.path / path)
         if reason is not None:
             raise BuildError([problem_of(binding, ValueError(f"workers cannot read {path}: {reason}"))])
 
 
-def _paths(settings: Any) -> Iterator[FilePath]:
+def named_files(settings: Any) -> Iterator[FilePath]:
     """The files that the settings of a node name."""
     if isinstance(settings, FilePath):
         yield settings
     elif isinstance(settings, BaseModel):
         for _, value in settings:
-            yield from _paths(value)
+            yield from named_files(value)
 
 
 def _start(host_model: HostModel, model: ModelFolder, binding: Binding, device: str | None) -> None:

@@ -192,6 +192,8 @@ def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner:
     command += ["--log-level", settings.log_level, "--snapshots", str(socket.with_name("models"))]
     if settings.cache:
         command += ["--cache", str(settings.cache)]
+    if settings.first_run:
+        command += ["--first-run"]
     if settings.device:
         command += ["--device", settings.device]
     if with_banner:

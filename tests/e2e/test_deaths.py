@@ -10,6 +10,7 @@ import time
 
 import httpx
 import psutil
+from fake_decoder import write_engine_model
 from paced_model import write_model
 from server_process import ServerProcess, ask, start_requests
 
@@ -206,3 +207,15 @@ def test_unready_server_answers_503(models_dir):
         body = {"model": "broken", "messages": [{"role": "user", "content": "hi"}]}
         reply = httpx.post(f"{server.url}/v1/chat/completions", json=body)
         assert reply.status_code in (404, 503)
+
+
+def test_a_new_model_that_ends_its_process_leaves_the_others_served(models_dir):
+    write_engine_model(models_dir / "fatal", deadly=7)
+    cache = str(models_dir.parent / "cache")
+    with ServerProcess(models_dir, WORKERS="1", FIRST_RUN="1", CACHE=cache) as server:
+        server.ready()
+        pid = server.host().pid
+        server.wait_for(lambda: "SIGABRT" in httpx.get(f"{server.url}/v1/models/fatal").text, 60)
+        assert asyncio.run(ask(server.url, 1)).status == 200
+        assert server.host().pid == pid
+        assert "Current thread" in server.log(), "the stack of the process"

@@ -5,6 +5,7 @@ A mistake in scheduling, caching or copying changes the text, the same on every 
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,8 +30,8 @@ class FakeSession:
     `host_cache` is the same for the host blocks.  Each step takes at least `step_s` seconds, with the GIL
     released.  A step with the token `poison` raises RuntimeError after it has written to the cache, as a lost
     device would.  A token depends on the last `sight_tokens` of its context; None: on the whole context.
-    After the share `dissent` of all contexts the token differs from that of a session without it, as a draft
-    model's.
+    A step with the token `deadly` ends the process, as a fault of an engine would.  After the share `dissent`
+    of all contexts the token differs from that of a session without it, as a draft model's.
     """
 
     vocab_size: int = 97
@@ -38,6 +39,7 @@ class FakeSession:
     max_context: int = 4096
     step_s: float = 0.0
     poison: int | None = None
+    deadly: int | None = None
     sight_tokens: int | None = None
     dissent: float = 0.0
     num_steps: int = 0
@@ -66,6 +68,8 @@ class FakeSession:
         self._move_blocks(step)
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
         self.cache.reshape(-1)[slots] = step.token_ids
+        if self.deadly is not None and (step.token_ids == self.deadly).any():
+            os.abort()
         if self.poison is not None and (step.token_ids == self.poison).any():
             raise RuntimeError(f"the step met the poisoned token {self.poison}")
         digests = self._digests(step)

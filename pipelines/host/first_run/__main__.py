@@ -1,0 +1,68 @@
+"""The process in which a new model is loaded and run once: `python -m pipelines.host.first_run`.
+
+Reads a pickled `NewModel` from stdin; writes lines of JSON to stdout: RUNNING once it is loaded, and at the
+end its problems, [] for none.  What engines print goes to stderr.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import json
+import logging
+import os
+import pickle
+import sys
+from pathlib import Path
+from typing import TextIO
+
+from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.host.first_run.new_models import RUNNING, NewModel
+from pipelines.host.first_run.run_once import run_once
+from pipelines.host.model import build_for_host
+from pipelines.host.process_death import die_with_parent
+from pipelines.loading import BuildError
+
+OUT_OF_MEMORY_SCORE = Path("/proc/self/oom_score_adj")
+
+
+def main() -> None:
+    """Never returns."""
+    reply = _own_stdout()
+    faulthandler.enable()
+    logging.basicConfig(level=logging.ERROR)
+    with contextlib.suppress(OSError):
+        OUT_OF_MEMORY_SCORE.write_text("1000")  # this process ends first, not the one that serves
+    new: NewModel = pickle.load(sys.stdin.buffer)
+    die_with_parent(new.parent)
+    _write(reply, _problems(new, reply))
+    os._exit(0)  # a library may not end cleanly, which is no fault of the model
+
+
+def _problems(new: NewModel, reply: TextIO) -> list[str]:
+    try:
+        model = build_for_host(new.folder, new.sources, new.device)
+        _write(reply, RUNNING)
+        faulthandler.dump_traceback_later(new.limit_s, exit=True)
+        run_once(model)
+    except BuildError as error:
+        return error.problems
+    except (Exception, DeviceLost) as error:
+        return [f"{type(error).__name__}: {error}"]
+    return []
+
+
+def _own_stdout() -> TextIO:
+    """Our end of the pipe to the parent; whatever libraries print to stdout goes to stderr."""
+    own = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    return own
+
+
+def _write(reply: TextIO, message: object) -> None:
+    reply.write(json.dumps(message) + "\n")
+    reply.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Loads a model that is new in a process of its own first: one that ends its process ends that one alone.
+
+A segmentation fault, an abort, a run without end or a lack of memory there is a problem of that model; the
+engine host and the other models live.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from graphs.compose import Graphs, GraphSource
+from graphs.graph import Binding
+from pipelines.host.first_run.passed_models import PassedModels
+from pipelines.host.loader import Build
+from pipelines.host.model import HostModel, build_for_host, named_files
+from pipelines.loading import BuildError, checked_graph
+from pipelines.nodes import VOCABULARY
+from pipelines.repository.model_folders import ModelFolder
+from pipelines.tasks import TASKS
+
+ENGINE_FILES = frozenset({".onnx", ".xml"})
+"""Files that a library in another language opens."""
+RUNNING = "running"
+RUN_S = 60
+"""Seconds that the first run of a loaded model may take."""
+ROOT = Path(__file__).parents[3]
+ADVICE = "The engine host did not load it and serves the other models; the log has more."
+OF_SIGNALS = {int(each): each.name for each in signal.Signals} | {
+    int(signal.SIGKILL): "SIGKILL, as when memory runs out,"
+}
+
+
+@dataclass(frozen=True)
+class NewModel:
+    """What the process gets: the arguments of `build_for_host`, and the id of its parent."""
+
+    folder: ModelFolder
+    sources: Mapping[str, GraphSource]
+    device: str | None
+    limit_s: float
+    parent: int
+
+
+@dataclass(frozen=True)
+class FirstRun:
+    """Builds models; one that has not passed yet is run in another process before."""
+
+    passed: PassedModels
+    device: str | None = None
+    limit_s: float = RUN_S
+
+    def __call__(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> HostModel:
+        """Raises BuildError."""
+        if self._is_new(folder, sources):
+            _try(NewModel(folder, sources, self.device, self.limit_s, os.getpid()))
+            self.passed.add(folder.path, self.device)
+        return build_for_host(folder, sources, self.device)
+
+    def _is_new(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> bool:
+        graph = checked_graph(folder, Graphs(sources, VOCABULARY, TASKS))
+        bodies = [binding for binding in graph.bindings if binding.body]
+        has_files = any(Path(file).suffix in ENGINE_FILES for file in _files(bodies))
+        return has_files and not self.passed.holds(folder.path, self.device)
+
+
+def builder(device: str | None, cache: Path | None, with_first_run: bool) -> Build:
+    """How the loader of a host builds models: on `device`, if there is one, instead of the graphs' own."""
+    if with_first_run:
+        return FirstRun(PassedModels(cache), device)
+    return partial(build_for_host, device=device)
+
+
+def _files(engines: list[Binding]) -> Iterator[Any]:
+    for engine in engines:
+        for line in engine.body:
+            yield from named_files(line.config)
+
+
+def _try(new: NewModel) -> None:
+    """Raise BuildError unless another process can load and run the model."""
+    paths = [str(ROOT), os.environ.get("PYTHONPATH")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    command = [sys.executable, "-P", "-m", "pipelines.host.first_run"]
+    done = subprocess.run(command, input=pickle.dumps(new), stdout=subprocess.PIPE, env=environment)
+    *_, last = [None, *(json.loads(line) for line in done.stdout.splitlines())]
+    if done.returncode == 0 and isinstance(last, list):
+        problems = last
+    else:
+        problems = [f"{new.folder.name}: {_how_it_ended(new, done.returncode, last == RUNNING)} {ADVICE}"]
+    if problems:
+        raise BuildError(problems)
+
+
+def _how_it_ended(new: NewModel, code: int, was_loaded: bool) -> str:
+    if code == 1 and was_loaded:
+        return f"its first run, in a process of its own, did not end within {new.limit_s:g} s."
+    how = OF_SIGNALS.get(-code) or (f"exit code {code}" if code >= 0 else f"signal {-code}")
+    return f"a process of its own ended with {how} {'when it ran it' if was_loaded else 'when it loaded it'}."

@@ -1,0 +1,86 @@
+"""Which models have passed their first run: an empty file for each in the cache folder, and the shipped ones.
+
+CACHE/passed/NAME-1f0c…       by the content of the model's files, the device, and the engines' versions
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pipelines.cache_folder import default_cache
+
+log = logging.getLogger("braid.host")
+
+ENGINES = ("openvino", "onnxruntime", "onnxruntime-gpu")
+WHOLE_BYTES = 16 << 20
+"""Files up to this size are compared by their content, longer ones by size and time."""
+DOCUMENTS = ".md"
+SHIPPED = frozenset(
+    {
+        "ed8895d61a6fb89ad28db942",  # braid-demo
+        "c45976946b1e4f2c68d85ea5",  # braid-embed
+        "4031a018b3bc26ff966c64ce",  # braid-rerank
+        "9b36f4bc625f1ae52c14fd81",  # braid-sentiment
+        "2d01ff0a2507686b425410ab",  # braid-topics
+    }
+)
+"""`digest` of each model of the checkout's model_repo, which its tests run."""
+
+
+class PassedModels:
+    """Remembers on disk, for every later start.  A cache folder that cannot be written to is not used."""
+
+    def __init__(self, cache: Path | None = None) -> None:
+        """`cache`: None is the user's own folder."""
+        self._folder = (cache or default_cache()) / "passed"
+
+    def holds(self, model: Path, device: str | None) -> bool:
+        """Whether the model in the folder `model` has passed, as it is now."""
+        state = digest(model, device)
+        return state in SHIPPED or self._entry(model, state).exists()
+
+    def add(self, model: Path, device: str | None) -> None:
+        """From now on it has.  Never raises."""
+        entry = self._entry(model, digest(model, device))
+        try:
+            entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            entry.touch()
+        except OSError as error:
+            log.warning(
+                "%s: each start runs new models first, because this run cannot be noted: %s", entry, error
+            )
+
+    def _entry(self, model: Path, state: str) -> Path:
+        with_engines = hashlib.blake2b(f"{state} {_engines()}".encode(), digest_size=12)
+        return self._folder / f"{model.name}-{with_engines.hexdigest()}"
+
+
+def digest(model: Path, device: str | None = None) -> str:
+    """The digest of all files of a folder but its documents, and of the device that it runs on instead of
+    its own.
+    """
+    found = hashlib.blake2b((device or "").encode(), digest_size=12)
+    for file in sorted(file for file in model.rglob("*") if file.is_file() and _counts(file)):
+        stat = file.stat()
+        is_short = stat.st_size <= WHOLE_BYTES
+        content = hashlib.blake2b(file.read_bytes()).digest() if is_short else str(stat.st_mtime_ns).encode()
+        found.update(f"\0{file.relative_to(model).as_posix()}\0{stat.st_size}\0".encode() + content)
+    return found.hexdigest()
+
+
+def _counts(file: Path) -> bool:
+    return file.suffix != DOCUMENTS and not file.name.startswith(".")
+
+
+def _engines() -> str:
+    return " ".join(f"{name} {_version(name)}" for name in ENGINES)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

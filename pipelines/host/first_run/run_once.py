@@ -1,0 +1,83 @@
+"""One request for each engine of a model, so that a model that ends its process does so now."""
+
+from __future__ import annotations
+
+import queue
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import RequestError
+from pipelines.host.engine.batching.batch_engine import BatchEngine
+from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
+from pipelines.host.engine.generation_engine import GenerationEngine
+from pipelines.host.engine.tensor_engine import TensorEngine
+from pipelines.host.engine.threaded_engine import ThreadedEngine
+from pipelines.host.model import HostModel
+from pipelines.loading import BuildError
+from pipelines.wire.sampling_params import SamplingParams
+
+PROMPT_TOKENS, NEW_TOKENS = 33, 2
+"""More than a block, and a step of one token after it."""
+
+
+def run_once(model: HostModel) -> None:
+    """Raises BuildError where a run fails."""
+    for name, stepped in model.stepped.items():
+        _check(name, _generate(stepped))
+    for name, threaded in model.threaded.items():
+        _check(name, _infer(threaded))
+
+
+def _check(engine: str, error: object) -> None:
+    if error is not None:
+        raise BuildError([f"{engine}: its first run failed: {error}"])
+
+
+def _generate(engine: GenerationEngine) -> str | None:
+    """The error, if there is one."""
+    limits = engine.limits
+    count = max(1, min(PROMPT_TOKENS, limits.max_context - NEW_TOKENS - 1))
+    params = SamplingParams(max_tokens=NEW_TOKENS, temperature=0.0, ignore_eos=True)
+    engine.submit("first", GenerationRequest([_ids(count, limits.vocab_size).tolist()], params))
+    while engine.has_work:
+        for output in engine.step():
+            if output.error is not None:
+                return output.error
+    return None
+
+
+def _infer(engine: ThreadedEngine[Any]) -> Exception | None:
+    """The error, if there is one.  Tensors of a model's own may be refused: which fit, only it knows."""
+    results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+    if isinstance(engine, BatchEngine):
+        inputs = _text(engine)
+    elif isinstance(engine, TensorEngine):
+        inputs = _zeros(engine)
+    else:
+        return None
+    try:
+        engine.submit("first", TensorRequest(inputs, None, lambda key, result: results.put(result)))
+    except RequestError as error:
+        return None if isinstance(engine, TensorEngine) else error
+    result = results.get()
+    return result if isinstance(result, Exception) and isinstance(engine, BatchEngine) else None
+
+
+def _text(engine: BatchEngine) -> dict[str, NDArray[Any]]:
+    count = min(PROMPT_TOKENS, engine.bounds.max_tokens)
+    ids = _ids(count, engine.bounds.vocab_size)
+    return {"ids": ids.astype(np.int32), "lengths": np.array([count], np.int32)}
+
+
+def _zeros(engine: TensorEngine) -> dict[str, NDArray[Any]]:
+    """Every free length is 1."""
+    return {
+        name: np.zeros([1 if size is None else size for size in port.shape or ()], port.dtype)
+        for name, port in engine.inputs.items()
+    }
+
+
+def _ids(count: int, vocab_size: int) -> NDArray[np.int64]:
+    return np.arange(1, count + 1) % vocab_size

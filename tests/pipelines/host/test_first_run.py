@@ -1,0 +1,98 @@
+"""A model that is new runs in a process of its own first; one that ends it takes nothing else down."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+from fake_decoder import write_engine_model
+from tensor_models import write_one
+
+from pipelines.host.first_run.new_models import FirstRun
+from pipelines.host.first_run.passed_models import PassedModels, digest
+from pipelines.loading import BuildError, Sources
+from pipelines.repository.model_folders import scan
+
+ENDLESS = """endless (float[n] x) => (float[n] y) {
+  turns = Constant <value = int64 {1000000000000}> ()
+  yes = Constant <value = bool {1}> ()
+  y = Loop (turns, yes, x) <body = turn (int64 i, bool go, float[n] v) => (bool again, float[n] w) {
+    again = Identity (go)
+    w = Sin (v)
+  }>
+}"""
+
+
+def build(models, passed, limit_s=60.0):
+    """The only model of a repository, built as a host does."""
+    (folder,) = scan(models)
+    return FirstRun(passed, limit_s=limit_s)(folder, Sources([folder]))
+
+
+@pytest.fixture
+def passed(tmp_path):
+    return PassedModels(tmp_path / "cache")
+
+
+@pytest.fixture
+def no_process(monkeypatch):
+    """From now on a first run fails the test."""
+
+    def forbid():
+        monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("a process was started"))
+
+    return forbid
+
+
+def test_a_model_that_passed_is_not_run_again_until_it_changes(tmp_path, passed, no_process):
+    write_one(tmp_path / "models" / "sums")
+    build(tmp_path / "models", passed).close()
+    no_process()
+    build(tmp_path / "models", passed).close()
+    (tmp_path / "models" / "sums" / "README.md").write_text("a document changes nothing")
+    build(tmp_path / "models", PassedModels(tmp_path / "cache")).close()
+    graph = tmp_path / "models" / "sums" / "graph.yaml"
+    graph.write_text(f"{graph.read_text()}# another graph\n")
+    with pytest.raises(pytest.fail.Exception):
+        build(tmp_path / "models", passed)
+
+
+def test_a_model_that_aborts_in_its_first_step_is_a_problem_of_its_own(tmp_path, passed):
+    write_engine_model(tmp_path / "models" / "fatal", deadly=7)
+    with pytest.raises(BuildError, match=r"fatal: a process of its own ended with SIGABRT when it ran it\."):
+        build(tmp_path / "models", passed)
+    assert not passed.holds(tmp_path / "models" / "fatal", None)
+
+
+def test_a_model_that_never_ends_is_given_up(tmp_path, passed):
+    write_one(tmp_path / "models" / "endless", text=ENDLESS)
+    with pytest.raises(BuildError, match=r"endless: its first run.* did not end within 0\.5 s"):
+        build(tmp_path / "models", passed, limit_s=0.5)
+
+
+def test_what_is_wrong_with_a_model_is_said_as_without_a_first_run(tmp_path, passed):
+    write_one(tmp_path / "models" / "broken")
+    (tmp_path / "models" / "broken" / "model.onnx").write_bytes(b"no model")
+    with pytest.raises(BuildError, match=r"graph\.yaml:8: found \(tensor_model\)"):
+        build(tmp_path / "models", passed)
+
+
+def test_a_graph_with_problems_starts_no_process(tmp_path, passed, no_process):
+    no_process()
+    write_engine_model(tmp_path / "models" / "odd")
+    graph = tmp_path / "models" / "odd" / "graph.yaml"
+    graph.write_text(graph.read_text().replace("sampler", "simpler"))
+    with pytest.raises(BuildError, match="simpler"):
+        build(tmp_path / "models", passed)
+
+
+def test_without_a_place_to_note_it_a_model_is_served_all_the_same(tmp_path, caplog):
+    write_engine_model(tmp_path / "models" / "fine")
+    (tmp_path / "file").touch()
+    build(tmp_path / "models", PassedModels(tmp_path / "file")).close()
+    assert "cannot be noted" in caplog.text
+
+
+def test_the_device_counts(tmp_path):
+    write_one(tmp_path / "sums")
+    assert digest(tmp_path / "sums") != digest(tmp_path / "sums", "cuda:0")
