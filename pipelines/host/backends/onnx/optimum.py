@@ -14,8 +14,8 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pipelines.host.backends.declared_attention import read_attention_windows
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
-from pipelines.host.backends.onnx.attention_windows import read_attention_windows
 from pipelines.host.backends.onnx.decoder_format import POSITION_IDS, AttentionLayer
 from pipelines.host.backends.onnx.graph_rewrites import (
     INPUT_SHAPES,

@@ -13,6 +13,7 @@ from typing import Any
 
 import onnx_ir as ir
 
+from pipelines.host.backends.declared_attention import check_num_layers, exact_context
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.model_config import CONTEXT_FIELDS, read_config
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN
@@ -42,20 +43,24 @@ def read_decoder(path: Path) -> DecoderModel:
         model, fields = _load(path), read_fields(path.parent)
         _check_data(model, path.parent)
         _take_small(model)
-        _bring_into_form(model, fields)
+        max_context = _max_context(fields)
+        if not _is_in_form(model):
+            _bring_into_form(model, fields)
+            max_context = exact_context(fields, max_context)
         check_inputs(model.graph)
         layers = read_layers(model.graph)
+        check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)
-        return DecoderModel(
-            model, path.parent, layers, vocabulary, _max_context(fields), _element_type(model.graph)
-        )
+        return DecoderModel(model, path.parent, layers, vocabulary, max_context, _element_type(model.graph))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 
 
+def _is_in_form(model: ir.Model) -> bool:
+    return any((node.domain, node.op_type) == (DOMAIN, ATTENTION) for node in model.graph)
+
+
 def _bring_into_form(model: ir.Model, fields: Mapping[str, Any]) -> None:
-    if any((node.domain, node.op_type) == (DOMAIN, ATTENTION) for node in model.graph):
-        return
     if is_genai(model.graph):
         rewrite_genai(model, fields)
     elif is_optimum(model.graph):

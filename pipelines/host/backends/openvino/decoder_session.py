@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 
 from ops import numpy_ops
 from ops.contract import SamplingOps
+from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
-from pipelines.host.backends.model_config import read_max_context
+from pipelines.host.backends.model_config import read_config, read_max_context
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import gather_logits
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
@@ -197,7 +198,9 @@ def _read(path: Path) -> tuple[ov.Model, int, list[MappedFile]]:
     weights = _weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
-    return model, read_max_context(path.parent / "config.json"), [weights] if weights else []
+    config = path.parent / "config.json"
+    max_context = exact_context(read_config(config), read_max_context(config))
+    return model, max_context, [weights] if weights else []
 
 
 def _weights_beside(path: Path) -> MappedFile | None:

@@ -12,6 +12,14 @@ from pathlib import Path
 import openvino as ov
 
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
+from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.backends.openvino.attention_masks import read_attention_masks
+from pipelines.host.backends.openvino.carried_attention import (
+    carry_over,
+    check_declared,
+    check_paged,
+    count_sinks,
+)
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 
 STEP_INPUTS = frozenset(
@@ -41,7 +49,17 @@ def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
     model = _read(path, weights)
     if not model.get_variables():
         raise ModelError(f"{path} has no state, so its attention cannot be paged. {EXPORT_ADVICE}")
-    _page(model, path)
+    config = path.parent / "config.json"
+    fields, max_context = read_config(config), read_max_context(config)
+    try:
+        check_declared(fields)
+        masks = read_attention_masks(model, max_context)
+        num_sinks = count_sinks(model)
+        _page(model)
+        carry_over(model, masks, fields)
+        check_paged(model, num_sinks)
+    except ModelError as error:
+        raise ModelError(f"{path}: {error}") from error
     unknown = sorted(_names(model) - STEP_INPUTS)
     if unknown:
         raise ModelError(f"{path} needs inputs that a text decoder does not have: {', '.join(unknown)}.")
@@ -59,7 +77,7 @@ def _read(path: Path, weights: MappedFile | None) -> ov.Model:
         raise ModelError(f"OpenVINO cannot read {path}: {last_line(error)}") from error
 
 
-def _page(model: ov.Model, path: Path) -> None:
+def _page(model: ov.Model) -> None:
     try:
         from openvino._offline_transformations import paged_attention_transformation
     except ImportError as error:
@@ -69,9 +87,7 @@ def _page(model: ov.Model, path: Path) -> None:
     try:
         paged_attention_transformation(model)
     except RuntimeError as error:
-        raise ModelError(
-            f"OpenVINO cannot page the attention of {path}: {last_line(error)} {EXPORT_ADVICE}"
-        ) from error
+        raise ModelError(f"OpenVINO cannot page its attention: {last_line(error)} {EXPORT_ADVICE}") from error
 
 
 def _names(model: ov.Model) -> set[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 import sys
 
 import numpy as np
@@ -9,7 +11,9 @@ import openvino as ov
 import pytest
 from openvino import opset13 as ops
 
+from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.openvino.carried_attention import PAGED, WINDOW_INPUT
 from pipelines.host.backends.openvino.paged_attention import STEP_INPUTS, read_paged
 
 I32, I64 = ov.Type.i32, ov.Type.i64
@@ -91,3 +95,54 @@ def test_an_export_without_positions_is_paged(exported):
     path = exported("bloom")[1] / "openvino_model.xml"
     assert "position_ids" not in inputs(ov.Core().read_model(path))
     assert {name for name in inputs(read_paged(path)) if "_cache." not in name} <= STEP_INPUTS
+
+
+@pytest.fixture
+def declaring(llama, tmp_path):
+    """`declaring(field=value)` → the export of llama, whose config.json says this too."""
+
+    def write(**fields):
+        config = json.loads(llama.with_name("config.json").read_text())
+        (tmp_path / "config.json").write_text(json.dumps(config | fields))
+        for file in (llama, llama.with_suffix(".bin")):
+            shutil.copyfile(file, tmp_path / file.name)
+        return tmp_path / llama.name
+
+    return write
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"attn_logit_softcapping": 50.0}, "caps attention scores .*--format onnx"),
+        ({"num_hidden_layers": 4}, "has 3 layers of attention and its config.json declares 4"),
+        ({"layer_types": ["full_attention", "block_attention", "full_attention"]}, "names block_attention"),
+    ],
+)
+def test_what_the_config_declares_and_the_export_does_not_compute_is_refused(declaring, fields, reason):
+    with pytest.raises(ModelError, match=reason):
+        read_paged(declaring(**fields))
+
+
+@pytest.mark.slow
+def test_a_window_of_the_config_is_carried_over_where_the_mask_has_none(declaring):
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
+    model = read_paged(declaring(sliding_window=24, layer_types=kinds))
+    nodes = [node for node in model.get_ordered_ops() if node.get_type_name() == PAGED]
+    assert [int(node.input_value(WINDOW_INPUT).get_node().data) for node in nodes] == [24, 0, 24]
+
+
+@pytest.mark.parametrize(
+    ("fields", "longest"),
+    [
+        ({}, 512),
+        ({"attention_chunk_size": 128, "layer_types": ["chunked_attention", "full_attention"]}, 128),
+        ({"attention_chunk_size": 128, "layer_types": ["full_attention"]}, 512),
+        ({"rope_scaling": {"type": "longrope"}, "original_max_position_embeddings": 96}, 96),
+        ({"rope_parameters": {"rope_type": "longrope", "original_max_position_embeddings": 96}}, 96),
+        ({"rope_scaling": {"rope_type": "yarn", "original_max_position_embeddings": 96}}, 512),
+    ],
+)
+def test_the_context_ends_where_the_model_becomes_another(fields, longest):
+    assert exact_context(fields, 512) == longest

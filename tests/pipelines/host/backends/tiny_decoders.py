@@ -25,6 +25,7 @@ SIZES: dict[str, Any] = {
     "pad_token_id": None,
 }
 SLIDING = 24  # tokens, shorter than most prompts of the tests
+CHUNK = 128  # tokens, longer than all of them with their outputs
 
 FAMILIES: dict[str, dict[str, Any]] = {
     "llama": {
@@ -66,6 +67,22 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "cohere": {"use_qk_norm": True},
     "glm4": {"head_dim": 32, "partial_rotary_factor": 0.5},
     "starcoder2": {"sliding_window": SLIDING},
+    "mpt": {"max_seq_len": CONTEXT},  # ALiBi
+    "falcon": {"alibi": True, "new_decoder_architecture": False},
+    "gpt_neo": {
+        "num_layers": 4,
+        "num_hidden_layers": 4,
+        "attention_types": [[["global", "local"], 2]],
+        "window_size": SLIDING,
+    },
+    "llama4_text": {
+        "num_hidden_layers": 4,
+        "intermediate_size_mlp": 128,
+        "num_local_experts": 2,
+        "head_dim": 32,
+        "attention_chunk_size": CHUNK,
+        "pad_token_id": 0,
+    },
 }
 """transformers' model type → what differs from SIZES."""
 
