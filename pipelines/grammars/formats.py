@@ -13,6 +13,8 @@ from pipelines.errors import RequestError
 from pipelines.tasks import Constraint
 
 Format = dict[str, Any]
+GrammarWriter = Callable[[Format, str], str]
+"""A format and the request's field that it came from → a checked grammar.  Raises RequestError."""
 
 MAX_CHOICES = 10_000
 

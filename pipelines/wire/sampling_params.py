@@ -47,12 +47,29 @@ class Thinking:
     budget: int | None = None  # tokens between the markers; None: no limit
 
 
+@dataclass(frozen=True, slots=True)
+class HeldCalls:
+    """Tool calls in free text: after each `trigger`, the text is what `grammar` allows until that is
+    complete.
+    """
+
+    trigger: str
+    grammar: str  # of what follows the trigger
+    once: bool = False  # the output ends after the first
+
+
 @dataclass(slots=True)
 class GuideSpec:
     """What an output is restricted to; the graph's grammar node makes a `Guide` of it, in the engine host."""
 
     grammar: str | None = None  # in llguidance's language; None: anything
-    thinking: Thinking | None = None  # the grammar holds only after it
+    thinking: Thinking | None = None  # grammar and calls hold only after it
+    calls: HeldCalls | None = None  # only without a grammar
+
+    @property
+    def demanded(self) -> bool:
+        """Whether the request asked for it; calls are held only where a model's tokens allow it."""
+        return self.grammar is not None or (self.thinking is not None and self.thinking.budget is not None)
 
 
 @dataclass(slots=True)

@@ -55,7 +55,7 @@ class GrammarGuide:
 
     def append(self, token_id: int) -> list[int]:
         if not self.matcher.consume_token(token_id):
-            raise GuideError(self._fault())
+            raise fault(self.matcher)
         self.finished = token_id in self.tokens.end_ids and self.matcher.is_stopped()
         return self.forced()
 
@@ -63,16 +63,35 @@ class GrammarGuide:
         """Take the tokens that must come next.  The library may offer some that do not fit."""
         if not self.forces or self.finished:
             return []
-        ids = [] if self.matcher.is_stopped() else self.matcher.compute_ff_tokens()
-        ids = ids[: self.matcher.validate_tokens(ids)]
-        if ids and not self.matcher.consume_tokens(ids):
-            raise GuideError(self._fault())
+        ids = take_forced(self.matcher)
         self.finished = self.matcher.is_stopped()
         return [*ids, self.tokens.end_id] if self.finished else ids
 
-    def _fault(self) -> str:
-        message = self.matcher.get_error().split("<non-verbose/>")[0]
-        return f"the grammar could not be followed: {' '.join(message.split())[:300]}"
+    def take_text(self, text: bytes) -> list[int]:
+        """Accept text that came with a token of something else; returns the tokens that must follow."""
+        ids = self.tokens.tokenizer.tokenize_bytes(text) if text.strip() else []
+        take(self.matcher, ids)
+        return self.forced()
+
+
+def take(matcher: LLMatcher, ids: list[int]) -> None:
+    """Accept tokens.  Raises GuideError where the grammar does not."""
+    if ids and not matcher.consume_tokens(ids):
+        raise fault(matcher)
+
+
+def fault(matcher: LLMatcher) -> GuideError:
+    """Why a matcher did not accept a token."""
+    message = " ".join(matcher.get_error().split("<non-verbose/>")[0].split())
+    return GuideError(f"the grammar could not be followed: {message[:300]}")
+
+
+def take_forced(matcher: LLMatcher) -> list[int]:
+    """Accept and return the tokens that must come next.  The library may offer some that do not fit."""
+    ids = [] if matcher.is_stopped() else matcher.compute_ff_tokens()
+    ids = ids[: matcher.validate_tokens(ids)]
+    take(matcher, ids)
+    return ids
 
 
 def allow(bits: Any, token_id: int) -> None:

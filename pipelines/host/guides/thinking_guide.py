@@ -1,6 +1,6 @@
 """The guide of a sequence that reasons before its reply.
 
-It limits the tokens of the reasoning, and applies a grammar to the reply.
+It limits the tokens of the reasoning, and applies a grammar to the reply, or to the tool calls in it.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from copy import copy
 from typing import Any
 
+from pipelines.host.guides.call_guide import CallGuide
 from pipelines.host.guides.grammar_guide import GrammarGuide, allow
 from pipelines.host.guides.token_tables import TokenTable
 from pipelines.host.sampling.guide import GuideError
@@ -16,7 +17,7 @@ from pipelines.wire.sampling_params import Thinking
 
 class ThinkingGuide:
     """Phases: before the reasoning, inside it, after it.  The grammar, if there is one, applies from the
-    third on.
+    third on; `held` is the reply where it must be of a grammar as a whole.
 
     The markers of the reasoning are searched in the bytes of the tokens, so a marker may be one token,
     several, or parts of some.  `_start`: the ids of the opening marker that are still missing, while it may
@@ -25,10 +26,11 @@ class ThinkingGuide:
     """
 
     def __init__(
-        self, thinking: Thinking, reply: GrammarGuide | None, tokens: TokenTable, forces: bool
+        self, thinking: Thinking, reply: GrammarGuide | CallGuide | None, tokens: TokenTable, forces: bool
     ) -> None:
         self.thinking = thinking
         self.reply = reply
+        self.held = reply if isinstance(reply, GrammarGuide) else None
         self.tokens = tokens
         self.forces = forces
         self._end = thinking.end.encode()
@@ -38,16 +40,16 @@ class ThinkingGuide:
         self._start: list[int] = []
         self._closing: list[int] = []
         self._phase = "before"
-        self._may_be_reply = reply is not None  # before it: whether the output so far may be the reply's
+        self._may_be_reply = True  # before it: whether the output so far may be the reply's
         if thinking.opened:
             self._start_inside()
-        elif reply is not None:
+        elif self.held is not None:
             self._start = tokens.spell(thinking.start)
 
     def restricts(self) -> bool:
         if self._phase == "inside":
-            return bool(self._closing) or self.reply is not None
-        return self.reply is not None
+            return bool(self._closing) or self.held is not None
+        return self.reply is not None and self.reply.restricts()
 
     def fill(self, bits: Any) -> None:
         if self._phase == "inside":
@@ -71,46 +73,49 @@ class ThinkingGuide:
     def copy(self) -> ThinkingGuide:
         other = copy(self)
         other.reply = None if self.reply is None else self.reply.copy()
+        other.held = other.reply if isinstance(other.reply, GrammarGuide) else None
         return other
 
     def append(self, token_id: int) -> list[int]:
         if self._phase == "inside":
             return self._append_inside(token_id)
         if self._phase == "before":
-            return self._append_free(token_id) if self.reply is None else self._append_either(token_id)
+            held = self.held
+            return self._append_free(token_id) if held is None else self._append_either(token_id, held)
         return [] if self.reply is None else self.reply.append(token_id)
 
     def _append_free(self, token_id: int) -> list[int]:
-        """Without a grammar: the reasoning starts if the output starts with the marker (leading space
-        aside).
+        """Without a grammar of the whole reply: the reasoning starts if the output starts with the marker
+        (leading space aside).
         """
         self._output += self.tokens.bytes_of(token_id)
         output, marker = self._output.lstrip(), self.thinking.start.encode()
         if output.startswith(marker):
+            if isinstance(self.reply, CallGuide):
+                self.reply.restart()
             return self._start_inside() + self._find_closing(output[len(marker) :])
         if not marker.startswith(output):
             self._phase = "after"
-        return []
+        return [] if self.reply is None else self.reply.append(token_id)
 
-    def _append_either(self, token_id: int) -> list[int]:
+    def _append_either(self, token_id: int, reply: GrammarGuide) -> list[int]:
         """With a grammar: the marker or the reply; a token that fits both leaves the choice open."""
-        assert self.reply is not None
         opens = self._start[:1] == [token_id]
         if opens and self._start[1:]:
-            self._may_be_reply = self._may_be_reply and self.reply.allows(token_id)
+            self._may_be_reply = self._may_be_reply and reply.allows(token_id)
             self._start = self._start[1:]
             if self._may_be_reply:
-                self._may_be_reply = bool(self.reply.matcher.consume_token(token_id))
+                self._may_be_reply = bool(reply.matcher.consume_token(token_id))
             return []
         if opens:
-            self.reply.matcher.reset()
+            reply.matcher.reset()
             self._may_be_reply = True
             return self._start_inside()
         self._start = []
         self._phase = "after"
         if not self._may_be_reply:
             raise GuideError("the output started like the marker of its reasoning, but did not complete it")
-        return self.reply.append(token_id)
+        return reply.append(token_id)
 
     def _start_inside(self) -> list[int]:
         self._phase, self._start = "inside", []
@@ -136,10 +141,7 @@ class ThinkingGuide:
         self._phase, self._tail = "after", b""
         if self.reply is None:
             return []
-        ids = self.tokens.tokenizer.tokenize_bytes(rest) if rest.strip() else []
-        if ids and not self.reply.matcher.consume_tokens(ids):
-            raise GuideError("the token that ended the reasoning began a reply that is not allowed")
-        return self.reply.forced()
+        return self.reply.take_text(rest)
 
     def _close_if_spent(self) -> list[int]:
         """When the budget is spent: the tokens of the closing marker that are still missing."""

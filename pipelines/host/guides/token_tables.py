@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,21 @@ class TokenTable:
         bits = np.zeros(self.num_words * 32, np.uint8)
         bits[sorted(self.end_ids)] = 1
         return np.packbits(bits, bitorder="little").view(np.int32)
+
+    def no_bits(self) -> NDArray[np.int32]:
+        """A mask that allows nothing."""
+        return np.zeros(self.num_words, np.int32)
+
+    def completing(self, text: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """The tokens that complete a text and go on: how many of its bytes are written before the token, the
+        id, and what follows the text.
+        """
+        ids = [token_id for token_id in range(self.vocab_size) if text[-1:] in self.bytes_of(token_id)[:-1]]
+        for written in range(len(text)):
+            for token_id in ids:
+                _, found, rest = (text[:written] + self.bytes_of(token_id)).partition(text)
+                if found and rest:
+                    yield written, token_id, rest
 
     def spell(self, text: str) -> list[int]:
         """The ids of a text as the model writes it; a special token is itself."""

@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+import json
+from functools import lru_cache
 
 from tokenizers import Tokenizer
 
 from pipelines.errors import RequestError
-from pipelines.grammars.formats import Format, format_of
+from pipelines.grammars.formats import Format, GrammarWriter, format_of
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenizer import special_tokens
 from pipelines.tasks import GenerationInput
 from pipelines.values import Tokens
 from pipelines.wire.sampling_params import GuideSpec
 
-GrammarWriter = Callable[[Format, str], str]
-"""A format and the request's field that it came from → a checked grammar.  Raises RequestError."""
+MAX_CACHED = 32
+"""Grammars that a worker caches for one model: clients send the same tools with every turn."""
 
 
 def grammar_writer(tokenizer: Tokenizer) -> GrammarWriter:
     """Writes grammars for a model; the tokenizer determines which words are single tokens."""
     from pipelines.grammars.grammar_text import grammar_of_format
 
-    return partial(grammar_of_format, specials=special_tokens(tokenizer))
+    specials = special_tokens(tokenizer)
+
+    @lru_cache(MAX_CACHED)
+    def written(text: str, field: str) -> str:
+        return grammar_of_format(json.loads(text), field, specials)
+
+    def write(format: Format, field: str) -> str:
+        try:
+            return written(json.dumps(format), field)
+        except RecursionError as error:
+            raise RequestError("the format is nested too deeply", field) from error
+
+    return write
 
 
 def check_guidable(request: GenerationInput, write: GrammarWriter | None) -> None:
@@ -47,15 +59,18 @@ def guide_spec(
 ) -> GuideSpec | None:
     """What the output must be, None for anything.  Raises RequestError for what is no valid format.
 
-    What the request does not demand (`strict` tools) is left out where nothing can restrict the output.
+    What the request does not demand (calls that the model may make) is left out where nothing can restrict
+    the output.
     """
     if write is None or request.sampling.get("beams") is not None:
         return None
     grammar = _grammar(request, plan, write)
-    if grammar is None and request.thinking_budget is None:
+    calls = None if plan.tool_calls is None else plan.tool_calls.held_calls(request, write)
+    if grammar is None and calls is None and request.thinking_budget is None:
         return None
     thinking = None if plan.reasoning is None else plan.reasoning.thinking(prompt)
-    return None if grammar is None and thinking is None else GuideSpec(grammar, thinking)
+    spec = GuideSpec(grammar, thinking, calls)
+    return None if spec == GuideSpec() else spec
 
 
 def _grammar(request: GenerationInput, plan: RequestPlan, write: GrammarWriter) -> str | None:

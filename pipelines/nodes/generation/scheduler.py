@@ -12,12 +12,12 @@ from pydantic import Field
 from graphs.graph import Binding
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.errors import ContextTooLong
+from pipelines.grammars.formats import GrammarWriter
 from pipelines.host.engine.step import Sampled
 from pipelines.host.engine.step_context import StepContext
 from pipelines.nodes.generation.body.grammar import Grammar
 from pipelines.nodes.generation.model_settings import end_token_ids, read_defaults
 from pipelines.nodes.generation.output_guide import (
-    GrammarWriter,
     check_guidable,
     grammar_writer,
     guide_spec,

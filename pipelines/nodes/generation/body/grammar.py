@@ -61,9 +61,11 @@ class Grammar(Node):
     def maker(self, params: SamplingParams) -> GuideMaker | None:
         """In any thread.  None where nothing is restricted; raises RequestError for what does not compile."""
         spec = params.guide
-        if spec is None or (spec.grammar is None and spec.thinking is None):
+        if spec is None or (spec.grammar is None and spec.thinking is None and spec.calls is None):
             return None
         if self._makers is None:
+            if not spec.demanded:
+                return None
             raise RequestError(f"this model's output cannot be restricted to a grammar:  {self._fault}")
         return self._makers.maker(spec, params)
 

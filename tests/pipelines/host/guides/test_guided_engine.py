@@ -11,7 +11,7 @@ from guide_rig import ENDS, GuidedRig, grammar, grammar_node, schema, text_of
 
 from pipelines.errors import RequestError
 from pipelines.host.engine.generation_engine import Output
-from pipelines.wire.sampling_params import GuideSpec, Thinking
+from pipelines.wire.sampling_params import GuideSpec, HeldCalls, Thinking
 
 PERSON = {
     "type": "object",
@@ -37,6 +37,8 @@ SPECS = [
             {"type": "sequence", "elements": [{"type": "any_text"}, {"type": "const_string", "value": "."}]}
         )
     ),
+    GuideSpec(calls=HeldCalls("e", grammar({"type": "regex", "pattern": "[0-9]{3,5}-"}))),
+    GuideSpec(calls=HeldCalls("ou", schema({"const": {"a": 1}}), once=True), thinking=THOUGHT),
 ]
 
 

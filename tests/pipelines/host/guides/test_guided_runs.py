@@ -12,7 +12,7 @@ from random_schemas import SchemaMaker
 from pipelines.host.guides.draft_masks import fill_run_masks
 from pipelines.host.guides.guide_compiler import GuideCompiler
 from pipelines.host.sampling.guide import Guide, GuideError, GuideMaker
-from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
+from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams, Thinking
 
 MARKS = [("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("[x]", "[/x]")]
 PATTERNS = ("[a-c]{2,9}", "(yes|no|never)( it is){0,3}", "[A-Z][a-z]*( [a-z]+){2,5}\\.", "x|yz", "(ab)+")
@@ -31,9 +31,12 @@ def random_maker(draw: Random) -> GuideMaker:
     if rule is None or draw.random() < 0.5:
         budget = draw.choice([None, 0, 1, 3, 8])
         thinking = Thinking(*draw.choice(MARKS), opened=draw.random() < 0.5, budget=budget)
+    calls = None
+    if rule is None and draw.random() < 0.5:
+        calls = HeldCalls("ing", grammar({"type": "regex", "pattern": draw.choice(PATTERNS)}))
     logprobs = draw.choice([None, 0])  # with log-probabilities nothing is forced
     params = SamplingParams(logprobs=logprobs, ignore_eos=draw.random() < 0.3)
-    return MAKERS.maker(GuideSpec(rule, thinking), params)
+    return MAKERS.maker(GuideSpec(rule, thinking, calls), params)
 
 
 def mask_of(guide: Guide) -> list[int] | None:

@@ -20,7 +20,7 @@ from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
 from pipelines.nodes.generation.body.grammar import Grammar
-from pipelines.wire.sampling_params import GuideSpec, SamplingParams
+from pipelines.wire.sampling_params import GuideSpec, HeldCalls, SamplingParams, Thinking
 
 FOLDER = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model"
 VOCAB_SIZE = 2048
@@ -258,6 +258,8 @@ def test_a_tokenizer_that_cannot_be_constrained_refuses_guides_alone(tmp_path):
     assert node.maker(SamplingParams()) is None
     with pytest.raises(RequestError, match="cannot be restricted to a grammar"):
         node.maker(SamplingParams(guide=GuideSpec('start: "a"')))
+    free = GuideSpec(thinking=Thinking("<", ">"), calls=HeldCalls("<tool_call>", 'start: "a"'))
+    assert node.maker(SamplingParams(guide=free)) is None
     node.close()
 
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from pipelines.errors import RequestError
-from pipelines.nodes.generation.output_guide import check_guidable, guide_spec
+from pipelines.nodes.generation.output_guide import check_guidable, grammar_writer, guide_spec
+from pipelines.nodes.text.parsers.tools.forms import NO_PARAMETERS
 from pipelines.nodes.text.replies.parse_reply import ParseReply
+from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.tasks import Constraint, GenerationInput
 from pipelines.values import Stream, StreamChoice, TextUpdate, Tokens
 from pipelines.wire.sampling_params import GuideSpec, SamplingParams, Thinking
 from pipelines.wire.token_piece import TokenPiece
 
+TOKENIZER = Path(__file__).parents[4] / "model_repo" / "braid-demo" / "model" / "tokenizer.json"
 WEATHER = {
     "type": "function",
     "function": {
@@ -25,6 +29,7 @@ WEATHER = {
         },
     },
 }
+CLOSED_WEATHER = {**WEATHER["function"]["parameters"], "additionalProperties": False}
 TIME = {"type": "function", "function": {"name": "get_time"}}
 CALL = (
     "<tool_call>\n<function=get_weather>\n<parameter=zip>\n0150\n</parameter>\n"
@@ -196,8 +201,11 @@ def test_a_prompt_that_closed_the_reasoning_leaves_none_to_guide():
     assert spec({"reasoning": "qwen3"}, "<think>\n\n</think>\n\n", thinking_budget=3) is None
 
 
-def test_a_reply_that_nothing_restrains_needs_no_guide():
-    assert spec({"reasoning": "qwen3", "tools": "hermes"}, tools=[WEATHER]) is None
+@pytest.mark.parametrize("family", ["qwen3_coder", "llama3_json", None])
+def test_a_reply_that_nothing_restrains_needs_no_guide(family):
+    assert spec({"reasoning": "qwen3", "tools": family}, tools=[WEATHER]) is None
+    assert spec({"reasoning": "qwen3", "tools": "hermes"}, tools=[WEATHER], parse_tools=False) is None
+    assert spec({"reasoning": "qwen3", "tools": "hermes"}) is None
 
 
 @pytest.mark.parametrize(
@@ -216,7 +224,7 @@ def test_required_calls_are_held_to_the_family_s_form():
         '<tool_call>\n{"name": "get_weather", "arguments": ',
         '<tool_call>\n{"name": "get_time", "arguments": ',
     ]
-    assert form["tags"][0]["content"]["json_schema"] == WEATHER["function"]["parameters"]
+    assert form["tags"][0]["content"]["json_schema"] == CLOSED_WEATHER
     assert form["tags"][1]["content"]["json_schema"]["additionalProperties"] is False
     assert form["at_least_one"]
     assert not form["stop_after_first"]
@@ -233,14 +241,43 @@ def test_one_call_only_where_the_request_wants_no_more():
     assert form["stop_after_first"]
 
 
-def test_strict_tools_hold_calls_in_free_text():
-    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
-    form, _ = spec({"tools": "hermes"}, tools=[strict, TIME]).grammar
-    assert (form["type"], form["triggers"]) == ("triggered_tags", ["<tool_call>"])
-    assert [tag["content"]["json_schema"] for tag in form["tags"]] == [
-        WEATHER["function"]["parameters"],
-        {"type": "object"},
+def test_calls_in_free_text_are_held_to_the_declared_tools():
+    told = spec({"tools": "hermes", "reasoning": "qwen3"}, tools=[WEATHER, TIME, strict(TIME)])
+    assert (told.grammar, told.thinking) == (None, Thinking("<think>", "</think>"))
+    assert (told.calls.trigger, told.calls.once) == ("<tool_call>", False)
+    form, field = told.calls.grammar
+    assert field == "tools"
+    assert [tag["begin"] for tag in form["tags"]] == [
+        f'\n{{"name": "{name}", "arguments": ' for name in ("get_weather", "get_time", "get_time")
     ]
+    assert [tag["content"]["json_schema"] for tag in form["tags"]] == [
+        CLOSED_WEATHER,
+        {"type": "object"},
+        NO_PARAMETERS,
+    ]
+    assert spec({"tools": "hermes"}, tools=[TIME], parallel_calls=False).calls.once
+
+
+def test_a_schema_without_a_grammar_is_held_to_its_names_unless_it_is_strict():
+    """What a request did not demand refuses no request."""
+    odd = {"properties": {"öl": {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}}}
+    tools = [WEATHER, {"type": "function", "function": {"name": "f", "parameters": odd}}]
+    write = grammar_writer(open_tokenizer(TOKENIZER))
+
+    def calls(tools):
+        request = GenerationInput(messages=USER, tools=tools)
+        return guide({"tools": "hermes"}, request, write=write).calls.grammar
+
+    schemas = [each["json_schema"] for each in json.loads(calls(tools))["grammars"][1:]]
+    assert schemas[0]["properties"] == WEATHER["function"]["parameters"]["properties"]
+    assert (schemas[1]["properties"], schemas[1]["additionalProperties"]) == ({"öl": {}}, False)
+    with pytest.raises(RequestError, match="uniqueItems") as error:
+        calls([WEATHER, strict(tools[1])])
+    assert error.value.field == "tools"
+
+
+def strict(tool):
+    return {**tool, "function": {**tool["function"], "strict": True}}
 
 
 def test_a_constraint_or_calls():
@@ -273,8 +310,7 @@ def test_families_without_a_form_call_in_plain_json(family, choice, text, calls)
 
 
 def test_a_graph_without_a_grammar_trusts_its_model_to_be_strict():
-    strict = {**WEATHER, "function": {**WEATHER["function"], "strict": True}}
-    request = GenerationInput(messages=USER, tools=[strict])
+    request = GenerationInput(messages=USER, tools=[strict(WEATHER)])
     assert guide({"tools": "hermes"}, request, write=None) is None
     assert parsed({"tools": "hermes"}, request, "a").content == "a"
 

@@ -8,18 +8,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 NO_PARAMETERS = {"type": "object", "properties": {}, "additionalProperties": False}
+OPEN_KEYWORDS = {"patternProperties", "$ref", "allOf", "anyOf", "oneOf", "if"}
+"""Keywords of a schema that may declare properties beside `properties`."""
 
 
 @dataclass(frozen=True)
 class CallForm:
     """`before`, then calls with `between` them, then `after`.  A call is `begin`, its arguments, `end`.
 
-    `begin` holds NAME for the tool's name.  `trigger` starts calls in free text, and nothing else; "" where
-    an answer can start the same way.
+    `begin` holds NAME for the tool's name, and INDEX where models number their calls.  `trigger` starts calls
+    in free text, and nothing else; "" where an answer can start the same way.  There, calls may also have one
+    of the forms of `variants`, which start with the same trigger.
     """
 
     begin: str
@@ -28,6 +31,7 @@ class CallForm:
     between: str = ""
     after: str = ""
     trigger: str = ""
+    variants: tuple[CallForm, ...] = ()
 
 
 def _tagged(open: str, close: str) -> CallForm:
@@ -61,14 +65,17 @@ FORMS: dict[str, CallForm] = {
     "granite-20b-fc": CallForm(
         '<function_call> {"name": "NAME", "arguments": ', "}", between="\n", trigger="<function_call>"
     ),
-    "mistral": _listed("[TOOL_CALLS]", trigger="[TOOL_CALLS]"),
+    "mistral": replace(
+        _listed("[TOOL_CALLS]", trigger="[TOOL_CALLS]"),
+        variants=(CallForm("[TOOL_CALLS]NAME[ARGS]", ""), CallForm("[TOOL_CALLS]NAME", "")),
+    ),
     "xlam": _listed(""),
     "deepseek_v3": CallForm(
         "<｜tool▁call▁begin｜>function<｜tool▁sep｜>NAME\n```json\n", "\n```<｜tool▁call▁end｜>", *_DEEPSEEK
     ),
     "deepseek_v31": CallForm("<｜tool▁call▁begin｜>NAME<｜tool▁sep｜>", "<｜tool▁call▁end｜>", *_DEEPSEEK),
     "kimi_k2": CallForm(
-        "<|tool_call_begin|>functions.NAME:0<|tool_call_argument_begin|>",
+        "<|tool_call_begin|>functions.NAME:INDEX<|tool_call_argument_begin|>",
         "<|tool_call_end|>",
         before="<|tool_calls_section_begin|>",
         after="<|tool_calls_section_end|>",
@@ -98,34 +105,45 @@ def calls(form: CallForm, tools: Tools, *, parallel: bool = True) -> Format:
     return elements[0] if len(elements) == 1 else {"type": "sequence", "elements": elements}
 
 
-def free_text(form: CallForm, tools: Tools, *, parallel: bool = True) -> Format:
-    """Any text, in which calls are calls of the tools."""
+def after_trigger(form: CallForm, tools: Tools, *, parallel: bool = True) -> Format:
+    """What follows the trigger in free text: the rest of a call, or of a block of calls."""
+    rests = [_without_trigger(each, form.trigger) for each in (form, *form.variants)]
+    elements = [calls(rest, tools, parallel=parallel and bool(rest.after)) for rest in rests]
+    return elements[0] if len(elements) == 1 else {"type": "or", "elements": elements}
+
+
+def _without_trigger(form: CallForm, trigger: str) -> CallForm:
     if form.before:
-        inner = calls(CallForm(form.begin, form.end, between=form.between), tools, parallel=parallel)
-        tags = [{"type": "tag", "begin": form.before, "content": inner, "end": form.after}]
-    else:
-        tags = [_call(form, tool["function"]) for tool in tools]
-    return {
-        "type": "triggered_tags",
-        "triggers": [form.trigger],
-        "tags": tags,
-        "at_least_one": False,
-        "stop_after_first": not parallel,
-    }
+        return replace(form, before=form.before.removeprefix(trigger))
+    return replace(form, begin=form.begin.removeprefix(trigger))
 
 
 def arguments(function: dict[str, Any]) -> Format:
-    """The arguments of one tool, by its declared parameters."""
+    """The arguments of one tool: by its declared parameters, and no others unless its schema says so."""
     parameters = function.get("parameters")
-    schema = NO_PARAMETERS if parameters is None else {"type": "object", **parameters}
-    return {"type": "json_schema", "json_schema": schema}
+    if parameters is None:
+        return {"type": "json_schema", "json_schema": NO_PARAMETERS}
+    others = {"additionalProperties": False} if _declares_all(parameters) else {}
+    return {"type": "json_schema", "json_schema": {"type": "object", **others, **parameters}}
+
+
+def _declares_all(parameters: dict[str, Any]) -> bool:
+    """Whether `properties` has every parameter that a schema speaks of."""
+    properties, required = parameters.get("properties"), parameters.get("required", [])
+    if not isinstance(properties, dict) or not isinstance(required, list):
+        return False
+    return not OPEN_KEYWORDS & parameters.keys() and all(str(name) in properties for name in required)
 
 
 def _call(form: CallForm, function: dict[str, Any]) -> Format:
     name = json.dumps(function["name"], ensure_ascii=False)[1:-1]
-    return {
-        "type": "tag",
-        "begin": form.begin.replace("NAME", name),
-        "content": arguments(function),
-        "end": form.end,
-    }
+    begin, index, rest = form.begin.partition("INDEX")
+    content = arguments(function)
+    if index:
+        elements = [
+            {"type": "regex", "pattern": "[0-9]{1,3}"},
+            {"type": "const_string", "value": rest},
+            content,
+        ]
+        content = {"type": "sequence", "elements": elements}
+    return {"type": "tag", "begin": begin.replace("NAME", name), "content": content, "end": form.end}

@@ -22,6 +22,10 @@ def written(form, arguments):
     kind = form["type"]
     if kind == "const_string":
         return form["value"]
+    if kind == "regex":
+        return "0"
+    if kind == "or":
+        return written(form["elements"][0], arguments)
     if kind == "sequence":
         return "".join(written(each, arguments) for each in form["elements"])
     if kind == "tags_with_separator":
@@ -41,19 +45,30 @@ def test_calls_that_must_be_made_are_read(name):
 
 @pytest.mark.parametrize("name", [name for name, form in forms.FORMS.items() if form.trigger])
 def test_calls_in_free_text_begin_with_the_trigger(name):
-    form = forms.free_text(forms.FORMS[name], FUNCTIONS)
-    (trigger,) = form["triggers"]
-    assert all(tag["begin"].startswith(trigger) for tag in form["tags"])
-    arguments = list(ARGUMENTS)
-    text = "So. " + "\n".join(written(tag, arguments) for tag in form["tags"])
-    assert parse(name, [text]) == ("So.", WANTED)
+    form = forms.FORMS[name]
+    assert (form.before or form.begin).startswith(form.trigger)
+    for variant in range(1 + len(form.variants)):
+        texts = [
+            form.trigger + written(rests(form, [tool])[variant], [arguments])
+            for tool, arguments in zip(FUNCTIONS, ARGUMENTS, strict=True)
+        ]
+        if form.after and variant == 0:  # one block of all calls
+            texts = [form.trigger + written(rests(form, FUNCTIONS)[0], list(ARGUMENTS))]
+        assert parse(name, ["So. " + "\n".join(texts)]) == ("So.", WANTED)
 
 
-def allows(form, text):
-    """Whether a grammar of the format lets a model write the text and end there."""
+def rests(form, tools, **options):
+    """What may follow the trigger: the form's own, and that of each variant."""
+    rest = forms.after_trigger(form, tools, **options)
+    return rest["elements"] if rest["type"] == "or" else [rest]
+
+
+def allows(form, text, ends=False):
+    """Whether a grammar of the format lets a model write the text and end there, and must end there."""
     tokenizer = LLTokenizer("byte")
     matcher = LLMatcher(tokenizer, grammar_of_format(form, "tools"))
-    return matcher.consume_tokens(list(text.encode())) and matcher.is_accepting()
+    accepted = matcher.consume_tokens(list(text.encode())) and matcher.is_accepting()
+    return accepted and (matcher.is_stopped() or not ends)
 
 
 TYPED = [
@@ -86,11 +101,16 @@ def test_a_grammar_holds_calls_to_the_form_and_to_the_parameters(name, parallel)
 
 @pytest.mark.parametrize("name", [name for name, form in forms.FORMS.items() if form.trigger])
 def test_a_grammar_holds_calls_in_free_text(name):
-    free = forms.free_text(forms.FORMS[name], TYPED)
-    begin = written(free["tags"][0], ['{"a": "x"}'])
-    assert allows(free, "So. " + begin)
-    assert allows(free, "So.")
-    assert not allows(free, "So. " + written(free["tags"][0], ['{"a": 1}']))
+    form = forms.FORMS[name]
+    held = forms.after_trigger(form, TYPED)
+    for rest in rests(form, TYPED):
+        text = written(rest, ['{"a": "x"}'])
+        assert allows(held, text, ends=True)
+        assert not allows(held, "So.")
+        assert not allows(held, written(rest, ['{"a": 1}']))
+    twice = written(forms.after_trigger(form, TYPED * 2), ['{"a": "x"}'] * 2)
+    assert allows(held, twice) is bool(form.after)
+    assert not allows(forms.after_trigger(form, TYPED, parallel=False), twice)
 
 
 def test_every_form_is_a_family_s():
@@ -111,15 +131,25 @@ def test_the_arguments_of_a_known_tool_are_the_whole_text():
     assert joined(piece for _, pieces in out for piece in pieces) == [("f", '{"a": 1}')]
 
 
+CLOSED = {"type": "object", "properties": {"a": {}}, "additionalProperties": False}
+
+
 @pytest.mark.parametrize(
     ("parameters", "schema"),
     [
         (None, forms.NO_PARAMETERS),
         ({}, {"type": "object"}),
-        ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}),
+        ({"properties": {}}, forms.NO_PARAMETERS),
+        ({"properties": {"a": {}}}, CLOSED),
+        ({"properties": {"a": {}}, "required": ["a"]}, {**CLOSED, "required": ["a"]}),
+        ({"properties": {"a": {}}, "additionalProperties": True}, {**CLOSED, "additionalProperties": True}),
+        *(
+            ({"properties": {"a": {}}, **more}, {"type": "object", "properties": {"a": {}}, **more})
+            for more in ({"required": ["b"]}, {"allOf": [{"properties": {"b": {}}}]})
+        ),
     ],
 )
-def test_arguments_are_an_object(parameters, schema):
+def test_arguments_are_an_object_of_the_declared_parameters(parameters, schema):
     function = {"name": "f"} | ({"parameters": parameters} if parameters is not None else {})
     assert forms.arguments(function)["json_schema"] == schema
 
