@@ -104,11 +104,15 @@ def _default_models() -> Path:
 
 @main.command()
 @click.argument("folder", metavar="[DIR]", required=False, type=FOLDER)
-def check(folder: Path | None) -> None:
+@click.option("--run", is_flag=True, help="Run the decoders too: whole prompts, chunks and single tokens.")
+@click.option("--source", metavar="HF_FOLDER", help="With --run: compare with this model in transformers.")
+def check(folder: Path | None, run: bool, source: str | None) -> None:
     """Check and draw the graphs of a folder of models, or of one model.
 
     Prints every problem; exits with 1 when there is any.
     """
+    if source and not run:
+        raise click.UsageError("--source goes with --run")
     from pipelines.inspection import inspect
 
     folder = folder or _default_models()
@@ -121,7 +125,15 @@ def check(folder: Path | None) -> None:
         click.echo(_report(finding))
     bad = sum(finding.graph is None for finding in findings)
     click.echo(f"{len(findings)} checked, {bad} with problems")
-    sys.exit(1 if bad else 0)
+    sys.stdout.flush()
+    is_wrong = run and subprocess.call(_run_check(folder, source)) != 0
+    sys.exit(1 if bad or is_wrong else 0)
+
+
+def _run_check(folder: Path, source: str | None) -> list[str]:
+    """A process of its own, because a model may end it."""
+    command = [sys.executable, "-m", "tools.run_check", str(folder)]
+    return [*command, "--source", source] if source else command
 
 
 def _report(finding: Finding) -> str:

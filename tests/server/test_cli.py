@@ -244,3 +244,12 @@ def test_export_is_a_process_of_its_own(run, monkeypatch):
     monkeypatch.setattr(subprocess, "call", lambda command: seen.append(command) or 7)
     assert run("export", "--help", "gpt2", "--out", "x").exit_code == 7
     assert seen == [[sys.executable, "-m", "tools.export", "--help", "gpt2", "--out", "x"]]
+
+
+def test_check_runs_the_decoders_in_a_process_of_their_own(run, model, monkeypatch):
+    calls = []
+    monkeypatch.setattr(subprocess, "call", lambda command: calls.append(command) or 1)
+    result = run("check", model, "--run", "--source", "hf")
+    assert calls == [[sys.executable, "-m", "tools.run_check", str(model), "--source", "hf"]]
+    assert result.exit_code == 1
+    assert run("check", model, "--source", "hf").exit_code == 2

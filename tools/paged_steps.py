@@ -1,0 +1,82 @@
+"""Packed steps written by hand, for tools that compare the logits of a decoder on whole prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.host.backends.decoder_contract import DecoderSession
+from pipelines.host.engine.step import Step
+
+
+class Part(NamedTuple):
+    """What a step computes of one prompt: `ids` behind `past` tokens, and the logits of `rows` of `ids`.
+
+    `blocks` int32: the cache blocks of the prompt; those that it does not reach yet are left out of the step.
+    """
+
+    ids: NDArray[np.int64]
+    past: int
+    blocks: NDArray[np.int32]
+    rows: NDArray[np.int64]
+
+
+class Prompt(NamedTuple):
+    """A prompt, and the positions of it, ascending, whose logits are wanted: int64 each."""
+
+    ids: NDArray[np.int64]
+    rows: NDArray[np.int64]
+
+
+def packed_step(parts: Sequence[Part], block_tokens: int) -> Step:
+    """The step of all parts, in order."""
+    counts = [len(part.ids) for part in parts]
+    ends = np.array([part.past + len(part.ids) for part in parts])
+    num_blocks = -(-ends // block_tokens)
+    table = np.full((len(parts), num_blocks.max()), -1, np.int32)
+    for row, (part, count) in enumerate(zip(parts, num_blocks, strict=True)):
+        table[row, :count] = part.blocks[:count]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.concatenate([part.rows + start for part, start in zip(parts, starts, strict=False)])
+    return Step(
+        token_ids=np.concatenate([part.ids for part in parts]),
+        positions=np.concatenate([np.arange(part.past, part.past + len(part.ids)) for part in parts]),
+        starts=starts.astype(np.int32),
+        num_past=np.array([part.past for part in parts], np.int32),
+        block_table=table,
+        num_blocks=num_blocks.astype(np.int32),
+        max_context=int(ends.max()),
+        logit_indices=rows,
+        logit_slots=np.arange(len(rows), dtype=np.int32),
+        copies=np.empty((0, 2), np.int32),
+    )
+
+
+def prompt_logits(
+    session: DecoderSession, prompts: Sequence[Prompt], step_tokens: int
+) -> list[NDArray[np.float32]]:
+    """The logits float32[len(rows), vocab] of each prompt.
+
+    The prompts run beside one another, `step_tokens` tokens of each in a step.  Allocates the cache.
+    """
+    sizes = [-(-len(prompt.ids) // session.block_tokens) for prompt in prompts]
+    session.allocate(sum(sizes))
+    blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])
+    found: list[list[NDArray[np.float32]]] = [[] for _ in prompts]
+    for begin in range(0, max(len(prompt.ids) for prompt in prompts), step_tokens):
+        live = [number for number, prompt in enumerate(prompts) if begin < len(prompt.ids)]
+        parts = [_part(prompts[number], begin, step_tokens, blocks[number]) for number in live]
+        logits = session.run(packed_step(parts, session.block_tokens))
+        for number, rows in zip(
+            live, np.split(logits, np.cumsum([len(each.rows) for each in parts])), strict=False
+        ):
+            found[number].append(rows.copy())
+    return [np.concatenate(rows) for rows in found]
+
+
+def _part(prompt: Prompt, begin: int, count: int, blocks: NDArray[np.int32]) -> Part:
+    inside = (prompt.rows >= begin) & (prompt.rows < begin + count)
+    return Part(prompt.ids[begin : begin + count], begin, blocks, prompt.rows[inside] - begin)
