@@ -17,7 +17,6 @@ from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import Exchange, Receive, Send
-from server.http.work_queue import Work
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
 from server.services import Services, connect
@@ -68,17 +67,17 @@ class App:
     is given back here.
     """
 
-    def __init__(self, falcon_app: falcon.asgi.App[Any, Any], work: Work, error_words: bool) -> None:
+    def __init__(self, falcon_app: falcon.asgi.App[Any, Any], services: Services) -> None:
         self._falcon = falcon_app
-        self._work = work
-        self._error_words = error_words
+        self._services = services
+        self._error_words = services.settings.error_codes == "openai"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._falcon(scope, receive, send)
             return
         error_words = self._error_words and dialect_of(scope["path"]).error_words
-        scope["braid.exchange"] = exchange = Exchange(receive, send, self._work, error_words)
+        scope["braid.exchange"] = exchange = Exchange(receive, send, self._services.work, error_words)
         try:
             await self._falcon(scope, exchange.receive, send)
         finally:
@@ -103,7 +102,7 @@ def create_app(services: Services) -> App:
     errors.install(app)
     for path, resource in endpoints.routes(services):
         app.add_route(path, resource)
-    return App(app, services.work, settings.error_codes == "openai")
+    return App(app, services)
 
 
 def _cors(settings: Settings) -> Any:

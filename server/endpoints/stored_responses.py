@@ -28,8 +28,7 @@ def account_of(req: falcon.asgi.Request) -> str:
 
 class _StoredResponseEndpoint:
     def __init__(self, services: Services) -> None:
-        self._store = services.response_store
-        self._background = services.background
+        self._services = services
 
 
 class StoredResponseEndpoint(_StoredResponseEndpoint):
@@ -42,7 +41,7 @@ class StoredResponseEndpoint(_StoredResponseEndpoint):
             raise RequestError("`starting_after` needs `stream=true`", field="starting_after")
         if read_flag(req, "include_obfuscation"):
             raise RequestError("`include_obfuscation`: streams are not padded", field="include_obfuscation")
-        stored = await self._store.get(response_id, account_of(req))
+        stored = await self._services.response_store.get(response_id, account_of(req))
         if not streams:
             resp.content_type = falcon.MEDIA_JSON
             resp.data = stored.body
@@ -50,11 +49,11 @@ class StoredResponseEndpoint(_StoredResponseEndpoint):
         if not stored.background:
             raise RequestError("`stream`: only background responses can be streamed again", field="stream")
         exchange = req.scope["braid.exchange"]
-        events = self._background.follow(response_id, -1 if after is None else after, exchange)
+        events = self._services.background.follow(response_id, -1 if after is None else after, exchange)
         as_stream(resp, kept_alive(exchange, events))
 
     async def on_delete(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
-        store = self._store
+        store = self._services.response_store
         if not store.enabled or not await store.run(ResponseDatabase.delete, response_id, account_of(req)):
             raise NoResponse(response_id)
         resp.content_type = falcon.MEDIA_JSON
@@ -65,7 +64,7 @@ class CancelResponseEndpoint(_StoredResponseEndpoint):
     """POST responses/{id}/cancel."""
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
-        store, account = self._store, account_of(req)
+        store, account = self._services.response_store, account_of(req)
         stored = await store.get(response_id, account)
         if not stored.background:
             raise CancelRefused("Cannot cancel a synchronous response.", field="response_id")
@@ -85,6 +84,6 @@ class InputItemsEndpoint(_StoredResponseEndpoint):
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, response_id: str) -> None:
         check_includes(req)
-        stored = await self._store.get(response_id, account_of(req))
+        stored = await self._services.response_store.get(response_id, account_of(req))
         resp.content_type = falcon.MEDIA_JSON
         resp.data = item_page(req, msgspec.json.decode(stored.items)).model_dump_json().encode()

@@ -122,7 +122,6 @@ GUIDES: list[dict[str, Any]] = [
     {"regex": "<\\|im_start\\|>x"},
     {"regex": ""},
     {"regex": "(a*)*b"},
-    {"regex": "a{1000}{1000}"},
     {"regex": "(?=a)b"},
     {"grammar": 'start: "<|im_end|>"'},
     {"grammar": "start: <|im_end|>"},
@@ -140,6 +139,7 @@ GUIDES: list[dict[str, Any]] = [
     {"json_object": False},
     {"structural_tag": '{"type": "structural_tag", "format": {"type": "any_text"}}'},
     {"structural_tag": "{"},
+    {"regex": "a{1000}{1000}"},
 ]
 """Guides that are wrong, or that allow nothing, or that are written with the text of special tokens."""
 PARAMETERS: list[Any] = [

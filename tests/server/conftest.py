@@ -1,17 +1,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
 from asgi_client import Answer, AsgiClient
 from scripted import ScriptedPipeline, scripted_services
 
-from server.app import create_app
+from server.app import App, create_app
+from server.services import Services
+from server.settings import Settings
 
 CHAT = "/v1/chat/completions"
 COMPLETIONS = "/v1/completions"
+
+
+FREE: defaultdict[Settings, list[tuple[Services, App]]] = defaultdict(list)
+"""Applications that no test uses any more; to make one takes as long as eight requests."""
 
 
 class Rig:
@@ -19,8 +27,17 @@ class Rig:
 
     def __init__(self, pipeline: ScriptedPipeline, **settings: Any) -> None:
         self.pipeline = pipeline
-        self.services = scripted_services(pipeline, **settings)
-        self.app = create_app(self.services)
+        services = scripted_services(pipeline, **settings)
+        if free := FREE[services.settings]:
+            self.services, self.app = free.pop()
+            for each in fields(services):
+                setattr(self.services, each.name, getattr(services, each.name))
+        else:
+            self.services, self.app = services, create_app(services)
+
+    def close(self) -> None:
+        """Another test may have the application, around services of its own."""
+        FREE[self.services.settings].append((self.services, self.app))
 
     def run(self, scenario: Callable[[AsgiClient], Awaitable[Any]]) -> Any:
         async def whole() -> Any:
@@ -46,11 +63,16 @@ class Rig:
 
 
 @pytest.fixture
-def make_rig() -> Callable[..., Rig]:
-    def make(pipeline: ScriptedPipeline | None = None, **settings: Any) -> Rig:
-        return Rig(pipeline or ScriptedPipeline(), **settings)
+def make_rig() -> Iterator[Callable[..., Rig]]:
+    made: list[Rig] = []
 
-    return make
+    def make(pipeline: ScriptedPipeline | None = None, **settings: Any) -> Rig:
+        made.append(Rig(pipeline or ScriptedPipeline(), **settings))
+        return made[-1]
+
+    yield make
+    for rig in made:
+        rig.close()
 
 
 @pytest.fixture

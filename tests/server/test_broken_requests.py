@@ -11,6 +11,7 @@ import json
 import httpx
 import pytest
 import schemathesis
+from breadth import after
 from broken_bodies import BROKEN, GUIDES, MESSAGES, PARAMETERS, WRONG, body_of, places, replaced
 from fake_decoder import FAKE_GRAPH, write_fake_model
 from hypothesis import HealthCheck, given, settings
@@ -30,11 +31,18 @@ WAIT_S = 10
 NUM_EXAMPLES, NUM_ALIAS_EXAMPLES = 8, 2
 ALIAS = "/v3/"
 """The prefix under which every route of /v1 is served again, by the same handler."""
+SAME_BODY = ("/messages/count_tokens", "/responses/input_tokens", "/chat/completions/batch", "/invocations")
+"""The ends of paths whose bodies are read by the models of another path: those of messages take long to draw."""
 
 
 def of_alias(path: str) -> list[pytest.MarkDecorator]:
     """`make breadth` sends to the alias too."""
     return [pytest.mark.breadth] if ALIAS in path else []
+
+
+def of_breadth(path: str) -> list[pytest.MarkDecorator]:
+    """`make breadth` draws for paths too whose bodies are those of others."""
+    return [pytest.mark.breadth] if path.endswith(SAME_BODY) else of_alias(path)
 
 
 OPERATIONS = {
@@ -44,7 +52,7 @@ OPERATIONS = {
     if each.path != "/metrics"
 }
 CASES = [
-    pytest.param(name, mode, id=f"{name} {mode.value}", marks=of_alias(name))
+    pytest.param(name, mode, id=f"{name} {mode.value}", marks=of_breadth(name))
     for name, operation in OPERATIONS.items()
     for mode in GenerationMode
     if mode is GenerationMode.POSITIVE or {"requestBody", "parameters"} & set(operation.definition.raw)
@@ -61,7 +69,7 @@ FILLED = [pytest.param(path, marks=of_alias(path)) for path in POSTS if body_of(
 def url(tmp_path_factory):
     models = tmp_path_factory.mktemp("server") / "models"
     write_fake_model(models / "fake", GRAPH)
-    with ServerProcess(models, WORKERS="1") as server:
+    with ServerProcess(models) as server:
         server.ready()
         yield server.url
 
@@ -118,7 +126,7 @@ def test_a_wrong_value_in_any_field_is_answered(path, client):
             check(answer.status_code, answer.text, text[:500])
 
 
-@pytest.mark.parametrize("guide", GUIDES, ids=str)
+@pytest.mark.parametrize("guide", after(len(GUIDES) - 1, GUIDES), ids=str)  # the last one takes seconds
 def test_a_guide_that_cannot_be_followed_is_answered(guide, client):
     body = {"prompt": "hi", "max_tokens": 8, "structured_outputs": guide}
     answer = client.post("/v1/completions", json=body)

@@ -114,6 +114,7 @@ def replies(tmp_path_factory):
 
             found = {}
             for way, more in [*WAYS.items(), *CHATS.items()]:
+                asked_for = {}
                 for model in ("plain", "drafted"):
                     body = {**ASKED, "model": model, **more}
                     chat = {**body, "messages": [{"role": "user", "content": "hi"}], "logprobs": True}
@@ -123,8 +124,10 @@ def replies(tmp_path_factory):
                     for path, one in asked.items():
                         stream = one | {"stream": True, "stream_options": {"include_usage": True}}
                         bare = {name: value for name, value in one.items() if name != "logprobs"}
-                        asked_for = (one, bare) if "beams" in way else (one, bare, stream)
-                        found[way, model, path] = [await ask(path, each) for each in asked_for]
+                        asked_for[way, model, path] = (one, bare) if "beams" in way else (one, bare, stream)
+                requested = [ask(path, each) for (_, _, path), some in asked_for.items() for each in some]
+                answers = iter(await asyncio.gather(*requested))
+                found |= {case: [next(answers) for _ in some] for case, some in asked_for.items()}
             return found
 
     return asyncio.run(scene())
