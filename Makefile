@@ -19,6 +19,9 @@ BESIDE_LINT := $(MAKE) --no-print-directory --jobs 2 lint pytest
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps --ignore-requires-python
 
+# Without compiled files, each process of the tests compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help serve demo-chat demo-embeddings test breadth everything pytest conformance clients soak lint format docs bench clean
 
 help:  ## Show this list.
