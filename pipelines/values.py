@@ -25,12 +25,13 @@ U = TypeVar("U")
 class Prompt:
     """One prompt before tokenizing: text, or token ids that the client made itself.
 
-    Exactly one of `text` and `ids` is set.
+    Exactly one of `text` and `ids` is set; `is_rendered`: the text was written by a chat template.
     """
 
     text: str | None = None
     ids: list[int] | None = None
     add_special_tokens: bool = False
+    is_rendered: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,15 @@ from __future__ import annotations
 from pipelines.repository import ovms_graph
 from pipelines.repository.exports import CONFIG, Export, find_chat_template
 from pipelines.repository.model_task import count_labels, is_causal
-from pipelines.repository.sentence_modules import FIRST_POOLING, module_lines, read_pooling
+from pipelines.repository.sentence_modules import (
+    FIRST_POOLING,
+    SETTINGS,
+    cleaning,
+    module_lines,
+    read_pooling,
+)
 
-PROMPTS, LENGTHS = "config_sentence_transformers.json", "sentence_bert_config.json"
+PROMPTS = "config_sentence_transformers.json"
 SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
 """The template of a pair of query and document; the folder of a decoder's classification head."""
 TAKES_REQUEST = ("prompt", "pairs")
@@ -68,7 +74,8 @@ def _texts(export: Export) -> Lines:
     lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []
     if export.read(PROMPTS).get("prompts"):
         lines.append(("prefixed", f"type: add_prompt, prompts: {export.names(PROMPTS)}"))
-    return [*lines, ("tokens", f"type: tokenize, tokenizer: {export.tokenizer}")]
+    cleaned = "".join(f", {name}: true" for name in cleaning(export.place))
+    return [*lines, ("tokens", f"type: tokenize, tokenizer: {export.tokenizer}{cleaned}")]
 
 
 def _pairs(export: Export) -> Lines:
@@ -88,7 +95,7 @@ def _encoded(export: Export, embeds: bool) -> str:
 
 def _max_tokens(export: Export) -> list[str]:
     """The maximum length of a text, if sentence-transformers' settings have one."""
-    limit = export.read(LENGTHS).get("max_seq_length")
+    limit = export.read(SETTINGS).get("max_seq_length")
     return [f"    max_tokens: {limit}  # of one text"] if isinstance(limit, int) else []
 
 

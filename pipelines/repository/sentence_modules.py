@@ -7,7 +7,7 @@ from typing import Any
 
 from pipelines.repository.exports import read_json, read_object
 
-FILE = "modules.json"
+FILE, SETTINGS = "modules.json", "sentence_bert_config.json"
 TRANSFORMER, POOLING, DENSE, NORMALIZE = "Transformer", "Pooling", "Dense", "Normalize"
 SUPPORTED = (TRANSFORMER, POOLING, DENSE, NORMALIZE, "Dropout")
 """Types of modules that a graph can express."""
@@ -52,11 +52,20 @@ def module_lines(place: Path, prefix: str) -> list[tuple[str, str]]:
         if kind == POOLING:
             lines.append(("pooled", f"type: pool, how: {read_pooling(place / path)}"))
         elif kind == DENSE:
-            lines.append(("wide", f"type: dense, path: {prefix}{path}"))
+            before = sum(line.startswith("type: dense") for _, line in lines)
+            lines.append((f"wide_{before + 1}" if before else "wide", f"type: dense, path: {prefix}{path}"))
         elif kind == NORMALIZE:
             lines.append(("unit", "type: normalize"))
     types = module_types(place)
     return lines if POOLING in types or not types else [("pooled", "type: pool, how: none"), *lines]
+
+
+def cleaning(place: Path) -> list[str]:
+    """The settings of a `tokenize` node that are true: what the Transformer module does to texts first."""
+    if TRANSFORMER not in module_types(place):
+        return []
+    lowers = read_object(place / SETTINGS).get("do_lower_case") is True
+    return ["strip", "lowercase"] if lowers else ["strip"]
 
 
 def read_pooling(module: Path) -> str:

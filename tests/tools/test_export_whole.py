@@ -240,6 +240,27 @@ def test_what_cannot_be_exported_says_why(bert, tmp_path):
     assert "lacks 2 weights of a BertForSequenceClassification" in refusal(source, models)
 
 
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"architectures": ["NomicBertModel"], "model_type": "nomic_bert"}, "NomicBertModel"),
+        ({"architectures": ["JinaBertForMaskedLM"], "model_type": "bert"}, "JinaBertForMaskedLM"),
+        ({"architectures": ["NewModel"], "model_type": "new"}, "NewModel"),
+        ({"architectures": ["BertModel"], "model_type": "bert"}, "modeling.OwnModel"),
+        ({"architectures": ["BertModel"], "model_type": "bert", "is_causal": False}, "BertModel"),
+    ],
+)
+def test_models_of_code_of_their_own_are_refused_with_what_to_do(config, named, tmp_path):
+    own = "BertModel" if "is_causal" in config else "OwnModel"
+    place = {"auto_map": {"AutoModel": f"maker/code--modeling.{own}"}, "vocab_size": 99}
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "config.json").write_text(json.dumps(config | place))
+    said = refusal(tmp_path / "source", tmp_path / "models")
+    assert f"{named.rpartition('.')[2]} is code of its repository" in said
+    assert "maker/code--modeling.py" in said
+    assert "onnx/model.onnx" in said
+
+
 def test_answers_go_with_rankings_alone(tmp_path):
     source = write_whole(tmp_path / "source", "bert")
     arguments = [str(source), "--name", "m", "--models", str(tmp_path / "models")]

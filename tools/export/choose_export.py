@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from pipelines.repository.model_task import CLASSIFIERS, GENERATIVE, TASKS, TEXT, infer_task
-from tools.export.folder import ExportError, Stage, read_config
+from tools.export.folder import ExportError, Stage, check_code, read_config
 
 AUTO = "auto"
 ALL_TASKS = (AUTO, TEXT, *TASKS)
@@ -72,6 +72,7 @@ def _read(source: str, task: str) -> tuple[dict[str, Any], str]:
         raise
     except Exception:  # any error of a hub
         return {}, TEXT if task == AUTO else task
+    check_code(source, config)
     found = infer_task(config, types) if task == AUTO else task
     if found is None:
         raise ExportError(

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from pipelines.repository.exports import architectures
+
 Stage = Callable[[str], None]
 """Called with each stage of the work."""
 
@@ -98,6 +100,23 @@ def check_positions(source: str) -> None:
         raise ExportError(
             f"{source}: its config.json was written by transformers 5, and the version that exports does not "
             "read its rope_parameters; write them as rope_theta and rope_scaling"
+        )
+
+
+def check_code(source: str, config: dict[str, Any]) -> None:
+    """Raise `ExportError` for a model that is computed by code of its repository, not by transformers."""
+    import transformers
+
+    own = config.get("auto_map") or {}
+    place, _, name = str(own.get("AutoModel", "")).rpartition(".")
+    names = [*architectures(config), *([name] if name else [])]
+    foreign = [name for name in names if not hasattr(transformers, name)]
+    if own and (foreign or config.get("is_causal") is False):
+        raise ExportError(
+            f"{source}: {(foreign or names)[0]} is code of its repository (auto_map in config.json"
+            f"{f': {place}.py' if place else ''}), which Braid does not run; where the repository has an "
+            "onnx/model.onnx, `braid new-graph` serves its folder as it is, else take a model that "
+            "transformers itself has"
         )
 
 

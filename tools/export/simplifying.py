@@ -73,7 +73,8 @@ def fold_transposed_weights(graph: ir.Graph) -> None:
         if weight is None or not weight.is_initializer() or len(weight.shape or ()) != 2:
             continue
         if all(user.op_type == "Transpose" for user in weight.consumers()):
-            stored = parameter(graph, f"{weight.name}.T", _transposed(weight))
+            name = f"{weight.name}.T"  # registered already where layers share the weight
+            stored = graph.initializers.get(name) or parameter(graph, name, _transposed(weight))
             node.outputs[0].replace_all_uses_with(stored)
             graph.remove(node, safe=True)
         if not weight.uses():

@@ -23,7 +23,7 @@ MINILM = """\
 version: 1
 task: embed
 nodes:
-  tokens: {type: tokenize, from: request.prompts, tokenizer: tokenizer.json}
+  tokens: {type: tokenize, from: request.prompts, tokenizer: tokenizer.json, strip: true}
   embeddings:
     type: batcher
     from: tokens
@@ -40,7 +40,7 @@ task: embed
 nodes:
   prompt: {type: chat_template, from: request, template: model/chat_template.jinja}
   prefixed: {type: add_prompt, from: prompt, prompts: model/config_sentence_transformers.json}
-  tokens: {type: tokenize, from: prefixed, tokenizer: model/tokenizer.json}
+  tokens: {type: tokenize, from: prefixed, tokenizer: model/tokenizer.json, strip: true, lowercase: true}
   embeddings:
     type: batcher
     from: tokens
@@ -48,7 +48,8 @@ nodes:
       hidden: {type: encoder, from: batch, path: model/model.onnx, device: cpu}
       pooled: {type: pool, from: hidden, how: last}
       wide: {type: dense, from: pooled, path: model/2_Dense}
-      unit: {type: normalize, from: wide}
+      wide_2: {type: dense, from: wide, path: model/3_Dense}
+      unit: {type: normalize, from: wide_2}
   vectors: {type: matryoshka, from: embeddings, dimensions: [16, 32]}
 """
 CLASSIFIER = """\
@@ -119,11 +120,13 @@ def test_a_folder_of_sentence_transformers_as_it_is(tmp_path):
     check(MINILM, VOCABULARY, TASKS, tmp_path)
 
 
-def test_prompts_a_template_a_dense_layer_and_dimensions(tmp_path):
+def test_prompts_a_template_dense_layers_and_dimensions(tmp_path):
     files = {
-        "modules__json": modules("Pooling", "Dense", "Normalize"),
+        "modules__json": modules("Pooling", "Dense", "Dense", "Normalize"),
+        "sentence_bert_config__json": {"do_lower_case": True},
         "1_Pooling___config__json": {"pooling_mode_lasttoken": True},
         "2_Dense___config__json": {},
+        "3_Dense___config__json": {},
         "config_sentence_transformers__json": {"prompts": {"query": "query: "}},
         "chat_template__jinja": "x",
     }

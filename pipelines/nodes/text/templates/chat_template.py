@@ -99,13 +99,13 @@ class ChatTemplate(Node):
             return request.prompts + self.conversations(request)
         if request.messages is None:
             return request.prompts
-        return [Prompt(text=self.text(request))]
+        return [Prompt(text=self.text(request), is_rendered=True)]
 
     def conversations(self, request: PoolingInput) -> list[Prompt]:
         """Each conversation as one prompt.  Raises RequestError."""
         special, template = request.add_special_tokens, self.template_for(request)
         return [
-            Prompt(text=self.rendered(template, request, each), add_special_tokens=special)
+            Prompt(self.rendered(template, request, each), add_special_tokens=special, is_rendered=True)
             for each in request.conversations
         ]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
@@ -65,10 +67,26 @@ PROMPT_TAIL_TOKENS = 64
 class Tokenize(TokenizerNode):
     """Turns prompts into token ids; ids that the client made pass through."""
 
+    class Config(TokenizerNode.Config):
+        strip: bool = Field(
+            default=False,
+            description="remove blank space at the ends of texts; not of prompts that a chat template wrote",
+        )
+        lowercase: bool = Field(default=False, description="tokenize the same texts in lower case")
+
     def run(self, call: Running, prompts: list[Prompt]) -> list[Tokens]:
+        if self.config.strip or self.config.lowercase:
+            prompts = [self.cleaned(each) for each in prompts]
         if isinstance(call.request, PoolingInput):
             return self.whole(call.request, prompts)
         return self.to_continue(call.request, prompts)
+
+    def cleaned(self, prompt: Prompt) -> Prompt:
+        """A text as the graph wants it; token ids and what a chat template wrote stay as they are."""
+        if prompt.text is None or prompt.is_rendered:
+            return prompt
+        text = prompt.text.strip() if self.config.strip else prompt.text
+        return replace(prompt, text=text.lower() if self.config.lowercase else text)
 
     def to_continue(self, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of prompts that a generative model continues.  Raises RequestError."""

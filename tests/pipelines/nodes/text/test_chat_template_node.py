@@ -81,7 +81,7 @@ def test_each_conversation_of_a_pooling_request_is_a_prompt(tmp_path):
     )
     first, second = template_node(tmp_path).run(call_of(request), request)
     text = "<|im_start|>user\nHello<|im_end|>\n"
-    assert first == Prompt(text=text, add_special_tokens=True)
+    assert first == Prompt(text=text, add_special_tokens=True, is_rendered=True)
     assert second.text == "<|im_start|>user\nBye<|im_end|>\n"
 
 

@@ -16,9 +16,9 @@ from pipelines.wire.address import EngineAddress
 DEMO = Path(__file__).parents[4] / "model_repo" / "braid-demo"
 
 
-def tokenize_node(tokenizer, tmp_path, max_context=16):
+def tokenize_node(tokenizer, tmp_path, max_context=16, **settings):
     tokenizer.save(str(tmp_path / "tokenizer.json"))
-    node = Tokenize(Tokenize.Config(tokenizer="tokenizer.json"), tmp_path)
+    node = Tokenize(Tokenize.Config(tokenizer="tokenizer.json", **settings), tmp_path)
     node.load(Resources(EngineAddress("m", 1, ""), max_context))
     return node
 
@@ -26,6 +26,23 @@ def tokenize_node(tokenizer, tmp_path, max_context=16):
 def run(node, prompts, **fields):
     """What the node returns for a request."""
     return node.run(SimpleNamespace(request=GenerationInput(**fields)), prompts)
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({}, " A b\n"),
+        ({"strip": True}, "A b"),
+        ({"lowercase": True}, " a b\n"),
+        ({"strip": True, "lowercase": True}, "a b"),
+    ],
+)
+def test_texts_are_cleaned_as_the_graph_says(tokenizer, tmp_path, settings, text):
+    node = tokenize_node(tokenizer, tmp_path, **settings)
+    prompts = [Prompt(text=" A b\n"), Prompt(text=" A b\n", is_rendered=True), Prompt(ids=[1])]
+    cleaned, rendered, ids = node.run(SimpleNamespace(request=PoolingInput()), prompts)
+    assert (tokenizer.decode(cleaned.ids), tokenizer.decode(rendered.ids)) == (text, " A b\n")
+    assert ids.ids == [1]
 
 
 def test_text_that_cannot_fit_is_refused_before_it_is_read(tokenizer, tmp_path):
