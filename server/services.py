@@ -108,7 +108,7 @@ def _client(settings: Settings) -> EngineClient:
             cache=settings.cache,
             build=builder(settings.device, settings.cache, settings.first_run),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
-            announce=lambda status: announce(status, settings.url, needs_key),
+            announce=lambda status: announce(status, settings.url, needs_key, settings.default_model),
         )
     if settings.engine_socket is None:
         raise RuntimeError("BRAID_ENGINE_SOCKET is not set: start the server with `braid serve`")
