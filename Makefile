@@ -22,7 +22,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo-chat demo-embeddings test breadth everything pytest conformance clients soak lint format docs bench clean
+.PHONY: help serve demo-chat demo-embeddings test breadth everything pytest conformance clients soak lm-eval lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ clients: $(TESTED) $(CLIENTS) .venv-clients-node/.ready  ## Run programs of ever
 
 soak: $(VENV)/.test  ## Send 100,000 mixed requests to a server, and show what they leave behind (an hour).
 	$(BIN)/python -m tools.soak
+
+lm-eval: $(VENV)/.test $(MODELS)/smollm2/$(SMOLLM2)  ## lm-eval over Braid and over transformers, on SmolLM2's weights; a table.
+	$(BIN)/python -m tools.lm_eval $(MODELS)/smollm2/$(SMOLLM2)
 
 lint: $(VENV)/.test  ## Style, format and types, without changes.
 	$(BIN)/ruff check .
