@@ -14,7 +14,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server with the shipped model."""
     models = tmp_path_factory.mktemp("clients") / "models"  # the log is written next to it
     models.symlink_to(MODEL_REPO)
-    with ServerProcess(models) as running:
+    with ServerProcess(models, WORKERS="2") as running:
         running.ready(model="braid-demo")
         yield running.url
 

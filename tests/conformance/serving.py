@@ -56,7 +56,7 @@ def write_repository(models: Path, exported: Path, engine: str, setting: Setting
 @contextmanager
 def serving(models: Path, keys: str) -> Iterator[ServerProcess]:
     """A server over a repository, ready."""
-    with ServerProcess(models, WORKERS="1", API_KEYS=keys) as server:
+    with ServerProcess(models, API_KEYS=keys) as server:
         _wait_ready(server)
         yield server
 

@@ -22,16 +22,16 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """A running server with the shipped model, shared by all tests that do not stop it."""
     models = tmp_path_factory.mktemp("demo") / "models"  # the log is written next to it
     models.symlink_to(MODEL_REPO)
-    with ServerProcess(models) as running:
+    with ServerProcess(models, WORKERS="2") as running:
         running.ready(model="braid-demo")
         yield running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running server with the fake model, shared by the tests of a file that do not stop it."""
+    """A running server with the fake model and two workers, shared by all tests that do not stop it."""
     models = tmp_path_factory.mktemp("server") / "models"
     write_model(models / "fake")
-    with ServerProcess(models) as running:
+    with ServerProcess(models, WORKERS="2") as running:
         running.ready()
         yield running

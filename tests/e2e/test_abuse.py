@@ -42,7 +42,7 @@ def server(tmp_path_factory):
     models = tmp_path_factory.mktemp("abuse") / "models"
     write_model(models / "fake", graph=GUIDED)
     write_model(models / "short", graph=GUIDED, max_context=200)
-    with ServerProcess(models, WORKERS="1", TRUST_REQUEST_CHAT_TEMPLATE="1") as running:
+    with ServerProcess(models, TRUST_REQUEST_CHAT_TEMPLATE="1") as running:
         running.ready(model="fake")
         running.ready(model="short")
         yield running

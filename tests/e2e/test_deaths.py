@@ -10,11 +10,22 @@ import time
 
 import httpx
 import psutil
+import pytest
 from fake_decoder import write_engine_model
 from paced_model import write_model
 from server_process import ServerProcess, ask, start_requests
 
 from server.process.private_folder import remove_left_over
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """One whose processes the tests kill."""
+    models = tmp_path_factory.mktemp("deaths") / "models"
+    write_model(models / "fake")
+    with ServerProcess(models, WORKERS="2") as running:
+        running.ready()
+        yield running
 
 
 async def flying(server, count=8, max_tokens=3000, stream=True):

@@ -24,6 +24,7 @@ ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: edited, f
 CHANGED = ("edited", "half", "emptied")
 PATIENCE_S = 90
 """For what takes seconds on a quiet machine."""
+PAUSE_S = 0.05
 STARTED = "Application startup complete"
 LONGEST_GAP_S = 5.0
 """Bound of the longest time without an answer across a reload: far below a worker's start on a busy machine."""
@@ -38,7 +39,7 @@ def served(tmp_path_factory):
         write_model(models / name, step_s=0.0)
     (models / "alias").mkdir()
     (models / "alias" / "graph.yaml").write_text(ALIAS)
-    with ServerProcess(models) as server:
+    with ServerProcess(models, WORKERS="2") as server:
         server.models = models
         for name in ("fake", *CHANGED, "alias"):
             server.ready(PATIENCE_S, model=name)
@@ -72,7 +73,10 @@ def agreed(server, model, num_looks=12):
 
 
 class Clients:
-    """Threads that request an answer over and over; `replies` holds all that came."""
+    """Threads that request an answer over and over; `replies` holds all that came.
+
+    They pause in between, so that new workers start as fast as on a server that is not overloaded.
+    """
 
     def __init__(self, server, models, count=3):
         self.replies = []
@@ -83,7 +87,7 @@ class Clients:
         ]
 
     def _run(self, server, model):
-        while not self._stop.is_set():
+        while not self._stop.wait(PAUSE_S):
             self.replies.append((model, *content(server, model)))
 
     def __enter__(self):
@@ -185,7 +189,8 @@ def test_a_reload_under_streams_has_no_gap(served):
         stopped, gaps = asyncio.Event(), []
         pingers = [asyncio.create_task(ping(served.url, gaps, stopped)) for _ in range(3)]
         streams = [asyncio.create_task(ask(served.url, 600)) for _ in range(32)]
-        await asyncio.sleep(1)
+        running = "vllm:num_requests_running"
+        await asyncio.to_thread(served.wait_for, lambda: served.metric(running) >= len(streams))
         await asyncio.to_thread(served.reload)
         later = [await ask(served.url, 3) for _ in range(8)]
         replies = await asyncio.gather(*streams)
@@ -241,7 +246,7 @@ def test_the_host_is_replaced_with_the_code_and_broken_code_replaces_nothing(tmp
     """The wire gets another message under a running server."""
     root = tmp_path / "checkout"
     for package in ("graphs", "ops", "pipelines", "server"):
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / package, root / package)  # with what Python compiled
     write_model(tmp_path / "models" / "fake", graph=GRAPH)
     app, messages = root / "server" / "app.py", root / "pipelines" / "wire" / "messages.py"
     with ServerProcess(tmp_path / "models", root=root) as server:
@@ -260,7 +265,7 @@ def test_the_host_is_replaced_with_the_code_and_broken_code_replaces_nothing(tmp
         server.ready(timeout_s=PATIENCE_S)
         assert "runs another version of Braid" in server.log()
         assert {content(server, "fake")[0] for _ in range(12)} == {200}
-        assert len(server.children()[1]) == 2
+        assert len(server.children()[1]) == 1
 
 
 def add_message_field(messages: Path) -> None:

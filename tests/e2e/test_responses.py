@@ -172,7 +172,7 @@ def test_a_background_response_is_cancelled_by_any_worker(server, slow):
 
 
 def test_a_worker_that_dies_leaves_failed_responses(models_dir):
-    with ServerProcess(models_dir) as server:
+    with ServerProcess(models_dir, WORKERS="2") as server:
         server.ready()
         with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client:
             names = [long_one(client.responses).id for _ in range(6)]
