@@ -179,8 +179,15 @@ class _Decoder:
             rows = self._norm(rows, norm, size)
         split = self._op("Transpose", rows, perm=HEADS_FIRST)
         if turns:
-            part = {} if facts.rotated == size else {"rotary_embedding_dim": facts.rotated}
-            split = self._op("RotaryEmbedding", split, *turns, interleaved=0, num_heads=heads, **part)
+            part = facts.rotated if facts.rotated < size else 0  # 0 is the whole head
+            split = self._op(
+                "RotaryEmbedding",
+                split,
+                *turns,
+                interleaved=0,
+                num_heads=heads,
+                rotary_embedding_dim=part,
+            )
         split.dtype, split.shape = F32, ir.Shape([1, heads, "num_tokens", size])
         return split
 

@@ -31,7 +31,7 @@ def multiply_block_sums(graph: ir.Graph, writer: GraphWriter) -> None:
             split = writer.op("Reshape", rows, writer.ints(1, -1, count, block))
             sums[key] = writer.op("ReduceSum", split, writer.ints(3), keepdims=0)
         shape = writer.ints(sizes["N"], count)
-        middle = writer.constant(f"middle.{sizes['bits']}", np.float32(1 << (sizes["bits"] - 1)))
+        middle = writer.constant(f"middle.{sizes['bits']}", np.array(1 << (sizes["bits"] - 1), np.float32))
         scale, zero = (writer.op("Reshape", value, shape) for value in (scales, zeros))
         offsets = writer.op("Transpose", writer.op("Mul", writer.op("Sub", middle, zero), scale), perm=[1, 0])
         plain = ir.node(node.op_type, [rows, codes, scales], dict(node.attributes), domain=node.domain)
