@@ -148,7 +148,9 @@ def run(file: Path, scratch: Path, num_tokens: int) -> list[Difference]:
     prompts = [tokenizer.encode(text).ids for text in PROMPTS]
     with braid(folder.parent, scratch / "braid.log") as port:
         ours = [ask_braid(port, ids, num_tokens) for ids in prompts]
-    with _running(llama_server(python, scratch, Settings(), scratch / "llama.log", exact=True)) as server:
+    with _running(
+        llama_server(python, scratch, Settings(threads=1), scratch / "llama.log", exact=True)
+    ) as server:
         theirs = [ask_llama(server.port, ids, num_tokens) for ids in prompts]
     return [compare(*pair) for pair in zip(ours, theirs, strict=True)]
 
