@@ -30,7 +30,7 @@ def server(tmp_path_factory):
     write_model(models / "tight", exported, "onnxruntime", memory_gb=0.0007)
     for name, tools in TOOLS.items():
         write_model(models / name, exported, "onnxruntime", tools)
-    with ServerProcess(models, WORKERS="1") as running:
+    with ServerProcess(models) as running:
         for name in sorted(child.name for child in models.iterdir()):
             running.ready(40, name)
         yield running
@@ -379,7 +379,7 @@ OTHER = {
 }
 SCHEMAS = {each["function"]["name"]: each["function"]["parameters"] for each in (TOOL, OTHER)}
 NAMED = {"type": "function", "function": {"name": "register"}}
-NUM_SEEDS = {"tools-hermes": 50, "tools-qwen": 16, "tools-gemma": 16}
+NUM_SEEDS = {"tools-hermes": 24, "tools-qwen": 12, "tools-gemma": 12}
 
 
 def calling(model: str, choice: Any, seed: int) -> dict[str, Any]:

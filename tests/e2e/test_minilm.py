@@ -9,6 +9,7 @@ import numpy as np
 import openai
 import pytest
 import yaml
+from breadth import after
 from minilm import MAX_TOKENS, SIZE, Reference, needs_minilm, write_models
 from server_process import ServerProcess
 
@@ -46,7 +47,7 @@ def expected(reference, texts):
 def server(tmp_path_factory):
     models = tmp_path_factory.mktemp("minilm") / "models"
     write_models(models)
-    with ServerProcess(models, WORKERS="1") as running:
+    with ServerProcess(models) as running:
         running.wait_for(lambda: all(is_served(running, name) for name in NEAR), 60)
         yield running
 
@@ -138,10 +139,11 @@ def padded(server, model):
     return server.metric("braid:padding_tokens_total", model)
 
 
-def test_padding_of_a_thousand_texts_is_less_than_a_tenth(server):
+@pytest.mark.parametrize("count", after(1, [250, 1000]))
+def test_padding_of_many_texts_is_less_than_a_tenth(server, count):
     before, padding = computed(server, "int8"), padded(server, "int8")
     answer = httpx.post(
-        f"{server.url}/v1/embeddings", json=body("int8", make_texts(1000, seed=5)), timeout=60
+        f"{server.url}/v1/embeddings", json=body("int8", make_texts(count, seed=5)), timeout=60
     )
     num_tokens = answer.json()["usage"]["prompt_tokens"]
     server.wait_for(lambda: computed(server, "int8") - before == num_tokens)

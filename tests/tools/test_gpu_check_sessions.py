@@ -248,7 +248,7 @@ import pathlib
 from tools.gpu_check.correctness import attention
 from tools.gpu_check.packs import sessions
 from tools.gpu_check.checks import Absent, Setting
-here = pathlib.Path(sys.argv[1])
+here = pathlib.Path(sys.argv[2])
 for make in (lambda: sessions.packed_model("small", Setting(pack=here)), lambda: attention.nodes(here)):
     try:
         make()
@@ -257,30 +257,23 @@ for make in (lambda: sessions.packed_model("small", Setting(pack=here)), lambda:
 """
 
 
-def run_bare(code, *arguments):
+def test_packs_are_read_and_missed_on_a_bare_machine(packed, tmp_path):
+    """Only torch, numpy, cupy, transformers, tokenizers, jinja2, onnxruntime and msgspec may be imported there.
+
+    One process imports every module of the checks, runs a packed model, and looks for packs that are missing.
+    """
     paths = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "fixtures")])
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", BARE + code, *arguments],
+    done = subprocess.run(
+        [
+            *(sys.executable, "-W", "ignore", "-c", BARE + EVERY_MODULE + OPEN + NOT_PACKED),
+            *(str(packed), str(tmp_path)),
+        ],
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
         text=True,
         timeout=120,
     )
-
-
-def test_the_checks_need_nothing_that_a_bare_machine_lacks():
-    """Only torch, numpy, cupy, transformers, tokenizers, jinja2, onnxruntime and msgspec may be imported there."""
-    done = run_bare(EVERY_MODULE)
     assert done.returncode == 0, done.stderr[-2000:]
-
-
-def test_a_packed_model_runs_on_a_bare_machine(packed):
-    done = run_bare(EVERY_MODULE + OPEN, str(packed))
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.strip() == "[5, 5]"
-
-
-def test_a_missing_pack_is_named_where_none_can_be_made(tmp_path):
-    done = run_bare(NOT_PACKED, str(tmp_path))
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count(f"python -m tools.gpu_check pack --out {tmp_path}") == 2
+    given, *missing = done.stdout.strip().splitlines()
+    assert given == "[5, 5]"
+    assert "\n".join(missing).count(f"python -m tools.gpu_check pack --out {tmp_path}") == 2

@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from breadth import after
 from served_models import in_one_process
 
 from pipelines.tasks import PoolingInput
@@ -17,16 +18,6 @@ HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transform
 pytestmark = [pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra"), pytest.mark.slow]
 
 CLOSE = {"rtol": 0, "atol": 1e-4}
-FORMS = [
-    ("bert-pairs", "openvino"),
-    ("bert-pairs", "onnx"),
-    ("xlm-r-pairs", "openvino"),
-    ("bert-classes", "openvino"),
-    ("qwen3-classes", "openvino"),
-    ("qwen3-answers", "openvino"),
-    ("qwen3-answers", "onnx"),
-    ("qwen3-vectors", "openvino"),
-]
 TEXTS = ["the", "how far is the moon?", "a", "plants turn light into sugar, and give off oxygen.", "why?"]
 PAIRS = [(query, document) for query in TEXTS[1::3] for document in TEXTS]
 QWEN3_ASKED = """\
@@ -54,27 +45,19 @@ def references(tmp_path_factory):
     return {name: Reference(name, write_source(name, folder / name)) for name in KINDS}
 
 
-@pytest.fixture(scope="module")
-def answers(references, tmp_path_factory):
-    """(name, form) → what the served model gives for `PAIRS` where it reads these, else for `TEXTS`."""
+@pytest.fixture
+def answers(name, form, references, tmp_path):
+    """What the served model gives for `PAIRS` where it reads these, else for `TEXTS`."""
     from tiny_pooling_models import export
 
-    models = tmp_path_factory.mktemp("scorers")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch and transformers warn of themselves
-        for name, form in FORMS:
-            source = references[name].tokenizer.name_or_path
-            export(served(name, form), source, models, form)
+        export(name, references[name].tokenizer.name_or_path, tmp_path / "models", form)
 
     async def scene(client, catalogue):
-        asked = [ask(client, catalogue.get(served(*each)), request_of(each[0])) for each in FORMS]
-        return dict(zip(FORMS, await asyncio.gather(*asked), strict=True))
+        return await ask(client, catalogue.get(name), request_of(name))
 
-    return in_one_process(scene, models)
-
-
-def served(name, form):
-    return f"{name}.{form}"
+    return in_one_process(scene, tmp_path / "models")
 
 
 def request_of(name):
@@ -95,8 +78,9 @@ async def ask(client, pipeline, request):
         call.close()
 
 
-def forms_of(*names):
-    return pytest.mark.parametrize(("name", "form"), [each for each in FORMS if each[0] in names])
+def forms(first, *others):
+    """`others` run in `make breadth`."""
+    return pytest.mark.parametrize(("name", "form"), after(1, [first, *others]))
 
 
 def softmax(logits):
@@ -104,33 +88,32 @@ def softmax(logits):
     return shares / shares.sum(-1, keepdims=True)
 
 
-@forms_of("bert-pairs", "xlm-r-pairs")
+@forms(("bert-pairs", "openvino"), ("bert-pairs", "onnx"), ("xlm-r-pairs", "openvino"))
 def test_a_cross_encoder_s_scores(name, form, answers, references):
     logits = np.array([references[name](*pair).logits.item() for pair in PAIRS])
     assert logits.std() > 0.05
-    np.testing.assert_allclose(answers[name, form].values, 1 / (1 + np.exp(-logits)), **CLOSE)
+    np.testing.assert_allclose(answers.values, 1 / (1 + np.exp(-logits)), **CLOSE)
 
 
-@forms_of("qwen3-answers")
+@forms(("qwen3-answers", "onnx"), ("qwen3-answers", "openvino"))
 def test_the_share_of_yes_in_a_decoder_s_answer(name, form, answers, references):
     reference = references[name]
     words = [reference.tokenizer.vocab[word] for word in ("no", "yes")]
     logits = np.array([reference(QWEN3_ASKED.format(*pair)).logits[0, -1, words].numpy() for pair in PAIRS])
     expected = softmax(logits)[:, 1]
     assert expected.std() > 0.01
-    np.testing.assert_allclose(answers[name, form].values, expected, **CLOSE)
+    np.testing.assert_allclose(answers.values, expected, **CLOSE)
 
 
-@forms_of("bert-classes", "qwen3-classes")
+@forms(("qwen3-classes", "openvino"), ("bert-classes", "openvino"))
 def test_probabilities_of_classes(name, form, answers, references):
     logits = np.array([references[name](text).logits[0].numpy() for text in TEXTS])
-    found = answers[name, form]
-    np.testing.assert_allclose(found.values, softmax(logits), **CLOSE)
-    assert found.labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    np.testing.assert_allclose(answers.values, softmax(logits), **CLOSE)
+    assert answers.labels == ["LABEL_0", "LABEL_1", "LABEL_2"]
 
 
-@forms_of("qwen3-vectors")
+@forms(("qwen3-vectors", "openvino"))
 def test_vectors_of_last_tokens(name, form, answers, references):
     last = np.array([references[name](text).last_hidden_state[0, -1].numpy() for text in TEXTS])
     expected = last / np.linalg.norm(last, axis=1, keepdims=True)
-    np.testing.assert_allclose(answers[name, form].values, expected, **CLOSE)
+    np.testing.assert_allclose(answers.values, expected, **CLOSE)
