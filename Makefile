@@ -22,7 +22,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo-chat demo-embeddings test breadth everything pytest conformance clients soak lm-eval lint format docs bench clean
+.PHONY: help serve demo-chat demo-embeddings test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ everything: $(TESTED)  ## Lint, types and all tests in one run, as continuous in
 
 pytest:
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) $(if $(MARK),-m "$(MARK)")
+
+breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with transformers, write docs/models.md (half an hour).
+	$(BIN)/python -m tools.breadth --page docs/models.md
 
 conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different on purpose, failed.
 	$(BIN)/python -m pytest tests/conformance --differences
@@ -113,7 +116,7 @@ $(VENV)/.export: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
-	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,dev]'
+	@$(PIP) --constraint constraints.txt --editable '.[cpu,export,optimum,dev]'
 	@touch $@ $(VENV)/.serve-cpu
 
 .venv-clients/.ready: tests/clients/environments/common.txt

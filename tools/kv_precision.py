@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.engine.step import Step
+from tools.paged_steps import Part, packed_step
 
 README = Path(__file__).parents[1] / "README.md"
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
@@ -96,20 +97,8 @@ def compare(model: Path, ids: Sequence[int], kv_cache: str | None) -> tuple[str,
 
 def _scored(ids: NDArray[np.int64], past: int, block_tokens: int) -> Step:
     """The logits of all given tokens of one sequence, whose blocks are in order."""
-    count, context = len(ids), past + len(ids)
-    blocks = np.arange(-(-context // block_tokens), dtype=np.int32)
-    return Step(
-        token_ids=ids,
-        positions=np.arange(past, context),
-        starts=np.array([0, count], np.int32),
-        num_past=np.array([past], np.int32),
-        block_table=blocks[None],
-        num_blocks=np.array([len(blocks)], np.int32),
-        max_context=context,
-        logit_indices=np.arange(count),
-        logit_slots=np.arange(count, dtype=np.int32),
-        copies=np.empty((0, 2), np.int32),
-    )
+    blocks = np.arange(-(-(past + len(ids)) // block_tokens), dtype=np.int32)
+    return packed_step([Part(ids, past, blocks, np.arange(len(ids)))], block_tokens)
 
 
 def table(rows: Sequence[tuple[str, Distance]]) -> Iterator[str]:

@@ -61,8 +61,8 @@ def repository(llama, tmp_path_factory) -> Path:
 def test_an_export_has_all_that_serving_reads(repository, weights):
     model = repository / weights / "model"
     assert {path.name for path in model.iterdir()} >= {
-        "openvino_model.xml",
-        "openvino_model.bin",
+        "model.onnx",
+        "model.onnx.data",
         "tokenizer.json",
         "config.json",
         "generation_config.json",
@@ -85,7 +85,7 @@ def test_the_graph_of_an_export_names_its_files(repository):
     body = graph["nodes"]["generated"]["body"]
     assert graph["task"] == "chat"
     assert graph["nodes"]["prompt"]["template"] == "model/chat_template.jinja"
-    assert body["logits"]["path"] == "model/openvino_model.xml"
+    assert body["logits"]["path"] == "model/model.onnx"
     assert graph["nodes"]["tokens"]["tokenizer"] == "model/tokenizer.json"
 
 
@@ -93,11 +93,56 @@ def test_the_graph_of_an_export_names_its_files(repository):
 @pytest.mark.slow
 def test_compressed_weights_are_smaller(repository):
     fp32, int8, int4 = (
-        (repository / weights / "model" / "openvino_model.bin").stat().st_size
+        (repository / weights / "model" / "model.onnx.data").stat().st_size
         for weights in ("fp32", "int8", "int4")
     )
-    assert fp32 > int8 * 3
+    assert fp32 > int8 * 2.5
     assert int8 > int4
+
+
+@needs_export
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "options"), [("bloom", ["--weights", "int8"]), ("llama", ["--format", "openvino"])]
+)
+def test_optimum_intel_exports_what_the_trace_cannot_express_and_what_is_asked_of_it(
+    family, options, tmp_path
+):
+    source = write_decoder(tmp_path / "source", family, initializer_range=0.1)
+    result = export(str(source), "--name", "m", "--models", str(tmp_path / "models"), *options)
+    assert result.exit_code == 0, result.output
+    assert (tmp_path / "models" / "m" / "model" / "openvino_model.xml").is_file()
+    assert "path: model/openvino_model.xml" in (tmp_path / "models" / "m" / "graph.yaml").read_text()
+
+
+@needs_export
+@pytest.mark.slow
+def test_a_model_that_neither_way_can_say_is_refused_with_both_reasons(tmp_path):
+    source = write_decoder(tmp_path / "source", "olmoe", num_experts=4, num_experts_per_tok=2)
+    result = export(str(source), "--name", "m", "--models", str(tmp_path / "models"))
+    assert result.exit_code == 1
+    assert "OlmoeForCausalLM computes attention in its own way" in result.output
+    assert "optimum-intel cannot export" in result.output
+    assert not (tmp_path / "models").exists()
+
+
+@needs_export
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"model_type": "brand_new"}, "cannot read"),
+        ({"quantization_config": {"quant_method": "hqq"}}, "weights that hqq quantized"),
+    ],
+)
+def test_checkpoints_that_cannot_be_read_are_refused_in_a_sentence(llama, tmp_path, changes, why):
+    source = tmp_path / "source"
+    shutil.copytree(llama, source)
+    settings = json.loads((source / "config.json").read_text())
+    (source / "config.json").write_text(json.dumps(settings | changes))
+    for form in ("auto", "openvino"):
+        result = export(str(source), "--name", "m", "--models", str(tmp_path / "models"), "--format", form)
+        assert result.exit_code == 1
+        assert why in result.output
 
 
 def test_exporting_again_keeps_a_graph_that_was_changed(tmp_path):
@@ -158,23 +203,29 @@ def test_a_checkpoint_of_transformers_5_is_exported_with_its_defaults(form, newe
 
 @needs_export
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["openvino", "onnx"])
-def test_rotary_positions_that_would_not_be_read_are_refused(form, newer, tmp_path):
+def test_rotary_positions_of_transformers_5_are_read_by_the_trace_and_refused_for_optimum_intel(
+    newer, tmp_path
+):
     settings = json.loads((newer / "config.json").read_text())
     settings["rope_parameters"] = {"rope_theta": 5e5, "rope_type": "default"}
     (newer / "config.json").write_text(json.dumps(settings))
-    result = export(
-        str(newer), "--name", "m", "--models", str(tmp_path), "--weights", "fp32", "--format", form
-    )
+    options = ("--name", "m", "--models", str(tmp_path), "--weights", "fp32", "--format")
+    result = export(str(newer), *options, "openvino")
     assert result.exit_code == 1
     assert "rope_parameters" in result.output
+    assert export(str(newer), *options, "onnx").exit_code == 0
+    assert json.loads((tmp_path / "m" / "model" / "config.json").read_text())["rope_theta"] == 5e5
 
 
 def test_what_only_the_other_format_takes_is_refused(tmp_path):
-    result = export("source", "--name", "x", "--models", str(tmp_path), "--weights", "bf16")
+    result = export(
+        "source", "--name", "x", "--models", str(tmp_path), "--format", "openvino", "--weights", "bf16"
+    )
     assert result.exit_code == 2
     assert "openvino takes int8, int4, fp16, fp32" in result.output
-    result = export("source", "--name", "x", "--models", str(tmp_path), "--activations", "f16")
+    result = export(
+        "source", "--name", "x", "--models", str(tmp_path), "--format", "openvino", "--activations", "f16"
+    )
     assert result.exit_code == 2
     assert "it goes with --format onnx" in result.output
 

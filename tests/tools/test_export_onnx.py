@@ -15,8 +15,8 @@ from click.testing import CliRunner
 from hf_folders import TEMPLATE, write_decoder
 
 from tools.export.__main__ import main
+from tools.export.decoder import export_decoder
 from tools.export.folder import ExportError
-from tools.export.onnx_decoder import export_onnx
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "onnxscript"))
 pytestmark = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
@@ -49,7 +49,7 @@ def repository(tmp_path_factory) -> Path:
         result = CliRunner().invoke(main, (str(folder / "source"), *options))
         assert result.exit_code == 0, result.output
         write_decoder(folder / "gemma-source", "gemma2", **GEMMA2)
-        export_onnx(str(folder / "gemma-source"), folder / "gemma" / "model")
+        export_decoder(str(folder / "gemma-source"), folder / "gemma" / "model", form="onnx")
     return folder
 
 
@@ -57,7 +57,7 @@ def repository(tmp_path_factory) -> Path:
 def int8(repository) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        export_onnx(str(repository / "source"), repository / "int8" / "model", "int8")
+        export_decoder(str(repository / "source"), repository / "int8" / "model", "int8", form="onnx")
     return repository / "int8" / "model" / "model.onnx"
 
 
@@ -219,14 +219,14 @@ def dequantized_logits(file: Path) -> np.ndarray:
 
 def test_a_mixture_of_experts_is_written_as_one_wide_layer(tmp_path):
     write_decoder(tmp_path / "source", "qwen3_moe", **MIXTURE)
-    export_onnx(str(tmp_path / "source"), tmp_path / "model")
+    export_decoder(str(tmp_path / "source"), tmp_path / "model", form="onnx")
     given = logits_of(tmp_path / "model" / "model.onnx", PROMPT, [0, 39])
     np.testing.assert_allclose(given, expected_logits(tmp_path / "source", PROMPT)[[0, 39]], atol=1e-4)
 
 
 def test_a_router_keeps_its_weights(tmp_path):
     write_decoder(tmp_path / "source", "qwen3_moe", **MIXTURE)
-    export_onnx(str(tmp_path / "source"), tmp_path / "model", "int4")
+    export_decoder(str(tmp_path / "source"), tmp_path / "model", "int4", form="onnx")
     kinds = [node.op_type for node in graph_of(tmp_path / "model" / "model.onnx").node]
     assert kinds.count("MatMul") + kinds.count("Gemm") == 1
     assert "Shape" not in kinds
@@ -238,7 +238,6 @@ def test_a_router_keeps_its_weights(tmp_path):
     [
         ("gpt_oss", {"num_local_experts": 4, "head_dim": 32}, "attention sinks"),
         ("granitemoe", {}, "a mask of its own"),
-        ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "change with the prompt"),
         (
             "llama4_text",
             {"attention_chunk_size": 16, "num_local_experts": 2, "head_dim": 32},
@@ -250,15 +249,24 @@ def test_a_router_keeps_its_weights(tmp_path):
 def test_what_the_form_cannot_say_is_refused(tmp_path, family, config, why):
     write_decoder(tmp_path / "source", family, **SMALL, **config)
     with pytest.raises(ExportError, match=why):
-        export_onnx(str(tmp_path / "source"), tmp_path / "models" / "model")
+        export_decoder(str(tmp_path / "source"), tmp_path / "models" / "model", form="onnx")
     assert {path.name for path in tmp_path.iterdir()} == {"source"}
+
+
+def test_dynamic_positions_are_those_of_the_models_context(tmp_path):
+    scaling = {"rope_type": "dynamic", "factor": 2.0}
+    write_decoder(tmp_path / "source", "llama", **SMALL, rope_scaling=scaling)
+    export_decoder(str(tmp_path / "source"), tmp_path / "model", form="onnx")
+    given = logits_of(tmp_path / "model" / "model.onnx", PROMPT, [3, 39])
+    np.testing.assert_allclose(given, expected_logits(tmp_path / "source", PROMPT)[[3, 39]], atol=1e-4)
 
 
 def test_a_layer_that_looks_at_other_tokens_is_found(repository):
     """Checked on a decoder whose layers leak, since every family that leaks is refused for more than that."""
     import torch
 
-    from tools.export.tracing import load, watch
+    from tools.export.loading import load
+    from tools.export.tracing import watch
 
     model = load(str(repository / "source"), "float32")
     mlp = model.model.layers[1].mlp
@@ -270,4 +278,4 @@ def test_a_layer_that_looks_at_other_tokens_is_found(repository):
 
 def test_activations_are_for_quantized_weights(tmp_path):
     with pytest.raises(ExportError, match="f16 is for int8 and int4 weights"):
-        export_onnx("source", tmp_path, "fp32", activations="f16")
+        export_decoder("source", tmp_path, "fp32", form="onnx", activations="f16")

@@ -112,7 +112,7 @@ class Model:
         if not (made / "openvino_model.xml").exists():
             from tools.export.decoder import export_decoder
 
-            export_decoder(str(source), made, weights, self.stage)
+            export_decoder(str(source), made, weights, self.stage, "openvino")
 
     def _convert(self, made: Path) -> None:
         """The GGUF file that the peers read, in Braid's format; their environment writes the file."""

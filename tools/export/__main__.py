@@ -14,15 +14,12 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from pipelines.repository.new_graph import new_graph
-from tools.export.choose_export import ALL_TASKS, AUTO, WEIGHTS, Export, Options, choose
+from tools.export.choose_export import ALL_TASKS, AUTO, FORMATS, WEIGHTS, Export, Options, choose
 from tools.export.folder import ExportError
 from tools.export.gguf_file import check_options, export_gguf, is_gguf
 
-EXTRA = {
-    "openvino": ("torch", "transformers", "optimum", "nncf", "openvino"),
-    "onnx": ("torch", "transformers", "onnx", "onnx_ir", "onnxscript", "onnxruntime"),
-}
-"""Format → the modules that the extra `export` installs for it."""
+EXTRA = ("torch", "transformers", "nncf", "openvino", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
+"""Modules that the extra `export` installs; optimum-intel is needed for few models."""
 MISSING_EXTRA, FAILED = 2, 1  # exit codes
 
 
@@ -39,10 +36,11 @@ MISSING_EXTRA, FAILED = 2, 1  # exit codes
 @click.option(
     "--format",
     "form",
-    type=click.Choice(list(EXTRA)),
-    default="openvino",
+    type=click.Choice(FORMATS),
+    default=AUTO,
     show_default=True,
-    help="openvino: Intel CPUs and GPUs. onnx: NVIDIA GPUs, any CPU, and OpenVINO too.",
+    help="auto: a decoder as model.onnx, which every engine opens, or as OpenVINO IR by optimum-intel where "
+    "that cannot express it; other models as OpenVINO IR. onnx, for NVIDIA GPUs, or openvino: only that.",
 )
 @click.option(
     "--weights",
@@ -114,7 +112,7 @@ def _choose(source: str, options: Options, console: Console) -> Export:
     if is_gguf(source):
         check_options(click.get_current_context())
         return lambda folder, stage: export_gguf(Path(source), folder, stage)
-    _check_extra(options.form, console)
+    _check_extra(console)
     return choose(source, options)
 
 
@@ -128,8 +126,8 @@ def _two(answers: str | None) -> tuple[str, str] | None:
     return no, yes
 
 
-def _check_extra(form: str, console: Console) -> None:
-    missing = [module for module in EXTRA[form] if importlib.util.find_spec(module) is None]
+def _check_extra(console: Console) -> None:
+    missing = [module for module in EXTRA if importlib.util.find_spec(module) is None]
     if missing:
         console.print(f"Exporting needs {', '.join(missing)}. Install: pip install -e '.\\[export]'")
         sys.exit(MISSING_EXTRA)

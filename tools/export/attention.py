@@ -193,12 +193,9 @@ def _refuse(
 
 
 def _mask(
-    batch_size: int,
-    cache_position: torch.Tensor,
+    *,
     kv_length: int,
-    kv_offset: int = 0,
     mask_function: MaskFunction | None = None,
-    attention_mask: torch.Tensor | None = None,
     local_size: int | None = None,
     **others: Any,
 ) -> Seen | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,13 @@ from tools.export.folder import ExportError, Stage, check_code, read_config
 
 AUTO = "auto"
 ALL_TASKS = (AUTO, TEXT, *TASKS)
+FORMATS = (AUTO, "openvino", "onnx")
 WEIGHTS = {"openvino": ("int8", "int4", "fp16", "fp32"), "onnx": ("int8", "int4", "fp16", "bf16", "fp32")}
 """Format → its types of weights."""
 ACTIVATIONS = {"openvino": ("int8",), "onnx": ("f32", "f16", "bf16")}
 """Format → types of activations for int8 and int4 weights, other than the engine's default."""
+MEANT = {TEXT: "onnx"}
+"""Task → the format that `auto` is checked as; others: openvino."""
 RERANKER_TEMPLATE = Path(__file__).parent / "qwen3_reranker.jinja"
 ANSWERS = ("no", "yes")
 SCORING = ("classify", "rerank")
@@ -31,7 +34,7 @@ class Options:
     """The options of the command line except the target folder."""
 
     task: str = AUTO
-    form: str = "openvino"
+    form: str = AUTO
     weights: str = "int8"
     activations: str | None = None
     answers: tuple[str, str] | None = None
@@ -40,8 +43,11 @@ class Options:
 
 def choose(source: str, options: Options) -> Export:
     """The export.  Raises click's error for contradicting options, `ExportError` for unsupported models."""
-    _check_form(options)
+    if options.form != AUTO:
+        _check_form(options)
     config, task = _read(source, options.task)
+    if options.form == AUTO:
+        _check_form(replace(options, form=MEANT.get(task, "openvino")))
     if task != "rerank":
         _refuse_scoring(options)
     if task == TEXT:
@@ -89,15 +95,12 @@ def _refuse_scoring(options: Options) -> None:
 
 
 def _generating(source: str, options: Options) -> Export:
-    if options.form == "onnx":
-        from tools.export.onnx_decoder import export_onnx
-
-        return lambda folder, stage: export_onnx(source, folder, options.weights, stage, options.activations)
     from tools.export.decoder import export_decoder
 
-    if options.activations:
+    if options.activations == "int8":
         raise click.BadParameter("int8 goes with models that read whole texts", param_hint="--activations")
-    return lambda folder, stage: export_decoder(source, folder, options.weights, stage)
+    weights, form, activations = options.weights, options.form, options.activations
+    return lambda folder, stage: export_decoder(source, folder, weights, stage, form, activations)
 
 
 def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> Export:
@@ -107,7 +110,8 @@ def _whole(source: str, task: str, config: dict[str, Any], options: Options) -> 
     if task not in SCORING:
         check_types(source)
     answers, template = _scoring(source, task, config, options)
-    wanted = EncoderOptions(task, options.form, options.weights, options.activations, answers, template)
+    form = "openvino" if options.form == AUTO else options.form
+    wanted = EncoderOptions(task, form, options.weights, options.activations, answers, template)
     return lambda folder, stage: export_encoder(source, folder, wanted, stage)
 
 

@@ -1,90 +1,89 @@
-"""Converts a Hugging Face decoder to OpenVINO IR with compressed weights, with its tokenizer and settings."""
+"""Converts a Hugging Face decoder to a folder that Braid serves, compared with transformers before it is
+written.
+
+Braid's own trace gives `model.onnx`, which every engine opens.  What that format cannot express is given to
+optimum-intel, which makes OpenVINO IR.
+"""
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.export.folder import (
-    SETTINGS,
-    TOKENIZER,
-    ExportError,
-    Stage,
-    check_positions,
-    put,
-    quiet,
-    scratch_beside,
-    write_tokenizer,
-)
+from tools.export.folder import ExportError, Stage, put, quiet, scratch_beside, write_tokenizer
 
-Weights = Literal["int8", "int4", "fp16", "fp32"]
+Format = Literal["auto", "onnx", "openvino"]
+Activations = Literal["f32", "f16", "bf16"]
 
-COMPRESSION: dict[str, dict[str, Any]] = {
-    "int8": {"bits": 8},
-    "int4": {"bits": 4, "group_size": 128, "group_size_fallback": "adjust", "ratio": 1.0},
-}
-"""nncf's settings by type of weights; a layer too narrow for groups of 128 uses the largest that fits."""
-
-GENERATION = "generation_config.json"
-TASK = "text-generation-with-past"  # stateful, the form whose attention can be paged
+COMPUTED: dict[str, Activations] = {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}
+"""Type of weights → type of activations."""
+DTYPES: dict[str, str] = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 
-def export_decoder(source: str, folder: Path, weights: Weights, stage: Stage) -> None:
+def export_decoder(
+    source: str,
+    folder: Path,
+    weights: str = "fp32",
+    stage: Stage = lambda _: None,
+    form: Format = "auto",
+    activations: Activations | None = None,
+) -> None:
     """Write `source` (a local folder or a hub id) to `folder`; `stage` is called with each stage of the work.
 
-    `folder` receives openvino_model.xml and .bin, tokenizer.json, config.json and, where the model has
+    `weights`: int8, int4, fp16, bf16 or fp32.  `activations` is the type that int8 and int4 weights are
+    multiplied with, f32 by default; others have their own.  `folder` receives model.onnx and
+    model.onnx.data, or openvino_model.xml and .bin; tokenizer.json, config.json and, where the model has
     them, generation_config.json and chat_template.jinja.  It is complete or untouched.
     Raises `ExportError`.
     """
+    from tools.export.dequantizing import dequantized
+    from tools.export.loading import load
+    from tools.export.logit_check import check_export, expected_logprobs, tolerance
+
+    computed = _computed_in(weights, activations)
     with quiet(), scratch_beside(folder) as scratch:
         made = scratch / "model"
         stage("reading the tokenizer")
-        write_tokenizer(source, made)
-        check_positions(source)
-        stage("tracing the model")
-        _trace(source, made, "fp16" if weights == "fp16" else "fp32")
-        _keep_defaults(source, made)
-        if weights in COMPRESSION:
-            stage(f"compressing weights to {weights}")
-            made = _compress(made, scratch / weights, COMPRESSION[weights])
+        tokenizer = write_tokenizer(source, made)
+        source = dequantized(source, scratch / "plain", stage)
+        stage("reading the model")
+        model = load(source, DTYPES[computed], stage)
+        stage("computing what transformers gives")
+        expected = expected_logprobs(model, tokenizer)
+        file = _write(model, tokenizer, source, made, weights, form, stage)
+        del model
+        stage("comparing with transformers")
+        check_export(file, expected, tolerance(weights, computed))
         stage("writing the folder")
-        put(made, folder)
+        put(file.parent, folder)
 
 
-def _trace(source: str, folder: Path, dtype: str) -> None:
-    from optimum.exporters.openvino import main_export
-    from optimum.intel.openvino.configuration import OVConfig
-
-    try:
-        main_export(
-            model_name_or_path=source,
-            output=folder,
-            task=TASK,
-            library_name="transformers",
-            ov_config=OVConfig(dtype=dtype),
-            convert_tokenizer=False,
-            trust_remote_code=False,
+def _computed_in(weights: str, activations: Activations | None) -> Activations:
+    own = COMPUTED.get(weights)
+    if own and activations and own != activations:
+        raise ExportError(
+            f"{weights} weights are computed in {own}; {activations} is for int8 and int4 weights"
         )
-    except (OSError, ValueError, RuntimeError, NotImplementedError) as error:
-        raise ExportError(f"optimum-intel cannot export {source}: {error}") from error
+    return own or activations or "f32"
 
 
-def _keep_defaults(source: str, folder: Path) -> None:
-    """Copy the sampling defaults unchanged; transformers would validate them and refuse some."""
-    given, made = Path(source) / GENERATION, folder / GENERATION
-    if given.is_file() and not made.exists():
-        shutil.copyfile(given, made)
+def _write(
+    model: Any, tokenizer: Any, source: str, folder: Path, weights: str, form: Format, stage: Stage
+) -> Path:
+    """Write the model by the first way that can; return its file."""
+    from tools.export.onnx_decoder import write_traced
+    from tools.export.openvino_decoder import write_by_optimum
 
-
-def _compress(traced: Path, folder: Path, settings: dict[str, Any]) -> Path:
-    from optimum.intel import OVModelForCausalLM, OVWeightQuantizationConfig
-
-    model = OVModelForCausalLM.from_pretrained(
-        traced, compile=False, quantization_config=OVWeightQuantizationConfig(**settings)
-    )
-    model.save_pretrained(folder)
-    for name in (TOKENIZER, *SETTINGS):
-        if (traced / name).exists() and not (folder / name).exists():
-            shutil.copyfile(traced / name, folder / name)
-    return folder
+    refused = ""
+    if form != "openvino":
+        try:
+            return write_traced(model, tokenizer, folder, weights, stage)
+        except ExportError as error:
+            if form == "onnx":
+                raise
+            refused = f"{error}; "
+    model.to("meta")  # gives its weights back: optimum-intel loads them again
+    try:
+        return write_by_optimum(source, folder, weights, stage)
+    except ExportError as error:
+        raise ExportError(f"{refused}{error}") from error

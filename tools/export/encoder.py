@@ -11,7 +11,6 @@ from typing import Any
 from tools.export.folder import (
     ExportError,
     Stage,
-    check_positions,
     put,
     quiet,
     read_config,
@@ -59,7 +58,6 @@ def export_encoder(source: str, folder: Path, wanted: EncoderOptions, stage: Sta
         stage("reading the tokenizer")
         tokenizer = write_tokenizer(source, made)
         _keep_whole_texts(made / "tokenizer.json")
-        check_positions(source)
         _write_model(source, made, wanted, dtype, tokenizer, stage)
         stage("writing the folder")
         put(made, folder)
@@ -69,13 +67,15 @@ def _write_model(
     source: str, folder: Path, wanted: EncoderOptions, dtype: str, tokenizer: Any, stage: Stage
 ) -> None:
     """Write the model and all files for its graph except the tokenizer to `folder`."""
+    from tools.export.dequantizing import dequantized
     from tools.export.sentence_files import copy_sentence_files, forget_pooling, write_dense
     from tools.export.whole_model import read_model
     from tools.export.whole_tracing import trace
 
     stage("reading the model")
     answers = _answer_ids(tokenizer, wanted.answers) if wanted.answers else None
-    model = read_model(source, wanted.task, dtype, answers)
+    plain = dequantized(source, folder.with_name("plain"), stage)
+    model = read_model(plain, wanted.task, dtype, answers)
     copy_sentence_files(source, folder)
     if wanted.task == "token_embed":
         forget_pooling(folder)

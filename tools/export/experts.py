@@ -6,6 +6,8 @@ its experts, zero where an expert was not chosen. It is exact, and computes ever
 
 from __future__ import annotations
 
+import inspect
+from functools import partial
 from types import MethodType
 from typing import Any
 
@@ -33,11 +35,55 @@ class WideExperts(torch.nn.Module):
         return self.down(spread.view(-1, middle.shape[1]))
 
 
+class StackedExperts(torch.nn.Module):
+    """All experts of a layer that transformers 5 stores in two tensors: gate and up, down.
+
+    gate_up [experts·2·middle, width] is a view of transformers' own; down [width, experts·middle].
+    """
+
+    def __init__(self, experts: Any) -> None:
+        super().__init__()
+        self.num_experts, both, width = experts.gate_up_proj.shape
+        self.gate_up = _linear([experts.gate_up_proj.reshape(self.num_experts * both, width)], 0)
+        self.down = _linear([experts.down_proj.permute(1, 0, 2).reshape(width, -1)], 0)
+        self.apply_gate = getattr(experts, "_apply_gate", None) or partial(_gated, experts.act_fn)
+
+    def forward(
+        self, hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
+    ) -> torch.Tensor:
+        """hidden_states [tokens, width], chosen experts and their weights [tokens, k] → [tokens, width]."""
+        both = self.gate_up(hidden_states).view(
+            -1, self.num_experts, self.gate_up.out_features // self.num_experts
+        )
+        weights = _spread(top_k_index, top_k_weights.to(both.dtype), self.num_experts)
+        middle = self.apply_gate(both) * weights[:, :, None]
+        return self.down(middle.view(-1, self.down.in_features))
+
+
 def widen_experts(model: torch.nn.Module) -> None:
     """Replace the mixtures of `model` in the supported formats; others stay unchanged."""
     with torch.no_grad():
+        for parent in list(model.modules()):
+            for name, experts in list(parent.named_children()):
+                if _is_stacked(experts):
+                    setattr(parent, name, StackedExperts(experts))
         for mixture in [module for module in model.modules() if _understood(module)]:
             _widen(mixture)
+
+
+def _is_stacked(module: Any) -> bool:
+    """Whether the module is of transformers 5, without biases and with the experts first in its tensors."""
+    gate_up, down = (getattr(module, name, None) for name in ("gate_up_proj", "down_proj"))
+    if not isinstance(gate_up, torch.nn.Parameter) or not isinstance(down, torch.nn.Parameter):
+        return False
+    takes = [*inspect.signature(module.forward).parameters][:3]
+    return (
+        takes in (["hidden_states", "top_k_index", "top_k_weights"], ["args", "kwargs"])
+        and gate_up.ndim == 3
+        and tuple(down.shape) == (gate_up.shape[0], gate_up.shape[2], gate_up.shape[1] // 2)
+        and getattr(module, "gate_up_proj_bias", None) is None
+        and not getattr(module, "is_transposed", False)
+    )
 
 
 def _understood(module: Any) -> bool:
@@ -84,8 +130,18 @@ def _mix(mixture: Any, hidden_states: torch.Tensor) -> Any:
 
 def _mix_chosen(mixture: Any, x: torch.Tensor, chosen: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """x [tokens, width], chosen int64[tokens, k], weights [tokens, k] → [tokens, width]."""
-    is_chosen = chosen[:, :, None] == torch.arange(mixture.num_mixed)
-    return mixture.experts(x, (is_chosen * weights[:, :, None].to(x.dtype)).sum(1))
+    return mixture.experts(x, _spread(chosen, weights.to(x.dtype), mixture.num_mixed))
+
+
+def _spread(chosen: torch.Tensor, weights: torch.Tensor, num_experts: int) -> torch.Tensor:
+    """The weights of chosen experts [tokens, k] → of all experts [tokens, experts], zero for the others."""
+    return ((chosen[:, :, None] == torch.arange(num_experts)) * weights[:, :, None]).sum(1)
+
+
+def _gated(act: Any, both: torch.Tensor) -> torch.Tensor:
+    """Gate and up in the halves of the last axis → the middle of a gated layer."""
+    gate, up = both.chunk(2, dim=-1)
+    return act(gate) * up
 
 
 def _linear(weights: list[torch.Tensor], axis: int) -> torch.nn.Linear:

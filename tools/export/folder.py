@@ -68,8 +68,16 @@ def write_tokenizer(source: str, folder: Path) -> Any:
             f"{source} has no {TOKENIZER}, which serving needs, and transformers cannot make one from its "
             f"{type(tokenizer).__name__}."
         )
+    if _is_empty(tokenizer):
+        raise ExportError(f"{source} has no tokenizer that transformers can read: it has no vocabulary")
     tokenizer.save_pretrained(folder)
     return tokenizer
+
+
+def _is_empty(tokenizer: Any) -> bool:
+    """Whether it has special tokens alone, as transformers 5 makes one for a folder without its files."""
+    words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
+    return set(words) <= {*tokenizer.all_special_tokens, "<unk>", "<s>", "</s>", "<pad>"}
 
 
 def _read_tokenizer(source: str) -> Any:
@@ -82,25 +90,6 @@ def _read_tokenizer(source: str) -> Any:
         if NEWER_TOKENIZER not in str(error):
             raise
         return PreTrainedTokenizerFast.from_pretrained(source, extra_special_tokens={})
-
-
-def check_positions(source: str) -> None:
-    """Raise `ExportError` when the installed transformers would ignore the model's rotary settings.
-
-    Version 5 writes them as `rope_parameters`; version 4 ignores that and uses its defaults.
-    """
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(source, trust_remote_code=False).get_text_config()
-    newer = getattr(config, "rope_parameters", None) or {}
-    theta, kind = newer.get("rope_theta"), newer.get("rope_type", "default")
-    by_layer = any(isinstance(value, dict) for value in newer.values())
-    is_read = theta in (None, getattr(config, "rope_theta", None))
-    if by_layer or not is_read or (kind != "default" and not getattr(config, "rope_scaling", None)):
-        raise ExportError(
-            f"{source}: its config.json was written by transformers 5, and the version that exports does not "
-            "read its rope_parameters; write them as rope_theta and rope_scaling"
-        )
 
 
 def check_code(source: str, config: dict[str, Any]) -> None:

@@ -20,15 +20,9 @@ from pipelines.host.backends.onnx.decoder_format import (
 from tools.export.attention import NAME, Attention, Mode, installed
 from tools.export.experts import widen_experts
 from tools.export.folder import ExportError, first_line
+from tools.export.logit_check import SENTENCES
 from tools.export.simplifying import simplify
 
-SENTENCES = (
-    "The quick brown fox jumps over the lazy dog. It was the best of times, it was the worst of times.",
-    "def add(a, b):\n    return a + b\n\nprint(add(2, 40))  # 42\n",
-    'What is the capital of France? Answer in JSON: {"capital": "Paris", "population": 2103000}',
-    "今天天气很好，我们去公园散步吧。 Größe, naïve, año, Привет, 世界! 3.14159 × 10^8",
-)
-"""Texts that a model runs on while its keys and values are measured."""
 NUM_RANDOM = 48  # ids of the prompt of random ids
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 8e-2}
 """Allowed difference from transformers' logits: the mean difference over their standard deviation."""
@@ -51,20 +45,6 @@ class Packed(torch.nn.Module):
         return (logits if self.keeps else logits[logits_indices]).float()
 
 
-def load(source: str, dtype: str) -> Any:
-    """The causal language model in `source`, ready to run in `dtype`; raises `ExportError`."""
-    from transformers import AutoModelForCausalLM
-
-    try:
-        model = AutoModelForCausalLM.from_pretrained(
-            source, dtype=getattr(torch, dtype), attn_implementation="eager", trust_remote_code=False
-        )
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ExportError(f"transformers cannot read a decoder in {source}: {first_line(error)}") from error
-    _fix_rope(model)
-    return model.eval()
-
-
 def prompts_of(tokenizer: Any, vocab_size: int) -> list[torch.Tensor]:
     """Ids int64[1, tokens] of some sentences, and random ids."""
     noise = torch.randint(0, vocab_size, (1, NUM_RANDOM), generator=torch.Generator().manual_seed(1))
@@ -81,6 +61,8 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
     """
     expected = [_logits(model, ids) for ids in prompts]
     widen_experts(model)
+    if hasattr(model, "set_experts_implementation"):  # transformers 5, for experts that stay as they are
+        model.set_experts_implementation("batched_mm")
     attention = Attention()
     with installed(attention):
         _set_attention(model)
@@ -160,24 +142,6 @@ def _check_token_wise(model: Any, attention: Attention, ids: torch.Tensor) -> No
     with attention.run():
         shuffled = _logits(model, ids[:, order], position_ids=positions[:, order])
     _compare(model, shuffled, straight[:, order])
-
-
-def _fix_rope(model: Any) -> None:
-    """Fix the variant of rotary embeddings that select one by the longest position of a call.
-
-    In a packed step the selection for one prompt would apply to all.  `longrope` uses its long
-    factors, as a model that serves its whole context must; `dynamic` has no such selection.
-    """
-    for module in model.modules():
-        rope = getattr(module, "rope_type", "")
-        if "dynamic" in rope:
-            raise ExportError(f"{_family(model)} has {rope} rotary embeddings, which change with the prompt")
-        if rope == "longrope":
-            reach = model.config.max_position_embeddings
-            module.inv_freq, module.attention_scaling = module.rope_init_fn(
-                module.config, None, seq_len=reach
-            )
-            module.rope_type = "longrope, long"
 
 
 def _checked(model: ir.Model, num_layers: int) -> ir.Model:

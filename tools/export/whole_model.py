@@ -9,6 +9,7 @@ from typing import Any
 import torch
 
 from tools.export.folder import ExportError, first_line
+from tools.export.model_config import read_model_config
 
 HIDDEN, LOGITS = "last_hidden_state", "logits"
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
@@ -80,7 +81,8 @@ def _read(kind: str, source: str, dtype: str) -> Any:
     import transformers
 
     read = getattr(transformers, kind).from_pretrained
-    settings = {"dtype": getattr(torch, dtype), "trust_remote_code": False}
+    config = read_model_config(source)
+    settings = {"config": config, "dtype": getattr(torch, dtype), "trust_remote_code": False}
     try:
         try:
             model, loading = read(source, attn_implementation="sdpa", output_loading_info=True, **settings)

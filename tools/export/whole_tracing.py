@@ -78,10 +78,13 @@ def _plain_masks() -> Iterator[None]:
 
 
 def _mask(
+    *,
     batch_size: int,
-    cache_position: torch.Tensor,
     kv_length: int,
     kv_offset: int = 0,
+    cache_position: torch.Tensor | None = None,
+    q_length: int = 0,
+    q_offset: int = 0,
     mask_function: MaskFunction | None = None,
     attention_mask: torch.Tensor | None = None,
     **others: Any,
@@ -94,6 +97,8 @@ def _mask(
         raise ExportError("the model makes a mask of its own, which cannot be traced")
     texts, head = torch.arange(batch_size)[:, None, None, None], torch.zeros((), dtype=torch.int64)
     keys = torch.arange(kv_length)[None, None, None] + kv_offset
+    if cache_position is None:  # transformers 5
+        cache_position = torch.arange(q_length) + q_offset
     queries = cache_position[None, None, :, None]
     visible = mask_function(texts, head, queries, keys) & attention_mask[:, None, None, :].bool()
     return visible | (queries == keys)

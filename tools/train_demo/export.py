@@ -25,9 +25,9 @@ SERVED_FILES = {
 
 def export(trained: Path, target: Path) -> None:
     """Exports the folder `trained` into `target`, whose old files are replaced."""
-    from tools.export.onnx_decoder import export_onnx  # slow to import
+    from tools.export.decoder import export_decoder  # slow to import
 
-    export_onnx(str(trained), target, "int8")
+    export_decoder(str(trained), target, "int8", form="onnx")
     for name in TOKENIZER_FILES:
         shutil.copyfile(trained / name, target / name)
     shutil.copyfile(TEMPLATE_PATH, target / TEMPLATE_PATH.name)

@@ -26,6 +26,8 @@ ELEMENT_TYPES = {ir.DataType.FLOAT: "f32", ir.DataType.FLOAT16: "f16", ir.DataTy
 CONFIG, GENAI_CONFIG = "config.json", "genai_config.json"
 SUBFOLDER = "onnx"
 """Where exports for browsers store their graphs; config.json and the tokenizer are one folder above."""
+SNAPSHOTS, BLOBS = "snapshots", "blobs"
+"""Folders of a model in the Hub's cache."""
 SMALL_BYTES = 1024
 """Tensors up to this size are read into the graph; onnx itself stores them there too."""
 READS = (
@@ -41,7 +43,8 @@ def read_decoder(path: Path) -> DecoderModel:
     """
     try:
         model, fields = _load(path), read_fields(path.parent)
-        _check_data(model, path.parent)
+        folder = _follow_links(model, path.parent)
+        _check_data(model, folder)
         _take_small(model)
         max_context = _max_context(fields)
         if not _is_in_form(model):
@@ -51,7 +54,7 @@ def read_decoder(path: Path) -> DecoderModel:
         layers = read_layers(model.graph)
         check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)
-        return DecoderModel(model, path.parent, layers, vocabulary, max_context, _element_type(model.graph))
+        return DecoderModel(model, folder, layers, vocabulary, max_context, _element_type(model.graph))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 
@@ -82,6 +85,29 @@ def _load(path: Path) -> ir.Model:
     if not len(model.graph):
         raise ModelError("is empty, or no ONNX file.")
     return model
+
+
+def _follow_links(model: ir.Model, folder: Path) -> Path:
+    """The folder of the data files: `folder`, or for a snapshot in the Hub's cache the model's tree there.
+
+    In such a tree the tensors are placed in the blobs that the snapshot links to.
+    """
+    here = folder.resolve()
+    trees = (place.parent for place in (here, *here.parents) if place.name == SNAPSHOTS)
+    tree = next((tree for tree in trees if (tree / BLOBS).is_dir()), None)
+    if tree is None:
+        return folder
+    for value in model.graph.initializers.values():
+        if isinstance(tensor := value.const_value, ir.ExternalTensor):
+            blob = (here / str(tensor.location)).resolve()
+            place = str(blob.relative_to(tree)) if blob.is_relative_to(tree) else str(blob)
+            value.const_value = ir.ExternalTensor(
+                *(place, tensor.offset, tensor.length, tensor.dtype),
+                shape=tensor.shape,
+                name=tensor.name,
+                base_dir=tree,
+            )
+    return tree
 
 
 def _check_data(model: ir.Model, folder: Path) -> None:

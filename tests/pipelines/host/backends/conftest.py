@@ -32,7 +32,7 @@ def exported(source: Callable[[str], Path]) -> Callable[[str], tuple[Path, Path]
         from tools.export.decoder import export_decoder
 
         folder = source(family).with_name(f"{family}-openvino")
-        export_decoder(str(source(family)), folder, "fp32", lambda stage: None)
+        export_decoder(str(source(family)), folder, "fp32", form="openvino")
         return source(family), folder
 
     return cache(_quiet(make))
@@ -43,10 +43,10 @@ def exported_onnx(source: Callable[[str], Path]) -> Callable[[str], Path]:
     """`exported_onnx(family)` → the model.onnx of its export in float32."""
 
     def make(family: str) -> Path:
-        from tools.export.onnx_decoder import export_onnx
+        from tools.export.decoder import export_decoder
 
         folder = source(family).with_name(f"{family}-onnx")
-        export_onnx(str(source(family)), folder, "fp32")
+        export_decoder(str(source(family)), folder, "fp32", form="onnx")
         return folder / "model.onnx"
 
     return cache(_quiet(make))

@@ -14,6 +14,7 @@ from whole_prompts import logits_of
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnx.decoder_format import ATTENTION
 from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
 
 PROMPT = [5, 9, 40, 41, 3, 60, 2, 17]
 DATA = "model.onnx.data"
@@ -140,6 +141,20 @@ def test_weights_linked_from_outside_the_folder(tmp_path):
     (tmp_path / "model" / DATA).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(ModelError, match="outside the model's folder"):
         read_decoder(path)
+
+
+def test_weights_linked_within_the_hubs_cache(tmp_path):
+    """models--org--name/snapshots/REVISION, whose files are links to models--org--name/blobs."""
+    path = write(tmp_path / "models--a--b" / "snapshots" / "123")
+    (tmp_path / "models--a--b" / "blobs").mkdir()
+    for number, file in enumerate(list(path.parent.iterdir())):
+        blob = tmp_path / "models--a--b" / "blobs" / str(number)
+        file.rename(blob)
+        file.symlink_to(Path("../../blobs") / blob.name)
+    assert read_decoder(path).layers
+    session = OnnxCpuSession(path, OnnxCpuSettings(threads=1))
+    session.allocate(2)
+    session.close()
 
 
 def relocated(path: Path, location: str) -> bytes:

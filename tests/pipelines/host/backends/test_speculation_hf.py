@@ -51,7 +51,7 @@ def shallow(tmp_path_factory) -> Path:
 
     folder = tmp_path_factory.mktemp("shallow")
     write_decoder("llama", folder / "hf", num_hidden_layers=1)
-    export_decoder(str(folder / "hf"), folder / "openvino", "fp32", lambda stage: None)
+    export_decoder(str(folder / "hf"), folder / "openvino", "fp32", form="openvino")
     return folder / "openvino"
 
 

@@ -1,0 +1,1 @@
+"""`make breadth-models`: every family of decoders, small and with random weights, exported and compared."""

@@ -1,0 +1,81 @@
+"""Writes a decoder as OpenVINO IR by optimum-intel: for what Braid's own trace cannot express."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tools.export.folder import SETTINGS, TOKENIZER, ExportError, Stage, first_line
+from tools.export.model_config import check_positions
+
+COMPRESSION: dict[str, dict[str, Any]] = {
+    "int8": {"bits": 8},
+    "int4": {"bits": 4, "group_size": 128, "group_size_fallback": "adjust", "ratio": 1.0},
+}
+"""nncf's settings by type of weights; a layer too narrow for groups of 128 uses the largest that fits."""
+PLAIN = ("fp16", "fp32")
+
+MODEL = "openvino_model.xml"
+GENERATION = "generation_config.json"
+TASK = "text-generation-with-past"  # stateful, the form whose attention can be paged
+
+
+def write_by_optimum(source: str, folder: Path, weights: str, stage: Stage) -> Path:
+    """Write openvino_model.xml and the settings of `source` to `folder`, where its tokenizer is.
+
+    Returns the first; compressed, all files are in a folder beside `folder`.  Raises `ExportError`.
+    """
+    if weights not in (*COMPRESSION, *PLAIN):
+        raise ExportError(f"OpenVINO IR has no {weights} weights")
+    check_positions(source)
+    stage("tracing the model with optimum-intel")
+    _trace(source, folder, "fp16" if weights == "fp16" else "fp32")
+    _keep_defaults(source, folder)
+    if weights in COMPRESSION:
+        stage(f"compressing weights to {weights}")
+        folder = _compress(folder, folder.with_name(weights), COMPRESSION[weights])
+    return folder / MODEL
+
+
+def _trace(source: str, folder: Path, dtype: str) -> None:
+    try:
+        from optimum.exporters.openvino import main_export
+        from optimum.intel.openvino.configuration import OVConfig
+    except Exception as error:  # optimum-intel of another version of transformers fails in many ways
+        raise ExportError(
+            "optimum-intel, which might export it, is not here for this transformers (pip install -c "
+            f"constraints.txt -e '.[export,optimum]'): {first_line(error)}"
+        ) from error
+    try:
+        main_export(
+            model_name_or_path=source,
+            output=folder,
+            task=TASK,
+            library_name="transformers",
+            ov_config=OVConfig(dtype=dtype),
+            convert_tokenizer=False,
+            trust_remote_code=False,
+        )
+    except Exception as error:  # of any class, as models and libraries fail in their own ways
+        raise ExportError(f"optimum-intel cannot export {source}: {first_line(error)}") from error
+
+
+def _keep_defaults(source: str, folder: Path) -> None:
+    """Copy the sampling defaults unchanged; transformers would validate them and refuse some."""
+    given, made = Path(source) / GENERATION, folder / GENERATION
+    if given.is_file() and not made.exists():
+        shutil.copyfile(given, made)
+
+
+def _compress(traced: Path, folder: Path, settings: dict[str, Any]) -> Path:
+    from optimum.intel import OVModelForCausalLM, OVWeightQuantizationConfig
+
+    model = OVModelForCausalLM.from_pretrained(
+        traced, compile=False, quantization_config=OVWeightQuantizationConfig(**settings)
+    )
+    model.save_pretrained(folder)
+    for name in (TOKENIZER, *SETTINGS):
+        if (traced / name).exists() and not (folder / name).exists():
+            shutil.copyfile(traced / name, folder / name)
+    return folder
