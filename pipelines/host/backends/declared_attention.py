@@ -15,8 +15,8 @@ EVERY_NTH_FULL = {"gemma3_text": 6, "gemma3": 6, "cohere2": 4}
 FULL, SLIDING, CHUNKED = "full_attention", "sliding_attention", "chunked_attention"
 WITHOUT_KEYS = frozenset({"conv", "linear_attention", "mamba"})
 """Kinds of layers that are no attention over a cache of keys."""
-LOCAL = {"global": FULL, "local": SLIDING}
-"""Kinds of gpt_neo's layers."""
+OTHER_NAMES = {"global": FULL, "local": SLIDING, "attention": FULL}
+"""Kinds of layers as gpt_neo and granitemoehybrid call them."""
 NUMBERS_OF_LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 CHUNK_SIZE = "attention_chunk_size"
 LONG_ROPE = frozenset({"longrope", "su"})
@@ -88,9 +88,9 @@ def _bounds(fields: Mapping[str, Any]) -> Iterator[int]:
 def _stated_kinds(fields: Mapping[str, Any]) -> list[str] | None:
     """The kinds of the layers with keys, where config.json names them."""
     if types := fields.get("layer_types"):
-        return [str(kind) for kind in types if kind not in WITHOUT_KEYS]
+        return [OTHER_NAMES.get(kind, kind) for kind in types if kind not in WITHOUT_KEYS]
     if groups := fields.get("attention_types"):
-        return [LOCAL.get(kind, kind) for kinds, times in groups for kind in list(kinds) * times]
+        return [OTHER_NAMES.get(kind, kind) for kinds, times in groups for kind in list(kinds) * times]
     return None
 
 

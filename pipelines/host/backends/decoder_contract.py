@@ -20,10 +20,11 @@ class DecoderSession(Protocol):
     """A loaded decoder with a paged key-value cache.
 
     `block_tokens`: tokens in a block.  `block_bytes`: bytes of one block over all layers, keys, values and
-    quantization scales together, as read from the compiled model.  `max_context`: tokens, from the model's
-    config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on the logits
-    that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token each, as
-    measured by `warm` so far.  No cache exists before `allocate`.
+    quantization scales together, as read from the compiled model.  `state_bytes`: bytes of the recurrent
+    state of one sequence over all layers, 0 for a model of attention alone.  `max_context`: tokens, from the
+    model's config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on the
+    logits that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token each,
+    as measured by `warm` so far.  No cache exists before `allocate`.
     """
 
     @property
@@ -35,6 +36,8 @@ class DecoderSession(Protocol):
     @property
     def block_bytes(self) -> int: ...
     @property
+    def state_bytes(self) -> int: ...
+    @property
     def vocab_size(self) -> int: ...
     @property
     def max_context(self) -> int: ...
@@ -45,8 +48,9 @@ class DecoderSession(Protocol):
         """Allocate what the largest step needs beside the cache; return the default size of the cache in
         bytes.
 
-        A step gives at most `max_sequences + max_scored` logit rows.  Call it once, before `allocate`.  The
-        bytes are of the memory in which the cache is placed: the host's, or the device's.
+        A step gives at most `max_sequences + max_scored` logit rows, and its slots are below `max_sequences`.
+        Call it once, before `allocate`.  The bytes are of the memory in which the cache is placed: the
+        host's, or the device's.
         """
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
@@ -61,7 +65,8 @@ class DecoderSession(Protocol):
         """Compute a step: write keys and values of its tokens to the cache, return float32[num_logits,
         vocab].
 
-        Before the model runs, blocks are moved: `step.swaps_out`, then `step.swaps_in`, then `step.copies`.
+        Before the model runs, blocks are moved: `step.swaps_out`, then `step.swaps_in`, then `step.copies`;
+        states are copied by `step.state_copies`.
         The array is in the memory on which `ops` works: the host's, or a device's.  The caller may change it
         until the next `run`.  The GIL is released during the computation.
         """

@@ -20,6 +20,7 @@ from pipelines.host.backends.host_memory import default_cache_bytes
 from pipelines.host.engine.step import Step
 
 NEVER_WRITTEN = -1
+NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with
 LOGIT_RANGE = 12.0
 
 
@@ -27,11 +28,13 @@ LOGIT_RANGE = 12.0
 class FakeSession:
     """A `DecoderSession` whose cache int64[num_blocks, block_tokens] stores the token ids themselves.
 
-    `host_cache` is the same for the host blocks.  Each step takes at least `step_s` seconds, with the GIL
-    released.  A step with the token `poison` raises RuntimeError after it has written to the cache, as a lost
-    device would.  A token depends on the last `sight_tokens` of its context; None: on the whole context.
-    A step with the token `deadly` ends the process, as a fault of an engine would.  After the share `dissent`
-    of all contexts the token differs from that of a session without it, as a draft model's.
+    `host_cache` is the same for the host blocks.  With `keeps_states` (and the whole context in sight) each
+    slot has a recurrent state, a hash of all tokens computed there, which must agree with the cache.  Each
+    step takes at least `step_s` seconds, with the GIL released.  A step with the token `poison` raises
+    RuntimeError after it has written to the cache, as a lost device would.  A token depends on the last
+    `sight_tokens` of its context; None: on the whole context.  A step with the token `deadly` ends the
+    process, as a fault of an engine would.  After the share `dissent` of all contexts the token differs from
+    that of a session without it, as a draft model's.
     """
 
     vocab_size: int = 97
@@ -43,17 +46,24 @@ class FakeSession:
     sight_tokens: int | None = None
     dissent: float = 0.0
     num_steps: int = 0
+    keeps_states: bool = False
     can_swap: bool = True
     step_times_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
     host_cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
+    states: NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
+
+    @property
+    def state_bytes(self) -> int:
+        return self.states.itemsize if self.keeps_states else 0
 
     @property
     def block_bytes(self) -> int:
         return self.block_tokens * 8
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
+        self.states = np.full(max_sequences if self.keeps_states else 0, NEVER_COMPUTED, np.uint64)
         return default_cache_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
@@ -73,6 +83,8 @@ class FakeSession:
         if self.poison is not None and (step.token_ids == self.poison).any():
             raise RuntimeError(f"the step met the poisoned token {self.poison}")
         digests = self._digests(step)
+        if self.keeps_states:
+            digests += (self._advance_states(step) - digests) * GOLDEN  # nothing where the two agree
         if self.dissent:
             other = _mix(digests ^ GOLDEN)
             digests = np.where((other >> np.uint64(40)) < self.dissent * 2**24, other, digests)
@@ -91,6 +103,16 @@ class FakeSession:
         self.host_cache[step.swaps_out[:, 1]] = self.cache[step.swaps_out[:, 0]]
         self.cache[step.swaps_in[:, 1]] = self.host_cache[step.swaps_in[:, 0]]
         copy_blocks(self.cache, step.copies)
+
+    def _advance_states(self, step: Step) -> NDArray[np.uint64]:
+        """uint64[num_logits]: the state after each sampled position; the states of all slots move on."""
+        self.states[step.state_copies[:, 1]] = self.states[step.state_copies[:, 0]]
+        sums = np.cumsum(_hashed(step.token_ids, step.positions), dtype=np.uint64)
+        begins = np.where(step.num_past == 0, np.uint64(0), self.states[step.slots])
+        begins[1:] -= sums[step.starts[1:-1] - 1]
+        self.states[step.slots] = begins + sums[step.starts[1:] - 1]
+        owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
+        return begins[owners] + sums[step.logit_indices]
 
     def _digests(self, step: Step) -> NDArray[np.uint64]:
         """uint64[num_logits]: a hash of the cached context up to and including each sampled position."""

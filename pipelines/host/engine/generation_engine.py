@@ -59,7 +59,14 @@ class GenerationEngine:
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
         self.slots = SequenceSlots(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
-        self.cache = Cache(num_blocks, block_tokens, self.slots, settings.reuse_prefixes, num_host_blocks)
+        self.cache = Cache(
+            num_blocks,
+            block_tokens,
+            self.slots,
+            settings.reuse_prefixes,
+            num_host_blocks,
+            settings.keeps_states,
+        )
         self._sampling = SamplingSlots(settings.max_sequences, vocab_size)
         self._totals = Counts()
         self._speculation = SpeculationSlots(settings.max_sequences) if settings.num_draft_tokens else None

@@ -38,7 +38,7 @@ NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
 def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool = False) -> Step:
     """The step of `plan`, whose blocks are reserved.  Its arrays are copies: the slots may change.
 
-    `speculates`: a speculation node reads `slots` and `draft_budget`.
+    `speculates`: a speculation node reads `draft_budget`.
     """
     slot_of = plan.slots()
     num_past = slots.num_past[slot_of]
@@ -59,9 +59,10 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         copies=_pairs(moves.copies),
         swaps_out=_pairs(moves.swaps_out),
         swaps_in=_pairs(moves.swaps_in),
+        state_copies=_pairs(moves.state_copies),
         scored_ids=scored.ids,
         scored_top_counts=scored.tops,
-        slots=slot_of if speculates else no_slots(),
+        slots=slot_of,
         draft_budget=_draft_budget(plan) if speculates else no_slots(),
     )
 

@@ -21,7 +21,7 @@ def no_ids() -> NDArray[np.int64]:
 
 
 def no_slots() -> NDArray[np.int32]:
-    """int32[0]: no sequences to draft for."""
+    """int32[0]: slots that no node reads, or no sequences to draft for."""
     return np.empty(0, np.int32)
 
 
@@ -41,6 +41,10 @@ class Step:
     Whole blocks move before the model runs, in this order: all of `swaps_out`, all of `swaps_in`, all of
     `copies`.  Swapping out frees the blocks that the later moves and the new tokens are written to.
     Otherwise the target of a pair occurs in no other pair, and host blocks that are written are not read.
+
+    A model with recurrent states keeps that of sequence `i` in row `slots[i]`.  First all rows of
+    `state_copies` are copied, each read before any is written; then a sequence without tokens in the cache
+    begins with a state of zeros, and any other one with what its row holds.
 
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
     sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
@@ -79,8 +83,10 @@ class Step:
     """int64[num_scored]: the prompt token that each scored logit row predicts."""
     scored_top_counts: NDArray[np.int64] = field(default_factory=no_ids)
     """int64[num_scored]: number of most likely tokens to report, at most the vocabulary size."""
+    state_copies: NDArray[np.int32] = field(default_factory=no_pairs)
+    """int32[k, 2]: (slot, slot) whose recurrent states are copied."""
     slots: NDArray[np.int32] = field(default_factory=no_slots)
-    """int32[num_seqs]: the slot of each sequence; int32[0] without a speculation node."""
+    """int32[num_seqs]: the slot of each sequence; the engine always sets it."""
     draft_budget: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs], tokens: most draft tokens per sequence; int32[0] without a speculation node."""
     draft_tokens: NDArray[np.int64] | None = None

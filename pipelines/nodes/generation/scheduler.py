@@ -5,6 +5,7 @@ Scheduling itself is in `pipelines/host/engine`.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -33,6 +34,13 @@ if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
     from pipelines.host.engine.generation_engine import GenerationEngine
     from pipelines.nodes.body_interface import Body
+
+
+log = logging.getLogger(__name__)
+
+NO_PREFIXES = (
+    "prefixes are not reused: this model keeps a recurrent state for each sequence, which blocks do not hold"
+)
 
 
 class CacheConfig(NodeConfig):
@@ -121,11 +129,15 @@ class Scheduler(Node, Checking):
         for draft in sessions[:-1]:
             check_draft(draft, target)
         max_context = self._max_context(target)
+        keeps_states = any(session.state_bytes for session in sessions)
+        if keeps_states and cache.reuse_prefixes:
+            log.warning("%s: %s", self.folder, NO_PREFIXES)
         settings = EngineSettings(
             max_sequences=self.config.max_sequences,
             max_step_tokens=self.config.max_step_tokens,
-            reuse_prefixes=cache.reuse_prefixes,
+            reuse_prefixes=cache.reuse_prefixes and not keeps_states,
             num_draft_tokens=body.num_draft_tokens,
+            keeps_states=keeps_states,
         )
         num_blocks = device_blocks(cache.memory_gb, settings, sessions, max_context)
         num_host_blocks = host_blocks(cache.swap_gb, sessions)

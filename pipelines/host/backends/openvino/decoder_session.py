@@ -22,6 +22,7 @@ from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCac
 from pipelines.host.backends.openvino.lm_head import gather_logits
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line, read_paged
+from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateLayout, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
     StepInputs,
     step_inputs,
@@ -29,7 +30,7 @@ from pipelines.host.backends.openvino.step_inputs import (
     warmup_shapes,
     with_two_rows,
 )
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.step import Step, no_slots
 
 
 @dataclass(frozen=True)
@@ -91,17 +92,22 @@ class OpenVINOSession:
             self._layout = OpenVINOCacheLayout(compiled)
             self.block_tokens = self._layout.block_tokens
             self.block_bytes = self._layout.block_bytes
+            self._state_layout = StateLayout(compiled)
+            self.state_bytes = self._state_layout.state_bytes
             self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
             self._inputs = {port.any_name: index for index, port in enumerate(compiled.inputs)}
             self._facts = self._read_facts(compiled, settings.device)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
             self._place_cache(0)
+            self._place_states(0)
             self._run_warmup(1, 1)
         self._shapes_to_warm: list[tuple[int, int]] = []
         self.step_times_s: dict[int, float] = {}
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        self._shapes_to_warm = warmup_shapes(max_tokens, max_sequences)
+        num_warm = min(max_sequences, NUM_SPARE) if self.state_bytes else max_sequences
+        self._shapes_to_warm = warmup_shapes(max_tokens, num_warm)
+        self._place_states(max_sequences)
         return default_cache_bytes()
 
     def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
@@ -111,28 +117,41 @@ class OpenVINOSession:
 
     def _place_cache(self, num_blocks: int) -> OpenVINOCache:
         """Give the model a new cache of `num_blocks` blocks and the spare block."""
-        assert self._request is not None
         self._spare_block = num_blocks
         memory = OpenVINOCache(self._layout, num_blocks + 1)
-        for name, tensor in memory.tensors.items():
-            self._request.set_tensor(name, tensor)
+        self._set_tensors(memory.tensors)
         self._memory: OpenVINOCache | None = memory
         return memory
+
+    def _place_states(self, num_slots: int) -> None:
+        """Give the model new tables for the recurrent states of `num_slots` slots."""
+        self._states = StateTables(self._state_layout, num_slots)
+        self._set_tensors(self._states.tensors)
+
+    def _set_tensors(self, tensors: Mapping[str, ov.Tensor]) -> None:
+        assert self._request is not None
+        for name, tensor in tensors.items():
+            self._request.set_tensor(name, tensor)
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
+        if len(step.state_copies):
+            self._states.copy(step.state_copies)
         inputs = step_inputs(step)
         if self._pads_rows:
             inputs = with_two_rows(inputs, self._spare_block)
-        return self._infer(inputs)[: step.num_logits]
+        return self._infer(inputs, step.slots)[: step.num_logits]
 
-    def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
-        """float32[rows gathered, vocab].  The request reads the inputs in place: they must outlive the
-        call.
+    def _infer(self, inputs: StepInputs, slots: NDArray[np.int32]) -> NDArray[np.float32]:
+        """float32[rows gathered, vocab].  Sequences beyond `slots` keep their states in spare rows.
+
+        The request reads the inputs in place: they must outlive the call.
         """
         assert self._request is not None
+        if self.state_bytes:
+            inputs = inputs | self._states.inputs(inputs["past_lens"], slots)
         for name, array in inputs.items():
             if name in self._inputs:
                 self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
@@ -167,7 +186,8 @@ class OpenVINOSession:
 
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
         """Run a warm-up step in the spare block."""
-        self._infer(warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens))
+        inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens)
+        self._infer(inputs, no_slots())
 
     def describe(self) -> Mapping[str, str]:
         return self._facts
@@ -180,11 +200,13 @@ class OpenVINOSession:
             "kv_cache": self._layout.element_type,
             "block_tokens": str(self.block_tokens),
             "block_bytes": str(self.block_bytes),
+            "state_bytes": str(self.state_bytes),
         }
 
     def close(self) -> None:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
         self._request = self._compiled = self._memory = None
+        self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading
 
 

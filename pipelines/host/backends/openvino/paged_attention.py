@@ -21,6 +21,7 @@ from pipelines.host.backends.openvino.carried_attention import (
     count_sinks,
 )
 from pipelines.host.backends.openvino.mapped_files import MappedFile
+from pipelines.host.backends.openvino.positions import give_positions
 
 STEP_INPUTS = frozenset(
     {
@@ -35,8 +36,18 @@ STEP_INPUTS = frozenset(
 )
 """Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`."""
 
+STATE_STEP_INPUTS = frozenset(
+    {"la.block_indices", "la.block_indices_begins", "la.past_lens", "la.cache_interval"}
+)
+"""Further ones of a decoder with recurrent states, int32, rank 1: which rows of the state tables a step reads
+and writes.
+"""
+
 CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
 """Inputs of a paged decoder for its cache, two for each layer of attention."""
+
+STATE_INPUT = re.compile(r"\w+_state_table\.(\d+)")
+"""Inputs of a paged decoder for its recurrent states, one or two for each such layer, [rows, ...]."""
 
 
 def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
@@ -44,7 +55,8 @@ def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
 
     The model gains the inputs STEP_INPUTS (int64 ids and positions, int32 otherwise; all of rank 1 but the
     scalar `max_context_len`) and loses `attention_mask`, `beam_idx` and its state; tokens are the first axis
-    of every activation.  Raises `ModelError`.
+    of every activation.  Recurrent states (short convolutions, gated delta nets, Mamba 2) become tables, with
+    STATE_STEP_INPUTS.  Raises `ModelError`.
     """
     model = _read(path, weights)
     if not model.get_variables():
@@ -56,11 +68,13 @@ def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
         masks = read_attention_masks(model, max_context)
         num_sinks = count_sinks(model)
         _page(model)
+        _name_step_inputs(model)
+        give_positions(model)
         carry_over(model, masks, fields)
         check_paged(model, num_sinks)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
-    unknown = sorted(_names(model) - STEP_INPUTS)
+    unknown = sorted(_names(model) - STEP_INPUTS - STATE_STEP_INPUTS)
     if unknown:
         raise ModelError(f"{path} needs inputs that a text decoder does not have: {', '.join(unknown)}.")
     return model
@@ -90,9 +104,17 @@ def _page(model: ov.Model) -> None:
         raise ModelError(f"OpenVINO cannot page its attention: {last_line(error)} {EXPORT_ADVICE}") from error
 
 
+def _name_step_inputs(model: ov.Model) -> None:
+    """Name inputs of a step as their nodes: those that the transformation adds may be called "103"."""
+    for parameter in model.get_parameters():
+        if parameter.get_friendly_name() in STEP_INPUTS:
+            parameter.output(0).set_names({parameter.get_friendly_name()})
+
+
 def _names(model: ov.Model) -> set[str]:
-    """Names of the inputs other than the cache's."""
-    return {port.any_name for port in model.inputs if not CACHE_INPUT.fullmatch(port.any_name)}
+    """Names of the inputs other than those for the cache and the states."""
+    names = {port.any_name for port in model.inputs}
+    return {name for name in names if not (CACHE_INPUT.fullmatch(name) or STATE_INPUT.fullmatch(name))}
 
 
 def last_line(error: Exception) -> str:

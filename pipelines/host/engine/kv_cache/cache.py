@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from pipelines.host.engine.kv_cache import prefix_digests
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
+from pipelines.host.engine.kv_cache.sequence_states import SequenceStates
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
 from pipelines.host.engine.policy import blocks_for, may_swap_out
 from pipelines.host.engine.sequence import Sequence, Slice
@@ -33,13 +34,15 @@ class BlockMoves(NamedTuple):
     swaps_out: list[tuple[int, int]]  # block, host block
     swaps_in: list[tuple[int, int]]  # host block, block
     copies: list[tuple[int, int]]  # block, block
+    state_copies: list[tuple[int, int]]  # slot, slot
 
 
 class Cache:
     """`num_blocks` blocks of `block_tokens` tokens, a hard bound: nothing is ever written elsewhere.
 
     A block that a step writes to has one owner; only full, computed blocks have digests.  `num_host_blocks`
-    more in host memory store the cache of evicted sequences.
+    more in host memory store the cache of evicted sequences.  `keeps_states`: the model has a state for each
+    slot too.
     """
 
     def __init__(
@@ -49,11 +52,13 @@ class Cache:
         slots: SequenceSlots,
         reuse_prefixes: bool,
         num_host_blocks: int = 0,
+        keeps_states: bool = False,
     ) -> None:
         self.block_tokens = block_tokens
         self.reuse_prefixes = reuse_prefixes
         self.pool = BlockPool(num_blocks)
         self.swap = SwapSpace(num_host_blocks)
+        self.states = SequenceStates(keeps_states)
         self.slots = slots
 
     def shortage(self, slices: Many[Slice]) -> int:
@@ -74,20 +79,24 @@ class Cache:
         """Reserve the blocks that every slice will write to; all are released if the body raises.
 
         Yields the moves that must come before any write. Needs `shortage(slices) <= 0`. If the body raises,
-        sequences to be swapped out are computed again, and sequences to be swapped in still own their host
-        blocks.
+        sequences to be swapped out and those with a state are computed again, and sequences to be swapped in
+        still own their host blocks.
         """
         reservations: list[Reservation] = []
         try:
             copies = self._reserve(slices, reservations)
-            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies)
+            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies, self.states.copies())
         except BaseException:
             for reservation in reversed(reservations):
                 self._undo(reservation)
             for sequence in list(self.swap.swapping_out):
                 self.release(sequence)
+            for sequence in self.states.lost_with(slices):
+                self.release(sequence)
+                self.attach(sequence, [])
             raise
         self.swap.finish_swaps()
+        self.states.finish_copies()
 
     def match(self, sequence: Sequence) -> list[int]:
         """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse."""
@@ -136,6 +145,7 @@ class Cache:
         follower.num_cached = leader.num_cached
         follower.num_registered = leader.num_registered
         follower.digests = list(leader.digests)
+        self.states.fork(leader, follower)
         self.slots.num_past[follower.slot] = leader.num_cached
 
     def register(self, sequence: Sequence) -> None:
@@ -174,6 +184,7 @@ class Cache:
         """Release all blocks of a sequence, on the device and in host memory."""
         self._release_blocks(sequence)
         self.swap.drop(sequence)
+        self.states.drop(sequence)
         sequence.num_cached = 0
 
     def _release_blocks(self, sequence: Sequence) -> None:

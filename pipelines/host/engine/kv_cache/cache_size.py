@@ -20,6 +20,9 @@ class CachedSession(Protocol):
     def block_bytes(self) -> int: ...
 
     @property
+    def state_bytes(self) -> int: ...
+
+    @property
     def can_swap(self) -> bool: ...
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
@@ -29,7 +32,8 @@ class CachedSession(Protocol):
 def device_blocks(
     memory_gb: float | None, settings: EngineSettings, sessions: Sequence[CachedSession], max_context: int
 ) -> int:
-    """Blocks that fit `memory_gb` (None: the free memory), and no more than all slots together can use.
+    """Blocks that fit `memory_gb` (None: the free memory) beside the recurrent states of all slots, and no
+    more than all slots together can use.
 
     Raises ValueError where not one fits.
     """
@@ -37,10 +41,14 @@ def device_blocks(
     limits = settings.max_step_tokens, settings.max_sequences, settings.max_scored_tokens
     free = min(session.reserve(*limits) for session in sessions)
     budget = free if memory_gb is None else int(memory_gb * GIB)
+    states = settings.max_sequences * sum(session.state_bytes for session in sessions)
     useful = settings.max_sequences * blocks_for(max_context, sessions[-1].block_tokens)
-    num_blocks = min(budget // block_bytes, useful)
+    num_blocks = min((budget - states) // block_bytes, useful)
     if num_blocks < 1:
-        raise ValueError(f"cache.memory_gb: one block takes {block_bytes} bytes, the cache may have {budget}")
+        beside = f" beside {states} bytes of states of max_sequences sequences" if states else ""
+        raise ValueError(
+            f"cache.memory_gb: one block takes {block_bytes} bytes{beside}, the cache may have {budget}"
+        )
     return num_blocks
 
 

@@ -15,6 +15,7 @@ from pipelines.wire.sampling_params import SamplingParams
 
 NUM_TOKENS = 20
 CHUNK_TOKENS = 40
+MAX_SEQUENCES = 8
 
 
 def greedy_engine(
@@ -26,8 +27,12 @@ def greedy_engine(
         watch(context.step)
         return Sampled(session.run(context.step).argmax(axis=1), [])
 
+    session.reserve(CHUNK_TOKENS, MAX_SEQUENCES)
     session.allocate(num_blocks)
-    settings = EngineSettings(max_sequences=8, max_step_tokens=CHUNK_TOKENS, reuse_prefixes=True)
+    keeps_states = session.state_bytes > 0
+    settings = EngineSettings(
+        MAX_SEQUENCES, CHUNK_TOKENS, reuse_prefixes=not keeps_states, keeps_states=keeps_states
+    )
     return GenerationEngine(
         body, settings, num_blocks, session.block_tokens, session.vocab_size, session.max_context, frozenset()
     )

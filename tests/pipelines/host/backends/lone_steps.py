@@ -15,6 +15,8 @@ def step(
     blocks: list[int],
     logit_indices: list[int],
     copies: Sequence[tuple[int, int]] = (),
+    slots: Sequence[int] = (0,),
+    state_copies: Sequence[tuple[int, int]] = (),
 ) -> Step:
     """`ids` after `past` tokens, in `blocks`; the table has one undefined entry more."""
     return Step(
@@ -28,6 +30,8 @@ def step(
         logit_indices=np.array(logit_indices, np.int64),
         logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.array(copies, np.int32).reshape(-1, 2),
+        slots=np.array(slots, np.int32),
+        state_copies=np.array(state_copies, np.int32).reshape(-1, 2),
     )
 
 
@@ -54,4 +58,5 @@ def together(steps: list[Step]) -> Step:
         logit_indices=logit_indices,
         logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.concatenate([one.copies for one in steps]),
+        slots=np.concatenate([one.slots for one in steps]),
     )

@@ -22,7 +22,6 @@ FAMILIES = ("llama", "qwen3", "gemma2")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_tokens_equal_transformers(family, exported_onnx, generated):
     session = OnnxCudaSession(lower_for_host(exported_onnx(family)), HostDevice(), HostRuntime())
-    session.reserve(40, 8)
     texts, num_cached = generate_together(greedy_engine(session, num_blocks=64), prompts())
     session.close()
     assert texts == generated(family)

@@ -53,11 +53,20 @@ class Rig:
         num_host_blocks: int = 0,
         max_scored_tokens: int = 128,
         num_draft_tokens: int = 0,
+        keeps_states: bool = False,
     ) -> None:
-        self.session = FakeSession(VOCAB_SIZE, block_tokens, max_context, poison=poison)
+        self.session = FakeSession(
+            VOCAB_SIZE, block_tokens, max_context, poison=poison, keeps_states=keeps_states
+        )
+        self.session.reserve(max_step_tokens, max_sequences)
         self.session.allocate(num_blocks, num_host_blocks)
         settings = EngineSettings(
-            max_sequences, max_step_tokens, reuse_prefixes, max_scored_tokens, num_draft_tokens
+            max_sequences,
+            max_step_tokens,
+            reuse_prefixes and not keeps_states,
+            max_scored_tokens,
+            num_draft_tokens,
+            keeps_states,
         )
         self.draft_token: Callable[[StepContext], StepContext] = lambda context: context
         self.before: Callable[[StepContext], None] = lambda context: None
@@ -159,9 +168,10 @@ def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None
     assert step.num_logits == step.num_sampled + step.num_scored
     assert (np.diff(step.logit_indices) >= 0).all()
     check_moves(step, session)
+    check_state_copies(step, limits)
     for name in ("token_ids", "positions", "logit_indices", "scored_ids", "scored_top_counts"):
         assert getattr(step, name).dtype == np.int64, name
-    for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots"):
+    for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots", "slots", "state_copies"):
         assert getattr(step, name).dtype == np.int32, name
 
 
@@ -180,6 +190,17 @@ def check_moves(step: Step, session: FakeSession) -> None:
     host_blocks = [*step.swaps_out[:, 1].tolist(), *step.swaps_in[:, 0].tolist()]
     assert all(0 <= block < len(session.cache) for block in blocks)
     assert all(0 <= block < len(session.host_cache) for block in host_blocks)
+
+
+def check_state_copies(step: Step, limits: EngineSettings) -> None:
+    """What `Step` promises of the recurrent states, which only some models keep."""
+    assert len(np.unique(step.slots)) == step.num_seqs
+    copied = step.state_copies
+    assert len(copied) == 0 or limits.keeps_states
+    assert len(np.unique(copied[:, 1])) == len(copied)
+    assert ((copied >= 0) & (copied < limits.max_sequences)).all()
+    begins = step.slots[step.num_past == 0]
+    assert not np.isin(begins, copied[:, 1]).any()
 
 
 def alone(

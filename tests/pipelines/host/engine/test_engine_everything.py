@@ -54,7 +54,14 @@ class Guided(Wanted):
 class Schedule(Life):
     """Every kind of request in a small engine."""
 
-    def __init__(self, seed: int, grammar: Grammar, failing: bool = False, speculation: bool = False) -> None:
+    def __init__(
+        self,
+        seed: int,
+        grammar: Grammar,
+        failing: bool = False,
+        speculation: bool = False,
+        keeps_states: bool = False,
+    ) -> None:
         super().__init__(seed)
         draw = self.random
         self.failing = failing
@@ -70,9 +77,10 @@ class Schedule(Life):
             max_context=self.max_context,
             eos_token_ids=EOS,
             reuse_prefixes=draw.random() < 0.5,
-            num_host_blocks=draw.choice([0, longest, 9 * longest]),
+            num_host_blocks=0 if keeps_states else draw.choice([0, longest, 9 * longest]),
             max_scored_tokens=draw.choice([1, 3, 128]),
             num_draft_tokens=draw.choice([1, 6, 12]) if speculation else 0,
+            keeps_states=keeps_states,
         )
         if speculation:
             OracleSpeculator(self.rig, self.foresight, draw, draw.choice([0.0, 0.2, 0.8]))
@@ -252,6 +260,14 @@ def ran(grammar):
 @pytest.mark.parametrize("seed", after(NUM_SEEDS, SEEDS))
 def test_everything_at_once_gives_each_choice_what_it_gets_alone(ran, seed, failing, speculation):
     ran(seed, failing, speculation).check()
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("seed", after(12, range(100, 140)))
+def test_everything_over_a_model_with_states_gives_each_choice_what_it_gets_alone(grammar, seed, failing):
+    schedule = Schedule(seed, grammar, failing, keeps_states=True)
+    schedule.run()
+    schedule.check()
 
 
 def test_the_schedules_meet_everything(ran):

@@ -19,7 +19,9 @@ NUM_SCHEDULES = 160
 class Schedule(Life):
     """Ordinary requests, whose prompts often meet."""
 
-    def __init__(self, seed: int, failing: bool = False, swapping: bool = False) -> None:
+    def __init__(
+        self, seed: int, failing: bool = False, swapping: bool = False, keeps_states: bool = False
+    ) -> None:
         super().__init__(seed)
         self.failing, self.swapping = failing, swapping
         self.wanted: dict[int, Wanted] = {}
@@ -40,11 +42,12 @@ class Schedule(Life):
             reuse_prefixes=draw.random() < (0.5 if self.swapping else 0.8),
             num_host_blocks=draw.choice([longest // 2, longest, 9 * longest]) if self.swapping else 0,
             max_scored_tokens=draw.choice([1, 3, 10, 128]),
+            keeps_states=keeps_states,
         )
         self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]
         self.chances = Chances(
             arrive=draw.choice([0.4, 0.9] if self.swapping else [0.1, 0.4, 0.9]),
-            preempt=0.05 if swapping else 0.0,
+            preempt=0.05 if swapping or keeps_states else 0.0,
             lose=0.07 if failing else 0.0,
         )
 
@@ -117,6 +120,22 @@ def test_text_around_failing_steps_equals_text_alone(seed):
 @pytest.mark.parametrize("seed", after(10, range(2000, 2050)))
 def test_text_with_swapping_equals_text_alone(seed, failing):
     ran(seed, failing, swapping=True).check()
+
+
+@pytest.mark.parametrize("failing", [False, True])
+@pytest.mark.parametrize("seed", after(12, range(3000, 3060)))
+def test_text_of_a_model_with_states_equals_text_alone(seed, failing):
+    schedule = Schedule(seed, failing=failing, keeps_states=True)
+    schedule.run()
+    schedule.check()
+
+
+def test_the_schedules_with_states_meet_forks_and_preemption():
+    schedules = [Schedule(seed, failing=True, keeps_states=True) for seed in range(3000, 3030)]
+    counts = [schedule.run() for schedule in schedules]
+    assert sum(one.preemptions for one in counts) > 20
+    assert sum(one.prefix_query_tokens for one in counts) == 0
+    assert sum(len(step.state_copies) for schedule in schedules for step in schedule.rig.steps) > 20
 
 
 def test_the_schedules_meet_preemption_reuse_copies_and_eviction():

@@ -66,6 +66,22 @@ def test_a_forgotten_copy_changes_the_text():
     assert len(given) == 2  # greedy choices of one prompt would agree
 
 
+def test_a_forgotten_state_changes_the_text():
+    rig = Rig(keeps_states=True)
+    rig.submit("a", list(range(10, 23)), n=2, max_tokens=5)
+    rig.step()
+    step_of = rig.engine._body
+
+    def forget(context):
+        assert context.step.state_copies.tolist() == [[0, 1]]
+        object.__setattr__(context.step, "state_copies", context.step.state_copies[:0])
+        return step_of(context)
+
+    rig.engine._body = forget
+    given = {tuple(output.piece.token_ids) for output in rig.step()}
+    assert len(given) == 2  # greedy choices of one prompt would agree
+
+
 @pytest.mark.parametrize("change", [(0, 99), (3, 10), (4, None)])
 def test_any_change_of_a_context_changes_its_logits(change):
     context = np.array([10, 11, 12, 13, 14])

@@ -63,6 +63,7 @@ class OnnxCpuSession:
 
     ops: SamplingOps = numpy_ops
     can_swap = False
+    state_bytes = 0
     step_times_s = NO_STEP_TIMES
 
     def __init__(self, path: Path, settings: OnnxCpuSettings | None = None) -> None:

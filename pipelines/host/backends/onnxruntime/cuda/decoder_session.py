@@ -59,6 +59,7 @@ class OnnxCudaSession:
     """
 
     can_swap = True
+    state_bytes = 0
     step_times_s = NO_STEP_TIMES
     ops: CudaSamplingOps
     _session: ort.InferenceSession
