@@ -19,14 +19,12 @@ from pipelines.host.backends.declared_attention import (
 )
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.attention_masks import SDPA, AttentionMask
-from pipelines.host.backends.openvino.positions import is_count
+from pipelines.host.backends.openvino.positions import counts_positions
 
 PAGED = "PagedAttentionExtension"
 WINDOW_INPUT, SLOPES_INPUT, SINKS_INPUT = 10, 11, 20
 """Of a paged node."""
 SDPA_SINK_INPUT = 5
-TURNS = frozenset({"Cos", "Sin"})
-SCALES = frozenset({"Convert", "Multiply"})
 SOFTCAP = "attn_logit_softcapping"
 AS_ONNX = "Export it with `braid export --format onnx`"
 
@@ -77,41 +75,11 @@ def check_paged(model: ov.Model, num_sinks: int) -> None:
     nodes = [node for node in model.get_ops() if node.get_type_name() == PAGED]
     if sum(node.get_input_shape(SINKS_INPUT)[0] > 0 for node in nodes) != num_sinks:
         raise ModelError(f"its attention has sinks, which OpenVINO has not paged. {AS_ONNX}.")
-    if _counts_positions(model):
+    if counts_positions(model):
         raise ModelError(
             "it counts positions itself and does not read them, so that all tokens of a step would get one "
             f"position. {AS_ONNX}."
         )
-
-
-def _counts_positions(model: ov.Model) -> bool:
-    """Whether an angle of rotary positions hangs on a Range whose length the step gives.
-
-    A table of angles does too; tokens read their row of it by their position.
-    """
-    queue = [node for node in model.get_ops() if node.get_type_name() in TURNS and not _is_table(node)]
-    seen: set[str] = set()
-    while queue:
-        node = queue.pop()
-        if node.get_name() in seen:
-            continue
-        seen.add(node.get_name())
-        if is_count(node):
-            return True
-        queue += [value.get_node() for value in node.input_values()]
-    return False
-
-
-def _is_table(angles: ov.Node) -> bool:
-    queue = [angles]
-    while queue:
-        for target in queue.pop().output(0).get_target_inputs():
-            reader = target.get_node()
-            if reader.get_type_name() == "Gather" and target.get_index() == 0:
-                return True
-            if reader.get_type_name() in SCALES:
-                queue.append(reader)
-    return False
 
 
 def _set(node: ov.Node, index: int, value: Any) -> None:

@@ -16,6 +16,8 @@ from openvino import opset13 as ops
 POSITIONS = "position_ids"
 ROTATIONS = frozenset({"Cos", "Sin"})
 """Operators that turn positions into angles."""
+SCALES = frozenset({"Convert", "Multiply"})
+"""Operators between a table of angles and its readers."""
 BETWEEN = frozenset({"Add", "Convert"})
 """Operators between the counted numbers and the node that gives them further axes."""
 
@@ -30,9 +32,15 @@ def give_positions(model: ov.Model) -> None:
         model.validate_nodes_and_infer_types()
 
 
+def counts_positions(model: ov.Model) -> bool:
+    """Whether rotations of tokens are still computed from counted positions."""
+    return any(_is_count(node) for node in _above_rotations(model))
+
+
 def _above_rotations(model: ov.Model) -> Iterator[ov.Node]:
-    """The nodes from which angles are computed, each once."""
-    open_nodes = [op for op in model.get_ops() if op.get_type_name() in ROTATIONS]
+    """The nodes from which angles of tokens are computed, each once."""
+    rotations = (op for op in model.get_ops() if op.get_type_name() in ROTATIONS)
+    open_nodes = [op for op in rotations if not _is_table(op)]
     seen: set[str] = set()
     while open_nodes:
         node = open_nodes.pop()
@@ -41,6 +49,19 @@ def _above_rotations(model: ov.Model) -> Iterator[ov.Node]:
                 seen.add(above.get_friendly_name())
                 open_nodes.append(above)
                 yield above
+
+
+def _is_table(rotation: ov.Node) -> bool:
+    """Whether it has a row for each position, from which tokens gather theirs, as phimoe's has."""
+    open_nodes = [rotation]
+    while open_nodes:
+        for target in open_nodes.pop().output(0).get_target_inputs():
+            reader = target.get_node()
+            if reader.get_type_name() == "Gather" and target.get_index() == 0:
+                return True
+            if reader.get_type_name() in SCALES:
+                open_nodes.append(reader)
+    return False
 
 
 def _counts(node: ov.Node) -> bool:
@@ -52,10 +73,10 @@ def _counts(node: ov.Node) -> bool:
         return False
     while value.get_node().get_type_name() in BETWEEN:
         value = value.get_node().input_value(0)
-    return is_count(value.get_node())
+    return _is_count(value.get_node())
 
 
-def is_count(node: ov.Node) -> bool:
+def _is_count(node: ov.Node) -> bool:
     """Whether a node counts something that is known only when a step runs.
 
     Its shape may be static: the length of a sequence is the second axis of a paged model, which is 1.
