@@ -16,12 +16,14 @@ class Part(NamedTuple):
     """What a step computes of one prompt: `ids` behind `past` tokens, and the logits of `rows` of `ids`.
 
     `blocks` int32: the cache blocks of the prompt; those that it does not reach yet are left out of the step.
+    `slot` holds its state, if the model has one.
     """
 
     ids: NDArray[np.int64]
     past: int
     blocks: NDArray[np.int32]
     rows: NDArray[np.int64]
+    slot: int = 0
 
 
 class Prompt(NamedTuple):
@@ -52,6 +54,7 @@ def packed_step(parts: Sequence[Part], block_tokens: int) -> Step:
         logit_indices=rows,
         logit_slots=np.arange(len(rows), dtype=np.int32),
         copies=np.empty((0, 2), np.int32),
+        slots=np.array([part.slot for part in parts], np.int32),
     )
 
 
@@ -60,15 +63,16 @@ def prompt_logits(
 ) -> list[NDArray[np.float32]]:
     """The logits float32[len(rows), vocab] of each prompt.
 
-    The prompts run beside one another, `step_tokens` tokens of each in a step.  Allocates the cache.
+    The prompts run beside one another, `step_tokens` tokens of each in a step.  Allocates cache and states.
     """
     sizes = [-(-len(prompt.ids) // session.block_tokens) for prompt in prompts]
+    session.reserve(step_tokens * len(prompts), len(prompts))
     session.allocate(sum(sizes))
     blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])
     found: list[list[NDArray[np.float32]]] = [[] for _ in prompts]
     for begin in range(0, max(len(prompt.ids) for prompt in prompts), step_tokens):
         live = [number for number, prompt in enumerate(prompts) if begin < len(prompt.ids)]
-        parts = [_part(prompts[number], begin, step_tokens, blocks[number]) for number in live]
+        parts = [_part(prompts[number], begin, step_tokens, blocks[number], number) for number in live]
         logits = session.run(packed_step(parts, session.block_tokens))
         for number, rows in zip(
             live, np.split(logits, np.cumsum([len(each.rows) for each in parts])), strict=False
@@ -77,6 +81,6 @@ def prompt_logits(
     return [np.concatenate(rows) for rows in found]
 
 
-def _part(prompt: Prompt, begin: int, count: int, blocks: NDArray[np.int32]) -> Part:
+def _part(prompt: Prompt, begin: int, count: int, blocks: NDArray[np.int32], slot: int) -> Part:
     inside = (prompt.rows >= begin) & (prompt.rows < begin + count)
-    return Part(prompt.ids[begin : begin + count], begin, blocks, prompt.rows[inside] - begin)
+    return Part(prompt.ids[begin : begin + count], begin, blocks, prompt.rows[inside] - begin, slot)

@@ -12,8 +12,8 @@ from tools import run_check
 
 @pytest.fixture
 def check(tmp_path):
-    """The command over a repository of one fake model."""
-    write_fake_model(tmp_path / "models" / "fake", max_context=90)
+    """The command over a repository of one fake model, which has a state for each sequence too."""
+    write_fake_model(tmp_path / "models" / "fake", max_context=90, keeps_states=True)
     return lambda: CliRunner().invoke(run_check.main, [str(tmp_path / "models")])
 
 
