@@ -13,8 +13,8 @@ pytestmark = pytest.mark.slow
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 FAMILIES = ("llama", "qwen3", "gemma3_text", "bloom", "qwen2", "mistral", "phi3")
-DROPPED_BY_PAGING = ("mpt", "falcon", "gpt_neo", "llama4_text")
-"""Families with ALiBi, local windows or chunks that OpenVINO's transformation does not read."""
+DROPPED_BY_PAGING = ("gpt_neo", "llama4_text")
+"""Families with local windows or chunks that OpenVINO's transformation does not read."""
 
 
 @pytest.mark.parametrize("family", after(4, FAMILIES + DROPPED_BY_PAGING))

@@ -67,8 +67,6 @@ FAMILIES: dict[str, dict[str, Any]] = {
     "cohere": {"use_qk_norm": True},
     "glm4": {"head_dim": 32, "partial_rotary_factor": 0.5},
     "starcoder2": {"sliding_window": SLIDING},
-    "mpt": {"max_seq_len": CONTEXT},  # ALiBi
-    "falcon": {"alibi": True, "new_decoder_architecture": False},
     "gpt_neo": {
         "num_layers": 4,
         "num_hidden_layers": 4,
