@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import tempfile
 import traceback
@@ -16,6 +17,8 @@ from typing import TypedDict
 from tools.breadth.families import FAMILIES, SIZES
 
 ONNX, IR = "model.onnx", "openvino_model.xml"
+PLACES = re.compile(r" \(/[^)]*\)")
+"""Files of this machine, as errors of imports name them."""
 UNKNOWN = "unknown"
 """The state of a family that this transformers does not have."""
 
@@ -39,7 +42,7 @@ def try_family(name: str, folder: Path) -> Outcome:
     try:
         export_decoder(str(folder / "source"), folder / "model", "fp32")
     except ExportError as error:
-        return Outcome(state="refused", why=str(error).replace(str(folder / "source"), "it"))
+        return Outcome(state="refused", why=PLACES.sub("", str(error).replace(str(folder / "source"), "it")))
     except Exception as error:
         traceback.print_exc()
         return Outcome(state="failed", why=_line(error))
