@@ -15,6 +15,7 @@ from pipelines.host.profile_reply import LoopTimes
 from pipelines.telemetry.exposition import render
 from pipelines.wire import client as client_module
 from pipelines.wire.messages import ModelStatus, Profile, Status
+from pipelines.wire.socket_link import over_socket
 
 
 def test_steps_that_ran_are_told_with_what_followed_them(running_host):
@@ -161,7 +162,7 @@ def test_a_lost_host_fails_who_asks():
 
 def test_without_a_host_it_is_unavailable(tmp_path):
     async def scene():
-        await client_module.over_socket(str(tmp_path / "nobody")).profile("m")
+        await over_socket(str(tmp_path / "nobody")).profile("m")
 
     with pytest.raises(Unavailable):
         asyncio.run(scene())
