@@ -224,6 +224,7 @@ def test_a_mixture_of_experts_is_written_as_one_wide_layer(tmp_path):
     np.testing.assert_allclose(given, expected_logits(tmp_path / "source", PROMPT)[[0, 39]], atol=1e-4)
 
 
+@pytest.mark.breadth
 def test_a_router_keeps_its_weights(tmp_path):
     write_decoder(tmp_path / "source", "qwen3_moe", **MIXTURE)
     export_decoder(str(tmp_path / "source"), tmp_path / "model", "int4", form="onnx")
@@ -253,6 +254,7 @@ def test_what_the_form_cannot_say_is_refused(tmp_path, family, config, why):
     assert {path.name for path in tmp_path.iterdir()} == {"source"}
 
 
+@pytest.mark.breadth
 def test_dynamic_positions_are_those_of_the_models_context(tmp_path):
     scaling = {"rope_type": "dynamic", "factor": 2.0}
     write_decoder(tmp_path / "source", "llama", **SMALL, rope_scaling=scaling)
