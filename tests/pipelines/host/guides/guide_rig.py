@@ -56,6 +56,15 @@ def grammar_node() -> Grammar:
     return node
 
 
+def allowed(found) -> set[int]:
+    """The tokens that a guide allows next."""
+    if not found.restricts():
+        return set(range(VOCAB_SIZE))
+    bits = np.full(tokens().num_words, -1, np.int32)
+    found.fill(bits)
+    return set(np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist())
+
+
 class GuidedRig:
     """`outputs[key, choice]` is what came so far, `endings` what it ended with; `steps` counts steps.
 

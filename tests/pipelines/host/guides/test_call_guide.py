@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import random
 
-import numpy as np
 import pytest
-from guide_rig import ENDS, VOCAB_SIZE, GuidedRig, grammar, grammar_node, text_of, tokens
+from guide_rig import ENDS, VOCAB_SIZE, GuidedRig, allowed, grammar, grammar_node, text_of, tokens
 from jsonschema import validate
 
 from pipelines.host.guides.guide_compiler import GuideCompiler
@@ -40,14 +39,6 @@ def held(name="hermes", once=False, tools=TOOLS) -> HeldCalls:
 
 def guide(calls: HeldCalls, thinking: Thinking | None = None, **params):
     return MAKERS.maker(GuideSpec(None, thinking, calls), SamplingParams(**params))()
-
-
-def allowed(found) -> set[int]:
-    if not found.restricts():
-        return set(range(VOCAB_SIZE))
-    bits = np.full(tokens().num_words, -1, np.int32)
-    found.fill(bits)
-    return set(np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist())
 
 
 def plain(text: str) -> list[int]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
-from guide_rig import ENDS, VOCAB_SIZE, schema, text_of, tokens
+from guide_rig import ENDS, allowed, schema, text_of, tokens
 
 from pipelines.host.guides.guide_compiler import GuideCompiler
 from pipelines.host.sampling.guide import GuideError
@@ -22,14 +21,6 @@ def guide(thinking=None, grammar=None, **params):
 
 def answer() -> str:
     return schema(ANSWER, disable_any_whitespace=True)
-
-
-def allowed(found) -> set[int]:
-    if not found.restricts():
-        return set(range(VOCAB_SIZE))
-    bits = np.full(tokens().num_words, -1, np.int32)
-    found.fill(bits)
-    return set(np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist())
 
 
 def feed(found, text: str) -> list[int]:
