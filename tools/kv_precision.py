@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.engine.step import Step
+from tools.logit_distance import log_softmax
 from tools.paged_steps import Part, packed_step
 
 README = Path(__file__).parents[1] / "README.md"
@@ -44,7 +45,7 @@ class Distance(NamedTuple):
 def distance(exact: NDArray[np.float32], other: NDArray[np.float32]) -> Distance:
     """The distance of two float32[positions, vocab]."""
     apart = np.abs(_centred(exact) - _centred(other))
-    exact_log, other_log = _log_softmax(exact), _log_softmax(other)
+    exact_log, other_log = log_softmax(exact), log_softmax(other)
     divergence = (np.exp(exact_log) * (exact_log - other_log)).sum(axis=1)
     same = exact.argmax(axis=1) == other.argmax(axis=1)
     return Distance(
@@ -70,12 +71,6 @@ def over_all(parts: Sequence[tuple[int, Distance]]) -> Distance:
 def _centred(logits: NDArray[np.float32]) -> NDArray[np.float64]:
     wide = logits.astype(np.float64)
     return np.asarray(wide - wide.mean(axis=1, keepdims=True))
-
-
-def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
-    wide = logits.astype(np.float64)
-    wide -= wide.max(axis=1, keepdims=True)
-    return np.asarray(wide - np.log(np.exp(wide).sum(axis=1, keepdims=True)))
 
 
 def compare(model: Path, ids: Sequence[int], kv_cache: str | None) -> tuple[str, Distance]:

@@ -25,17 +25,15 @@ from pipelines.host.backends.model_config import read_config
 from pipelines.loading import BuildError, checked_graph
 from pipelines.nodes.generation.body.model import Model, open_session
 from pipelines.repository.model_folders import ModelFolder, scan
+from tools.logit_distance import GROUP, LONGEST, distances, log_softmax, rows_to_compare
 from tools.paged_steps import Prompt, prompt_logits
 
-SHORT, MIDDLE, LONGEST = 24, 100, 4608
+SHORT, MIDDLE = 24, 100
 """Tokens of the prompts; the third is longer than every window and chunk of the model, up to LONGEST."""
-GROUP = 16
-"""Neighbouring positions that are judged together."""
 CHUNK = 48
 EXACT = {"precision": "f32", "kv_cache": "f32"}
 SAME = 5e-3
-"""Allowed distance between ways of computing: the mean difference of log-probabilities over their standard
-deviation.  A wrong window, position or layer gives 0.3 to 1.4."""
+"""Allowed distance between ways of computing."""
 OF_BITS = {12.0: 2e-2, 6.0: 0.15, 0.0: 0.7}
 """Allowed distance from transformers, by the least bits of a weight."""
 
@@ -109,13 +107,7 @@ def _prompts(session: DecoderSession, config: Path) -> list[Prompt]:
     length = max(MIDDLE, min(reach + 2 * GROUP, LONGEST))
     sizes = [min(size, session.max_context) for size in (SHORT, MIDDLE, length)]
     noise = np.random.default_rng(1).integers(0, session.vocab_size, max(sizes))
-    return [Prompt(noise[:size], _rows(size, reach)) for size in sizes]
-
-
-def _rows(size: int, reach: int) -> NDArray[np.int64]:
-    """Groups of positions at the begin, behind the reach and at the end."""
-    begins = {0, min(reach, size - 1) // GROUP * GROUP, (size - 1) // GROUP * GROUP}
-    return np.concatenate([np.arange(begin, min(begin + GROUP, size)) for begin in sorted(begins)])
+    return [Prompt(noise[:size], rows_to_compare(size, reach)) for size in sizes]
 
 
 def _report(name: str, whole: Logits, prompts: Sequence[Prompt], given: Logits, allowed: float) -> bool:
@@ -123,7 +115,7 @@ def _report(name: str, whole: Logits, prompts: Sequence[Prompt], given: Logits, 
     found = [
         (distance, begin, len(prompt.ids))
         for logits, prompt, other in zip(whole, prompts, given, strict=False)
-        for begin, distance in _distances(_log_softmax(logits), _log_softmax(other), prompt.rows)
+        for begin, distance in distances(log_softmax(logits), log_softmax(other), prompt.rows)
     ]
     apart = [each for each in found if not each[0] <= allowed]
     worst = max(found)[0]
@@ -133,21 +125,6 @@ def _report(name: str, whole: Logits, prompts: Sequence[Prompt], given: Logits, 
         end = min(begin + GROUP, size) - 1
         click.echo(f"         first at tokens {begin} to {end} of the prompt of {size}")
     return not apart
-
-
-def _distances(
-    expected: NDArray[np.float32], given: NDArray[np.float32], rows: NDArray[np.int64]
-) -> Iterator[tuple[int, float]]:
-    """(first position, distance) of each group of rows."""
-    for group in np.split(np.arange(len(rows)), np.flatnonzero(np.diff(rows // GROUP)) + 1):
-        apart = np.abs(given[group] - expected[group]).mean() / expected.std()
-        yield int(rows[group[0]]), float(apart)
-
-
-def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    result: NDArray[np.float32] = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
-    return result
 
 
 def _unpaged(path: Path, prompts: Sequence[Prompt]) -> Logits:

@@ -7,7 +7,7 @@ import pytest
 from click.testing import CliRunner
 from fake_decoder import write_fake_model
 
-from tools import run_check
+from tools import logit_distance, run_check
 
 
 @pytest.fixture
@@ -57,4 +57,4 @@ def test_rows_are_judged_in_groups():
     expected = np.zeros((5, 4), np.float32) + np.arange(4)
     given = expected.copy()
     given[3:] += 1
-    assert [begin for begin, apart in run_check._distances(expected, given, rows) if apart > 0.5] == [32]
+    assert [begin for begin, apart in logit_distance.distances(expected, given, rows) if apart > 0.5] == [32]

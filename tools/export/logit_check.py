@@ -19,6 +19,7 @@ from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.model_config import CONTEXT_FIELDS
 from tools.export.folder import ExportError, first_line
+from tools.logit_distance import GROUP, LONGEST, distances, log_softmax, rows_to_compare
 from tools.paged_steps import Prompt, prompt_logits
 
 SENTENCES = (
@@ -29,10 +30,8 @@ SENTENCES = (
 )
 """What models are watched and compared on."""
 OF_WEIGHTS, OF_ACTIVATIONS = {"int8": 0.15, "int4": 0.7}, {"f32": 2e-3, "f16": 2e-2, "bf16": 8e-2}
-"""Allowed difference by type of weights and of activations: the mean difference of log-probabilities over
-their standard deviation.  A wrong window, position or layer gives 0.3 to 1.4."""
-GROUP = 16  # neighbouring positions that are judged together
-NUM_RANDOM, LONG, LONGEST = 100, 160, 4608  # tokens of the prompts
+"""Allowed distance by type of weights and of activations."""
+NUM_RANDOM, LONG = 100, 160  # tokens of the prompts
 STEP_TOKENS = 96  # of a prompt in a step, so that prompts run in several
 REACHES = ("sliding_window", "attention_chunk_size", "original_max_position_embeddings")
 """Settings of a model behind which its tokens are treated differently."""
@@ -72,7 +71,7 @@ def check_export(path: Path, expected: Sequence[Expected], allowed: float) -> No
     finally:
         session.close()
     for each, logits in zip(expected, given, strict=True):
-        for begin, distance in _distances(each, _log_softmax(logits)):
+        for begin, distance in distances(each.logprobs, log_softmax(logits), each.prompt.rows):
             if not distance <= allowed:
                 raise ExportError(
                     f"the exported model parts from transformers at token {begin} of a prompt of "
@@ -114,18 +113,12 @@ def _prompts(tokenizer: Any, config: Any) -> list[Prompt]:
     noise = np.random.default_rng(1).integers(0, vocab_size, NUM_RANDOM)
     length = min(max(LONG, reach + 2 * GROUP), LONGEST)
     long = np.resize(np.concatenate([noise, *words]), length)
-    return [_asked(ids[:context], reach) for ids in (*words[:1], noise, long)]
+    cut = [ids[:context] for ids in (*words[:1], noise, long)]
+    return [Prompt(ids, rows_to_compare(len(ids), reach)) for ids in cut]
 
 
 def _context(config: Any) -> int:
     return next((int(value) for name in CONTEXT_FIELDS if (value := getattr(config, name, None))), LONGEST)
-
-
-def _asked(ids: NDArray[np.int64], reach: int) -> Prompt:
-    """Groups of rows at the begin, behind the reach and at the end."""
-    begins = {0, min(reach, len(ids)) // GROUP * GROUP, (len(ids) - 1) // GROUP * GROUP}
-    rows = [np.arange(begin, min(begin + GROUP, len(ids))) for begin in sorted(begins)]
-    return Prompt(ids, np.concatenate(rows))
 
 
 # Log-probabilities
@@ -137,17 +130,3 @@ def _logprobs(model: Any, prompt: Prompt) -> NDArray[np.float32]:
     logits = model(ids, use_cache=False, **({"logits_to_keep": rows} if keeps else {})).logits[0]
     wanted = logits if keeps else logits[rows]
     return wanted.float().log_softmax(-1).numpy()
-
-
-def _log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:
-    return torch.from_numpy(logits).log_softmax(-1).numpy()
-
-
-def _distances(each: Expected, given: NDArray[np.float32]) -> list[tuple[int, float]]:
-    """(first position, distance) of each group of rows."""
-    spread = each.logprobs.std()
-    groups = np.split(np.arange(len(given)), np.flatnonzero(np.diff(each.prompt.rows // GROUP)) + 1)
-    return [
-        (int(each.prompt.rows[rows[0]]), float(np.abs(given[rows] - each.logprobs[rows]).mean() / spread))
-        for rows in groups
-    ]
