@@ -12,11 +12,12 @@ model_repo/
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from graphs.errors import GraphError, Problem
+from pipelines.repository.model_versions import VersionPolicy, other_version
 from pipelines.repository.new_graph import new_graph, recognise
 
 GRAPH_FILE = "graph.yaml"
@@ -123,10 +124,20 @@ def _models(folder: Path, parts: tuple[str, ...]) -> Iterator[ModelFolder]:
 
 def open_folder(folder: Path, name: str) -> ModelFolder:
     """The model in `folder`: its newest version when it has versions."""
-    numbered = versions(folder)
-    version = max(numbered, default=FIRST_VERSION)
-    path = numbered.get(version) or find_model(folder) or folder
-    return ModelFolder(name, version, path, fingerprint(path))
+    numbered = versions(folder) or {FIRST_VERSION: find_model(folder) or folder}
+    return open_versions(numbered, name)[0]
+
+
+def open_versions(
+    numbered: Mapping[int, Path], name: str, policy: VersionPolicy | None = None
+) -> list[ModelFolder]:
+    """The versions of a model that are served, the newest first: it has the model's name."""
+    chosen = (policy or VersionPolicy()).choose(numbered)
+    return [
+        ModelFolder(other_version(name, number) if place else name, number, path, fingerprint(path))
+        for place, number in enumerate(chosen)
+        for path in [numbered[number]]
+    ]
 
 
 def is_model(folder: Path) -> bool:

@@ -19,6 +19,7 @@ from pipelines.loading import BuildError
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
 from pipelines.repository.model_folders import ModelFolder
+from pipelines.repository.model_versions import is_other_version, model_of
 from pipelines.repository.snapshot import digest
 from pipelines.tasks import TASKS
 from pipelines.wire.client import EngineClient
@@ -105,11 +106,11 @@ class Catalogue:
         if self._client.status is None:
             raise Unavailable("the engine is starting; try again in a moment")
         if name is None:
-            name = next(iter(self._models)) if len(self._models) == 1 else ""
+            own = self._own_names()
+            name = own[0] if len(own) == 1 else ""
         model = self._models.get(name)
         if model is None:
-            names = list(self._models)
-            near = hint(name, names, "models")
+            near = hint(name, self._own_names(), "models")
             raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
         built = self._served(name)
         if built is None:
@@ -117,8 +118,20 @@ class Catalogue:
         return built.pipeline
 
     def cards(self) -> list[ModelCard]:
-        """Every model of the repository, in the order of names."""
-        return [self._card(model) for model in self._models.values()] if self._client.status else []
+        """Every model of the repository, in the order of names; of each its newest version."""
+        return [self._card(self._models[name]) for name in self._own_names()] if self._client.status else []
+
+    def versions(self, name: str) -> dict[int, ModelCard]:
+        """Every version of a model by its number, the newest first; {} without such a model.
+
+        `get` takes the name of its card: that of the newest is the model's own.
+        """
+        known = [self._card(model) for model in self._models.values() if model_of(model.name) == name]
+        return {card.version: card for card in sorted(known, key=_age)} if self._client.status else {}
+
+    def _own_names(self) -> list[str]:
+        """The names of models, without those of versions beside the newest ones."""
+        return [name for name in self._models if not is_other_version(name)]
 
     def _served(self, name: str) -> _Built | None:
         """What a name is served by; None where it is not."""
@@ -238,3 +251,7 @@ class Catalogue:
         in_use = sorted(built.instance_id for built in self._built.values())
         if in_use != self._in_use and self._client.report_use(in_use):
             self._in_use = in_use
+
+
+def _age(card: ModelCard) -> tuple[bool, int]:
+    return is_other_version(card.name), -card.version
