@@ -11,6 +11,7 @@ from graphs.errors import listed
 from pipelines.errors import MissingField, NotFound
 from pipelines.worker.catalogue import ModelCard
 from pipelines.worker.pipeline import Pipeline
+from server.http.exchange import Exchange
 from server.services import Services
 
 NO_NAMES = (None, "", "default")
@@ -31,12 +32,14 @@ SCORING = Ability(("rerank", "embed", "token_embed"), "score or rank")
 READING = Ability((*TEXT.tasks, *POOLING.tasks), "read text")
 
 
-def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pipeline:
+async def find_pipeline(
+    services: Services, exchange: Exchange, model: str | None, ability: Ability
+) -> Pipeline:
     """The model that a request names; without a name, the only one that has the ability, or the default one.
 
-    "" and FastDeploy's "default" count as no name, unless a model has that name.  Raises NotFound for a model
-    of another task, with the names of the models that have the ability, and RequestError where several have
-    it and the default model has not.
+    It stays loaded until the exchange ends.  "" and FastDeploy's "default" count as no name, unless a model
+    has that name.  Raises NotFound for a model of another task, with the names of the models that have the
+    ability, and RequestError where several have it and the default model has not.
     """
     named = _name_without_one(services, model, ability) if model in NO_NAMES else model
     pipeline = services.catalogue.get(named)
@@ -47,6 +50,7 @@ def find_pipeline(services: Services, model: str | None, ability: Ability) -> Pi
             f"The model `{pipeline.name}` does not {ability.words}: its task is {pipeline.task}; {others}",
             field="model",
         )
+    exchange.at_end(services.catalogue.hold(pipeline))
     return pipeline
 
 

@@ -9,7 +9,10 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
@@ -75,6 +78,7 @@ class Catalogue:
         self._built: dict[str, _Built] = {}
         self._problems: dict[str, list[str]] = {}
         self._in_use: list[int] = []
+        self._held: Counter[int] = Counter()  # requests of each instance; no zeros
         self._work: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         self._first_status = asyncio.Event()
@@ -116,6 +120,28 @@ class Catalogue:
         if built is None:
             raise self._absent(model)
         return built.pipeline
+
+    def hold(self, pipeline: Pipeline) -> Callable[[], None]:
+        """The instances that a pipeline calls take calls until the function that this gives is called."""
+        instance_ids = self._instances(pipeline.name)
+        self._held.update(instance_ids)
+        return partial(self._release, instance_ids)
+
+    def _release(self, instance_ids: list[int]) -> None:
+        self._held.subtract(instance_ids)
+        ended = [each for each in instance_ids if not self._held[each]]
+        for each in ended:
+            del self._held[each]
+        built = [built.instance_id for built in self._built.values()]
+        if any(each not in built for each in ended):
+            self._report_use()
+
+    def _instances(self, name: str) -> list[int]:
+        """Of a name and of all that its graph names."""
+        built = self._built.get(name)
+        named = built.named if built else ()
+        own = [built.instance_id] if built else []
+        return own + [each for other in named for each in self._instances(other)]
 
     def cards(self) -> list[ModelCard]:
         """Every model of the repository, in the order of names; of each its newest version."""
@@ -248,7 +274,7 @@ class Catalogue:
 
     def _report_use(self) -> None:
         """Name to the host the instances that calls of this worker may use."""
-        in_use = sorted(built.instance_id for built in self._built.values())
+        in_use = sorted({*self._held, *(built.instance_id for built in self._built.values())})
         if in_use != self._in_use and self._client.report_use(in_use):
             self._in_use = in_use
 

@@ -34,7 +34,7 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
     async def respond(self, raw: bytes, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         exchange: Exchange = req.scope["braid.exchange"]
         request: Any = await exchange.off_loop(lambda: self.read(raw), len(raw))
-        pipeline = find_pipeline(self._services, request.model, TEXT)
+        pipeline = await find_pipeline(self._services, exchange, request.model, TEXT)
         calls = []
         for conversation in request.conversations():
             self.check(conversation, pipeline)

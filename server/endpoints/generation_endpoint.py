@@ -124,7 +124,7 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         dialect = dialect_of(req.path)
         request = await exchange.off_loop(lambda: self.read(dialect.transform_body(self.kind, raw)), len(raw))
         request.priority = requested_priority(req, request.priority)
-        pipeline = find_pipeline(services, request.model, TEXT)
+        pipeline = await find_pipeline(services, exchange, request.model, TEXT)
         self.check(request, pipeline)
 
         def generation(max_context: int) -> GenerationInput:

@@ -13,6 +13,7 @@ from server.endpoints.embeddings import EmbeddingsEndpoint
 from server.endpoints.pooling import PoolingTasksEndpoint
 from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.score import ScoreEndpoint
+from server.http.exchange import Exchange
 from server.http.request_body import JsonObject, parse_body
 from server.model_lookup import NO_NAMES, READING, TEXT, find_pipeline
 from server.services import Services
@@ -54,14 +55,14 @@ class InvocationsEndpoint:
         services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
         body = (await parse_body(exchange, JsonObject, raw)).root
-        endpoint = self._endpoints[select_endpoint(body, self._task(body.get("model")))]
+        endpoint = self._endpoints[select_endpoint(body, await self._task(exchange, body.get("model")))]
         await endpoint.respond(raw, req, resp)
 
-    def _task(self, model: Any) -> str | None:
+    async def _task(self, exchange: Exchange, model: Any) -> str | None:
         """The task of the model that a body names, else the common task of all models; None if several."""
         cards = self._services.catalogue.cards()
         if isinstance(model, str) and (model not in NO_NAMES or model in [card.name for card in cards]):
-            return find_pipeline(self._services, model, READING).task
+            return (await find_pipeline(self._services, exchange, model, READING)).task
         tasks = {card.task for card in cards}
         return tasks.pop() if len(tasks) == 1 else None
 

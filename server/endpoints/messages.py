@@ -62,7 +62,7 @@ class CountTokensEndpoint:
         resp.set_header(REQUEST_ID, exchange.request_id)
         raw = await services.admit(req)
         request = await parse_body(exchange, CountRequest, raw)
-        pipeline = find_pipeline(services, request.model, TEXT)
+        pipeline = await find_pipeline(services, exchange, request.model, TEXT)
 
         def count() -> int:
             chat = request.chat()

@@ -71,7 +71,7 @@ class PoolingEndpoint(Generic[Body]):
             lambda: parse(self.body, dialect.transform_body(self.kind, raw)), len(raw)
         )
         request.priority = requested_priority(req, request.priority)
-        pipeline = find_pipeline(self._services, request.model, self.ability)
+        pipeline = await find_pipeline(self._services, exchange, request.model, self.ability)
         self.check(request, pipeline)
         try:
             call = await self._prepare(request, pipeline, exchange, len(raw))

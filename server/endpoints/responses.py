@@ -46,7 +46,7 @@ class _ResponsesEndpoint:
         raw = await services.admit(req)
         transform = dialect_of(req.path).transform_body
         request = await exchange.off_loop(lambda: parse(body, transform(self.kind, raw)), len(raw))
-        pipeline = find_pipeline(services, request.model, TEXT)
+        pipeline = await find_pipeline(services, exchange, request.model, TEXT)
         prepared = await prepare_request(services.response_store, exchange, request, len(raw))
         check_chat(pipeline, prepared.translation.chat.calls_tools)
         return request, pipeline, prepared

@@ -32,7 +32,7 @@ class _TokenizerEndpoint:
         services, exchange = self._services, req.scope["braid.exchange"]
         raw = await services.admit(req)
         request = await exchange.off_loop(lambda: self.read(parse(JsonObject, raw)), len(raw))
-        pipeline = find_pipeline(services, request.model, READING)
+        pipeline = await find_pipeline(services, exchange, request.model, READING)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = await exchange.off_loop(
             lambda: request.reply(pipeline).model_dump_json().encode(),
@@ -60,9 +60,10 @@ class TokenizerInfoEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        pipeline = find_pipeline(self._services, req.get_param("model"), READING)
+        exchange = req.scope["braid.exchange"]
+        pipeline = await find_pipeline(self._services, exchange, req.get_param("model"), READING)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await req.scope["braid.exchange"].off_loop(
+        resp.data = await exchange.off_loop(
             lambda: _description(pipeline).model_dump_json().encode(), LONG_BODY_BYTES + 1
         )
 

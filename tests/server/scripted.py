@@ -153,6 +153,9 @@ class ScriptedCatalogue:
             raise Unavailable("The model `loading` is loading")
         return self.pipeline
 
+    def hold(self, pipeline: Any) -> Any:
+        return lambda: None
+
 
 class ScriptedClient:
     def __init__(self, pipeline: ScriptedPipeline) -> None:
