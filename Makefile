@@ -52,8 +52,8 @@ everything: $(TESTED)  ## Lint, types and all tests in one run, as continuous in
 pytest:
 	$(BIN)/python -m pytest --numprocesses $(PROCESSES) $(if $(MARK),-m "$(MARK)")
 
-breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with transformers, write docs/models.md (half an hour).
-	$(BIN)/python -m tools.breadth --page docs/models.md
+breadth-models: $(VENV)/.test  ## Export every family of decoders, compare with transformers, write docs/models.md; FORMAT=onnx or openvino: half of it, half an hour.
+	$(BIN)/python -m tools.breadth $(if $(FORMAT),--format $(FORMAT)) --page docs/models.md
 
 conformance: $(VENV)/.test  ## Replay recorded vLLM exchanges: passed, different on purpose, failed.
 	$(BIN)/python -m pytest tests/conformance --differences

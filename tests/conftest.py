@@ -15,6 +15,8 @@ from suite_times import write_table
 from tokenizers import Tokenizer
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+AT_ONCE = {"BRAID_FIRST_RUN": "0"}
+"""Models load, and end their export, without a process of their own."""
 NO_CERTIFICATES = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": str(Path(__file__).parent / "fixtures")}
 """A folder without certificates: no test speaks TLS, and every HTTP client reads the machine's for 40 ms."""
 
@@ -40,7 +42,7 @@ def pytest_configure() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     for name in THREADS:
         os.environ.setdefault(name, "1")
-    os.environ.update(NO_CERTIFICATES)
+    os.environ.update(NO_CERTIFICATES | AT_ONCE)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 from click.testing import CliRunner
 from gguf_files import write_llama_like
 
+from pipelines.host.first_run.new_models import FirstRun
+from pipelines.host.first_run.passed_models import PassedModels
+from pipelines.loading import Sources
+from pipelines.repository.model_folders import scan
 from tools.export.__main__ import main
 
 
@@ -33,3 +39,20 @@ def test_a_damaged_file_leaves_no_folder(tmp_path):
     (tmp_path / "bad.gguf").write_bytes(b"GGUF" * 20)
     assert export(str(tmp_path / "bad.gguf"), tmp_path).exit_code == 1
     assert not (tmp_path / "repo" / "tiny").exists()
+
+
+def test_a_server_on_this_machine_needs_no_first_run_of_what_an_export_ran(source, tmp_path, monkeypatch):
+    cache, models = tmp_path / "cache", tmp_path / "repo"
+    done = export(source, tmp_path, "--first-run", "--cache", str(cache))
+    assert (done.exit_code, "does not run here" in done.output) == (0, False)
+    monkeypatch.setattr(subprocess, "run", lambda *args, **kwargs: pytest.fail("a process was started"))
+    (folder,) = scan(models)
+    FirstRun(PassedModels(cache))(folder, Sources([folder])).close()
+
+
+def test_an_exported_model_that_cannot_run_here_is_said(source, tmp_path):
+    export(source, tmp_path)
+    graph = tmp_path / "repo" / "tiny" / "graph.yaml"
+    graph.write_text(graph.read_text().replace("device: cpu", "device: cuda:0"))
+    done = export(source, tmp_path, "--first-run", "--cache", str(tmp_path / "cache"))
+    assert (done.exit_code, "It does not run here: " in done.output) == (0, True)

@@ -18,32 +18,39 @@ from subprocess import PIPE
 import click
 
 from tools.breadth.families import FAMILIES
-from tools.breadth.page import page
-from tools.breadth.trial import Outcome
+from tools.breadth.page import Results, page
+from tools.breadth.trial import FORMATS, Outcome
 
 RESULTS = Path(__file__).parent
 TRIAL = "tools.breadth.trial"
+OPTIMUM_READS = 4
+"""The newest transformers that the optimum-intel of constraints.txt runs with."""
 
 
 @click.command()
 @click.option("--only", multiple=True, help="Rows to try; all unless said.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Only this format of exports.")
 @click.option("--page", "target", type=click.Path(path_type=Path), help="Write the page from all results.")
-def main(only: tuple[str, ...], target: Path | None) -> None:
+def main(only: tuple[str, ...], form: str | None, target: Path | None) -> None:
     """Try families with the transformers that is installed."""
-    file = RESULTS / f"transformers-{version('transformers')}.json"
-    known: dict[str, Outcome] = json.loads(file.read_text()) if file.exists() else {}
-    for name, outcome in _tried(list(only or FAMILIES)):
-        known[name] = outcome
-        click.echo(f"{name}: {outcome['state']} {outcome['why']}")
+    installed = version("transformers")
+    file = RESULTS / f"transformers-{installed}.json"
+    known: Results = json.loads(file.read_text()) if file.exists() else {}
+    forms = [form] if form else list(FORMATS[: 1 if int(installed.partition(".")[0]) > OPTIMUM_READS else 2])
+    for (name, tried), outcome in _tried([(name, each) for name in only or FAMILIES for each in forms]):
+        known.setdefault(name, {})[tried] = outcome
+        click.echo(f"{name}, {tried}: {outcome['state']} {outcome['why']}")
         ordered = {each: known[each] for each in FAMILIES if each in known}
         file.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if target:
         target.write_text(page(RESULTS, list(FAMILIES)), encoding="utf-8")
 
 
-def _tried(names: list[str]) -> Iterator[tuple[str, Outcome]]:
-    """The outcome of each family.  They run in another process, and in a new one after one that ended it."""
-    left = list(names)
+def _tried(rows: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Outcome]]:
+    """The outcome of each row and format.  They run in another process, and in a new one after one that
+    ended it.
+    """
+    left = list(rows)
     while left:
         child = subprocess.Popen([sys.executable, "-m", TRIAL], stdin=PIPE, stdout=PIPE, text=True)
         assert child.stdin is not None

@@ -23,6 +23,15 @@ HALF_WINDOWS: dict[str, Any] = {
     "layer_types": ["sliding_attention", "full_attention"],
 }
 WINDOWS: dict[str, Any] = {"sliding_window": 32}
+PER_LAYER: dict[str, Any] = {"vocab_size_per_layer_input": 512, "activation_sparsity_pattern": [0.5, 0.0]}
+SHARED_KEYS: dict[str, Any] = {
+    "num_hidden_layers": 4,
+    "num_kv_shared_layers": 2,
+    "sliding_window": 32,
+    "layer_types": ["sliding_attention", "full_attention"] * 2,
+    "activation_sparsity_pattern": [0.5, 0.0, 0.0, 0.0],
+}
+"""The last two layers attend to the keys of the first two."""
 HEADS: dict[str, Any] = {"head_dim": 16}
 OLD_SIZES: dict[str, Any] = {"n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 512, "n_inner": 128}
 """SIZES in the words of the first decoders."""
@@ -84,6 +93,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "llama, rope dynamic": ("llama", rope("dynamic", factor=2.0)),
     "qwen2": ("qwen2", {}),
+    "qwen2, rope yarn": ("qwen2", rope("yarn", factor=4.0, original_max_position_embeddings=128)),
     "qwen2, sliding window": (
         "qwen2",
         {"use_sliding_window": True, "max_window_layers": 1, "sliding_window": 32},
@@ -98,8 +108,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma": ("gemma", HEADS),
     "gemma2": ("gemma2", HEADS | HALF_WINDOWS | {"query_pre_attn_scalar": 16}),
     "gemma3_text": ("gemma3_text", HEADS | HALF_WINDOWS | {"query_pre_attn_scalar": 16}),
-    "gemma3n_text": ("gemma3n_text", HEADS | HALF_WINDOWS | {"vocab_size_per_layer_input": 512}),
-    "gemma4_text": ("gemma4_text", HEADS | HALF_WINDOWS | {"vocab_size_per_layer_input": 512}),
+    "gemma3n_text": ("gemma3n_text", HEADS | HALF_WINDOWS | PER_LAYER | {"num_kv_shared_layers": 0}),
+    "gemma3n_text, shared keys": ("gemma3n_text", HEADS | PER_LAYER | SHARED_KEYS),
+    "gemma4_text": ("gemma4_text", HEADS | HALF_WINDOWS | PER_LAYER),
+    "gemma4_text, shared keys": ("gemma4_text", HEADS | PER_LAYER | SHARED_KEYS),
     "vaultgemma": ("vaultgemma", HEADS | HALF_WINDOWS),
     "phi": ("phi", {}),
     "phi3": ("phi3", {}),
@@ -120,6 +132,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "granitemoehybrid": (
         "granitemoehybrid",
         EXPERTS | STATES | {"layer_types": ["mamba", "attention"], "shared_intermediate_size": 32},
+    ),
+    "granitemoehybrid, attention only": (
+        "granitemoehybrid",
+        EXPERTS | STATES | {"layer_types": ["attention"] * 2, "shared_intermediate_size": 32},
     ),
     "smollm3": ("smollm3", {"no_rope_layer_interval": 2}),
     "glm": ("glm", HEADS),
@@ -148,6 +164,14 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "bitnet": ("bitnet", {}),
     "nanochat": ("nanochat", {}),
     "jais2": ("jais2", HEADS),
+    "youtu": ("youtu", LATENT),
+    "solar_open": ("solar_open", HEADS | ROUTED),
+    "longcat_flash": (
+        "longcat_flash",
+        LATENT
+        | {"num_layers": 1, "ffn_hidden_size": 128, "expert_ffn_hidden_size": 32, "moe_topk": 2}
+        | {"n_routed_experts": 4, "zero_expert_num": 2},
+    ),
     "afmoe": ("afmoe", HEADS | EXPERTS | HALF_WINDOWS | {"num_dense_layers": 1}),
     "starcoder2": ("starcoder2", WINDOWS),
     "nemotron": ("nemotron", HEADS),
@@ -165,6 +189,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_oss": ("gpt_oss", HEADS | EXPERTS | HALF_WINDOWS),
     "bloom": ("bloom", {"n_layer": 2, "n_head": 4}),
     "falcon": ("falcon", {"multi_query": True, "new_decoder_architecture": False, "alibi": False}),
+    "falcon, new architecture": ("falcon", {"num_kv_heads": 2, "new_decoder_architecture": True}),
     "falcon, ALiBi": ("falcon", {"multi_query": False, "new_decoder_architecture": False, "alibi": True}),
     "mpt": ("mpt", {"d_model": 64, "n_heads": 4, "n_layers": 2, "max_seq_len": 512}),
     "opt": ("opt", {"ffn_dim": 128, "word_embed_proj_dim": 64, "pad_token_id": 1}),
@@ -182,6 +207,10 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3_next": ("qwen3_next", HEADS | EXPERTS | LINEAR),
     "qwen3_5_text": ("qwen3_5_text", HEADS | LINEAR),
     "lfm2": ("lfm2", {"layer_types": ["conv", "full_attention"], "block_auto_adjust_ff_dim": False}),
+    "lfm2_moe": (
+        "lfm2_moe",
+        EXPERTS | {"layer_types": ["conv", "full_attention"], "num_dense_layers": 1},
+    ),
     "falcon_h1": ("falcon_h1", HEADS | STATES | {"mamba_d_ssm": 128}),
     "bamba": ("bamba", STATES | {"attn_layer_indices": [1]}),
     "jamba": (
@@ -189,6 +218,11 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         EXPERTS | {"attn_layer_period": 2, "attn_layer_offset": 1, "use_mamba_kernels": False},
     ),
     "nemotron_h": ("nemotron_h", HEADS | {"hybrid_override_pattern": "M*"}),
+    "olmo_hybrid": ("olmo_hybrid", LINEAR),
+    "zamba2": (
+        "zamba2",
+        {"layers_block_type": ["mamba", "hybrid"], "n_mamba_heads": 4, "mamba_ngroups": 1},
+    ),
     "mamba": ("mamba", {"state_size": 8}),
     "mamba2": ("mamba2", {"num_heads": 4, "head_dim": 32, "state_size": 16, "n_groups": 1}),
     "recurrent_gemma": ("recurrent_gemma", HEADS | {"num_hidden_layers": 3, "attention_window_size": 32}),

@@ -1,6 +1,6 @@
 """Families in a process of its own: `python -m tools.breadth.trial`.
 
-Reads a JSON list of names, and prints an outcome for each as a line of JSON.
+Reads a JSON list of rows and formats, and prints an outcome for each as a line of JSON.
 """
 
 from __future__ import annotations
@@ -16,22 +16,24 @@ from typing import TypedDict
 
 from tools.breadth.families import FAMILIES, SIZES
 
-ONNX, IR = "model.onnx", "openvino_model.xml"
+FORMATS = ("onnx", "openvino")
+"""Of `braid export`: by Braid's own trace, and by optimum-intel."""
 PLACES = re.compile(r" \(/[^)]*\)")
 """Files of this machine, as errors of imports name them."""
+OPENVINO, ONNX_RUNTIME = "openvino", "onnxruntime"
 UNKNOWN = "unknown"
 """The state of a family that this transformers does not have."""
 
 
 class Outcome(TypedDict):
-    """`state`: equal, refused, unknown or failed; `why`: the file of what is equal, else a sentence."""
+    """`state`: equal, refused, unknown or failed; `why`: the engine of what is equal, else a sentence."""
 
     state: str
     why: str
 
 
-def try_family(name: str, folder: Path) -> Outcome:
-    """Make the model of a row, export it in float32, and say what came of it."""
+def try_family(name: str, form: str, folder: Path) -> Outcome:
+    """Make the model of a row, export it in float32 in a format, and say what came of it."""
     from tools.export.decoder import export_decoder
     from tools.export.folder import ExportError
 
@@ -40,14 +42,26 @@ def try_family(name: str, folder: Path) -> Outcome:
     except Exception as error:  # a model that this version of transformers lacks, or makes otherwise
         return Outcome(state=UNKNOWN, why=_line(error))
     try:
-        export_decoder(str(folder / "source"), folder / "model", "fp32")
+        export_decoder(str(folder / "source"), folder / "model", "fp32", form=form)
     except ExportError as error:
         return Outcome(state="refused", why=PLACES.sub("", str(error).replace(str(folder / "source"), "it")))
     except Exception as error:
         traceback.print_exc()
         return Outcome(state="failed", why=_line(error))
-    made = next(name for name in (ONNX, IR) if (folder / "model" / name).exists())
-    return Outcome(state="equal", why=made)
+    return Outcome(state="equal", why=_engine(folder / "model"))
+
+
+def _engine(folder: Path) -> str:
+    """The engine that ran the model for the comparison."""
+    from pipelines.host.backends.device_errors import Unsupported
+    from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+
+    file = next(path for path in (folder / "model.onnx", folder / "openvino_model.xml") if path.exists())
+    try:
+        OpenVINOSession(file, OpenVINOSettings()).close()
+    except Unsupported:
+        return ONNX_RUNTIME
+    return OPENVINO
 
 
 def write_model(name: str, folder: Path) -> None:
@@ -80,9 +94,9 @@ def main() -> None:
     outcomes = os.dup(sys.stdout.fileno())
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever libraries print
     with os.fdopen(outcomes, "w") as lines:
-        for name in json.load(sys.stdin):
+        for name, form in json.load(sys.stdin):
             with tempfile.TemporaryDirectory() as folder:
-                print(json.dumps(try_family(name, Path(folder))), file=lines, flush=True)
+                print(json.dumps(try_family(name, form, Path(folder))), file=lines, flush=True)
 
 
 if __name__ == "__main__":

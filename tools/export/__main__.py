@@ -17,6 +17,7 @@ from pipelines.repository.new_graph import new_graph
 from tools.export.choose_export import ALL_TASKS, AUTO, FORMATS, WEIGHTS, Export, Options, choose
 from tools.export.folder import ExportError
 from tools.export.gguf_file import check_options, export_gguf, is_gguf
+from tools.export.served_once import run_exported
 
 EXTRA = ("torch", "transformers", "nncf", "openvino", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
 """Modules that the extra `export` installs; optimum-intel is needed for few models."""
@@ -79,6 +80,19 @@ MISSING_EXTRA, FAILED = 2, 1  # exit codes
     type=click.Path(file_okay=False, path_type=Path),
     help="The model's folder, when it is not <models>/<name>.",
 )
+@click.option(
+    "--first-run/--no-first-run",
+    default=True,
+    show_default=True,
+    envvar="BRAID_FIRST_RUN",
+    help="Run the model once as it will be served; the server on this machine then loads it at once.",
+)
+@click.option(
+    "--cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="BRAID_CACHE",
+    help="Where that run is noted: the server's BRAID_CACHE; ~/.cache/braid unless said.",
+)
 def main(
     source: str,
     name: str,
@@ -90,6 +104,8 @@ def main(
     template: Path | None,
     models: Path,
     out: Path | None,
+    first_run: bool,
+    cache: Path | None,
 ) -> None:
     """Export a Hugging Face model (a folder, or a hub id where there is a hub) for Braid to serve.
 
@@ -106,6 +122,8 @@ def main(
     what = Path(source).name if is_gguf(source) else weights
     made = f"{folder}: {_size(folder)} of {what} weights, served by {graph}"
     console.print(made, markup=False, highlight=False, soft_wrap=True)
+    if first_run and (problem := run_exported(folder, cache)):
+        console.print(f"It does not run here: {problem}", style="yellow", markup=False, soft_wrap=True)
 
 
 def _choose(source: str, options: Options, console: Console) -> Export:

@@ -50,9 +50,11 @@ class Layer:
 
 @dataclass(frozen=True)
 class Seen:
-    """A placeholder for a mask in which every query attends to its last `window` tokens, including itself."""
+    """A placeholder for a mask in which every query attends to its last `window` tokens, including itself;
+    None is a mask of another form.
+    """
 
-    window: int
+    window: int | None
 
 
 class Mode(enum.Enum):
@@ -96,7 +98,14 @@ class Attention:
         softcap: float | None = None,
         **others: Any,
     ) -> tuple[torch.Tensor, None]:
-        """transformers' attention: query [1, heads, tokens, size] → attended [1, tokens, heads, size]."""
+        """transformers' attention: query [1, heads, tokens, size] → attended [1, tokens, heads, size].
+
+        Values that are smaller than keys, as in latent attention, get zeros: a cache has one size.
+        """
+        if (missing := key.shape[3] - value.shape[3]) > 0:
+            wide = torch.nn.functional.pad(value, (0, missing))
+            attended, _ = self(module, query, key, wide, attention_mask, scaling, softcap, **others)
+            return attended[..., : value.shape[3]], None
         layer, self._calls = self._calls, self._calls + 1
         if self.mode is Mode.ALONE:
             return value.repeat_interleave(query.shape[1] // value.shape[1], 1).transpose(1, 2), None
@@ -186,10 +195,12 @@ def _refuse(
         raise ExportError(f"{subject} attention across sequences, which Braid's ONNX format cannot express")
     if not (query.shape[3] == key.shape[3] == value.shape[3]):
         raise ExportError(
-            f"{subject} values of another head size than its keys, which Braid's ONNX format cannot express"
+            f"{subject} values of a larger head size than its keys, which Braid's ONNX format cannot express"
         )
     if not isinstance(attention_mask, Seen):
         raise ExportError(f"{subject} a mask of its own, which Braid cannot read")
+    if attention_mask.window is None:
+        raise ExportError(f"{subject} queries that see other tokens than a causal window of the last ones")
 
 
 def _mask(
@@ -199,13 +210,14 @@ def _mask(
     local_size: int | None = None,
     **others: Any,
 ) -> Seen | None:
-    """transformers' mask: the window of `mask_function`.  None while the model is traced."""
+    """transformers' mask: the window of `mask_function`.  None while the model is traced.
+
+    A model may make a mask that no layer reads, so it is refused where a layer does.
+    """
     if torch.compiler.is_exporting() or mask_function is None:
         return None
     window = local_size or EVERYTHING
-    if not _draws(mask_function, window, kv_length):
-        raise ExportError("the model's attention sees other tokens than a causal window of the last ones")
-    return Seen(window)
+    return Seen(window if _draws(mask_function, window, kv_length) else None)
 
 
 def _draws(mask_function: MaskFunction, window: int, num_tokens: int) -> bool:

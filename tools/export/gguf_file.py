@@ -10,7 +10,7 @@ from click.core import ParameterSource
 from tools.export.folder import ExportError, Stage, put, scratch_beside
 
 SUFFIX = ".gguf"
-ONLY = ("source", "name", "models", "out")
+ONLY = ("source", "name", "models", "out", "first_run", "cache")
 """What the command line takes for a GGUF file."""
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tools.export.folder import ExportError, Stage, first_line
-from tools.export.model_config import read_model_config
+from tools.export.model_config import is_transformers_5, read_model_config
 
 LANGUAGE_KEYS = {
     r"^(?:model\.)?language_model\.(?:model\.)?(?!lm_head)": "model.",
@@ -25,6 +25,7 @@ def load(source: str, dtype: str, stage: Stage = lambda _: None) -> Any:
     from transformers import AutoModelForCausalLM
 
     config, keys = _of_language(read_model_config(source))
+    _check_shared_keys(config)
     try:
         model, loading = AutoModelForCausalLM.from_pretrained(
             source,
@@ -58,6 +59,14 @@ def _of_language(config: Any) -> tuple[Any, dict[str, str] | None]:
     if type(config) in known or type(text) not in known:
         return config, None
     return text, LANGUAGE_KEYS
+
+
+def _check_shared_keys(config: Any) -> None:
+    """Raise `ExportError` where layers attend to keys of others, which transformers 4 does not do without a
+    cache.
+    """
+    if getattr(config, "num_kv_shared_layers", 0) and not is_transformers_5():
+        raise ExportError(f"{config.model_type} shares keys between layers; export it with transformers 5")
 
 
 def _fix_rope(model: Any) -> None:

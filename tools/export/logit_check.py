@@ -92,7 +92,8 @@ def _open(path: Path) -> DecoderSession:
 
             return OnnxCpuSession(path)
     except ModelError as error:
-        raise ExportError(f"the exported model cannot be opened: {error}") from error
+        reason = str(error).removeprefix(f"{path}: ")
+        raise ExportError(f"the exported model cannot be opened: {reason}") from error
 
 
 def _within(each: Expected, context: int) -> Expected:

@@ -18,6 +18,8 @@ PLAIN = ("fp16", "fp32")
 
 MODEL = "openvino_model.xml"
 GENERATION = "generation_config.json"
+UNKNOWN = "custom or unsupported architecture"
+"""In optimum-intel's error for a family that it does not have."""
 TASK = "text-generation-with-past"  # stateful, the form whose attention can be paged
 
 
@@ -44,8 +46,8 @@ def _trace(source: str, folder: Path, dtype: str) -> None:
         from optimum.intel.openvino.configuration import OVConfig
     except Exception as error:  # optimum-intel of another version of transformers fails in many ways
         raise ExportError(
-            "optimum-intel, which might export it, is not here for this transformers (pip install -c "
-            f"constraints.txt -e '.[export,optimum]'): {first_line(error)}"
+            "optimum-intel, which might export it, cannot be imported with this transformers (pip install -c "
+            "constraints.txt -e '.[export,optimum]')"
         ) from error
     try:
         main_export(
@@ -58,6 +60,8 @@ def _trace(source: str, folder: Path, dtype: str) -> None:
             trust_remote_code=False,
         )
     except Exception as error:  # of any class, as models and libraries fail in their own ways
+        if UNKNOWN in str(error):
+            raise ExportError("optimum-intel does not know the family") from error
         raise ExportError(f"optimum-intel cannot export {source}: {first_line(error)}") from error
 
 

@@ -61,10 +61,14 @@ class FirstRun:
 
     def __call__(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> HostModel:
         """Raises BuildError."""
+        self.run(folder, sources)
+        return build_for_host(folder, sources, self.device)
+
+    def run(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> None:
+        """Run a model that is new in another process.  Raises BuildError."""
         if self._is_new(folder, sources):
             _try(NewModel(folder, sources, self.device, self.limit_s, os.getpid()))
             self.passed.add(folder.path, self.device)
-        return build_for_host(folder, sources, self.device)
 
     def _is_new(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> bool:
         graph = checked_graph(folder, Graphs(sources, VOCABULARY, TASKS))
