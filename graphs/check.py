@@ -168,7 +168,9 @@ class _Checker:
         sources = wire.sources(raw.get("from", {}), ports)
         body = self._body(name, node_type, raw, path, scope) if node_type and in_place else ()
         line = self.document.line(path)
-        return Binding(name, type_name, node_type or Node, config, sources, gives, line, body)
+        file, number = self.document.place(line)
+        place = f"{file.rpartition('/')[2]}:{number}"
+        return Binding(name, type_name, node_type or Node, config, sources, gives, line, body, place)
 
     def _node_type(self, name: str, raw: Mapping[str, Any], path: KeyPath) -> type[Node] | None:
         written = raw.get("type")

@@ -46,7 +46,8 @@ class Binding:
     """One line: `name` is bound to what a node of type `type` gives when fed from `sources`.
 
     `sources` is in the order of the node's inputs; an input that is missing there is optional and was left
-    out. `gives` is the type of the value; `body` holds the lines of an engine node's body.
+    out. `gives` is the type of the value; `body` holds the lines of an engine node's body.  `place` is the
+    file and the line that messages name.
     """
 
     name: str
@@ -57,6 +58,7 @@ class Binding:
     gives: Any
     line: int
     body: tuple[Binding, ...] = ()
+    place: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ _CONSTANTS |= dict.fromkeys(("true", "True", "TRUE"), True)
 _CONSTANTS |= dict.fromkeys(("false", "False", "FALSE"), False)
 _INTEGER = re.compile(r"[-+]?[0-9]{1,40}|0x[0-9a-fA-F]{1,32}|0o[0-7]{1,40}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_PLACE = re.compile(r"#@ (\S+):(\d+)\s*$")
+"""What a line of a graph was made from: a file and its line, which messages name."""
 _SPECIAL = re.compile(r"([-+]?)\.(inf|Inf|INF|nan|NaN|NAN)")
 
 
@@ -39,6 +41,7 @@ class GraphDocument:
     lines: dict[KeyPath, int] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     source: str = "graph.yaml"
+    places: dict[int, tuple[str, int]] = field(default_factory=dict)
 
     def line(self, path: KeyPath) -> int:
         """The line of the key at `path`, or of the nearest key around it."""
@@ -50,7 +53,22 @@ class GraphDocument:
         """Record a problem at a key or at a line; control characters are escaped."""
         line = where if isinstance(where, int) else self.line(where)
         shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in message[:MAX_MESSAGE])
-        self.problems.append(Problem(line, shown, self.source))
+        file, number = self.place(line)
+        self.problems.append(Problem(number, shown, file))
+
+    def place(self, line: int) -> tuple[str, int]:
+        """The file and line that a line was made from; its own where it was written as it is."""
+        made_from = self.places.get(line)
+        if made_from is None:
+            return self.source, line
+        folder, slash, _ = self.source.rpartition("/")
+        return f"{folder}{slash}{made_from[0]}", made_from[1]
+
+
+def places(text: str) -> dict[int, tuple[str, int]]:
+    """Line → the file and line that it was made from, by the comment `#@ FILE:LINE` at its end."""
+    found = ((number, _PLACE.search(line)) for number, line in enumerate(text.splitlines(), 1))
+    return {number: (match[1], int(match[2])) for number, match in found if match}
 
 
 def read(text: str, source: str = "graph.yaml") -> GraphDocument:
@@ -59,6 +77,7 @@ def read(text: str, source: str = "graph.yaml") -> GraphDocument:
     if len(text) > MAX_CHARACTERS:
         document.add(1, f"the file is {len(text)} characters long; a graph has at most {MAX_CHARACTERS}")
         return document
+    document.places = places(text)
     try:
         _Reader(text, document).document()
     except _StopReading:
@@ -71,6 +90,11 @@ def read(text: str, source: str = "graph.yaml") -> GraphDocument:
         document.data = None
         document.add(text.count("\n", 0, position) + 1, f"not text: {getattr(error, 'reason', error)}")
     return document
+
+
+def without_places(text: str) -> str:
+    """The text without those comments, for a file that is edited from now on."""
+    return "".join(_PLACE.sub("", line).rstrip() + "\n" for line in text.splitlines())
 
 
 def scalar(text: str) -> Any:

@@ -16,17 +16,22 @@ from pipelines.loading import Sources
 from pipelines.nodes import VOCABULARY
 from pipelines.repository import model_folders
 from pipelines.repository.model_folders import GRAPH_FILE, ModelFolder
+from pipelines.repository.ovms.report import notes_of
 from pipelines.tasks import TASKS
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One model with either its graph, or the problems of its graph in the order of lines."""
+    """One model with either its graph, or the problems of its graph in the order of lines.
+
+    `notes` are what its graph.pbtxt says that changes nothing here.
+    """
 
     name: str
     folder: Path
     graph: Graph | None
     problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def has_graph_file(self) -> bool:
@@ -81,7 +86,8 @@ def schema_text() -> str:
 
 def _finding(model: ModelFolder, graphs: Graphs) -> Finding:
     try:
-        return Finding(model.name, model.path, graphs(model.name))
+        graph = graphs(model.name)
+        return Finding(model.name, model.path, graph, notes=tuple(notes_of(model.opened().graph_text())))
     except GraphError as error:
         return Finding(model.name, model.path, None, tuple(map(str, error.problems)))
     except (OSError, UnicodeDecodeError) as error:

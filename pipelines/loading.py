@@ -117,4 +117,4 @@ def live_nodes(model: ModelFolder, bindings: tuple[Binding, ...], resources: Res
 
 
 def problem_of(binding: Binding, error: Exception) -> str:
-    return f"graph.yaml:{binding.line}: {binding.name} ({binding.type_name}): {error}"
+    return f"{binding.place}: {binding.name} ({binding.type_name}): {error}"

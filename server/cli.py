@@ -139,9 +139,10 @@ def _run_check(folder: Path, source: str | None) -> list[str]:
 def _report(finding: Finding) -> str:
     """A line with the model's name, followed by the drawing of its graph or by its problems."""
     note = "" if finding.has_graph_file else "  (no graph.yaml: `braid new-graph` would write this graph)"
+    notes = "".join(f"{each}\n" for each in finding.notes)
     rule = f"── {finding.name}{note} ".ljust(100, "─")
     if finding.graph is not None:
-        return f"{rule}\n{finding.text()}"
+        return f"{rule}\n{finding.text()}{notes}"
     return "\n".join([rule, *finding.problems, ""])
 
 

@@ -21,6 +21,7 @@ from pipelines.host.model import HostModel
 from pipelines.host.profile_reply import LoopTimes, profiled
 from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
+from pipelines.repository.ovms.report import notes_of
 from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
 from pipelines.wire.messages import (
     SCHEMA,
@@ -245,6 +246,8 @@ class Host:
             "loaded %s version %s in %.1f s%s",
             *(name, event.folder.version, event.seconds, ": " + ", ".join(sizes) if sizes else ""),
         )
+        for note in notes_of(event.graphs[name]):
+            log.info("%s: %s", name, note)
         freeze_objects()
         self._publisher.note_change()
         self._send_status()

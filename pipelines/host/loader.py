@@ -159,7 +159,7 @@ class Loader:
     def _missing(self, name: str) -> None:
         """A model that serves is removed with its folder, not by files that are missing in it."""
         known = self._known[name]
-        if known.graph is not None and known.folder.home.is_dir():
+        if known.graph is not None and known.folder.is_incomplete:
             known.failed = True
             self._notify(LoadFailed(known.folder, [f"{known.folder.home} holds no model any more"]))
         else:

@@ -2,44 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from pipelines.repository.exports import Export, find_chat_template
-from pipelines.repository.template_markers import parsers
+from pipelines.repository.template_markers import find_parsers
+from pipelines.repository.yaml_words import settings_text
 
 DRAFT_FILES = ("draft/openvino_model.xml", "draft/model.onnx")
 """Files of a smaller draft model with the same tokenizer, in order of preference."""
 
 
-def generation_lines(export: Export, folder: Path) -> list[str]:
-    """The lines of graph.yaml from the task on; `folder` is that of the graph."""
+@dataclass(frozen=True)
+class DecoderSettings:
+    """The settings of a decoder's graph lines; of `parsers` those that are missing come from the template.
+
+    `lookup` and `draft` are speculation lines: their settings, None for no line.
+    """
+
+    scheduler: Mapping[str, Any] = field(default_factory=dict)
+    cache: Mapping[str, Any] = field(default_factory=lambda: {"reuse_prefixes": True})
+    model: Mapping[str, Any] = field(default_factory=lambda: {"device": "cpu"})
+    lookup: Mapping[str, Any] | None = None
+    draft: Mapping[str, Any] | None = None
+    parsers: Mapping[str, str | None] = field(default_factory=dict)
+
+
+STEP = {"max_sequences": 64, "max_step_tokens": 512}
+
+
+def draft_of(folder: Path) -> DecoderSettings:
+    """The settings for an export whose graph is written by its files alone; `folder` is that of the graph."""
+    file = next((file for file in DRAFT_FILES if (folder / file).is_file()), None)
+    return DecoderSettings(draft={"path": file, "device": "cpu"} if file else None)
+
+
+def generation_lines(export: Export, said: DecoderSettings) -> list[str]:
+    """The lines of graph.yaml from the task on."""
     template_file, template = find_chat_template(export)
+    tokenizer = settings_text({"tokenizer": export.tokenizer})
     lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:"]
     if template_file:
-        lines.append(f"  prompt: {{type: chat_template, template: {template_file}}}")
+        lines.append(f"  prompt: {{type: chat_template{settings_text({'template': template_file})}}}")
     source = "prompt" if template_file else "request.prompts"
-    lines.append(f"  tokens: {{type: tokenize, from: {source}, tokenizer: {export.tokenizer}}}")
-    lines += _generation(export, next((file for file in DRAFT_FILES if (folder / file).is_file()), None))
-    lines.append(f"  text: {{type: detokenize, from: generated, tokenizer: {export.tokenizer}}}")
+    lines.append(f"  tokens: {{type: tokenize, from: {source}{tokenizer}}}")
+    lines += _generation(export, said, tokenizer)
+    lines.append(f"  text: {{type: detokenize, from: generated{tokenizer}}}")
     if template_file:
-        lines.append(f"  reply: {{type: parse_reply, from: text{parsers(template)}}}")
+        found = {**find_parsers(template), **said.parsers}
+        lines.append(f"  reply: {{type: parse_reply, from: text{settings_text(found)}}}")
     return lines
 
 
-def _generation(export: Export, draft: str | None) -> list[str]:
-    defaults = export.names("generation_config.json")
-    source, model = "drafted" if draft else "step", export.model_path
-    draft_line = [f"      drafted: {{type: draft, from: step, path: {draft}, device: cpu}}"] if draft else []
+def _generation(export: Export, said: DecoderSettings, tokenizer: str) -> list[str]:
+    defaults = settings_text({"defaults": export.names("generation_config.json")})
+    source, body = "step", []
+    for name, kind, settings in (("found", "lookup", said.lookup), ("drafted", "draft", said.draft)):
+        if settings is not None:
+            body.append(f"      {name}: {{type: {kind}, from: {source}{settings_text(settings)}}}")
+            source = name
+    model = settings_text({"path": export.model_path, **said.model})
+    comments = {"max_step_tokens": "  # prompt chunks and decode tokens share one step"}
+    bound = "" if "memory_gb" in said.cache else "  # add memory_gb to bound it; else part of the free memory"
     return [
         "  generated:",
         "    type: scheduler",
         "    from: tokens",
-        "    max_sequences: 64",
-        "    max_step_tokens: 512  # prompt chunks and decode tokens share one step",
-        "    cache: {reuse_prefixes: true}  # add memory_gb to bound it; else part of the free memory",
+        *(
+            f"    {name}: {value}{comments.get(name, '')}"
+            for name, value in {**STEP, **said.scheduler}.items()
+        ),
+        f"    cache: {{{settings_text(said.cache).removeprefix(', ')}}}{bound}",
         "    body:",
-        *draft_line,
-        f"      logits: {{type: model, from: {source}, path: {model}, device: cpu}}",
-        f"      allowed: {{type: grammar, from: logits, tokenizer: {export.tokenizer}}}",
-        f"      next: {{type: sampler, from: allowed{f', defaults: {defaults}' if defaults else ''}}}",
+        *body,
+        f"      logits: {{type: model, from: {source}{model}}}",
+        f"      allowed: {{type: grammar, from: logits{tokenizer}}}",
+        f"      next: {{type: sampler, from: allowed{defaults}}}",
     ]

@@ -58,14 +58,16 @@ class Export:
 
 def find_export(folder: Path) -> Export | None:
     """The text model of any task in `folder` or in its subfolder `model`; None when there is none."""
-    for place in PLACES:
-        where = folder / place
-        if not (where / TOKENIZER).is_file() or not any((where / name).is_file() for name in CONFIGS):
-            continue
-        for name, kind in MODEL_FILES.items():
-            if (where / name).is_file():
-                return Export(kind, name, where, "" if place == "." else f"{place}/")
-    return None
+    places = ((folder / place, "" if place == "." else f"{place}/") for place in PLACES)
+    return next((found for where, prefix in places if (found := export_in(where, prefix))), None)
+
+
+def export_in(where: Path, prefix: str) -> Export | None:
+    """The text model in one folder, whose files a graph names with `prefix`; None when there is none."""
+    if not (where / TOKENIZER).is_file() or not any((where / name).is_file() for name in CONFIGS):
+        return None
+    found = next((each for each in MODEL_FILES.items() if (where / each[0]).is_file()), None)
+    return Export(found[1], found[0], where, prefix) if found else None
 
 
 def find_chat_template(export: Export) -> tuple[str | None, str]:

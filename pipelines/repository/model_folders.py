@@ -19,6 +19,9 @@ from pathlib import Path
 from graphs.errors import GraphError, Problem
 from pipelines.repository.model_versions import VersionPolicy, other_version
 from pipelines.repository.new_graph import new_graph, recognise
+from pipelines.repository.ovms import graph_file
+from pipelines.repository.ovms.config_file import CONFIG_SUFFIX, read_config
+from pipelines.repository.ovms.servable import Servable
 
 GRAPH_FILE = "graph.yaml"
 GGUF = ".gguf"
@@ -33,7 +36,8 @@ class ModelFolder:
     """One version of one model: a folder, or a GGUF file.  `fingerprint` changes when any of its files does.
 
     `graph`, when given, is the text of the graph, read before: the file is not read again.  `cache` is where
-    GGUF files are converted; None is the user's own folder.
+    GGUF files are converted; None is the user's own folder.  `device` is what all models run on instead of
+    their own.  Models of one `group` are loaded together.  `servable` is what a config.json says of it.
     """
 
     name: str
@@ -42,11 +46,15 @@ class ModelFolder:
     fingerprint: str
     graph: str | None = None
     cache: Path | None = None
+    device: str | None = None
+    group: str | None = None
+    servable: Servable | None = None
 
     @property
     def source(self) -> str:
         """Where the graph comes from, for messages: the file, or the exported folder it is made from."""
-        return GRAPH_FILE if (self.path / GRAPH_FILE).exists() else f"{self.path.name} (no {GRAPH_FILE})"
+        files = (name for name in (GRAPH_FILE, graph_file.FILE) if (self.path / name).exists())
+        return next(files, f"{self.path.name} (no {GRAPH_FILE})")
 
     def graph_text(self) -> str:
         """The text of the graph: that of graph.yaml, or what `braid new-graph` would write.
@@ -55,9 +63,12 @@ class ModelFolder:
         """
         if self.graph is not None:
             return self.graph
-        file = self.path / GRAPH_FILE
-        if file.exists():
+        if self.servable is not None:
+            return self.servable.graph_text(self.device)
+        if (file := self.path / GRAPH_FILE).exists():
             return file.read_text()
+        if (file := self.path / graph_file.FILE).exists():
+            return graph_file.graph_text(file, f"{self.name}/{graph_file.FILE}", self.device)
         try:
             return new_graph(self.path)
         except ValueError as error:
@@ -79,7 +90,12 @@ class ModelFolder:
 
     def refreshed(self) -> ModelFolder:
         """The same folder with the fingerprint that it has now."""
-        return replace(self, fingerprint=fingerprint(self.path))
+        return replace(self, fingerprint=fingerprint(self.path, self.servable))
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether its place still exists although a scan found no model in it."""
+        return self.servable is None and self.home.is_dir()
 
     @property
     def home(self) -> Path:
@@ -89,15 +105,18 @@ class ModelFolder:
         return next((place for place in places if place.name in names), self.path.parent)
 
 
-def scan(repository: Path, cache: Path | None = None) -> list[ModelFolder]:
-    """The newest version of every model, by name; `repository` may be a single model, also a GGUF file.
+def scan(repository: Path, cache: Path | None = None, device: str | None = None) -> list[ModelFolder]:
+    """The newest version of every model, by name; `repository` may be a single model, also a GGUF file, or a
+    config.json of OpenVINO Model Server, which says which versions are served.
 
-    Raises FileNotFoundError when there is no such folder or file.
+    Raises FileNotFoundError when there is no such folder or file, ValueError for an invalid config.json.
     """
-    return [replace(model, cache=cache) for model in _scan(repository)]
+    return [replace(model, cache=cache, device=device) for model in _scan(repository)]
 
 
 def _scan(repository: Path) -> list[ModelFolder]:
+    if repository.suffix == CONFIG_SUFFIX:
+        return [_listed(servable) for servable in read_config(repository)]
     if _is_gguf(repository):
         return [_gguf_model(repository, repository.stem)]
     if not repository.is_dir():
@@ -167,10 +186,21 @@ def versions(folder: Path) -> dict[int, Path]:
     return {int(child.name): model for child in children if (model := find_model(child))}
 
 
-def fingerprint(folder: Path) -> str:
-    """Digest of the name, size and time of every file, or of one: equal as long as nothing was changed."""
-    digest = hashlib.blake2b(digest_size=16)
-    for file in sorted(path for path in [folder, *folder.rglob("*")] if path.is_file()):
+def _listed(servable: Servable) -> ModelFolder:
+    now = fingerprint(servable.folder, servable)
+    return ModelFolder(
+        servable.name, servable.version, servable.folder, now, group=servable.group, servable=servable
+    )
+
+
+def fingerprint(folder: Path, servable: Servable | None = None) -> str:
+    """Digest of the name, size and time of every file, or of one: equal as long as nothing was changed.
+
+    Of a servable: of what config.json says, and of its own files.
+    """
+    digest = hashlib.blake2b(repr(servable).encode() if servable else b"", digest_size=16)
+    files = servable.files() if servable else [folder, *folder.rglob("*")]
+    for file in sorted(path for path in files if path.is_file()):
         try:
             stat = file.stat()
         except FileNotFoundError:

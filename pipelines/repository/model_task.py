@@ -1,6 +1,6 @@
 """Infers the task of an exported model from its files: text, embeddings, classes or scores.
 
-Uses the architectures of config.json, and the files of sentence-transformers and OpenVINO Model Server.
+Uses the architectures of config.json, and the files of sentence-transformers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.repository.exports import CONFIG, CONFIGS, TENSOR_FILES, TOKENIZER, architectures, read_object
-from pipelines.repository.ovms_graph import find_calculator
 from pipelines.repository.sentence_modules import POOLING, module_types
 
 TEXT = "text"
@@ -31,7 +30,7 @@ def find_task(place: Path) -> str | None:
     config = read_object(place / described)
     if described != CONFIG:
         return TEXT if _is_decoder_of_genai(config) else None
-    return infer_task(config, module_types(place), find_calculator(place))
+    return infer_task(config, module_types(place))
 
 
 def find_tensor_model(folder: Path) -> str | None:
@@ -44,12 +43,12 @@ def find_tensor_model(folder: Path) -> str | None:
     return next((name for name in TENSOR_FILES if (folder / name).is_file()), None)
 
 
-def infer_task(config: dict[str, Any], modules: list[str], calculator: str | None = None) -> str | None:
-    """The task for a config.json, sentence-transformers' module types and OVMS's calculator; or None."""
+def infer_task(config: dict[str, Any], modules: list[str]) -> str | None:
+    """The task for a config.json and sentence-transformers' module types; or None."""
     names = architectures(config)
     if _end(names, CLASSIFIERS):
         return "rerank" if count_labels(config) == 1 else "classify"
-    if POOLING in modules or calculator == "EmbeddingsCalculatorOV":
+    if POOLING in modules:
         return "embed"
     if modules:
         return "token_embed"

@@ -2,37 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pipelines.repository.decoder_graph import generation_lines
+from graphs.errors import GraphError
+from graphs.read import without_places
+from pipelines.repository.decoder_graph import draft_of, generation_lines
 from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOKENIZER, Export, find_export
 from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
+from pipelines.repository.ovms import graph_file
 from pipelines.repository.pooling_graph import pooling_lines
+from pipelines.repository.yaml_words import settings_text
 
 HEADER = "# Made by `braid new-graph` from the files of this folder; edit it as needed.\n"
 
 
 def recognise(folder: Path) -> str | None:
-    """`openvino` or `onnx` when the folder holds a model that `new_graph` writes a graph for, else None."""
+    """`openvino` or `onnx` when the folder holds a model that `new_graph` writes a graph for, else None.
+
+    One with a graph.pbtxt is always one of OpenVINO Model Server's, also where its graph is refused.
+    """
+    if (folder / graph_file.FILE).is_file():
+        return "openvino"
     export = find_export(folder)
     if export is not None and find_task(export.place) is not None:
         return export.kind
     return TENSOR_FILES.get(find_tensor_model(folder) or "")
 
 
+def find_whole_model(folder: Path) -> bool:
+    """Whether the folder holds a text model, with its tokenizer."""
+    export = find_export(folder)
+    return export is not None and find_task(export.place) is not None
+
+
 def new_graph(folder: Path) -> str:
-    """The text of a graph.yaml for the export in `folder`; its files determine the task.
+    """The text of a graph.yaml for the export in `folder`; graph.pbtxt or its files determine the task.
 
     A model without a tokenizer is a tensor model with the task infer.  Raises ValueError when there is no
     export that Braid recognises, or one that it cannot run.
     """
+    if (folder / graph_file.FILE).is_file():
+        try:
+            return HEADER + without_places(graph_file.graph_text(folder / graph_file.FILE))
+        except GraphError as error:
+            raise ValueError(str(error)) from error
     export = find_export(folder)
     task = find_task(export.place) if export else None
     if export is not None and task is not None:
-        lines = generation_lines(export, folder) if task == TEXT else pooling_lines(export, task)
+        lines = generation_lines(export, draft_of(folder)) if task == TEXT else pooling_lines(export, task)
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     if (model := find_tensor_model(folder)) is not None:
-        return _inference(model)
+        return "\n".join([HEADER + "version: 1", *inference_lines(model, {"device": "cpu"})]) + "\n"
     raise ValueError(_refusal(folder, export))
 
 
@@ -53,15 +75,15 @@ def _refusal(folder: Path, export: Export | None) -> str:
     )
 
 
-def _inference(model: str) -> str:
-    lines = [
-        HEADER + "version: 1",
+def inference_lines(model: str, settings: Mapping[str, Any]) -> list[str]:
+    """The lines of graph.yaml from the task on, for one tensor model and the settings of its line."""
+    line = settings_text({"path": model, **settings})
+    return [
         "task: infer",
         "nodes:",
         "  result:",
         "    type: infer",
         "    from: request",
         "    body:",
-        f"      outputs: {{type: tensor_model, from: batch, path: {model}, device: cpu}}",
+        f"      outputs: {{type: tensor_model, from: batch{line}}}",
     ]
-    return "\n".join(lines) + "\n"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from pipelines.repository import ovms_graph
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
 from pipelines.repository.exports import CONFIG, Export, find_chat_template
 from pipelines.repository.model_task import count_labels, is_causal
 from pipelines.repository.sentence_modules import (
@@ -12,6 +15,7 @@ from pipelines.repository.sentence_modules import (
     module_lines,
     read_pooling,
 )
+from pipelines.repository.yaml_words import settings_text
 
 PROMPTS = "config_sentence_transformers.json"
 SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
@@ -19,6 +23,7 @@ SCORE_TEMPLATE, SCORE = "score_template.jinja", "score"
 TAKES_REQUEST = ("prompt", "pairs")
 """Lines whose input is the whole request, not its prompts."""
 IDENTITY = "Identity"
+UNIT = "unit"
 ASSUMED = "  # assumed: no file here names the pooling; see the model card"
 
 RESULTS = {"embed": "embeddings", "token_embed": "embeddings", "classify": "outputs", "rerank": "scores"}
@@ -28,15 +33,28 @@ Lines = list[tuple[str, str]]
 """(name, settings) of each line; its input is the line above it."""
 
 
-def pooling_lines(export: Export, task: str) -> list[str]:
+@dataclass(frozen=True)
+class PoolingSettings:
+    """What is said of the lines beside the export's own files; None: those files decide."""
+
+    model: Mapping[str, Any] = field(default_factory=lambda: {"device": "cpu"})
+    tokens: Mapping[str, Any] = field(default_factory=dict)
+    how: str | None = None
+    normalize: bool | None = None
+    max_tokens: int | None = None
+
+
+def pooling_lines(export: Export, task: str, said: PoolingSettings | None = None) -> list[str]:
     """The lines of graph.yaml from the task on; `task` is embed, token_embed, classify or rerank.
 
     Raises ValueError when a file of the folder requires something that no graph can express.
     """
+    said = said or PoolingSettings()
     embeds = task in ("embed", "token_embed")
     name = RESULTS[task]
-    before = _pairs(export) if task == "rerank" else _texts(export)
-    body = _vectors(export) if embeds else _logits(export) + _activation(export, task)
+    tokens = settings_text(said.tokens)
+    before = _pairs(export, tokens) if task == "rerank" else _texts(export, tokens)
+    body = _vectors(export, said) if embeds else _logits(export) + _activation(export, task)
     after = {"rerank": _ranking(), "classify": _labels(export)}.get(task, _matryoshka(export))
     return [
         f"task: {task}",
@@ -45,9 +63,9 @@ def pooling_lines(export: Export, task: str) -> list[str]:
         f"  {name}:",
         "    type: batcher",
         f"    from: {before[-1][0]}",
-        *_max_tokens(export),
+        *_max_tokens(export, said),
         "    body:",
-        *_chain([(_encoded(export, embeds), _encoder(export)), *body], "batch", "      "),
+        *_chain([(_encoded(export, embeds), _encoder(export, said)), *body], "batch", "      "),
         *_chain(after, name, "  "),
     ]
 
@@ -68,24 +86,24 @@ def _chain(lines: Lines, source: str, indent: str) -> list[str]:
     return texts
 
 
-def _texts(export: Export) -> Lines:
+def _texts(export: Export, settings: str) -> Lines:
     """Lines from conversations and prompts to tokens."""
     template, _ = find_chat_template(export)
     lines: Lines = [("prompt", f"type: chat_template, template: {template}")] if template else []
     if export.read(PROMPTS).get("prompts"):
         lines.append(("prefixed", f"type: add_prompt, prompts: {export.names(PROMPTS)}"))
     cleaned = "".join(f", {name}: true" for name in cleaning(export.place))
-    return [*lines, ("tokens", f"type: tokenize, tokenizer: {export.tokenizer}{cleaned}")]
+    return [*lines, ("tokens", f"type: tokenize, tokenizer: {export.tokenizer}{cleaned}{settings}")]
 
 
-def _pairs(export: Export) -> Lines:
+def _pairs(export: Export, settings: str) -> Lines:
     template = export.names(SCORE_TEMPLATE)
     setting = f", template: {template}" if template else ""
-    return [("pairs", f"type: tokenize_pairs, tokenizer: {export.tokenizer}{setting}")]
+    return [("pairs", f"type: tokenize_pairs, tokenizer: {export.tokenizer}{setting}{settings}")]
 
 
-def _encoder(export: Export) -> str:
-    return f"type: encoder, path: {export.model_path}, device: cpu"
+def _encoder(export: Export, said: PoolingSettings) -> str:
+    return f"type: encoder{settings_text({'path': export.model_path, **said.model})}"
 
 
 def _encoded(export: Export, embeds: bool) -> str:
@@ -93,31 +111,28 @@ def _encoded(export: Export, embeds: bool) -> str:
     return "hidden" if embeds or _has_head(export) else "logits"
 
 
-def _max_tokens(export: Export) -> list[str]:
-    """The maximum length of a text, if sentence-transformers' settings have one."""
-    limit = export.read(SETTINGS).get("max_seq_length")
+def _max_tokens(export: Export, said: PoolingSettings) -> list[str]:
+    """The maximum length of a text, if one is said or sentence-transformers' settings have one."""
+    limit = said.max_tokens or export.read(SETTINGS).get("max_seq_length")
     return [f"    max_tokens: {limit}  # of one text"] if isinstance(limit, int) else []
 
 
-def _vectors(export: Export) -> Lines:
-    """The lines of the folder's modules; else pooling by OVMS's graph, or by the model's family."""
-    lines = module_lines(export.place, export.prefix)
-    if lines:
-        return lines
-    how = _declared_pooling(export)
-    pooled = ("pooled", f"type: pool, how: {how or _default_pooling(export)}{'' if how else ASSUMED}")
-    return [pooled, ("unit", "type: normalize")] if ovms_graph.normalizes(export.place) else [pooled]
+def _vectors(export: Export, said: PoolingSettings) -> Lines:
+    """The lines of the folder's modules; else pooling by 1_Pooling, or by the model's family."""
+    modules = module_lines(export.place, export.prefix) if said.how is None else []
+    lines = [line for line in modules if line[0] != UNIT] or [_pooled(export, said)]
+    trained_so = len(lines) < len(modules) or not modules
+    is_unit = trained_so if said.normalize is None else said.normalize
+    return [*lines, (UNIT, "type: normalize")] if is_unit else lines
 
 
-def _declared_pooling(export: Export) -> str | None:
-    if how := ovms_graph.find_pooling(export.place):
-        return how
-    if export.names(f"{FIRST_POOLING}/{CONFIG}"):
-        return read_pooling(export.place / FIRST_POOLING)
-    return None
+def _pooled(export: Export, said: PoolingSettings) -> tuple[str, str]:
+    has_settings = export.names(f"{FIRST_POOLING}/{CONFIG}") is not None
+    how = said.how or (read_pooling(export.place / FIRST_POOLING) if has_settings else None)
+    return ("pooled", f"type: pool, how: {how or default_pooling(export)}{'' if how else ASSUMED}")
 
 
-def _default_pooling(export: Export) -> str:
+def default_pooling(export: Export) -> str:
     """The pooling that vLLM and OpenVINO Model Server assume for a model family."""
     return "last" if is_causal(export.read(CONFIG)) else "cls"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pipelines.repository.yaml_words import settings_text
+
 TOOL_MARKERS: dict[str, tuple[str, ...]] = {
     "seed_oss": ("<seed:tool_call>",),
     "minimax_m2": ("<minimax:tool_call>",),
@@ -43,12 +45,17 @@ REASONING_MARKERS: dict[str, tuple[str, ...]] = {
 """Name of a parser → markers that all occur in templates of its format; the first match is used."""
 
 
-def parsers(template: str) -> str:
-    """The settings of `parse_reply` for the markers in a template, as text of a graph line."""
-    found = ""
+def find_parsers(template: str) -> dict[str, str]:
+    """The settings of `parse_reply` for the markers in a template."""
+    found = {}
     for setting, markers in (("reasoning", REASONING_MARKERS), ("tools", TOOL_MARKERS)):
-        name = next(
-            (name for name, needed in markers.items() if all(marker in template for marker in needed)), None
-        )
-        found += f", {setting}: {name}" if name else ""
+        for name, needed in markers.items():
+            if all(marker in template for marker in needed):
+                found[setting] = name
+                break
     return found
+
+
+def parsers(template: str) -> str:
+    """The same as text of a graph line."""
+    return settings_text(find_parsers(template))

@@ -194,8 +194,9 @@ def test_pooling_without_modules(tmp_path):
 
 @pytest.mark.parametrize("normalize", [True, False])
 def test_a_folder_of_openvino_model_server(normalize, tmp_path):
-    options = f'pooling: LAST, normalize_embeddings: {str(normalize).lower()}, target_device: "CPU"'
-    graph = f'node {{ calculator: "EmbeddingsCalculatorOV" node_options: {{ {options} }} }}'
+    options = f'models_path: "./" pooling: LAST, normalize_embeddings: {int(normalize)}, target_device: "CPU"'
+    message = f"[type.googleapis.com / mediapipe.EmbeddingsCalculatorOVOptions]: {{ {options} }}"
+    graph = f'node {{ calculator: "EmbeddingsCalculatorOV" node_options: {{ {message} }} }}'
     exported(tmp_path, QWEN3 | {"architectures": ["Qwen3ForCausalLM"]}, graph__pbtxt=graph)
     assert "how: last" in body(tmp_path)[1]
     assert len(body(tmp_path)) == 2 + normalize

@@ -73,6 +73,9 @@ class Tokenize(TokenizerNode):
             description="remove blank space at the ends of texts; not of prompts that a chat template wrote",
         )
         lowercase: bool = Field(default=False, description="tokenize the same texts in lower case")
+        truncate: bool = Field(
+            default=False, description="cut texts that are too long for the model, instead of refusing them"
+        )
 
     def run(self, call: Running, prompts: list[Prompt]) -> list[Tokens]:
         if self.config.strip or self.config.lowercase:
@@ -80,6 +83,11 @@ class Tokenize(TokenizerNode):
         if isinstance(call.request, PoolingInput):
             return self.whole(call.request, prompts)
         return self.to_continue(call.request, prompts)
+
+    def max_tokens(self, request: PoolingInput) -> int | None:
+        """The same, but where the graph cuts texts at the model's bound."""
+        most = super().max_tokens(request)
+        return self.max_context or None if most is None and self.config.truncate else most
 
     def cleaned(self, prompt: Prompt) -> Prompt:
         """A text as the graph wants it; token ids and what a chat template wrote stay as they are."""
@@ -91,11 +99,13 @@ class Tokenize(TokenizerNode):
     def to_continue(self, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
         """The tokens of prompts that a generative model continues.  Raises RequestError."""
         check_given(prompts)
-        if request.truncate_prompt_tokens is None:
+        if request.truncate_prompt_tokens is None and not self.config.truncate:
             self.check_length(prompts, field_of(request))
         bad_words = self.spellings(request.bad_words)
         reply_text = self.read(request.completion_ids) if request.parse_reasoning else ""
         most = max_prompt_tokens(request, self.max_context, self.max_context - 1)
+        if most is None and self.config.truncate and self.max_context:
+            most = self.max_context - 1
         return [
             Tokens(
                 self.to_size(each, request, most),

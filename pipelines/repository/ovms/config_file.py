@@ -1,0 +1,132 @@
+"""config.json of OpenVINO Model Server → the servables that it lists."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import ValidationError
+
+from pipelines.repository.model_versions import is_other_version
+from pipelines.repository.ovms import graph_file
+from pipelines.repository.ovms.classic_model import classic_servables
+from pipelines.repository.ovms.config_schema import GraphEntry, ModelEntry, ServerConfig, SubConfig, sentences
+from pipelines.repository.ovms.servable import Servable
+from pipelines.repository.ovms.tensor_graph import ServedFile
+
+CONFIG_SUFFIX = ".json"
+SUBCONFIG = "subconfig.json"
+CLOUD = ("s3://", "gs://", "azure://", "azfs://", "az://")
+DAG = (
+    "a DAG of pipeline_config_list; the model server itself calls them deprecated: write a graph.pbtxt with "
+    "session and inference calculators"
+)
+Config = TypeVar("Config", bound=SubConfig)
+
+
+def read_config(file: Path) -> list[Servable]:
+    """The servables of a config.json.
+
+    Raises ValueError where the file is not as the schema has it or a name stands twice, FileNotFoundError.
+    What is wrong with one servable is in that servable.
+    """
+    config = read_file(file, ServerConfig)
+    entries = list(_entries(config, file))
+    names = [entry.name for entry, _ in entries] + [pipeline.name for pipeline in config.pipeline_config_list]
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise ValueError(f"{file}: a name may stand once, in all lists together: {', '.join(twice)}")
+    classic = {entry.name: _classic(entry, home) for entry, home in entries if _graph(entry, home) is None}
+    graphs = [
+        _graph_servable(entry, home, classic) for entry, home in entries if _graph(entry, home) is not None
+    ]
+    dags = [Servable(each.name, 1, file.parent, faults=(DAG,)) for each in config.pipeline_config_list]
+    listed = [*(one for several in classic.values() for one in several), *graphs, *dags]
+    return sorted(listed, key=lambda servable: servable.name)
+
+
+def read_file(file: Path, schema: type[Config]) -> Config:
+    """A config file, or a subconfig.  Raises ValueError with every problem, FileNotFoundError."""
+    if not file.is_file():
+        raise FileNotFoundError(f"{file} does not exist")
+    try:
+        return schema.model_validate(json.loads(file.read_text(encoding="utf-8")))
+    except ValidationError as error:
+        raise ValueError("\n".join(f"{file}: {each}" for each in sentences(error))) from None
+    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{file} is not JSON: {error}") from None
+
+
+def _entries(config: ServerConfig, file: Path) -> Iterator[tuple[GraphEntry, Path]]:
+    """(entry, folder that its base_path starts from), with those of subconfigs."""
+    for entry in (*config.model_config_list, *config.mediapipe_config_list):
+        yield entry, file.parent
+        nested = base_path(entry, file.parent) / (entry.subconfig or SUBCONFIG)
+        if nested.is_file():
+            yield from ((each, nested.parent) for each in read_file(nested, SubConfig).model_config_list)
+
+
+def base_path(entry: GraphEntry, home: Path) -> Path:
+    """The folder, or file, of a servable."""
+    return home / (entry.base_path or entry.name)
+
+
+def _graph(entry: GraphEntry, home: Path) -> Path | None:
+    """The graph.pbtxt of an entry; None for a model."""
+    file = base_path(entry, home) / (entry.graph_path or graph_file.FILE)
+    return file if file.is_file() or not isinstance(entry, ModelEntry) or entry.graph_path else None
+
+
+def _classic(entry: GraphEntry, home: Path) -> list[Servable]:
+    assert isinstance(entry, ModelEntry), "an entry of mediapipe_config_list is a graph"
+    path = base_path(entry, home)
+    faults = _faults(entry)
+    if faults or not path.exists():
+        missing = () if faults else (f"its base_path {path} does not exist",)
+        return [Servable(entry.name, 1, home, group=entry.group_name, faults=(*faults, *missing))]
+    return classic_servables(entry, path)
+
+
+def _faults(entry: GraphEntry) -> tuple[str, ...]:
+    faults = []
+    if entry.base_path and entry.base_path.startswith(CLOUD):
+        faults.append(f"base_path {entry.base_path}: models are read from folders; copy it to one")
+    if is_other_version(entry.name):
+        faults.append(f"the name {entry.name} is that of a version of another model; give it another name")
+    if isinstance(entry, ModelEntry) and entry.custom_loader_options is not None:
+        loader = entry.custom_loader_options.loader_name
+        faults.append(f"custom_loader_options names the library {loader}; no library of others is loaded")
+    return tuple(faults)
+
+
+def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servable]]) -> Servable:
+    """A graph with what it names of other servables; its paths start from a folder that holds all of them."""
+    file = _graph(entry, home)
+    assert file is not None, "it was chosen because it has one"
+    faults = _faults(entry)
+    if not file.is_file():
+        faults = (*faults, f"there is no {file}")
+    named = [models[name][0] for name in graph_file.named_servables(file) if name in models]
+    usable = [one for one in named if one.file is not None and not one.faults]
+    if broken := [one for one in named if one not in usable]:
+        faults = (*faults, *(f"it names {one.name}, which is no tensor model that runs" for one in broken))
+    places = [file.parent, *(one.folder for one in usable)]
+    folder = Path(os.path.commonpath([place.resolve() for place in places]))
+    others = {
+        one.name: ServedFile(
+            (one.folder.resolve() / (one.file or "")).relative_to(folder).as_posix(), one.settings
+        )
+        for one in usable
+    }
+    return Servable(
+        *(entry.name, 1, folder),
+        places=tuple(folder / place.resolve().relative_to(folder) for place in places),
+        group=entry.group_name,
+        graph=file,
+        others=others,
+        faults=faults,
+    )

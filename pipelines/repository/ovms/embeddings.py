@@ -1,0 +1,59 @@
+"""EmbeddingsCalculatorOV: the options of an embedding model, and its graph lines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.repository.exports import CONFIG
+from pipelines.repository.ovms.devices import device, read_plugin_config
+from pipelines.repository.ovms.model_place import find_model
+from pipelines.repository.ovms.options import Given, Option
+from pipelines.repository.ovms.report import Report
+from pipelines.repository.pooling_graph import ASSUMED, PoolingSettings, pooling_lines
+
+MESSAGE = "EmbeddingsCalculatorOVOptions"
+OPTIONS = (
+    Option("models_path", str, required=True, sets="tokenizer"),
+    Option("pooling", ("CLS", "LAST", "MEAN"), sets="how"),
+    Option("normalize_embeddings", bool, True, sets="type: normalize, from"),
+    Option("truncate", bool, False, sets="truncate"),
+    Option("target_device", str, "", sets="type: encoder, from"),
+    Option("plugin_config", str, ""),
+)
+
+
+def graph_lines(given: Given, folder: Path, override: str | None, report: Report) -> list[str]:
+    """The lines of graph.yaml from the task on; [] with a problem in `report`."""
+    export = find_model(given, "models_path", folder, report)
+    pooling = given["pooling"]
+    settings = PoolingSettings(
+        model=encoder_settings(given, override, report),
+        tokens={"truncate": True} if given["truncate"] else {},
+        how=pooling.lower() if pooling else None,
+        normalize=given["normalize_embeddings"],
+    )
+    if export is None:
+        return []
+    try:
+        lines = pooling_lines(export, "embed", settings)
+    except ValueError as error:
+        report.problem(given.line("models_path"), str(error))
+        return []
+    if any(ASSUMED in line for line in lines):
+        report.note(
+            given.node.line, f"no `pooling` here, and no 1_Pooling/{CONFIG}: it follows the model's family"
+        )
+    return lines
+
+
+def encoder_settings(given: Given, override: str | None, report: Report) -> dict[str, object]:
+    """The settings of the encoder's line."""
+    line = given.line("target_device")
+    where = device(
+        given["target_device"],
+        override,
+        False,
+        lambda text: report.problem(line, text),
+        lambda text: report.note(line, text),
+    )
+    return {"device": where, **read_plugin_config(given, report)}

@@ -1,0 +1,73 @@
+"""One servable of a config.json as a model of the repository: its files, and the text of its graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from graphs.errors import GraphError, Problem
+from pipelines.repository.new_graph import HEADER, inference_lines, new_graph
+from pipelines.repository.ovms import graph_file
+from pipelines.repository.ovms.devices import device
+from pipelines.repository.ovms.tensor_graph import ServedFile
+
+GRAPH_YAML = "graph.yaml"
+
+
+@dataclass(frozen=True)
+class Servable:
+    """What config.json says of one version of one model.
+
+    Its graph is that of `graph`, a graph.pbtxt; else that of one model, `file` in `folder`, with `settings`
+    on `device`, OpenVINO's word;
+    else what the folder itself means.  `others` are the models that a graph.pbtxt may name, `places` the
+    folders whose files belong to it, `faults` what is wrong with its entry.
+    """
+
+    name: str
+    version: int
+    folder: Path
+    places: tuple[Path, ...] = ()
+    group: str | None = None
+    graph: Path | None = None
+    file: str | None = None
+    device: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, ServedFile] = field(default_factory=dict)
+    faults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def files(self) -> Iterator[Path]:
+        """Every file that belongs to it."""
+        for place in dict.fromkeys(self.places):
+            yield place
+            yield from place.rglob("*")
+
+    def graph_text(self, override: str | None) -> str:
+        """The text of its graph; `override` is the device that all models run on instead of their own.
+
+        Raises GraphError with every problem; OSError and UnicodeDecodeError.
+        """
+        faults, said = list(self.faults), list(self.notes)
+        where = device(self.device, override, False, faults.append, said.append)
+        if faults:
+            raise GraphError([Problem(1, fault, f"{self.name} (config.json)") for fault in faults])
+        notes = "".join(f"# note: {note}\n" for note in said)
+        if self.graph is not None:
+            source = f"{self.name}/{self.graph.name}"
+            return notes + graph_file.graph_text(self.graph, source, override, self.others, self.folder)
+        if self.file is not None:
+            return (
+                "\n".join(
+                    [f"{notes}version: 1", *inference_lines(self.file, {"device": where, **self.settings})]
+                )
+                + "\n"
+            )
+        if (self.folder / GRAPH_YAML).is_file():
+            return (self.folder / GRAPH_YAML).read_text()
+        try:
+            return notes + new_graph(self.folder).removeprefix(HEADER)
+        except ValueError as error:
+            raise GraphError([Problem(1, str(error), f"{self.name} (config.json)")]) from error

@@ -1,0 +1,183 @@
+"""Session and inference calculators become one infer graph: a tensor_model line for each inference."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from graphs.errors import hint
+from pipelines.repository.ovms.calculators import INFERENCE, SESSION
+from pipelines.repository.ovms.options import Given, Option, read_options
+from pipelines.repository.ovms.report import Report
+from pipelines.repository.ovms.text_format import TextMessage
+from pipelines.repository.yaml_words import settings_text
+
+PLACE = "graph.pbtxt"
+ORDER = "streams are wired by their tags"
+SESSION_OPTIONS = (
+    Option("servable_name", str, required=True),
+    Option("servable_version", str, "", refused="the newest version is run; name it in config.json alone"),
+    Option("server_config", str, "", refused="the server's own config.json is read"),
+)
+INFERENCE_OPTIONS = (
+    Option("tag_to_input_tensor_names", TextMessage, repeated=True),
+    Option("tag_to_output_tensor_names", TextMessage, repeated=True),
+    Option("input_order_list", str, repeated=True, note=ORDER),
+    Option("output_order_list", str, repeated=True, note=ORDER),
+)
+VECTORS = "OVTENSORS"
+
+
+@dataclass(frozen=True)
+class ServedFile:
+    """The model of a servable: its file as the graph names it, and further settings of its line."""
+
+    path: str
+    settings: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """One inference: which streams it reads and gives, each with the model's name of the tensor."""
+
+    line: int
+    servable: str
+    reads: Mapping[str, str]
+    gives: Mapping[str, str]
+
+
+def graph_lines(
+    graph: TextMessage, nodes: list[TextMessage], servables: Mapping[str, ServedFile], report: Report
+) -> list[str]:
+    """The lines of graph.yaml from the task on; [] with a problem in `report`."""
+    sessions = _sessions(nodes, servables, report)
+    steps = [_step(node, sessions, report) for node in nodes if node.text("calculator") == INFERENCE]
+    if not steps and not report.problems:
+        report.problem(1, f"the graph has no {INFERENCE}")
+    inputs = [_name(stream) for stream in _texts(graph, "input_stream")]
+    ordered = _ordered(steps, inputs, report)
+    results = [_name(stream) for stream in _texts(graph, "output_stream")]
+    if report.problems or not ordered:
+        return []
+    _check_results(ordered, results, report)
+    return _infer_lines(ordered, inputs, servables)
+
+
+def servable_names(node: TextMessage) -> list[str]:
+    """The servables that a session calculator names."""
+    if node.text("calculator") != SESSION:
+        return []
+    given = read_options(node, f"{SESSION}Options", SESSION_OPTIONS, Report(""))
+    return [given["servable_name"]] if given["servable_name"] else []
+
+
+def _sessions(
+    nodes: list[TextMessage], servables: Mapping[str, ServedFile], report: Report
+) -> dict[str, str]:
+    """Side packet → servable."""
+    found = {}
+    for node in nodes:
+        if node.text("calculator") != SESSION:
+            continue
+        given = read_options(node, f"{SESSION}Options", SESSION_OPTIONS, report)
+        name = given["servable_name"]
+        if name is not None and name not in servables:
+            report.problem(
+                given.line("servable_name"),
+                f"no model `{name}` stands in config.json or subconfig.json{hint(name, servables, 'models')}",
+            )
+        found[_name(node.text("output_side_packet"))] = name or ""
+    return found
+
+
+def _step(node: TextMessage, sessions: Mapping[str, str], report: Report) -> _Step:
+    given = read_options(node, f"{INFERENCE}Options", INFERENCE_OPTIONS, report)
+    packet = _name(node.text("input_side_packet"))
+    if packet not in sessions:
+        report.problem(node.line, f"no {SESSION} gives its side packet `{packet}`")
+    reads = _streams(node, "input_stream", _pairs(given, "tag_to_input_tensor_names", report), report)
+    gives = _streams(node, "output_stream", _pairs(given, "tag_to_output_tensor_names", report), report)
+    return _Step(node.line, sessions.get(packet, ""), reads, gives)
+
+
+def _pairs(given: Given, name: str, report: Report) -> dict[str, str]:
+    found = {}
+    for pair in given[name]:
+        key, value = pair.text("key"), pair.text("value")
+        if not key or not value:
+            report.problem(pair.line, f"`{name}` needs a key and a value, both texts")
+        found[key] = value
+    return found
+
+
+def _streams(node: TextMessage, field: str, names: Mapping[str, str], report: Report) -> dict[str, str]:
+    """Stream → the model's name of its tensor."""
+    found = {}
+    for each in node.all(field):
+        tag, colon, name = str(each.value).rpartition(":")
+        tag = tag.split(":")[0]
+        if tag.startswith(VECTORS):
+            report.problem(each.line, f"{tag} is a vector of tensors; name each tensor with a tag of its own")
+        elif not colon:
+            report.problem(each.line, f"the stream `{name}` needs a tag, TAG:{name}")
+        found[name] = names.get(tag, tag)
+    return found
+
+
+def _ordered(steps: list[_Step], inputs: list[str], report: Report) -> list[_Step]:
+    """The steps so that each comes after those whose streams it reads."""
+    known, waiting, ordered = set(inputs), list(steps), []
+    while ready := [step for step in waiting if known.issuperset(step.reads)]:
+        waiting = [step for step in waiting if step not in ready]
+        ordered += ready
+        known.update(name for step in ready for name in step.gives)
+    given = known | {name for step in waiting for name in step.gives}
+    for step in waiting:
+        missing = [name for name in step.reads if name not in given]
+        why = f"nothing gives its stream {', '.join(missing)}" if missing else "its streams run in a cycle"
+        report.problem(step.line, why)
+    return ordered
+
+
+def _check_results(steps: list[_Step], results: list[str], report: Report) -> None:
+    for number, step in enumerate(steps):
+        readers = {name for later in steps[number + 1 :] for name in later.reads}
+        if step is not steps[-1] and not readers & set(step.gives):
+            report.problem(step.line, "nothing reads what this node gives; the last one gives the result")
+    for name in results:
+        if name not in steps[-1].gives:
+            report.problem(
+                steps[-1].line,
+                f"the last node must give the output stream `{name}`: Braid replies what it gives",
+            )
+
+
+def _infer_lines(steps: list[_Step], inputs: list[str], servables: Mapping[str, ServedFile]) -> list[str]:
+    givers: dict[str, str] = dict.fromkeys(inputs, "batch")
+    lines = []
+    for number, step in enumerate(steps, 1):
+        served = servables[step.servable]
+        sources = list(dict.fromkeys(givers[name] for name in step.reads))
+        settings = settings_text(
+            {
+                "from": sources[0] if len(sources) == 1 else {"tensors": sources[0], "beside": sources[1]},
+                "path": served.path,
+                "inputs": {tensor: stream for stream, tensor in step.reads.items() if tensor != stream}
+                or None,
+                "outputs": {tensor: stream for stream, tensor in step.gives.items()} or None,
+                **served.settings,
+            }
+        )
+        lines.append(f"      model_{number}: {{type: tensor_model{settings}}}  #@ {PLACE}:{step.line}")
+        givers |= dict.fromkeys(step.gives, f"model_{number}")
+    return ["task: infer", "nodes:", "  result:", "    type: infer", "    from: request", "    body:", *lines]
+
+
+def _texts(message: TextMessage, name: str) -> list[str]:
+    return [each.value for each in message.all(name) if isinstance(each.value, str)]
+
+
+def _name(stream: str) -> str:
+    """The name of a stream or side packet, without its tag."""
+    return stream.rpartition(":")[2]
