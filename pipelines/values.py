@@ -85,7 +85,7 @@ class Scores:
 
 
 class Tensors(dict[str, NDArray[Any]]):
-    """Arrays by name, the inputs and outputs of a tensor model: numbers and booleans, no text."""
+    """Arrays by name, the inputs and outputs of a tensor model; strings are bytes in arrays of objects."""
 
 
 class Alternative(NamedTuple):

@@ -13,6 +13,7 @@ ROOMS = ("graphs", "ops", "pipelines", "server", "tools", "tests")
 SHARED = {
     "graphs",
     "pipelines.cancellation",
+    "pipelines.element_types",
     "pipelines.errors",
     "pipelines.tasks",
     "pipelines.values",
@@ -29,6 +30,7 @@ MAY_IMPORT = {
     # both processes
     "pipelines": {"graphs", "pipelines"},
     "pipelines.errors": set(),
+    "pipelines.element_types": set(),
     "pipelines.cancellation": {"pipelines.errors"},
     "pipelines.garbage_collection": set(),
     "pipelines.values": {"pipelines.wire"},
@@ -42,7 +44,8 @@ MAY_IMPORT = {
     },
     "pipelines.telemetry": {"pipelines.telemetry"},
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
-    "pipelines.wire": {"pipelines.errors", "pipelines.telemetry.step_profile", "pipelines.wire"},
+    "pipelines.wire": {"pipelines.element_types", "pipelines.errors"}
+    | {"pipelines.telemetry.step_profile", "pipelines.wire"},
     "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
     **{
         f"pipelines.nodes.{name}": ENGINE_NODE
@@ -72,7 +75,8 @@ MAY_IMPORT = {
     | {"pipelines.host.sampling", "pipelines.wire"},
     "pipelines.host.guides": {"pipelines.errors", "pipelines.grammars", "pipelines.host.guides"}
     | {"pipelines.host.sampling", "pipelines.wire"},
-    "pipelines.host.backends": {"ops", "pipelines.errors", "pipelines.host.backends", *STEP_CONTRACTS},
+    "pipelines.host.backends": {"ops", "pipelines.element_types", "pipelines.errors"}
+    | {"pipelines.host.backends", *STEP_CONTRACTS},
     # neither: people's tools
     "tools": {"graphs", "ops", "pipelines", "server", "tools"},
 }

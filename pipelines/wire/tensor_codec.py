@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.element_types import BYTES, DTYPES, name_of, num_bytes
 from pipelines.errors import RequestError
-from pipelines.wire import messages
+from pipelines.wire import messages, string_tensors
 
 Arrays = Mapping[str, NDArray[Any]]
 
-NUMBERS = "biuf"
-"""numpy's kinds that are carried: truth values, integers and floating point."""
 ENVELOPE_BYTES = 1 << 20
 """Reserved in a frame for all that is not elements: names, shapes and the message around them."""
 
@@ -23,37 +21,52 @@ ENVELOPE_BYTES = 1 << 20
 def pack(what: str, arrays: Arrays) -> list[messages.Tensor]:
     """Copies of `arrays` for one message; errors call them `what`, e.g. "inputs".
 
-    Raises RequestError, naming the tensor, for elements that are no numbers and for more than a frame holds.
+    Raises RequestError, naming the tensor, for elements that no tensor has and for more than a frame holds.
     """
-    for name, array in arrays.items():
-        if array.dtype.kind not in NUMBERS:
-            raise RequestError(f"The tensor {name} holds {array.dtype.name}, not numbers.", field=name)
-    _check_size(what, arrays)
+    _check_size(what, {name: _size(name, array) for name, array in arrays.items()})
     return [_tensor(name, array) for name, array in arrays.items()]
 
 
 def unpack(tensors: Sequence[messages.Tensor]) -> dict[str, NDArray[Any]]:
     """The arrays by name, each the caller's own.  Raises ValueError for data that is not of the shape."""
-    return {one.name: np.frombuffer(one.data, one.dtype).reshape(one.shape).copy() for one in tensors}
+    return {one.name: _array(one) for one in tensors}
 
 
 def _tensor(name: str, array: NDArray[Any]) -> messages.Tensor:
-    native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
-    return messages.Tensor(name, _name(native.dtype), list(native.shape), native.tobytes())
+    dtype = name_of(array.dtype)
+    if dtype == BYTES:
+        try:
+            data = string_tensors.encode(array)
+        except (TypeError, ValueError) as error:
+            raise RequestError(f"The tensor {name} cannot be sent: {error}.", field=name) from error
+    else:
+        native = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+        data = native.tobytes()
+    return messages.Tensor(name, dtype, list(array.shape), data)
 
 
-@cache
-def _name(dtype: np.dtype[Any]) -> str:
-    """Cached: numpy takes as long to make the name as to copy a small array."""
-    return dtype.name
+def _array(tensor: messages.Tensor) -> NDArray[Any]:
+    if tensor.dtype == BYTES:
+        return string_tensors.decode(tensor.data, tensor.shape)
+    return np.frombuffer(tensor.data, DTYPES[tensor.dtype]).reshape(tensor.shape).copy()
 
 
-def _check_size(what: str, arrays: Arrays) -> None:
-    size, most = sum(array.nbytes for array in arrays.values()), messages.MAX_FRAME_BYTES - ENVELOPE_BYTES
+def _size(name: str, array: NDArray[Any]) -> int:
+    dtype = name_of(array.dtype)
+    try:
+        if dtype in DTYPES:
+            return num_bytes(array)
+    except TypeError as error:
+        raise RequestError(f"The tensor {name} holds objects that are not bytes: {error}.", name) from error
+    raise RequestError(f"The tensor {name} holds {dtype}, not numbers, booleans or bytes.", field=name)
+
+
+def _check_size(what: str, sizes: Mapping[str, int]) -> None:
+    size, most = sum(sizes.values()), messages.MAX_FRAME_BYTES - ENVELOPE_BYTES
     if size > most:
-        largest = max(arrays, key=lambda name: arrays[name].nbytes)
+        largest = max(sizes, key=lambda name: sizes[name])
         raise RequestError(
             f"The {what} take {size} bytes; one request carries at most {most}. "
-            f"The largest is {largest} with {arrays[largest].nbytes} bytes.",
+            f"The largest is {largest} with {sizes[largest]} bytes.",
             field=largest,
         )

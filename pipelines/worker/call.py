@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
+from pipelines.element_types import num_bytes
 from pipelines.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.request_timing import RequestTiming
@@ -183,7 +184,7 @@ class Call:
         if reply is None:
             return None
         value: Any = Tensors(reply)
-        is_large = sum(array.nbytes for array in value.values()) > LARGE_REPLY_BYTES
+        is_large = sum(map(num_bytes, value.values())) > LARGE_REPLY_BYTES
         for make in deferred.makers:
             value = await asyncio.to_thread(make, value) if is_large else make(value)
             if self._closed:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.element_types import DTYPES, name_of
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
 
@@ -21,7 +21,8 @@ TensorShape = tuple[int | None, ...]
 class TensorPort:
     """One input or output.
 
-    `dtype` is numpy's name; `shape` has None for a free length, and is None itself for any rank.
+    `dtype` is a name of `pipelines.element_types`; `shape` has None for a free length, and is None itself for
+    any rank.
     """
 
     name: str
@@ -36,8 +37,8 @@ class TensorPort:
 
     def fault(self, array: NDArray[Any]) -> str | None:
         """Why `array` does not fit this port; None when it fits."""
-        if array.dtype.name != self.dtype:
-            return f"its type is {array.dtype.name}"
+        if name_of(array.dtype) != self.dtype:
+            return f"its type is {name_of(array.dtype)}"
         if self.shape is None:
             return None
         if array.ndim != len(self.shape):
@@ -98,11 +99,13 @@ def check_inputs(ports: Mapping[str, TensorPort], inputs: Mapping[str, NDArray[A
             raise RequestError(f"The input {name} must be {port}, but {fault}.", field=name)
 
 
-def numpy_name(path: Path, kind: str, name: str, dtype: str | None, model_type: str) -> str:
-    """Return the name of `dtype`; ModelError when it is None: numpy has no type for `model_type`."""
+def known_type(path: Path, kind: str, name: str, dtype: str | None, model_type: str) -> str:
+    """Return `dtype`; ModelError when it is None: tensors here have no type for `model_type`."""
     if dtype is None:
-        raise ModelError(f"{path}: its {kind} {name} is of type {model_type}, which numpy does not have.")
-    return np.dtype(dtype).name
+        raise ModelError(
+            f"{path}: its {kind} {name} is of type {model_type}; tensors have: {', '.join(DTYPES)}."
+        )
+    return dtype
 
 
 def _unknown(kind: str, name: str, known: Iterable[str]) -> RequestError:

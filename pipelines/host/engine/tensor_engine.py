@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
 from graphs.errors import hint
+from pipelines.element_types import num_bytes
 from pipelines.errors import Overloaded, RequestError
 from pipelines.host.backends.tensor_contract import TensorPort, check_inputs
 from pipelines.host.engine.engine_contract import ResultCallback, TensorRequest
@@ -26,7 +27,7 @@ class _Work:
 
     @property
     def num_bytes(self) -> int:
-        return sum(array.nbytes for array in self.inputs.values())
+        return sum(num_bytes(array) for array in self.inputs.values())
 
 
 class TensorEngine(ThreadedEngine[_Work]):

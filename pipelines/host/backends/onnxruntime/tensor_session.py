@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,18 +11,24 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 
+from pipelines.element_types import BFLOAT16, BYTES, DTYPES, name_of
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
-from pipelines.host.backends.tensor_contract import TensorPort, numpy_name
+from pipelines.host.backends.tensor_contract import TensorPort, known_type
+
+Arrays = Mapping[str, NDArray[Any]]
 
 NAMES = {
     **{f"tensor({name})": name for name in ("int8", "int16", "int32", "int64", "bool")},
-    **{f"tensor({name})": name for name in ("uint8", "uint16", "uint32", "uint64", "float16")},
+    **{f"tensor({name})": name for name in ("uint8", "uint16", "uint32", "uint64", "float16", BFLOAT16)},
     "tensor(float)": "float32",
     "tensor(double)": "float64",
+    "tensor(string)": BYTES,
 }
-"""ONNX Runtime's type → numpy's name."""
+"""ONNX Runtime's type → the name of ours."""
+ONNX_BFLOAT16 = 16
+"""onnx.TensorProto.BFLOAT16."""
 
 
 class OnnxTensors:
@@ -38,12 +45,18 @@ class OnnxTensors:
         self.inputs, self.outputs = (
             {one.name: _port(path, kind, one) for one in listed} for kind, listed in ports.items()
         )
+        types = {port.dtype for port in (*self.inputs.values(), *self.outputs.values())}
+        if types >= {BFLOAT16, BYTES}:
+            raise ModelError(
+                f"{path}: ONNX Runtime's binding passes either strings or bfloat16; try `engine: openvino`."
+            )
+        self._call = _call_with_values if BFLOAT16 in types else _call_with_arrays
 
-    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    def run(self, inputs: Arrays) -> dict[str, NDArray[Any]]:
         assert self._session is not None, "run comes before close"
         feeds = {name: np.asarray(inputs[name], order="C") for name in self.inputs}
         try:
-            given = self._session.run(list(self.outputs), feeds)
+            given = self._call(self._session, list(self.outputs), feeds)
         except RUNTIME_ERRORS as error:
             raise RequestError(
                 f"The shapes of these inputs do not go together: {error_text(error)}"
@@ -57,8 +70,52 @@ class OnnxTensors:
         self._session = None
 
 
+def _call_with_arrays(session: ort.InferenceSession, outputs: list[str], feeds: Arrays) -> list[Any]:
+    """ONNX Runtime's strings are Python's str, in UTF-8 and without zero bytes."""
+    texts = {name: _texts(name, array) if array.dtype == object else array for name, array in feeds.items()}
+    given = session.run(outputs, texts)
+    return [_bytes(array) if array.dtype == object else array for array in given]
+
+
+def _call_with_values(session: ort.InferenceSession, outputs: list[str], feeds: Arrays) -> list[Any]:
+    """With ONNX Runtime's own arrays, the only ones of bfloat16."""
+    given = session.run_with_ort_values(outputs, {name: _value(array) for name, array in feeds.items()})
+    return [_array(value) for value in given]
+
+
+def _texts(name: str, array: NDArray[Any]) -> NDArray[Any]:
+    items = array.ravel().tolist()
+    if b"\0" in b"".join(items):
+        raise RequestError(f"The input {name} has a string with a zero byte.", field=name)
+    try:
+        texts = [item.decode() for item in items]
+    except UnicodeDecodeError as error:
+        raise RequestError(
+            f"The input {name} has a string that is not UTF-8: {error}.", field=name
+        ) from error
+    return np.array(texts, object).reshape(array.shape)
+
+
+def _bytes(array: NDArray[Any]) -> NDArray[Any]:
+    return np.array([text.encode() for text in array.ravel().tolist()], object).reshape(array.shape)
+
+
+def _value(array: NDArray[Any]) -> ort.OrtValue:
+    if name_of(array.dtype) != BFLOAT16:
+        return ort.OrtValue.ortvalue_from_numpy(array)
+    return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), ONNX_BFLOAT16)
+
+
+def _array(value: ort.OrtValue) -> NDArray[Any]:
+    """A copy; of bfloat16 from the value's memory, since the binding knows no such array."""
+    if value.element_type() != ONNX_BFLOAT16:
+        return np.array(value.numpy())
+    data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes()) if value.data_ptr() else b""
+    return np.frombuffer(bytearray(data), DTYPES[BFLOAT16]).reshape(value.shape())
+
+
 def _port(path: Path, kind: str, argument: ort.NodeArg) -> TensorPort:
     """The port of an argument; ONNX Runtime gives a name, or None, for a free length."""
     sizes = tuple(size if isinstance(size, int) else None for size in argument.shape)
-    dtype = numpy_name(path, kind, argument.name, NAMES.get(argument.type), argument.type)
+    dtype = known_type(path, kind, argument.name, NAMES.get(argument.type), argument.type)
     return TensorPort(argument.name, dtype, sizes)

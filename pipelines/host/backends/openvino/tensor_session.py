@@ -12,21 +12,10 @@ from numpy.typing import NDArray
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.openvino.arrays import NAMES, check_strings, to_array, to_tensor
 from pipelines.host.backends.openvino.paged_attention import last_line
-from pipelines.host.backends.tensor_contract import TensorPort, numpy_name
+from pipelines.host.backends.tensor_contract import TensorPort, known_type
 
-NAMES = {
-    **{
-        f"{kind}{bits}": f"{word}{bits}"
-        for kind, word in (("i", "int"), ("u", "uint"))
-        for bits in (8, 16, 32, 64)
-    },
-    "f16": "float16",
-    "f32": "float32",
-    "f64": "float64",
-    "boolean": "bool",
-}
-"""OpenVINO's element type → numpy's."""
 MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a bound
 
 
@@ -40,6 +29,7 @@ class OpenVINOTensors:
         core = ov.Core()
         try:
             self._model: ov.Model | None = core.read_model(path)
+            check_strings(path, self._model)
             self._compiled: ov.CompiledModel | None = core.compile_model(self._model, "CPU", hints)
         except RuntimeError as error:
             raise ModelError(f"OpenVINO cannot open {path}: {last_line(error)}") from error
@@ -55,15 +45,15 @@ class OpenVINOTensors:
         assert self._request is not None, "run comes before close"
         arrays = [np.asarray(inputs[name], order="C") for name in self.inputs]
         self._check_shapes(tuple(array.shape for array in arrays))
-        for index, array in enumerate(arrays):
-            self._request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
         try:
-            self._request.infer(share_outputs=True)
+            for index, (name, array) in enumerate(zip(self.inputs, arrays, strict=True)):
+                self._request.set_input_tensor(index, to_tensor(name, array))
+            self._request.start_async()
+            self._request.wait()
         except RuntimeError as error:
             raise RequestError(f"The model cannot take these inputs: {last_line(error)}") from error
         return {
-            name: self._request.get_output_tensor(index).data.copy()
-            for index, name in enumerate(self.outputs)
+            name: to_array(self._request.get_output_tensor(index)) for index, name in enumerate(self.outputs)
         }
 
     def _check_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
@@ -95,7 +85,7 @@ def _port(path: Path, kind: str, port: ov.ConstOutput) -> TensorPort:
     name, type_name = _name(port), port.get_element_type().get_type_name()
     shape = port.get_partial_shape()
     sizes = tuple(None if one.is_dynamic else one.get_length() for one in shape) if _has_rank(shape) else None
-    return TensorPort(name, numpy_name(path, kind, name, NAMES.get(type_name), type_name), sizes)
+    return TensorPort(name, known_type(path, kind, name, NAMES.get(type_name), type_name), sizes)
 
 
 def _has_rank(shape: ov.PartialShape) -> bool:

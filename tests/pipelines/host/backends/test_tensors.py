@@ -8,6 +8,7 @@ import numpy as np
 import onnx_ir as ir
 import pytest
 
+from pipelines.element_types import DTYPES
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.tensor_contract import TensorPort, run_tensors
@@ -114,12 +115,83 @@ def test_a_number_alone_has_no_axes(engine, tmp_path):
     assert (given.shape, float(given)) == ((), -3.0)
 
 
+# Every type of elements
+
+
+def write_same(folder: Path, *dtypes: ir.DataType, operator: str = "Concat") -> Path:
+    """One input and one output, which is the same, for each type: `given` and `same`, `given1` …"""
+    given = [ir.val(f"given{at or ''}", dtype, ["n", "m"]) for at, dtype in enumerate(dtypes)]
+    tape = ir.tape.Tape()
+    same = [tape.op(operator, [one], {"axis": 0} if operator == "Concat" else None) for one in given]
+    for at, (one, like) in enumerate(zip(same, given, strict=True)):
+        one.name, one.dtype, one.shape = f"same{at or ''}", like.dtype, like.shape
+    graph = ir.Graph(given, same, nodes=tape.nodes, opset_imports={"": 20}, name="same")
+    ir.save(ir.Model(graph, ir_version=10), folder / "model.onnx")
+    return folder / "model.onnx"
+
+
+TYPES = {"float32": "FLOAT", "float64": "DOUBLE", "bytes": "STRING"}
+
+
+@pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_every_type_goes_in_and_comes_out(engine, dtype, tmp_path):
+    path = write_same(tmp_path, ir.DataType[TYPES.get(dtype, dtype.upper())])
+    session = open_tensors(path, TensorSettings(engine, 1))
+    given = (
+        strings("abc", "", "é", "d" * 99)
+        if dtype == "bytes"
+        else np.array([[0, 1], [2.5, 100]]).astype(DTYPES[dtype])
+    )
+    assert session.inputs["given"].dtype == session.outputs["same"].dtype == dtype
+    for array in (given, given[:1, :1], given[:1, 1:], given[:0], given.T):  # the third: an empty string
+        same = run_tensors(session, {"given": array})["same"]
+        assert (same.dtype, same.shape, same.tolist()) == (array.dtype, array.shape, array.tolist())
+
+
+def strings(*texts: str) -> np.ndarray:
+    return np.array([text.encode() for text in texts], object).reshape(2, -1)
+
+
+@pytest.mark.parametrize(
+    ("engine", "text", "said"),
+    [
+        ("openvino", b"a\0", "given has a string that ends with a zero byte"),
+        ("openvino", b"a" * (65 << 20), r"given has 4 strings, the longest of \d+ bytes; .* shorter ones"),
+        ("onnxruntime", b"a\0b", "given has a string with a zero byte"),
+        ("onnxruntime", b"\xff", "given has a string that is not UTF-8"),
+    ],
+)
+def test_strings_that_an_engine_cannot_take_are_refused(engine, text, said, tmp_path):
+    session = open_tensors(write_same(tmp_path, ir.DataType.STRING), TensorSettings(engine, 1))
+    array = strings("a", "b", "c", "d")
+    array[1, 0] = text
+    with pytest.raises(RequestError, match=said) as caught:
+        run_tensors(session, {"given": array})
+    assert caught.value.field == "given"
+
+
+def test_an_operator_that_ends_the_process_on_strings_is_refused(tmp_path):
+    path = write_same(tmp_path, ir.DataType.STRING, operator="Identity")
+    with pytest.raises(ModelError, match="OpenVINO cannot compute Identity over strings; serve the model"):
+        open_tensors(path, TensorSettings("openvino"))
+
+
+def test_onnxruntime_passes_no_strings_beside_bfloat16(tmp_path):
+    path = write_same(tmp_path, ir.DataType.STRING, ir.DataType.BFLOAT16)
+    with pytest.raises(ModelError, match="either strings or bfloat16; try `engine: openvino`"):
+        open_tensors(path, TensorSettings("onnxruntime"))
+    both = {"given": strings("a", "b"), "given1": np.ones((1, 1), DTYPES["bfloat16"])}
+    session = open_tensors(path, TensorSettings("openvino"))
+    assert run_tensors(session, both)["same"].tolist() == [[b"a"], [b"b"]]
+
+
 # What cannot be opened
 
 
-def test_a_type_that_numpy_lacks_is_refused_when_the_model_is_opened(tmp_path):
-    path = write_model(tmp_path, ir.DataType.BFLOAT16)
-    with pytest.raises(ModelError, match=r"input rows is of type bf16, which numpy does not have"):
+def test_a_type_that_tensors_lack_is_refused_when_the_model_is_opened(tmp_path):
+    path = write_same(tmp_path, ir.DataType.FLOAT8E4M3FN)
+    with pytest.raises(ModelError, match=r"input given is of type f8e4m3; tensors have: bool, "):
         open_tensors(path, TensorSettings("openvino"))
 
 
