@@ -19,16 +19,17 @@ from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_config, read_max_context
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
-from pipelines.host.backends.openvino.lm_head import gather_logits
+from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line, read_paged
 from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateLayout, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
     StepInputs,
+    padded,
+    rounded_up,
     step_inputs,
     warmup_inputs,
     warmup_shapes,
-    with_two_rows,
 )
 from pipelines.host.engine.step import Step, no_slots
 
@@ -84,7 +85,8 @@ class OpenVINOSession:
     def __init__(self, path: Path, settings: OpenVINOSettings | None = None) -> None:
         settings = settings or OpenVINOSettings()
         properties = checked_properties(settings)
-        self._pads_rows = settings.precision == "f32"
+        self._min_rows = 2 if settings.precision == "f32" else 1
+        self._max_tokens = 0
         model, self.max_context, self._files = _read(path)
         with release_pages_during(self._files):
             compiled = _compile(model, settings.device, properties)
@@ -105,6 +107,7 @@ class OpenVINOSession:
         self.step_times_s: dict[int, float] = {}
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
+        self._max_tokens = max_tokens
         num_warm = min(max_sequences, NUM_SPARE) if self.state_bytes else max_sequences
         self._shapes_to_warm = warmup_shapes(max_tokens, num_warm)
         self._place_states(max_sequences)
@@ -139,10 +142,14 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         if len(step.state_copies):
             self._states.copy(step.state_copies)
-        inputs = step_inputs(step)
-        if self._pads_rows:
-            inputs = with_two_rows(inputs, self._spare_block)
-        return self._infer(inputs, step.slots)[: step.num_logits]
+        return self._infer(self._padded(step_inputs(step)), step.slots)[: step.num_logits]
+
+    def _padded(self, inputs: StepInputs) -> StepInputs:
+        """The inputs of one of the few sizes that kernels are compiled for, at most `max_tokens` wide."""
+        tokens, rows = len(inputs["input_ids"]), len(inputs[LOGITS_INPUT])
+        num_tokens = max(self._min_rows, min(rounded_up(tokens), max(self._max_tokens, tokens)))
+        num_rows = max(self._min_rows, rounded_up(rows))
+        return padded(inputs, num_tokens, num_rows, self._spare_block, self.block_tokens)
 
     def _infer(self, inputs: StepInputs, slots: NDArray[np.int32]) -> NDArray[np.float32]:
         """float32[rows gathered, vocab].  Sequences beyond `slots` keep their states in spare rows.

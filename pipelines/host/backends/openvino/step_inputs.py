@@ -35,22 +35,35 @@ def step_inputs(step: Step) -> StepInputs:
     }
 
 
-def with_two_rows(inputs: StepInputs, block: int) -> StepInputs:
-    """The inputs with at least two tokens and two rows of logits.
+def rounded_up(size: int) -> int:
+    """The next number of tokens or rows that steps are given: every one to 32, then 16 for each doubling.
 
-    A lone token gets another sequence of one token beside it, in `block`; a lone row is computed twice.
+    OpenVINO compiles kernels for each number, which takes milliseconds and a megabyte.
     """
-    padded = dict(inputs)
-    if len(inputs["input_ids"]) == 1:
-        for name in ("input_ids", "position_ids", "past_lens"):
-            padded[name] = np.append(inputs[name], inputs[name].dtype.type(0))
-        padded["subsequence_begins"] = np.array([0, 1, 2], np.int32)
-        padded["block_indices"] = np.append(inputs["block_indices"], np.int32(block))
-        begins = inputs["block_indices_begins"]
-        padded["block_indices_begins"] = np.append(begins, begins[-1:] + np.int32(1))
-    if len(inputs[LOGITS_INPUT]) == 1:
-        padded[LOGITS_INPUT] = np.repeat(inputs[LOGITS_INPUT], 2)
-    return padded
+    step = 1 << max(0, (size - 1).bit_length() - 5)
+    return size + -size % step
+
+
+def padded(inputs: StepInputs, num_tokens: int, num_logits: int, block: int, block_tokens: int) -> StepInputs:
+    """The inputs with that many tokens and rows of logits, neither less than before.
+
+    The tokens are another sequence, behind the others, all of whose blocks are `block`; the last row is
+    computed several times.
+    """
+    more = num_tokens - len(inputs["input_ids"])
+    rows = inputs[LOGITS_INPUT]
+    if len(rows) < num_logits:
+        inputs = inputs | {LOGITS_INPUT: np.pad(rows, (0, num_logits - len(rows)), mode="edge")}
+    if more == 0:
+        return inputs
+    filler = warmup_inputs(1, more, block, block_tokens)
+    own = ("input_ids", "position_ids", "past_lens", "block_indices")
+    begins = ("subsequence_begins", "block_indices_begins")
+    return inputs | {
+        **{name: np.concatenate([inputs[name], filler[name]]) for name in own},
+        **{name: np.append(inputs[name], inputs[name][-1:] + filler[name][1:]) for name in begins},
+        "max_context_len": np.array(max(inputs["max_context_len"], more), np.int32),
+    }
 
 
 def flat_blocks(

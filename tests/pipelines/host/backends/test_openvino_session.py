@@ -16,7 +16,12 @@ from pipelines.host.backends.openvino.decoder_session import (
     checked_properties,
 )
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
-from pipelines.host.backends.openvino.step_inputs import flat_blocks, step_inputs, with_two_rows
+from pipelines.host.backends.openvino.step_inputs import (
+    flat_blocks,
+    padded,
+    rounded_up,
+    step_inputs,
+)
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 PROMPT = np.random.default_rng(1).integers(3, 300, size=50)
@@ -172,20 +177,43 @@ def test_with_f32_logits_do_not_depend_on_the_rest_of_the_step(exported, family)
     session.close()
 
 
-def test_a_lone_token_and_a_lone_row_get_another():
+def test_padding_is_another_sequence_and_the_last_row_again():
     inputs = step_inputs(step([7], 40, [3, 2], [0]))
-    padded = with_two_rows(inputs, 9)
-    assert padded["input_ids"].tolist() == [7, 0]
-    assert padded["position_ids"].tolist() == padded["past_lens"].tolist() == [40, 0]
-    assert padded["subsequence_begins"].tolist() == [0, 1, 2]
-    assert (padded["block_indices"].tolist(), padded["block_indices_begins"].tolist()) == (
+    wider = padded(inputs, 2, 2, block=9, block_tokens=32)
+    assert wider["input_ids"].tolist() == [7, 0]
+    assert wider["position_ids"].tolist() == wider["past_lens"].tolist() == [40, 0]
+    assert wider["subsequence_begins"].tolist() == [0, 1, 2]
+    assert (wider["block_indices"].tolist(), wider["block_indices_begins"].tolist()) == (
         [3, 2, 9],
         [0, 2, 3],
     )
-    assert padded[LOGITS_INPUT].tolist() == [0, 0]
-    assert {name: array.dtype for name, array in padded.items()} == {
+    assert wider[LOGITS_INPUT].tolist() == [0, 0]
+    assert {name: array.dtype for name, array in wider.items()} == {
         name: array.dtype for name, array in inputs.items()
     }
-    several = step_inputs(step([7, 8], 0, [3], [1]))
-    assert with_two_rows(several, 9)[LOGITS_INPUT].tolist() == [1, 1]
-    assert with_two_rows(several, 9)["input_ids"].tolist() == [7, 8]
+    longer = padded(inputs, 36, 1, block=9, block_tokens=32)
+    assert longer["position_ids"].tolist() == [40, *range(35)]
+    assert longer["block_indices"].tolist() == [3, 2, 9, 9]
+    assert longer["max_context_len"] == 41
+    assert longer[LOGITS_INPUT].tolist() == [0]
+
+
+def test_steps_have_few_sizes_and_little_padding():
+    sizes = range(1, 1025)
+    assert [size for size in sizes if rounded_up(size) != size][:4] == [33, 35, 37, 39]
+    assert len({rounded_up(size) for size in sizes}) == 32 + 5 * 16
+    assert all(0 <= rounded_up(size) - size <= size / 16 for size in sizes)
+
+
+def test_padding_does_not_change_what_a_step_gives(exported):
+    session = OpenVINOSession(exported("llama")[1] / "openvino_model.xml", EXACT)
+    session.reserve(64, 4)
+    session.allocate(8)
+    long = np.resize(PROMPT, 45)
+    logits = session.run(step(long, 0, [4, 5], [43, 44])).copy()
+    exact = session._infer(step_inputs(step(long, 0, [4, 5], [43, 44])), np.zeros(0, np.int32))
+    np.testing.assert_array_equal(logits, exact)
+    assert session._padded(step_inputs(step(long, 0, [4, 5], [44])))["input_ids"].shape == (46,)
+    session.reserve(45, 4)
+    assert session._padded(step_inputs(step(long, 0, [4, 5], [44])))["input_ids"].shape == (45,)
+    session.close()

@@ -78,7 +78,7 @@ def test_shapes_that_are_tried_are_within_the_largest_step(sizes, expected):
 
 
 def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
-    """More sequences than the pool can hold, so that they preempt each other."""
+    """More sequences than the pool can hold, so that they preempt each other, in steps that need no padding."""
     memory = {name: (blocks.ctypes.data, blocks.nbytes) for name, blocks in session._memory.bytes.items()}
     assert sum(size for _, size in memory.values()) == (NUM_BLOCKS + 1) * session.block_bytes
     spare = {name: blocks[NUM_BLOCKS].copy() for name, blocks in session._memory.bytes.items()}
@@ -92,7 +92,7 @@ def test_the_cache_never_grows_and_no_step_names_a_block_beyond_it(session):
 
     engine = GenerationEngine(
         body=body,
-        settings=EngineSettings(max_sequences=8, max_step_tokens=64),
+        settings=EngineSettings(max_sequences=8, max_step_tokens=32),
         num_blocks=NUM_BLOCKS,
         block_tokens=session.block_tokens,
         vocab_size=session.vocab_size,
