@@ -20,7 +20,7 @@ from typing import Any
 
 from graphs.compose import Graphs, GraphSource
 from graphs.graph import Binding
-from pipelines.host.first_run.passed_models import PassedModels
+from pipelines.host.first_run.passed_models import PassedModels, digest
 from pipelines.host.loader import Build
 from pipelines.host.model import HostModel, build_for_host, named_files
 from pipelines.loading import BuildError, checked_graph
@@ -65,16 +65,18 @@ class FirstRun:
         return build_for_host(folder, sources, self.device)
 
     def run(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> None:
-        """Run a model that is new in another process.  Raises BuildError."""
-        if self._is_new(folder, sources):
-            _try(NewModel(folder, sources, self.device, self.limit_s, os.getpid()))
-            self.passed.add(folder.path, self.device)
+        """Run a model that is new in another process.  Raises BuildError.
 
-    def _is_new(self, folder: ModelFolder, sources: Mapping[str, GraphSource]) -> bool:
+        Files that change during the run have not passed: what is noted is the state before it.
+        """
         graph = checked_graph(folder, Graphs(sources, VOCABULARY, TASKS))
         bodies = [binding for binding in graph.bindings if binding.body]
-        has_files = any(Path(file).suffix in ENGINE_FILES for file in _files(bodies))
-        return has_files and not self.passed.holds(folder.path, self.device)
+        if not any(Path(file).suffix in ENGINE_FILES for file in _files(bodies)):
+            return
+        name, state = folder.path.name, digest(folder.path, self.device)
+        if not self.passed.holds(name, state):
+            _try(NewModel(folder, sources, self.device, self.limit_s, os.getpid()))
+            self.passed.add(name, state)
 
 
 def builder(device: str | None, cache: Path | None, with_first_run: bool) -> Build:

@@ -37,14 +37,13 @@ class PassedModels:
         """`cache`: None is the user's own folder."""
         self._folder = (cache or default_cache()) / "passed"
 
-    def holds(self, model: Path, device: str | None) -> bool:
-        """Whether the model in the folder `model` has passed, as it is now."""
-        state = digest(model, device)
-        return state in SHIPPED or self._entry(model, state).exists()
+    def holds(self, name: str, state: str) -> bool:
+        """Whether the model `name` has passed with the files of the digest `state`."""
+        return state in SHIPPED or self._entry(name, state).exists()
 
-    def add(self, model: Path, device: str | None) -> None:
+    def add(self, name: str, state: str) -> None:
         """From now on it has.  Never raises."""
-        entry = self._entry(model, digest(model, device))
+        entry = self._entry(name, state)
         try:
             entry.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             entry.touch()
@@ -53,9 +52,9 @@ class PassedModels:
                 "%s: each start runs new models first, because this run cannot be noted: %s", entry, error
             )
 
-    def _entry(self, model: Path, state: str) -> Path:
+    def _entry(self, name: str, state: str) -> Path:
         with_engines = hashlib.blake2b(f"{state} {_engines()}".encode(), digest_size=12)
-        return self._folder / f"{model.name}-{with_engines.hexdigest()}"
+        return self._folder / f"{name}-{with_engines.hexdigest()}"
 
 
 def digest(model: Path, device: str | None = None) -> str:

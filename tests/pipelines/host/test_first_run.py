@@ -57,11 +57,28 @@ def test_a_model_that_passed_is_not_run_again_until_it_changes(tmp_path, passed,
         build(tmp_path / "models", passed)
 
 
+def test_a_model_that_changes_during_its_first_run_has_not_passed(tmp_path, passed, monkeypatch):
+    model = tmp_path / "models" / "sums"
+    write_one(model)
+    before = digest(model)
+    run = subprocess.run
+
+    def edited(*args, **kwargs):
+        done = run(*args, **kwargs)
+        (model / "graph.yaml").write_text(f"{(model / 'graph.yaml').read_text()}# another graph\n")
+        return done
+
+    monkeypatch.setattr(subprocess, "run", edited)
+    build(tmp_path / "models", passed).close()
+    assert passed.holds("sums", before)
+    assert not passed.holds("sums", digest(model))
+
+
 def test_a_model_that_aborts_in_its_first_step_is_a_problem_of_its_own(tmp_path, passed):
     write_engine_model(tmp_path / "models" / "fatal", deadly=7)
     with pytest.raises(BuildError, match=r"fatal: a process of its own ended with SIGABRT when it ran it\."):
         build(tmp_path / "models", passed)
-    assert not passed.holds(tmp_path / "models" / "fatal", None)
+    assert not passed.holds("fatal", digest(tmp_path / "models" / "fatal"))
 
 
 def test_a_model_that_never_ends_is_given_up(tmp_path, passed):
