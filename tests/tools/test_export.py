@@ -18,6 +18,8 @@ from hf_folders import TEMPLATE, write_decoder
 from rich.console import Console
 
 from tools.export.__main__ import export_model, main
+from tools.export.folder import ExportError
+from tools.export.openvino_decoder import write_by_optimum
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 needs_export = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
@@ -173,7 +175,19 @@ def test_a_folder_without_a_tokenizer_is_refused(llama, tmp_path):
         (source / name).write_bytes((llama / name).read_bytes())
     result = export(str(source), "--name", "x", "--models", str(tmp_path / "models"))
     assert result.exit_code == 1
-    assert "has no tokenizer that transformers can read" in result.output
+    assert "has no tokenizer that transformers can read: none of tokenizer.json, " in result.output
+
+
+@needs_export
+def test_the_short_factors_of_longrope_alone_are_no_export(llama, tmp_path):
+    shutil.copytree(llama, tmp_path / "source")
+    config = json.loads((llama / "config.json").read_text())
+    config["rope_scaling"] = {"rope_type": "longrope", "original_max_position_embeddings": 64} | {
+        name: [1.0] * 16 for name in ("short_factor", "long_factor")
+    }
+    (tmp_path / "source" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ExportError, match="short factors of longrope alone"):
+        write_by_optimum(str(tmp_path / "source"), tmp_path / "model", "fp32", lambda _: None)
 
 
 @pytest.fixture

@@ -245,6 +245,12 @@ def test_a_router_keeps_its_weights(tmp_path):
             "causal window",
         ),
         ("bloom", {}, "BloomForCausalLM"),
+        ("lfm2", {"layer_types": ["conv", "full_attention"]}, r"recurrent layers \(conv\)"),
+        (
+            "ernie4_5_moe",
+            {"moe_num_experts": 4, "moe_k": 2, "moe_layer_start_index": 0, "moe_intermediate_size": 32},
+            "chooses its experts",
+        ),
     ],
 )
 def test_what_the_form_cannot_say_is_refused(tmp_path, family, config, why):

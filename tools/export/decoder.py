@@ -17,6 +17,7 @@ Activations = Literal["f32", "f16", "bf16"]
 
 COMPUTED: dict[str, Activations] = {"fp32": "f32", "fp16": "f16", "bf16": "bf16"}
 """Type of weights → type of activations."""
+NEWER = "; docs/models.md lists the families that are exported with transformers 5"
 DTYPES: dict[str, str] = {"f32": "float32", "f16": "float16", "bf16": "bfloat16"}
 
 
@@ -71,6 +72,7 @@ def _write(
     model: Any, tokenizer: Any, source: str, folder: Path, weights: str, form: Format, stage: Stage
 ) -> Path:
     """Write the model by the first way that can; return its file."""
+    from tools.export.model_config import is_transformers_5
     from tools.export.onnx_decoder import write_traced
     from tools.export.openvino_decoder import write_by_optimum
 
@@ -86,4 +88,5 @@ def _write(
     try:
         return write_by_optimum(source, folder, weights, stage)
     except ExportError as error:
-        raise ExportError(f"{refused}{error}") from error
+        newer = "" if is_transformers_5() else NEWER
+        raise ExportError(f"{refused}{error}{newer}") from error

@@ -13,8 +13,12 @@ from typing import Any
 
 import torch
 
+from tools.export.folder import ExportError
+
 PROJECTIONS = (("gate_proj", "up_proj", "down_proj"), ("w1", "w3", "w2"))
 """Names of an expert's three weights in the model families."""
+SAME = 0.05
+"""Allowed relative difference of a mixture and its wide layer, above what half precision rounds."""
 
 
 class WideExperts(torch.nn.Module):
@@ -98,20 +102,29 @@ def _understood(module: Any) -> bool:
 
 
 def _widen(mixture: Any) -> None:
+    """Raises `ExportError` for a mixture that chooses or weights its experts in another way."""
+    rows = _some_rows(mixture.experts[0])
+    expected = mixture(rows)
+    mixture.gives_pair = isinstance(expected, tuple)
     if hasattr(mixture, "moe"):
         mixture.moe = MethodType(_mix_chosen, mixture)
     else:
-        mixture.gives_pair = _gives_pair(mixture)
         mixture.forward = MethodType(_mix, mixture)
     mixture.num_mixed = len(mixture.experts)
     mixture.experts = WideExperts(list(mixture.experts))
+    before, after = (each[0] if mixture.gives_pair else each for each in (expected, mixture(rows)))
+    if (after - before).abs().mean() > SAME * before.abs().mean():
+        raise ExportError(
+            f"{type(mixture).__name__} chooses its experts in a way that Braid cannot read from this version "
+            "of transformers; transformers 5 has one form for all"
+        )
 
 
-def _gives_pair(mixture: Any) -> bool:
-    """Whether its forward returns the router's scores too."""
-    names = next(names for names in PROJECTIONS if hasattr(mixture.experts[0], names[0]))
-    projection = getattr(mixture.experts[0], names[0])
-    return isinstance(mixture(projection.weight.new_zeros(1, 1, projection.in_features)), tuple)
+def _some_rows(expert: Any) -> torch.Tensor:
+    """Random inputs [1, 8, width] of an expert."""
+    first = next(getattr(expert, names[0]) for names in PROJECTIONS if hasattr(expert, names[0]))
+    rows = torch.randn(1, 8, first.in_features, generator=torch.Generator().manual_seed(1))
+    return rows.to(first.weight.dtype)
 
 
 def _mix(mixture: Any, hidden_states: torch.Tensor) -> Any:

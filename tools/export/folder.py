@@ -19,6 +19,8 @@ Stage = Callable[[str], None]
 """Called with each stage of the work."""
 
 TOKENIZER = "tokenizer.json"
+TOKENIZERS = (TOKENIZER, "vocab.json", "vocab.txt", "*.model", "*.tiktoken")
+"""Files that tokenizers are read from."""
 SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -69,7 +71,7 @@ def write_tokenizer(source: str, folder: Path) -> Any:
             f"{type(tokenizer).__name__}."
         )
     if _is_empty(tokenizer):
-        raise ExportError(f"{source} has no tokenizer that transformers can read: it has no vocabulary")
+        raise ExportError(_tried(source, ValueError("it has no vocabulary")))
     tokenizer.save_pretrained(folder)
     return tokenizer
 
@@ -124,6 +126,8 @@ def _tried(source: str, error: Exception) -> str:
     if Path(source).is_dir() and not (Path(source) / SETTINGS[0]).is_file():
         return f"{source} has no {SETTINGS[0]}: it is not the folder of a Hugging Face model"
     if Path(source).is_dir():
+        found = [name for name in TOKENIZERS if any(Path(source).glob(name))]
+        reason = reason if found else f"none of {', '.join(TOKENIZERS)} is there"
         return f"{source} has no tokenizer that transformers can read: {reason}"
     folder = Path(source).resolve()
     return f"the folder {folder} does not exist, and {source} does not load as a hub id: {reason}"

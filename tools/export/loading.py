@@ -10,24 +10,24 @@ from tools.export.folder import ExportError, Stage, first_line
 from tools.export.model_config import is_transformers_5, read_model_config
 
 LANGUAGE_KEYS = {
-    r"^(?:model\.)?language_model\.(?:model\.)?(?!lm_head)": "model.",
-    r"^(?:model\.)?language_model\.lm_head": "lm_head",
+    r"^(?:model\.)?(?:language|text)_model\.(?:model\.)?(?!lm_head)": "model.",
+    r"^(?:model\.)?(?:language|text)_model\.lm_head": "lm_head",
 }
 """Names of weights in multimodal checkpoints → in those of their language model."""
 
 
 def load(source: str, dtype: str, stage: Stage = lambda _: None) -> Any:
-    """The causal language model in `source`, ready to run in `dtype`.
+    """The causal language model in `source`, ready to run in `dtype`; that of a multimodal model, which reads
+    text alone here.
 
-    Raises `ExportError`, also when the checkpoint lacks weights of the model; `stage` receives the weights
-    that the model does not have.
+    Raises `ExportError`, also when the checkpoint lacks weights of the model; `stage` receives what is left
+    out.
     """
-    from transformers import AutoModelForCausalLM
-
-    config, keys = _of_language(read_model_config(source))
-    _check_shared_keys(config)
+    whole = read_model_config(source)
+    _check_shared_keys(whole.get_text_config())
+    kind, config, keys = _of_language(whole)
     try:
-        model, loading = AutoModelForCausalLM.from_pretrained(
+        model, loading = kind.from_pretrained(
             source,
             config=config,
             dtype=getattr(torch, dtype),
@@ -42,23 +42,28 @@ def load(source: str, dtype: str, stage: Stage = lambda _: None) -> Any:
         raise ExportError(
             f"{source} lacks {len(missing)} weights of a {type(model).__name__}: {missing[0]} …"
         )
-    if unused := sorted(loading["unexpected_keys"]):
+    if whole.get_text_config() is not whole:
+        stage(f"taking the language model of {whole.model_type}: it will read text alone")
+    elif unused := sorted(loading["unexpected_keys"]):
         stage(f"leaving out {len(unused)} weights that {type(model).__name__} does not have: {unused[0]} …")
     _fix_rope(model)
     return model.eval()
 
 
-def _of_language(config: Any) -> tuple[Any, dict[str, str] | None]:
-    """The configuration of a decoder of text, and how names of its weights change: those of a multimodal
-    model's language model, where transformers has no decoder of the whole.
-    """
-    from transformers import AutoModelForCausalLM
+def _of_language(config: Any) -> tuple[Any, Any, dict[str, str] | None]:
+    """What loads a decoder of text, its configuration, and how names of weights change.
 
+    A model of images and text is loaded whole and then given text alone; of others with several parts, the
+    language model is loaded.
+    """
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    for kind in (AutoModelForCausalLM, AutoModelForImageTextToText):
+        if type(config) in kind._model_mapping:
+            return kind, config, None
     text = config.get_text_config()
-    known = AutoModelForCausalLM._model_mapping
-    if type(config) in known or type(text) not in known:
-        return config, None
-    return text, LANGUAGE_KEYS
+    known = type(text) in AutoModelForCausalLM._model_mapping
+    return AutoModelForCausalLM, *((text, LANGUAGE_KEYS) if known else (config, None))
 
 
 def _check_shared_keys(config: Any) -> None:
@@ -83,7 +88,7 @@ def _fix_rope(model: Any) -> None:
         if isinstance(rope, str) and "dynamic" in rope:
             module.rope_type = "fixed within its context"
         if rope == "longrope":
-            reach = model.config.max_position_embeddings
+            reach = model.config.get_text_config().max_position_embeddings
             module.inv_freq, module.attention_scaling = ROPE_INIT_FUNCTIONS[rope](
                 module.config, None, seq_len=reach
             )

@@ -6,8 +6,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from pipelines.host.backends.declared_attention import LONG_ROPE
 from tools.export.folder import SETTINGS, TOKENIZER, ExportError, Stage, first_line
-from tools.export.model_config import check_positions
+from tools.export.model_config import check_positions, read_model_config
 
 COMPRESSION: dict[str, dict[str, Any]] = {
     "int8": {"bits": 8},
@@ -31,6 +32,7 @@ def write_by_optimum(source: str, folder: Path, weights: str, stage: Stage) -> P
     if weights not in (*COMPRESSION, *PLAIN):
         raise ExportError(f"OpenVINO IR has no {weights} weights")
     check_positions(source)
+    _check_longrope(source)
     stage("tracing the model with optimum-intel")
     _trace(source, folder, "fp16" if weights == "fp16" else "fp32")
     _keep_defaults(source, folder)
@@ -38,6 +40,13 @@ def write_by_optimum(source: str, folder: Path, weights: str, stage: Stage) -> P
         stage(f"compressing weights to {weights}")
         folder = _compress(folder, folder.with_name(weights), COMPRESSION[weights])
     return folder / MODEL
+
+
+def _check_longrope(source: str) -> None:
+    """Raise `ExportError` for long factors of rotary positions, which optimum-intel leaves out."""
+    rope = getattr(read_model_config(source).get_text_config(), "rope_scaling", None) or {}
+    if rope.get("rope_type", rope.get("type")) in LONG_ROPE:
+        raise ExportError("optimum-intel writes the short factors of longrope alone")
 
 
 def _trace(source: str, folder: Path, dtype: str) -> None:

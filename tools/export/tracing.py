@@ -8,6 +8,7 @@ from typing import Any
 import onnx_ir as ir
 import torch
 
+from pipelines.host.backends.declared_attention import WITHOUT_KEYS
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
     DOMAIN,
@@ -22,6 +23,7 @@ from tools.export.experts import widen_experts
 from tools.export.folder import ExportError, first_line
 from tools.export.logit_check import SENTENCES
 from tools.export.simplifying import simplify
+from tools.export.sparsity import fix_sparsity
 
 NUM_RANDOM = 48  # ids of the prompt of random ids
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 8e-2}
@@ -59,8 +61,10 @@ def watch(model: Any, prompts: list[torch.Tensor]) -> Attention:
     Raises `ExportError` when Braid's format cannot express the model: its logits must be those of
     transformers' attention, and everything else must treat each token independently.
     """
+    _check_layers(model)
     expected = [_logits(model, ids) for ids in prompts]
     widen_experts(model)
+    fix_sparsity(model)
     if hasattr(model, "set_experts_implementation"):  # transformers 5, for experts that stay as they are
         model.set_experts_implementation("batched_mm")
     attention = Attention()
@@ -98,6 +102,17 @@ def trace(model: Any, attention: Attention) -> ir.Model:
         except (torch.onnx.errors.OnnxExporterError, RuntimeError, NotImplementedError) as error:
             raise ExportError(f"torch cannot trace {_family(model)}: {_cause(error)}") from error
     return _checked(simplify(program.model), len(attention.layers))
+
+
+def _check_layers(model: Any) -> None:
+    """Raise `ExportError` for a model with recurrent layers, whose states Braid's format does not have."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or ()
+    if recurrent := sorted(WITHOUT_KEYS & set(kinds)):
+        raise ExportError(
+            f"{_family(model)} has recurrent layers ({recurrent[0]}), which Braid's ONNX format cannot "
+            "express"
+        )
 
 
 def _set_attention(model: Any) -> None:
