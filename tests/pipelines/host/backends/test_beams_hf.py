@@ -20,7 +20,7 @@ from pipelines.wire.sampling_params import Beams, SamplingParams
 
 pytestmark = pytest.mark.slow
 
-FAMILY = "qwen2"
+FAMILY = "llama"
 EOS = frozenset(range(0, VOCABULARY, 16))
 STOP = [7, 40, 99]
 

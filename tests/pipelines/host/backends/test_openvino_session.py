@@ -38,7 +38,7 @@ def session(exported):
 @pytest.mark.slow
 def test_facts_are_read_from_the_model(session):
     assert (session.block_tokens, session.vocab_size, session.max_context) == (32, 320, 512)
-    layers, sides, heads, head_size, float32_bytes = 3, 2, 1, 32, 4
+    layers, sides, heads, head_size, float32_bytes = 2, 2, 1, 32, 4
     assert session.block_bytes == layers * sides * heads * 32 * head_size * float32_bytes
     facts = session.describe()
     assert (facts["device"], facts["precision"], facts["kv_cache"]) == ("cpu", "f32", "f32")

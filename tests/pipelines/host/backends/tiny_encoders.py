@@ -80,9 +80,8 @@ def write_encoder(family: str, folder: Path) -> None:
         folder / "model.onnx",
         input_names=names,
         output_names=["logits" if "-" in family else "last_hidden_state"],
-        dynamic_shapes=[{0: torch.export.Dim("texts"), 1: torch.export.Dim("width")}] * len(names),
-        dynamo=True,
-        verbose=False,
+        dynamic_axes={name: {0: "texts", 1: "width"} for name in names},
+        dynamo=False,  # many times faster than torch.export
     )
     ov.save_model(ov.Core().read_model(folder / "model.onnx"), folder / "openvino_model.xml", False)
 
