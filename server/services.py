@@ -61,9 +61,12 @@ class Services:
         process.drain.before_deadline(self.end_streams)
         self.counting = asyncio.create_task(_count(), name="counting")
 
-    async def admit(self, req: falcon.asgi.Request) -> bytes:
-        """The body of a request, which holds a permit of its tenant from then on until its exchange ends."""
-        body, exchange = await self.arriving.read(req), req.scope["braid.exchange"]
+    async def admit(self, req: falcon.asgi.Request, any_content: bool = False) -> bytes:
+        """The body of a request, which holds a permit of its tenant from then on until its exchange ends.
+
+        It is JSON, unless `any_content` allows other types and compressed bodies.
+        """
+        body, exchange = await self.arriving.read(req, any_content), req.scope["braid.exchange"]
         exchange.at_end(self.admission.enter(exchange.tenant))
         return body
 

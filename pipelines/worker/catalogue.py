@@ -107,15 +107,10 @@ class Catalogue:
 
         Raises NotFound with the names there are, Unavailable while the model or the engine is loading.
         """
-        if self._client.status is None:
-            raise Unavailable("the engine is starting; try again in a moment")
         if name is None:
             own = self._own_names()
             name = own[0] if len(own) == 1 else ""
-        model = self._models.get(name)
-        if model is None:
-            near = hint(name, self._own_names(), "models")
-            raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
+        model = self.status(name)
         built = self._served(name)
         if built is None:
             raise self._absent(model)
@@ -142,6 +137,16 @@ class Catalogue:
         named = built.named if built else ()
         own = [built.instance_id] if built else []
         return own + [each for other in named for each in self._instances(other)]
+
+    def status(self, name: str) -> ModelStatus:
+        """What the host says of a model.  Raises ModelNotFound, Unavailable while the engine is starting."""
+        if self._client.status is None:
+            raise Unavailable("the engine is starting; try again in a moment")
+        model = self._models.get(name)
+        if model is None:
+            near = hint(name, self._own_names(), "models")
+            raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
+        return model
 
     def cards(self) -> list[ModelCard]:
         """Every model of the repository, in the order of names; of each its newest version."""

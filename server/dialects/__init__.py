@@ -5,12 +5,17 @@ One endpoint serves all dialects; a dialect is a table of data.
 
 from __future__ import annotations
 
+import re
+
 from server.dialects.cohere import PATHS as COHERE_PATHS
-from server.dialects.definitions import ANTHROPIC, COHERE, OPENAI, OVMS
+from server.dialects.definitions import ANTHROPIC, COHERE, KSERVE, OPENAI, OVMS
 from server.dialects.dialect import Dialect
 from server.messages.errors import PATHS as ANTHROPIC_PATHS
 
-__all__ = ["ANTHROPIC", "COHERE", "OPENAI", "OVMS", "Dialect", "dialect_of"]
+__all__ = ["ANTHROPIC", "COHERE", "KSERVE", "OPENAI", "OVMS", "Dialect", "dialect_of"]
+
+KSERVE_PATHS = re.compile(r"/v2(/.*)?|/v1/models/.+(:predict|/metadata|/versions/[^/]+)", re.DOTALL)
+"""KServe's paths, and those of TensorFlow Serving."""
 
 
 def dialect_of(path: str) -> Dialect:
@@ -19,4 +24,6 @@ def dialect_of(path: str) -> Dialect:
         return ANTHROPIC
     if path in COHERE_PATHS:
         return COHERE
+    if KSERVE_PATHS.fullmatch(path):
+        return KSERVE
     return OVMS if path == "/v3" or path.startswith("/v3/") else OPENAI

@@ -1,4 +1,4 @@
-"""The four dialects: OpenAI with vLLM's extensions, OpenVINO Model Server, Anthropic and Cohere."""
+"""The dialects: OpenAI with vLLM's extensions, OpenVINO Model Server, Anthropic, Cohere and KServe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from server.messages.errors import anthropic_error
 
 
 def ovms_error(error: BraidError) -> PlainError:
-    """OpenVINO Model Server's error body: {"error": text}."""
+    """The error body of OpenVINO Model Server, KServe and TensorFlow Serving: {"error": text}."""
     return PlainError(error=error.message)
 
 
@@ -36,6 +36,7 @@ def _transform_generation(generation: GenerationInput) -> GenerationInput:
 OPENAI = Dialect("openai", envelope, error_words=True)
 ANTHROPIC = Dialect("anthropic", anthropic_error)
 COHERE = Dialect("cohere", cohere_error, error_words=True)
+KSERVE = Dialect("kserve", ovms_error)
 OVMS = Dialect(
     "ovms",
     ovms_error,

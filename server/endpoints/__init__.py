@@ -14,6 +14,13 @@ from server.endpoints.documentation import DocsEndpoint, OpenAPIEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint
 from server.endpoints.health import HealthEndpoint, LiveEndpoint, PingEndpoint, ReadyEndpoint
 from server.endpoints.invocations import InvocationsEndpoint
+from server.endpoints.kserve import (
+    InferEndpoint,
+    ModelMetadataEndpoint,
+    ModelNamesEndpoint,
+    ModelReadyEndpoint,
+    ServerMetadataEndpoint,
+)
 from server.endpoints.load import LoadEndpoint
 from server.endpoints.messages import CountTokensEndpoint, MessagesEndpoint
 from server.endpoints.metrics import MetricsEndpoint
@@ -75,6 +82,14 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/health": HealthEndpoint,
     "/ping": PingEndpoint,
     "/load": LoadEndpoint,
+    "/v2": ServerMetadataEndpoint,
+    "/v2/models": ModelNamesEndpoint,
+    "/v2/models/{name:path}": ModelMetadataEndpoint,
+    "/v2/models/{name:path}/ready": ModelReadyEndpoint,
+    "/v2/models/{name:path}/infer": InferEndpoint,
+    "/v2/models/{name:path}/versions/{version}": ModelMetadataEndpoint,
+    "/v2/models/{name:path}/versions/{version}/ready": ModelReadyEndpoint,
+    "/v2/models/{name:path}/versions/{version}/infer": InferEndpoint,
     "/v2/health/live": LiveEndpoint,
     "/v2/health/ready": ReadyEndpoint,
     "/version": VersionEndpoint,
@@ -87,8 +102,7 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
 
 def routes(services: Services) -> Iterator[tuple[str, Any]]:
     """(path template, resource) of every endpoint; the prefixes share one resource."""
-    for path, make in ROOT_ROUTES.items():
-        yield path, make(services)
-    for path, resource in merge_suffixes((path, make(services)) for path, make in ROUTES.items()):
-        for prefix in PREFIXES:
-            yield prefix + path, resource
+    everywhere = [(path, make(services)) for path, make in ROUTES.items()]
+    made = [(path, make(services)) for path, make in ROOT_ROUTES.items()]
+    made += [(prefix + path, resource) for prefix in PREFIXES for path, resource in everywhere]
+    return merge_suffixes(made)

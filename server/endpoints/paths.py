@@ -5,9 +5,11 @@ Falcon's router cannot separate such a suffix from the name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import falcon
 import falcon.asgi
 
 PREFIXES = ("/v1", "/v3", "/v3/v1")
@@ -17,29 +19,47 @@ NAME = "{name:path}"
 
 
 class NameResource:
-    """Routes GET for a name, and for each suffix that may follow it, to the resource for it."""
+    """Routes what is asked of a name to the resource of the suffix that follows the name."""
 
-    def __init__(self, resource: Any, suffixes: Mapping[str, Any]) -> None:
-        self._resource = resource
-        self._suffixes = suffixes
+    def __init__(self, suffixes: Mapping[str, Any]) -> None:
+        """`suffixes` are templates such as `/versions/{version}/infer`; "" is the resource of the name."""
+        longest_first = sorted(suffixes, key=len, reverse=True)
+        self._routes = [(_pattern(suffix), suffixes[suffix]) for suffix in longest_first]
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        stem, _, suffix = name.rpartition("/")
-        if stem and suffix in self._suffixes:
-            await self._suffixes[suffix].on_get(req, resp, stem)
-        else:
-            await self._resource.on_get(req, resp, name)
+        await self._route("on_get", req, resp, name)
+
+    async def _route(
+        self, responder: str, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str
+    ) -> None:
+        found = ((pattern.fullmatch(name), resource) for pattern, resource in self._routes)
+        match, resource = next((match, resource) for match, resource in found if match)
+        respond = getattr(resource, responder, None)
+        if respond is None:
+            raise falcon.HTTPMethodNotAllowed(
+                [method for method in ("GET", "POST") if hasattr(resource, f"on_{method.lower()}")]
+            )
+        await respond(req, resp, **match.groupdict())
+
+
+class PostedNameResource(NameResource):
+    """The same where something can be posted to a name."""
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
+        await self._route("on_post", req, resp, name)
+
+
+def _pattern(suffix: str) -> re.Pattern[str]:
+    """What a name with a suffix looks like; a suffix has no characters that mean something to `re`."""
+    return re.compile("(?P<name>.+)" + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", suffix), re.DOTALL)
 
 
 def merge_suffixes(routes: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
     """The routes for Falcon: those that differ only in the suffix after a name become one."""
     made = dict(routes)
-    for path, resource in made.items():
-        if path.endswith(NAME):
-            start = f"{path}/"
-            suffixes = {
-                other.removeprefix(start): one for other, one in made.items() if other.startswith(start)
-            }
-            yield path, NameResource(resource, suffixes)
-        elif NAME not in path:
-            yield path, resource
+    for start in dict.fromkeys(path.partition(NAME)[0] for path in made if NAME in path):
+        named = start + NAME
+        suffixes = {path.removeprefix(named): one for path, one in made.items() if path.startswith(named)}
+        posted = any(hasattr(each, "on_post") for each in suffixes.values())
+        yield named, (PostedNameResource if posted else NameResource)(suffixes)
+    yield from ((path, resource) for path, resource in made.items() if NAME not in path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterable
 from typing import Any, TypeVar
 
 import falcon.asgi
@@ -9,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, RootModel, ValidationError
 
 from pipelines.errors import Overloaded, RequestError
+from server.http.content_encoding import inflated
 from server.http.errors import BodyTooLarge, from_validation
 from server.http.exchange import ClientGone, Exchange
 
@@ -46,18 +48,19 @@ class ArrivingBodies:
         self.max_bytes = max_bytes
         self.num_bytes = 0
 
-    async def read(self, req: falcon.asgi.Request) -> bytes:
-        """The body of a JSON request.
+    async def read(self, req: falcon.asgi.Request, any_content: bool = False) -> bytes:
+        """The body of a JSON request; with `any_content`, of any request, inflated where it is compressed.
 
-        Raises BodyTooLarge, Overloaded, ClientGone, and RequestError for another type of content.
+        Raises BodyTooLarge, Overloaded, ClientGone, and RequestError for content that is not read.
         """
-        _check_content(req)
+        if not any_content:
+            _check_content(req)
         too_large = BodyTooLarge(f"the body is larger than {self.max_bytes} bytes, the limit of this server")
         if (req.content_length or 0) > self.max_bytes:
             raise too_large
         pieces, size = [], 0
         try:
-            async for piece in req.stream:
+            async for piece in _pieces(req):
                 size += len(piece)
                 self.num_bytes += len(piece)
                 if size > self.max_bytes:
@@ -72,10 +75,19 @@ class ArrivingBodies:
         return b"".join(pieces)
 
 
+def _pieces(req: falcon.asgi.Request) -> AsyncIterable[bytes]:
+    encoding = _encoding(req)
+    return req.stream if encoding == "identity" else inflated(req.stream, encoding)
+
+
+def _encoding(req: falcon.asgi.Request) -> str:
+    return (req.get_header("Content-Encoding") or "identity").strip().lower()
+
+
 def _check_content(req: falcon.asgi.Request) -> None:
     if (req.content_type or "").split(";")[0].strip().lower() != "application/json":
         raise RequestError("Unsupported Media Type: Only 'application/json' is allowed", field="Content-Type")
-    if (req.get_header("Content-Encoding") or "identity").lower() != "identity":
+    if _encoding(req) != "identity":
         raise RequestError("compressed bodies are not supported; send it as it is", field="Content-Encoding")
 
 

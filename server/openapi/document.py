@@ -9,13 +9,13 @@ from typing import Any, get_type_hints
 
 from pydantic import BaseModel
 
-from server.dialects import ANTHROPIC, COHERE, OPENAI, OVMS, Dialect, dialect_of
+from server.dialects import ANTHROPIC, COHERE, KSERVE, OPENAI, OVMS, Dialect, dialect_of
 from server.http.auth import OPEN_PATHS
 from server.openapi.operations import ERRORS, OPERATIONS, ROOT_OPERATIONS, Operation
-from server.openapi.schemas import Schema, Schemas
+from server.openapi.schemas import Model, Schema, Schemas
 from server.version import VERSION
 
-DIALECTS = (OPENAI, OVMS, ANTHROPIC, COHERE)
+DIALECTS = (OPENAI, OVMS, ANTHROPIC, COHERE, KSERVE)
 RESPONSES = "#/components/responses/"
 EVENTS = "text/event-stream"
 JSON = "application/json"
@@ -52,8 +52,8 @@ def document(prefixes: Iterable[str]) -> dict[str, Any]:
     }
 
 
-def _replies(operations: Iterable[Operation]) -> set[type[BaseModel]]:
-    models = {_error_model(dialect) for dialect in DIALECTS}
+def _replies(operations: Iterable[Operation]) -> set[Model]:
+    models: set[Model] = {_error_model(dialect) for dialect in DIALECTS}
     for operation in operations:
         models |= {*operation.reply} if isinstance(operation.reply, tuple) else set()
         models |= {operation.event} if operation.event else set()

@@ -14,6 +14,7 @@ from pipelines.host.engine.batching.text_checks import MAX_ANSWER_VALUES
 from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import ONE_ONLY
 from server.generation.requests.known_fields import NONE, Refused
+from server.kserve import parameters as kserve
 from server.messages import unsupported_fields as messages
 from server.openapi.operations import (
     CHAT,
@@ -22,6 +23,7 @@ from server.openapi.operations import (
     COMPLETION,
     COUNT,
     EMBEDDING,
+    INFER,
     MESSAGES,
     POOLING,
     RERANK,
@@ -97,6 +99,11 @@ COHERE_NOTE = (
     "of a vector, `uint8` the same + 128; a bit of `ubinary` is 1 where x is not negative, the first number "
     "at the highest bit of the first byte; `binary` is `ubinary` - 128; `base64` is float32, little endian."
 )
+INFER_NOTE = (
+    "Of the parameters, "
+    + ", ".join(f"`{name}`" for name in kserve.EVERY_HONOURED)
+    + " are honoured, of a request, an input and an output. [kserve.md](kserve.md) describes the protocol."
+)
 
 PAGES = (
     Page("POST completions", COMPLETION),
@@ -132,9 +139,7 @@ PAGES = (
             Inside("`content` (kinds of blocks)", ignored=messages.IGNORED_BLOCKS),
             Inside("a tool", messages.REFUSED_IN_TOOLS, messages.IGNORED_IN_TOOLS),
         ),
-        "`POST messages/count_tokens` takes "
-        + ", ".join(f"`{name}`" for name in COUNT.model.model_fields)
-        + ".",
+        "`POST messages/count_tokens` takes " + ", ".join(f"`{name}`" for name in COUNT.fields) + ".",
     ),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
     Page("POST pooling", POOLING),
@@ -142,6 +147,16 @@ PAGES = (
     Page("POST score", SCORE, note=SCORE_NOTE),
     Page("POST rerank", RERANK, note=RERANK_NOTE),
     Page("POST v2/embed", COHERE_EMBED, note=COHERE_NOTE),
+    Page(
+        "POST v2/models/{name}/infer",
+        INFER,
+        (
+            Inside("`parameters`", kserve.REFUSED, kserve.IGNORED),
+            Inside("`parameters` of an input", kserve.OF_SHARED_MEMORY),
+            Inside("`parameters` of an output", kserve.REFUSED_IN_OUTPUTS),
+        ),
+        INFER_NOTE,
+    ),
     *(
         Page(f"POST tokenize, with `{name}`", body)
         for name, body in zip(("prompt", "messages", "text"), TOKENIZE, strict=True)
@@ -175,7 +190,7 @@ def _by_treatment(body: BodySchema) -> tuple[list[str], Mapping[str, str], Mappi
             ignored[name] = generation.IGNORED[name]
         elif name in CHAT.refused:
             refused |= _reasons({name: CHAT.refused[name]})
-    names = [*body.model.model_fields, *body.passed]
+    names = [*body.fields, *body.passed]
     return [name for name in names if name not in (*refused, *ignored)], refused, ignored
 
 

@@ -15,12 +15,20 @@ from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.completion import CompletionRequest
+from server.kserve.messages import (
+    InferReply,
+    InferRequest,
+    ModelMetadata,
+    ModelNames,
+    ModelReadiness,
+    ServerMetadata,
+)
 from server.messages import unsupported_fields as messages
 from server.messages.reply_models import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
 from server.model_times import ModelTimes
 from server.openapi.replies import Liveness, Readiness, ServerLoad, ServerVersion, Success
-from server.openapi.schemas import BodySchema, Schema
+from server.openapi.schemas import BodySchema, Model, Schema
 from server.pooling.replies.cohere import EmbedByTypeReply, EmbedFloatsReply
 from server.pooling.replies.ranking import OvmsRanking, Ranking, ScoreList
 from server.pooling.replies.reply_models import ClassificationList, EmbeddingList, PoolingList
@@ -58,7 +66,7 @@ class Operation:
     summary: str
     tag: str
     bodies: tuple[BodySchema, ...] = ()
-    reply: tuple[type[BaseModel], ...] | str = ""
+    reply: tuple[Model, ...] | str = ""
     event: type[BaseModel] | None = None
     streams: bool = False
     query: Mapping[str, Schema] = field(default_factory=dict)
@@ -90,6 +98,7 @@ POOLING = _pooling(PoolingRequest)
 CLASSIFICATION = _pooling(ClassificationRequest)
 SCORE = _pooling(ScoreRequest)
 RERANK = _pooling(RerankRequest)
+INFER = BodySchema(InferRequest)
 COHERE_EMBED = _pooling(CohereEmbedRequest)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
@@ -122,6 +131,11 @@ SCORE_POST = Operation("Score documents against queries", "pooling", (SCORE,), (
 RERANK_POST = Operation(
     "Rank documents by their relevance to a query", "pooling", (RERANK,), (Ranking, OvmsRanking)
 )
+KSERVE_MODEL = Operation(
+    "The versions and tensors of a model", "tensors", reply=(ModelMetadata,), errors=GETS
+)
+KSERVE_READY = Operation("Whether a model takes requests", "tensors", reply=(ModelReadiness,), errors=GETS)
+KSERVE_INFER = Operation("Run a model on tensors", "tensors", (INFER,), (InferReply,))
 PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
@@ -247,6 +261,16 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/load": {
         "GET": Operation("Requests in flight in this worker", "server", reply=(ServerLoad,), errors=())
     },
+    "/v2": {"GET": Operation("Which server this is", "tensors", reply=(ServerMetadata,), errors=GUARDED)},
+    "/v2/models": {
+        "GET": Operation("The names of all models", "tensors", reply=(ModelNames,), errors=GUARDED)
+    },
+    "/v2/models/{name:path}": {"GET": KSERVE_MODEL},
+    "/v2/models/{name:path}/ready": {"GET": KSERVE_READY},
+    "/v2/models/{name:path}/infer": {"POST": KSERVE_INFER},
+    "/v2/models/{name:path}/versions/{version}": {"GET": KSERVE_MODEL},
+    "/v2/models/{name:path}/versions/{version}/ready": {"GET": KSERVE_READY},
+    "/v2/models/{name:path}/versions/{version}/infer": {"POST": KSERVE_INFER},
     "/v2/health/live": {
         method: Operation("Whether the worker responds", "server", reply=(Liveness,), errors=())
         for method in ("GET", "HEAD")

@@ -1,4 +1,7 @@
-"""Converts pydantic models to the schemas of an OpenAPI document, with their ignored and refused fields."""
+"""Converts models, pydantic's and msgspec's, to the schemas of an OpenAPI document.
+
+Request models get their ignored and refused fields.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import msgspec
+from msgspec.json import schema_components
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from server.generation.requests.known_fields import Refused
 
 REF = "#/components/schemas/{model}"
+STRUCT_REF = "#/components/schemas/{name}"
 
+Model = type[BaseModel] | type[msgspec.Struct]
 Schema = dict[str, Any]
 Mode = Literal["validation", "serialization"]
 
@@ -24,29 +31,45 @@ class BodySchema:
     `passed` are fields that have the meaning they have in the model `like`.
     """
 
-    model: type[BaseModel]
+    model: Model
     ignored: Mapping[str, str] = field(default_factory=dict)
     refused: Mapping[str, Refused] = field(default_factory=dict)
     passed: tuple[str, ...] = ()
     like: type[BaseModel] | None = None
 
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The fields that the model declares."""
+        if issubclass(self.model, BaseModel):
+            return tuple(self.model.model_fields)
+        return self.model.__struct_fields__
+
 
 class Schemas:
     """The schema components of a document; `body` and `reply` return references to them."""
 
-    def __init__(self, bodies: Iterable[BodySchema], replies: Iterable[type[BaseModel]]) -> None:
+    def __init__(self, bodies: Iterable[BodySchema], replies: Iterable[Model]) -> None:
         bodies = list(bodies)
-        modes: list[tuple[type[BaseModel], Mode]] = [(body.model, "validation") for body in bodies]
-        modes += [(reply, "serialization") for reply in replies]
-        self._refs, definitions = models_json_schema(modes, ref_template=REF)
+        both: list[tuple[Model, Mode]] = [(body.model, "validation") for body in bodies]
+        both += [(reply, "serialization") for reply in replies]
+        modes = [(model, mode) for model, mode in both if issubclass(model, BaseModel)]
+        refs: Any
+        refs, definitions = models_json_schema(modes, ref_template=REF)
         self.components: dict[str, Schema] = definitions.get("$defs", {})
+        structs = [(model, mode) for model, mode in both if not issubclass(model, BaseModel)]
+        struct_refs, components = schema_components([model for model, _ in structs], ref_template=STRUCT_REF)
+        self.components |= components
+        self._refs: dict[tuple[Model, Mode], Schema] = {
+            **refs,
+            **dict(zip(structs, struct_refs, strict=True)),
+        }
         for body in bodies:
             self._complete(body)
 
     def body(self, bodies: Iterable[BodySchema]) -> Schema:
         return _one_of([self._refs[body.model, "validation"] for body in bodies])
 
-    def reply(self, models: Iterable[type[BaseModel]]) -> Schema:
+    def reply(self, models: Iterable[Model]) -> Schema:
         return _one_of([self._refs[model, "serialization"] for model in models])
 
     def _complete(self, body: BodySchema) -> None:
@@ -62,7 +85,7 @@ class Schemas:
             fields.setdefault(name, _refused(refused))
         schema["additionalProperties"] = True
 
-    def _component(self, model: type[BaseModel]) -> Schema:
+    def _component(self, model: Model) -> Schema:
         name = self._refs[model, "validation"]["$ref"].rpartition("/")[2]
         return self.components[name]
 

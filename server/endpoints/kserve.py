@@ -1,0 +1,91 @@
+"""KServe's protocol over HTTP: what the server and its models are, and inference."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import Any
+
+import falcon
+import falcon.asgi
+import msgspec
+
+from server.kserve.infer_body import HEADER, json_length, read_infer, work_size
+from server.kserve.infer_reply import encode_infer
+from server.kserve.inference import LONG_REPLY_BYTES, run_tensors_call
+from server.kserve.messages import ModelNames, ModelReadiness, ServerMetadata
+from server.kserve.served import find_served, metadata
+from server.model_lookup import TENSORS, find_pipeline
+from server.services import Services
+from server.version import VERSION
+
+EXTENSIONS = ["binary_tensor_data"]
+BINARY = "application/octet-stream"
+
+
+def json_reply(resp: falcon.asgi.Response, reply: msgspec.Struct) -> None:
+    resp.content_type = falcon.MEDIA_JSON
+    resp.data = msgspec.json.encode(reply)
+
+
+class ServerMetadataEndpoint:
+    """GET v2: which server this is."""
+
+    def __init__(self, services: Services) -> None:
+        pass
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        json_reply(resp, ServerMetadata("braid", VERSION, EXTENSIONS))
+
+
+class _ServedEndpoint:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+
+class ModelNamesEndpoint(_ServedEndpoint):
+    """GET v2/models."""
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        json_reply(resp, ModelNames([card.name for card in self._services.catalogue.cards()]))
+
+
+class ModelMetadataEndpoint(_ServedEndpoint):
+    """GET v2/models/{name}: its versions and tensors."""
+
+    async def on_get(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
+    ) -> None:
+        json_reply(resp, metadata(self._services, find_served(self._services, name, version)))
+
+
+class ModelReadyEndpoint(_ServedEndpoint):
+    """GET v2/models/{name}/ready: 200 when it takes requests."""
+
+    async def on_get(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
+    ) -> None:
+        self._services.catalogue.get(find_served(self._services, name, version).key)
+        json_reply(resp, ModelReadiness(name, True))
+
+
+class InferEndpoint(_ServedEndpoint):
+    """POST v2/models/{name}/infer: one inference, in JSON or with tensors as bytes."""
+
+    async def on_post(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
+    ) -> None:
+        services, exchange = self._services, req.scope["braid.exchange"]
+        body = await services.admit(req, any_content=True)
+        length = json_length(body, req.get_header(HEADER))
+        inference = await exchange.off_loop(lambda: read_infer(body, length), work_size(body, length))
+        served = find_served(services, name, version)
+        pipeline = await find_pipeline(services, exchange, served.key, TENSORS)
+        tensors = await run_tensors_call(services, exchange, pipeline, inference)
+        encode = partial(encode_infer, name, served.status.version, inference, tensors)
+        is_long = sum(array.nbytes for array in tensors.values()) > LONG_REPLY_BYTES
+        reply: Any = await asyncio.to_thread(encode) if is_long else encode()
+        resp.content_type, resp.data = falcon.MEDIA_JSON, reply.data
+        if reply.json_length is not None:
+            resp.content_type = BINARY
+            resp.set_header(HEADER, str(reply.json_length))

@@ -1,0 +1,66 @@
+"""One inference, whichever protocol brought it: tensors in, tensors out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from pipelines.errors import RequestError
+from pipelines.tasks import TensorInput
+from pipelines.values import Tensors
+from pipelines.worker.pipeline import Pipeline
+from server.http.exchange import ClientGone, Exchange
+from server.kserve.messages import Parameters
+from server.services import Services
+
+LONG_REPLY_BYTES = 1 << 16
+"""Of tensors: a larger reply is encoded in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inference:
+    """A request.  `outputs`: name of each wanted tensor → whether it is to be sent as bytes; None: all."""
+
+    id: str | None
+    inputs: Tensors
+    outputs: dict[str, bool] | None
+    binary: bool
+    parameters: Parameters
+
+    def is_binary(self, output: str) -> bool:
+        """Whether an output is sent as bytes."""
+        return self.binary if self.outputs is None else self.outputs.get(output, self.binary)
+
+
+async def run_tensors_call(
+    services: Services, exchange: Exchange, pipeline: Pipeline, inference: Inference
+) -> Tensors:
+    """The outputs of a graph of tensor models.  Raises BraidError, and ClientGone when the client left."""
+    outputs = None if inference.outputs is None else list(inference.outputs)
+    call = pipeline.prepare(TensorInput(inference.inputs, outputs), services.client, exchange.tenant)
+    exchange.at_end(call.close)
+    exchange.when_gone(call.close)
+    call.start()
+    value: Tensors | None = await call.answer()
+    if value is None:
+        raise ClientGone
+    return value
+
+
+class Named(Protocol):
+    @property
+    def name(self) -> str: ...
+
+
+AnyNamed = TypeVar("AnyNamed", bound=Named)
+
+
+def unique(tensors: Sequence[AnyNamed], kind: str) -> Iterator[AnyNamed]:
+    """The same tensors.  Raises RequestError where two have one name."""
+    names = set()
+    for each in tensors:
+        if each.name in names:
+            raise RequestError(f"The request has two {kind}s of the name {each.name}", field=each.name)
+        names.add(each.name)
+        yield each

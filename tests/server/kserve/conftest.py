@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from kserve_requests import TYPES, Asked, services
+from raw_server import RawServer
+from tensor_models import write_one, write_two
+
+from server.app import create_app
+
+
+@pytest.fixture(scope="package")
+def models(tmp_path_factory):
+    """A detector, two joined models in a folder with a slash in its name, and one with a tensor of each type."""
+    folder = tmp_path_factory.mktemp("kserve")
+    write_one(folder / "detector")
+    write_two(folder / "org" / "two")
+    write_one(folder / "types", text=TYPES)
+    return folder
+
+
+@pytest.fixture(scope="package")
+def server(models) -> Iterator[RawServer]:
+    with RawServer(create_app(services(models, max_body_mb=4))) as running:
+        wait_ready(running)
+        yield running
+
+
+def wait_ready(server: RawServer) -> None:
+    until_s = time.monotonic() + 20
+    while httpx.get(f"http://127.0.0.1:{server.port}/v2/health/ready").status_code != 200:
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+
+
+@pytest.fixture(scope="package")
+def ask(server) -> Iterator[Asked]:
+    with Asked(base_url=f"http://127.0.0.1:{server.port}") as client:
+        yield client
