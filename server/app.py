@@ -31,12 +31,21 @@ class Lifespan:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._grpc: Any = None
 
     async def process_startup(self, scope: Scope, event: dict[str, Any]) -> None:
         await self._services.start(process_of(scope))
+        if self._services.settings.grpc_port is not None:
+            from server.kserve.grpc.listener import GrpcListener
+
+            self._grpc = GrpcListener(self._services)
+            await self._grpc.start()
+            process_of(scope).drain.at_start(self._grpc.drain)
         processes.register("worker")
 
     async def process_shutdown(self, scope: Scope, event: dict[str, Any]) -> None:
+        if self._grpc is not None:
+            await self._grpc.stop()
         await self._services.close()
 
 

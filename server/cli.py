@@ -43,6 +43,7 @@ def main() -> None:
 @main.command()
 @click.option("--host", show_default="127.0.0.1", help="Address to listen at.")
 @click.option("--port", show_default="8000", type=click.IntRange(0, 65535), help="Port to listen at.")
+@click.option("--grpc-port", type=click.IntRange(1, 65535), help="Port of KServe's protocol over gRPC.")
 @click.option("--models", show_default="model_repo", type=MODELS, help="Folder of models, or one GGUF file.")
 @click.option(
     "--device", metavar="cpu|cuda:0", help="Device for every model, instead of those in the graphs."
@@ -56,6 +57,7 @@ def main() -> None:
 def serve(
     host: str | None,
     port: int | None,
+    grpc_port: int | None,
     models: Path | None,
     device: str | None,
     workers: int | None,
@@ -75,6 +77,7 @@ def serve(
     given = {
         "BRAID_HOST": host,
         "BRAID_PORT": port,
+        "BRAID_GRPC_PORT": grpc_port,
         "BRAID_MODELS": models,
         "BRAID_DEVICE": device,
         "BRAID_WORKERS": workers,

@@ -46,6 +46,12 @@ class Settings(BaseModel):
         default="127.0.0.1", min_length=1, description="address to listen at; 0.0.0.0 for every interface"
     )
     port: int = Field(default=8000, ge=0, le=65535, description="port to listen at")
+    grpc_port: int | None = Field(
+        default=None,
+        ge=1,
+        le=65535,
+        description="port of KServe's protocol over gRPC; needs the extra `grpc`; default: none",
+    )
     models: Folder = Field(
         default_factory=_default_models,
         description="the model repository, or one GGUF file; default: ./model_repo, else the checkout's",

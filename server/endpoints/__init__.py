@@ -27,6 +27,7 @@ from server.endpoints.metrics import MetricsEndpoint
 from server.endpoints.models import ModelEndpoint, ModelsEndpoint
 from server.endpoints.paths import PREFIXES, merge_suffixes
 from server.endpoints.pooling import PoolingTasksEndpoint
+from server.endpoints.predict import PredictEndpoint, SignatureEndpoint, VersionStatusEndpoint
 from server.endpoints.prefix_cache import ResetPrefixCacheEndpoint
 from server.endpoints.profile import ModelProfileEndpoint
 from server.endpoints.rerank import RerankEndpoint
@@ -82,6 +83,11 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/health": HealthEndpoint,
     "/ping": PingEndpoint,
     "/load": LoadEndpoint,
+    "/v1/models/{name:path}/versions/{version}": VersionStatusEndpoint,
+    "/v1/models/{name:path}/metadata": SignatureEndpoint,
+    "/v1/models/{name:path}/versions/{version}/metadata": SignatureEndpoint,
+    "/v1/models/{name:path}:predict": PredictEndpoint,
+    "/v1/models/{name:path}/versions/{version}:predict": PredictEndpoint,
     "/v2": ServerMetadataEndpoint,
     "/v2/models": ModelNamesEndpoint,
     "/v2/models/{name:path}": ModelMetadataEndpoint,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import falcon
 import falcon.asgi
 
+from server.server_ready import is_ready, listening
 from server.services import Services
 
 RETRY_AFTER_S = 2
@@ -50,22 +51,10 @@ class ReadyEndpoint:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        ready = self._ready()
+        ready = is_ready(self._services)
         resp.media = {"ready": ready}
         if not ready:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S
 
     on_head = on_get
-
-    def _ready(self) -> bool:
-        status = self._services.client.status
-        if status is None or status.state != "ready":
-            return False
-        return all(card.state != "loading" for card in self._services.catalogue.cards())
-
-
-def listening(services: Services) -> bool:
-    """Whether an engine host is connected and accepts requests."""
-    status = services.client.status
-    return status is not None and status.state != "draining"

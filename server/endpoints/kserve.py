@@ -13,13 +13,11 @@ import msgspec
 from server.kserve.infer_body import HEADER, json_length, read_infer, work_size
 from server.kserve.infer_reply import encode_infer
 from server.kserve.inference import LONG_REPLY_BYTES, run_tensors_call
-from server.kserve.messages import ModelNames, ModelReadiness, ServerMetadata
-from server.kserve.served import find_served, metadata
+from server.kserve.messages import ModelNames, ModelReadiness
+from server.kserve.served import find_served, metadata, server_metadata
 from server.model_lookup import TENSORS, find_pipeline
 from server.services import Services
-from server.version import VERSION
 
-EXTENSIONS = ["binary_tensor_data"]
 BINARY = "application/octet-stream"
 
 
@@ -35,7 +33,7 @@ class ServerMetadataEndpoint:
         pass
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        json_reply(resp, ServerMetadata("braid", VERSION, EXTENSIONS))
+        json_reply(resp, server_metadata())
 
 
 class _ServedEndpoint:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import falcon.asgi
 
 from server.http.errors import Unauthorized
+from server.http.exchange import Exchange
 
 OPEN_PATHS = frozenset(
     {
@@ -16,7 +17,7 @@ OPEN_PATHS = frozenset(
         *("/openapi.json", "/docs"),
     }
 )
-SESSION = "X-Session-ID"
+SESSION = "x-session-id"
 
 
 class Keys:
@@ -70,14 +71,19 @@ class Guard:
         self._keys = Keys(keys)
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        if req.path in OPEN_PATHS or req.method == "OPTIONS":
-            return
-        exchange = req.scope["braid.exchange"]
-        if not self._keys:
+        if req.path not in OPEN_PATHS and req.method != "OPTIONS":
             address, _ = req.scope.get("client") or ("", 0)
-            exchange.tenant = _tenant(f"{address} {req.get_header(SESSION) or ''}")
+            self.note_tenant(req.scope["braid.exchange"], req.get_header, address)
+
+    def note_tenant(self, exchange: Exchange, header: Callable[[str], str | None], address: str) -> None:
+        """Note whose a request is; `header` gives its headers, by names in small letters.
+
+        Raises Unauthorized without a valid key.
+        """
+        if not self._keys:
+            exchange.tenant = _tenant(f"{address} {header(SESSION) or ''}")
             return
-        tenant = self._keys.tenant(req.get_header("Authorization"), req.get_header("x-api-key"))
+        tenant = self._keys.tenant(header("authorization"), header("x-api-key"))
         if tenant is None:
             raise Unauthorized(
                 "Unauthorized: send a valid API key as `Authorization: Bearer <key>` or `x-api-key: <key>`"

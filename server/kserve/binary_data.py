@@ -21,7 +21,7 @@ def from_bytes(data: memoryview, datatype: str, shape: Sequence[int], name: str)
     count = num_elements(shape, name)
     dtype = dtype_of(datatype, name)
     if datatype == BYTES:
-        return _objects(list(_texts(data, count, name)), shape)
+        return objects(list(_texts(data, count, name)), shape)
     if len(data) != count * dtype.itemsize:
         raise RequestError(
             f"The tensor {name} has {len(data)} bytes; its shape {list(shape)} of {datatype} takes "
@@ -42,7 +42,7 @@ def to_bytes(array: NDArray[Any]) -> bytes:
 
 def one_text(data: memoryview) -> NDArray[Any]:
     """One text without its length, as object[1]."""
-    return _objects([bytes(data)], [1])
+    return objects([bytes(data)], [1])
 
 
 def _texts(data: memoryview, count: int, name: str) -> Iterator[bytes]:
@@ -59,7 +59,8 @@ def _texts(data: memoryview, count: int, name: str) -> Iterator[bytes]:
         raise RequestError(f"The tensor {name} has {len(data) - at} bytes after its {count} texts", name)
 
 
-def _objects(texts: Sequence[bytes], shape: Sequence[int]) -> NDArray[Any]:
+def objects(texts: Sequence[bytes], shape: Sequence[int]) -> NDArray[Any]:
+    """Texts as an array of their shape, which has as many elements."""
     array = np.empty(len(texts), object)
     array[:] = texts
     return array.reshape(shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache, reduce
 from typing import Any
 
@@ -15,32 +15,47 @@ from server.kserve.datatypes import BINARY_ONLY, BYTES, datatype_of, dtype_of
 from server.kserve.shapes import num_elements
 
 WHITESPACE = b" \t\r\n"
-KINDS: dict[str, type] = {"b": bool, "u": int, "i": int, "f": float, "O": str}
+
+
+class Base64(msgspec.Struct):
+    """Bytes as TensorFlow Serving writes them."""
+
+    b64: bytes
+
+
+KINDS: dict[str, Any] = {"b": bool, "u": int, "i": int, "f": float, "O": str}
 """numpy's kind of a type → what its elements are in JSON."""
+KINDS_WITH_BASE64 = KINDS | {"O": str | Base64}
 
 
 def from_json(data: memoryview, datatype: str, shape: Sequence[int], name: str) -> NDArray[Any]:
     """The array of a tensor: `data` is the text of its list.  Raises RequestError naming the tensor."""
     count = num_elements(shape, name)
-    dtype = dtype_of(datatype, name)
+    dtype_of(datatype, name)
     if datatype in BINARY_ONLY:
-        raise RequestError(
-            f"The tensor {name} is {datatype}, which JSON cannot hold; send it as binary data", name
-        )
-    try:
-        values = _decoder(KINDS[dtype.kind], _depth(data)).decode(data)
-        array = _array(values, dtype)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise RequestError(
-            f"The data of the tensor {name} is not a list of {datatype}: {error}", name
-        ) from None
-    except (OverflowError, ValueError) as error:
-        raise RequestError(f"The data of the tensor {name} does not fit {datatype}: {error}", name) from None
+        raise RequestError(f"The tensor {name} is {datatype}, which JSON cannot hold: send bytes", name)
+    array = nested_array(data, datatype, name, KINDS)
     if array.size != count:
         raise RequestError(
             f"The tensor {name} has {array.size} elements; its shape {list(shape)} takes {count}", field=name
         )
     return array.reshape(shape)
+
+
+def nested_array(
+    data: memoryview, datatype: str, name: str, kinds: Mapping[str, Any] = KINDS_WITH_BASE64
+) -> NDArray[Any]:
+    """The array whose shape is that of the lists in `data`.  Raises RequestError naming the tensor."""
+    dtype = dtype_of("FP32" if datatype in BINARY_ONLY else datatype, name)
+    try:
+        values = _decoder(kinds[dtype.kind], _depth(data)).decode(data)
+        return _array(values, dtype).astype(dtype_of(datatype, name), copy=False)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestError(
+            f"The data of the tensor {name} is not a list of {datatype}: {error}", name
+        ) from None
+    except (OverflowError, ValueError) as error:
+        raise RequestError(f"The data of {name} does not fit {datatype}: {error}", name) from None
 
 
 def to_json(array: NDArray[Any], name: str) -> Any:
@@ -76,22 +91,24 @@ def _texts(array: NDArray[Any], name: str) -> Any:
     return np.array(texts, object).reshape(array.shape).tolist()
 
 
-def _array(values: list[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
+def _array(values: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     with np.errstate(over="ignore"):
         array = np.array(values, dtype)
     if dtype.kind == "O":
-        flat = array.ravel()
-        if not all(isinstance(each, str) for each in flat):
+        if any(isinstance(each, list) for each in array.flat):
             raise ValueError("its lists are of several lengths")
-        flat[:] = [each.encode() for each in flat]
-        return flat
+        array[...] = np.array([*map(_bytes, array.flat), None], object)[:-1].reshape(array.shape)
     if dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError("a number is out of its range")
     return array
 
 
+def _bytes(text: str | Base64) -> bytes:
+    return text.encode() if isinstance(text, str) else text.b64
+
+
 @cache
-def _decoder(kind: type, depth: int) -> msgspec.json.Decoder[Any]:
+def _decoder(kind: Any, depth: int) -> msgspec.json.Decoder[Any]:
     """Reads lists in lists, `depth` of them, of one kind of elements, and nothing else."""
     nested: Any = reduce(lambda inside, _: list[inside], range(depth), kind)  # type: ignore[valid-type]
     return msgspec.json.Decoder(nested)
@@ -105,4 +122,4 @@ def _depth(data: memoryview) -> int:
             depth += 1
         elif character not in WHITESPACE:
             break
-    return max(depth, 1)
+    return depth

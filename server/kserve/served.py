@@ -10,14 +10,17 @@ from graphs.errors import shown
 from pipelines.errors import NotFound
 from pipelines.wire.messages import ModelStatus, TensorSpec
 from server.kserve.datatypes import DATATYPES
-from server.kserve.messages import ModelMetadata, TensorMetadata
+from server.kserve.messages import ModelMetadata, ServerMetadata, TensorMetadata
 from server.services import Services
+from server.version import VERSION as SERVER_VERSION
 
 NEWEST = ("", "0")
 """Versions that mean the newest one; ovmsclient asks for 0."""
 VERSION = re.compile("[0-9]{1,18}")
 PLATFORMS = {"infer": "braid_tensors"}
 TEXT_PLATFORM = "braid_text"
+EXTENSIONS = ["binary_tensor_data"]
+"""Those of the protocol that this server has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,10 @@ def metadata(services: Services, served: Served) -> ModelMetadata:
         _tensors(inputs),
         _tensors(outputs),
     )
+
+
+def server_metadata() -> ServerMetadata:
+    return ServerMetadata("braid", SERVER_VERSION, EXTENSIONS)
 
 
 def _tensors(specs: Sequence[TensorSpec]) -> list[TensorMetadata]:

@@ -23,6 +23,7 @@ from server.kserve.messages import (
     ModelReadiness,
     ServerMetadata,
 )
+from server.kserve.predict import PredictRequest
 from server.messages import unsupported_fields as messages
 from server.messages.reply_models import MessageReply, TokenCount
 from server.messages.request import CountRequest, MessagesRequest
@@ -136,6 +137,9 @@ KSERVE_MODEL = Operation(
 )
 KSERVE_READY = Operation("Whether a model takes requests", "tensors", reply=(ModelReadiness,), errors=GETS)
 KSERVE_INFER = Operation("Run a model on tensors", "tensors", (INFER,), (InferReply,))
+VERSION_STATUS = Operation("The state of a version of a model", "tensors", reply=JSON, errors=GETS)
+SIGNATURE = Operation("The tensors of a model, for TensorFlow's clients", "tensors", reply=JSON, errors=GETS)
+PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(PredictRequest),), JSON)
 PING = Operation("Whether the server can serve requests now", "server", errors=(503,))
 
 OPERATIONS: dict[str, dict[str, Operation]] = {
@@ -261,6 +265,11 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/load": {
         "GET": Operation("Requests in flight in this worker", "server", reply=(ServerLoad,), errors=())
     },
+    "/v1/models/{name:path}/versions/{version}": {"GET": VERSION_STATUS},
+    "/v1/models/{name:path}/metadata": {"GET": SIGNATURE},
+    "/v1/models/{name:path}/versions/{version}/metadata": {"GET": SIGNATURE},
+    "/v1/models/{name:path}:predict": {"POST": PREDICT},
+    "/v1/models/{name:path}/versions/{version}:predict": {"POST": PREDICT},
     "/v2": {"GET": Operation("Which server this is", "tensors", reply=(ServerMetadata,), errors=GUARDED)},
     "/v2/models": {
         "GET": Operation("The names of all models", "tensors", reply=(ModelNames,), errors=GUARDED)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from server.process.grpc_port import check_grpc
 from server.process.private_folder import PrivateFolder, remove_left_over
 from server.process.supervisor import EngineSupervisor, host_command
 from server.process.worker_pool import WorkerPool
@@ -22,6 +23,8 @@ def start(arbiter: Any, settings: Settings) -> None:
     """
     settings = settings.model_copy(update={"tls": bool(arbiter.cfg.is_ssl)})
     os.environ["BRAID_TLS"] = str(settings.tls)
+    if settings.grpc_port is not None:
+        check_grpc(settings, settings.grpc_port)
     for left in remove_left_over():
         arbiter.log.info("Removed %s, which a killed server left behind", left)
     arbiter.braid_folder = PrivateFolder()

@@ -60,6 +60,7 @@ class DrainingServer(Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         grace_s = self.config.timeout_graceful_shutdown or 0
+        self._process.drain.begin()
         delay_s = max(0.2, grace_s - DRAIN_MARGIN_S)
         timer = asyncio.get_running_loop().call_later(delay_s, self._process.drain.end_streams)
         try:

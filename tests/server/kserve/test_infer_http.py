@@ -183,7 +183,7 @@ BINARY = {"name": "image", "shape": [2, 4], "datatype": "FP32"}
         ({"datatype": "FP8"}, 'is "FP8"; allowed: BOOL'),
         ({"datatype": "INT32", "data": [[0.5] * 4] * 2}, "is not a list of INT32"),
         ({"datatype": "UINT8", "data": [256] * 8}, "does not fit UINT8"),
-        ({"datatype": "FP16"}, "send it as binary data"),
+        ({"datatype": "FP16"}, "which JSON cannot hold: send bytes"),
         ({"datatype": "BOOL"}, "is not a list of BOOL"),
         ({"data": [["1"] * 4] * 2}, "is not a list of FP32"),
         ({"data": [[1], [2, 3]]}, "does not fit FP32"),

@@ -1,0 +1,1 @@
+"""KServe's protocol over gRPC; needs the extra `grpc`."""

@@ -1,0 +1,156 @@
+"""The methods of KServe's service: what HTTP has under /v2, in messages of gRPC."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import grpc
+
+from pipelines.errors import BraidError
+from server.http.auth import Guard
+from server.http.errors import BodyTooLarge, Unauthorized, public_error
+from server.http.exchange import ClientGone, Exchange
+from server.kserve.grpc.schema import SERVICE, TYPES
+from server.kserve.grpc.tensors import read_message, reply_message, work_size
+from server.kserve.inference import run_tensors_call
+from server.kserve.messages import ModelMetadata
+from server.kserve.served import find_served, metadata, server_metadata
+from server.model_lookup import TENSORS, find_pipeline
+from server.server_ready import is_ready
+from server.services import Services
+
+CODES = {
+    400: grpc.StatusCode.INVALID_ARGUMENT,
+    Unauthorized.status: grpc.StatusCode.UNAUTHENTICATED,
+    404: grpc.StatusCode.NOT_FOUND,
+    BodyTooLarge.status: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    429: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    503: grpc.StatusCode.UNAVAILABLE,
+}
+"""HTTP's status of an error → gRPC's; any other is INTERNAL."""
+OPEN = ("ServerLive", "ServerReady")
+"""Methods that need no key."""
+
+
+class InferenceService:
+    """One worker's; each call has an exchange, as a request over HTTP has."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._guard = Guard(services.settings.api_keys)
+
+    def handler(self) -> Any:
+        """For grpc's server: the methods by name, each with the classes of its messages."""
+        unary: dict[str, Callable[[Any, Exchange], Awaitable[Any]]] = {
+            "ServerLive": self._server_live,
+            "ServerReady": self._server_ready,
+            "ServerMetadata": self._server_metadata,
+            "ModelReady": self._model_ready,
+            "ModelMetadata": self._model_metadata,
+            "ModelInfer": self._model_infer,
+        }
+        methods = {
+            name: grpc.unary_unary_rpc_method_handler(self._unary(name, method), *_classes(name, name))
+            for name, method in unary.items()
+        }
+        methods["ModelStreamInfer"] = grpc.stream_stream_rpc_method_handler(
+            self._stream, *_classes("ModelInfer", "ModelStreamInfer")
+        )
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    def _unary(self, name: str, method: Callable[[Any, Exchange], Awaitable[Any]]) -> Any:
+        async def call(request: Any, context: Any) -> Any:
+            with self._exchange(context) as exchange:
+                try:
+                    if name not in OPEN:
+                        self._admit(context, exchange)
+                    return await method(request, exchange)
+                except Exception as error:
+                    public = public_error(error, exchange.request_id)
+                    await context.abort(CODES.get(public.status, grpc.StatusCode.INTERNAL), public.message)
+
+        return call
+
+    async def _stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        """Each request is answered in turn; one that fails gets its error's text, and the stream goes on."""
+        reply = TYPES["ModelStreamInferResponse"]
+        async for request in requests:
+            with self._exchange(context) as exchange:
+                try:
+                    self._admit(context, exchange)
+                    yield reply(infer_response=await self._model_infer(request, exchange))
+                except BraidError as error:
+                    yield reply(error_message=error.message)
+
+    @contextmanager
+    def _exchange(self, context: Any) -> Iterator[Exchange]:
+        exchange = Exchange(_never, _nothing, self._services.work)
+        try:
+            yield exchange
+        finally:
+            exchange.close()
+
+    def _admit(self, context: Any, exchange: Exchange) -> None:
+        """Raises Unauthorized without a key, Overloaded where there is no place."""
+        given = {name.lower(): value for name, value in context.invocation_metadata() or ()}
+        self._guard.note_tenant(exchange, given.get, context.peer().rpartition(":")[0])
+        exchange.at_end(self._services.admission.enter(exchange.tenant))
+
+    async def _server_live(self, request: Any, exchange: Exchange) -> Any:
+        return TYPES["ServerLiveResponse"](live=True)
+
+    async def _server_ready(self, request: Any, exchange: Exchange) -> Any:
+        return TYPES["ServerReadyResponse"](ready=is_ready(self._services))
+
+    async def _server_metadata(self, request: Any, exchange: Exchange) -> Any:
+        known = server_metadata()
+        return TYPES["ServerMetadataResponse"](
+            name=known.name, version=known.version, extensions=known.extensions
+        )
+
+    async def _model_ready(self, request: Any, exchange: Exchange) -> Any:
+        catalogue = self._services.catalogue
+        catalogue.get(find_served(self._services, request.name, request.version).key)
+        return TYPES["ModelReadyResponse"](ready=True)
+
+    async def _model_metadata(self, request: Any, exchange: Exchange) -> Any:
+        known: ModelMetadata = metadata(
+            self._services, find_served(self._services, request.name, request.version)
+        )
+        return TYPES["ModelMetadataResponse"](
+            name=known.name,
+            versions=known.versions,
+            platform=known.platform,
+            inputs=[_tensor_metadata(each) for each in known.inputs],
+            outputs=[_tensor_metadata(each) for each in known.outputs],
+        )
+
+    async def _model_infer(self, request: Any, exchange: Exchange) -> Any:
+        inference = await exchange.off_loop(lambda: read_message(request), work_size(request))
+        served = find_served(self._services, request.model_name, request.model_version)
+        pipeline = await find_pipeline(self._services, exchange, served.key, TENSORS)
+        try:
+            tensors = await run_tensors_call(self._services, exchange, pipeline, inference)
+        except ClientGone:
+            raise asyncio.CancelledError from None
+        return reply_message(served.name, served.status.version, inference.id, tensors)
+
+
+def _classes(request: str, reply: str) -> tuple[Any, Any]:
+    """How a method reads its requests and writes its replies."""
+    return TYPES[f"{request}Request"].FromString, TYPES[f"{reply}Response"].SerializeToString
+
+
+def _tensor_metadata(tensor: Any) -> Any:
+    return TYPES["TensorMetadata"](name=tensor.name, datatype=tensor.datatype, shape=tensor.shape)
+
+
+async def _never() -> Any:
+    """A call over gRPC is cancelled when its client leaves; no message says so."""
+    await asyncio.Event().wait()
+
+
+async def _nothing(message: Any) -> None: ...

@@ -1,0 +1,19 @@
+"""Whether a server takes requests, and whether it serves all that it can."""
+
+from __future__ import annotations
+
+from server.services import Services
+
+
+def listening(services: Services) -> bool:
+    """Whether an engine host is connected and accepts requests."""
+    status = services.client.status
+    return status is not None and status.state != "draining"
+
+
+def is_ready(services: Services) -> bool:
+    """Whether no model is loading any more, in a host that is connected and ready."""
+    status = services.client.status
+    if status is None or status.state != "ready":
+        return False
+    return all(card.state != "loading" for card in services.catalogue.cards())

@@ -1,0 +1,184 @@
+"""KServe's protocol over gRPC: the same models as over HTTP, asked by grpc's own client."""
+
+from __future__ import annotations
+
+import asyncio
+
+import numpy as np
+import pytest
+from kserve_requests import IMAGE, NUMBERS, services
+
+from server.app import create_app
+from server.kserve.datatypes import NAMES
+
+grpc = pytest.importorskip("grpc", reason="the extra grpc is not installed")
+
+from server.kserve.grpc.listener import GrpcListener  # noqa: E402
+from server.kserve.grpc.schema import SERVICE, TYPES  # noqa: E402
+
+
+class Channel:
+    """One connection to a listener."""
+
+    def __init__(self, channel, metadata=()):
+        self._channel = channel
+        self._metadata = metadata
+
+    async def ask(self, method, request, of="", **more):
+        call = self._channel.unary_unary(
+            f"/{SERVICE}/{method}",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=TYPES[f"{of or method}Response"].FromString,
+        )
+        return await call(request, metadata=self._metadata, timeout=20, **more)
+
+    async def infer(self, model="detector", array=IMAGE, name="image", datatype="FP32", **more):
+        return await self.ask("ModelInfer", infer_request(model, array, name, datatype, **more))
+
+    def stream(self, requests):
+        call = self._channel.stream_stream(
+            f"/{SERVICE}/ModelStreamInfer",
+            request_serializer=lambda message: message.SerializeToString(),
+            response_deserializer=TYPES["ModelStreamInferResponse"].FromString,
+        )
+        return call(requests, metadata=self._metadata, timeout=20)
+
+
+def infer_request(model="detector", array=IMAGE, name="image", datatype="FP32", **more):
+    request = TYPES["ModelInferRequest"](model_name=model, **more)
+    request.inputs.add(name=name, datatype=datatype, shape=array.shape)
+    request.raw_input_contents.append(array.tobytes())
+    return request
+
+
+@pytest.fixture(scope="module")
+def listening(models):
+    """Runs a scene with the address of a listener, whose server has one key."""
+
+    def run(scene, **settings):
+        async def whole():
+            made = services(models, grpc_port=1, **settings)
+            create_app(made)
+            await made.client.start()
+            await made.catalogue.start()
+            for _ in range(2000):
+                cards = made.catalogue.cards()
+                if cards and all(card.state == "ready" for card in cards):
+                    break
+                await asyncio.sleep(0.01)
+            listener = GrpcListener(made)
+            listener._address = "127.0.0.1:0"
+            port = await listener.start()
+            try:
+                async with grpc.aio.insecure_channel(f"127.0.0.1:{port}") as channel:
+                    return await scene(channel, listener)
+            finally:
+                await listener.stop()
+                await made.catalogue.close()
+                await made.client.close()
+
+        return asyncio.run(whole())
+
+    return run
+
+
+async def status_of(call):
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await call
+    return caught.value.code().name, caught.value.details()
+
+
+def test_every_method_and_every_refusal(listening):
+    async def scene(channel, listener):
+        ask = Channel(channel, (("authorization", "Bearer secret"),))
+        assert (await ask.ask("ServerLive", TYPES["ServerLiveRequest"]())).live
+        assert (await ask.ask("ServerReady", TYPES["ServerReadyRequest"]())).ready
+        server = await ask.ask("ServerMetadata", TYPES["ServerMetadataRequest"]())
+        assert (server.name, list(server.extensions)) == ("braid", ["binary_tensor_data"])
+        told = await ask.ask("ModelMetadata", TYPES["ModelMetadataRequest"](name="detector", version="1"))
+        assert [(each.name, each.datatype, list(each.shape)) for each in told.inputs] == [
+            ("image", "FP32", [-1, 4])
+        ]
+        ready = TYPES["ModelReadyRequest"](name="detector")
+        assert (await ask.ask("ModelReady", ready)).ready
+
+        reply = await ask.infer(id="q7")
+        assert (reply.model_name, reply.model_version, reply.id) == ("detector", "1", "q7")
+        found = {each.name: raw for each, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)}
+        assert found == {"doubled": (2 * IMAGE).tobytes(), "boxes": (2 * IMAGE[:, :2]).tobytes()}
+
+        unset = TYPES["ModelInferRequest"](model_name="detector")
+        unset.inputs.add(name="image", datatype="FP32", shape=[2, 4]).contents.fp32_contents.extend(
+            IMAGE.ravel()
+        )
+        unset.outputs.add(name="boxes")
+        assert list((await ask.ask("ModelInfer", unset)).raw_output_contents) == [
+            (2 * IMAGE[:, :2]).tobytes()
+        ]
+        unset.inputs[0].shape[0] = 3
+        code, said = await status_of(ask.ask("ModelInfer", unset))
+        assert (code, "has 8 elements in fp32_contents" in said) == ("INVALID_ARGUMENT", True)
+
+        assert (await status_of(ask.infer("nope")))[0] == "NOT_FOUND"
+        assert (await status_of(ask.infer(model_version="9")))[0] == "NOT_FOUND"
+        assert (await status_of(ask.infer(array=IMAGE[:, :3])))[0] == "INVALID_ARGUMENT"
+        assert (await status_of(ask.infer(datatype="FP8")))[0] == "INVALID_ARGUMENT"
+        assert (await status_of(ask.ask("ModelConfig", ready, of="ModelReady")))[0] == "UNIMPLEMENTED"
+        large = np.zeros((1 << 17, 4), np.float32)
+        assert (await status_of(ask.infer(array=large)))[0] == "RESOURCE_EXHAUSTED"
+
+        stranger = Channel(channel)
+        assert (await stranger.ask("ServerLive", TYPES["ServerLiveRequest"]())).live
+        assert (await status_of(stranger.infer()))[0] == "UNAUTHENTICATED"
+        assert (await status_of(stranger.ask("ModelReady", ready)))[0] == "UNAUTHENTICATED"
+
+        replies = [
+            each
+            async for each in ask.stream(
+                iter([infer_request(id="a"), infer_request("nope"), infer_request(id="b")])
+            )
+        ]
+        assert [each.infer_response.id for each in replies] == ["a", "", "b"]
+        assert "does not exist" in replies[1].error_message
+
+        fifty = await asyncio.gather(*(ask.infer(array=IMAGE + n) for n in range(50)))
+        for number, reply in enumerate(fifty):
+            assert (2 * (IMAGE + number)).astype(np.float32).tobytes() in list(reply.raw_output_contents)
+
+    listening(scene, api_keys=("secret",), max_body_mb=1)
+
+
+def test_every_number_there_and_back(listening):
+    arrays = {
+        name: (np.array([0, 1, 1]) if name == "BOOL" else np.array([0, 1, 100])).astype(NAMES[name])
+        for name in NUMBERS
+    }
+
+    async def scene(channel, listener):
+        request = TYPES["ModelInferRequest"](model_name="types")
+        for name, array in arrays.items():
+            request.inputs.add(name=name, datatype=name, shape=array.shape)
+            request.raw_input_contents.append(array.tobytes())
+        reply = await Channel(channel).ask("ModelInfer", request)
+        return {each.name: raw for each, raw in zip(reply.outputs, reply.raw_output_contents, strict=True)}
+
+    assert listening(scene) == {f"same_{name}": array.tobytes() for name, array in arrays.items()}
+
+
+def test_a_stream_in_flight_goes_on_while_the_server_drains(listening):
+    async def scene(channel, listener):
+        gate = asyncio.Event()
+
+        async def requests():
+            yield infer_request(id="a")
+            await gate.wait()
+            yield infer_request(id="b")
+
+        replies = aiter(Channel(channel).stream(requests()))
+        first = await anext(replies)
+        listener.drain()
+        await asyncio.sleep(0.05)
+        gate.set()
+        return [first.infer_response.id, *[each.infer_response.id async for each in replies]]
+
+    assert listening(scene) == ["a", "b"]
