@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field
 
+from graphs.errors import hint
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.errors import EngineError
 from pipelines.host.backends.tensor_contract import TensorPort
@@ -31,6 +32,11 @@ class Infer(Node):
 
     class Config(NodeConfig):
         max_waiting: int = Field(default=256, ge=1, description="requests that may wait; more get a 429")
+        outputs: list[str] | None = Field(
+            default=None,
+            min_length=1,
+            description="which of the last line's tensors are the result; default: all",
+        )
 
     def load(self, resources: Loading) -> None:
         self.address = resources.address
@@ -43,11 +49,19 @@ class Infer(Node):
     def start(self, body: Body) -> TensorEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
 
-        Raises ValueError where two lines require different tensors of one name of the request.
+        Raises ValueError where two lines require different tensors of one name of the request, and for
+        `outputs` that the last line does not give.
         """
         models = {line.name: line.node for line in body.lines if isinstance(line.node, TensorModel)}
-        outputs = list(models.values())[-1].outputs
+        outputs = _chosen(self.config.outputs, list(models.values())[-1].outputs)
         return TensorEngine(body, required(models), outputs, self.config.max_waiting, body.profile)
+
+
+def _chosen(names: list[str] | None, given: Mapping[str, TensorPort]) -> Mapping[str, TensorPort]:
+    for name in names or ():
+        if name not in given:
+            raise ValueError(f"outputs: its last line gives no `{name}`{hint(name, given, 'given')}")
+    return given if names is None else {name: given[name] for name in names}
 
 
 def embeddings_tensor(pooled: PooledOutputs) -> Tensors:

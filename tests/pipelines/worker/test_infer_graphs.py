@@ -85,13 +85,39 @@ def test_a_file_that_is_no_model_names_its_line(tmp_path):
         built(tmp_path)
 
 
-def test_tensors_run_on_cpu_wherever_others_run(tmp_path):
-    (model,) = scan(write_one(tmp_path / "one"))
-    built_there = load_for_host(model, device="cuda:0")
-    try:
-        assert [port.name for port in built_there.inputs]
-    finally:
-        built_there.close()
+def test_the_server_s_device_replaces_that_of_the_graph(tmp_path):
+    write_two(tmp_path / "two", TWO.replace("classifier.xml", "classifier.xml\n        device: gpu"))
+    (model,) = scan(tmp_path)
+    with pytest.raises(BuildError, match="device gpu: OpenVINO sees only CPU"):
+        load_for_host(model)
+    load_for_host(model, device="cpu").close()
+
+
+def test_tensors_are_renamed_and_the_result_is_narrowed(tmp_path):
+    graph = TWO.replace("path: detector.onnx,", "path: detector.onnx, outputs: {boxes: region},")
+    graph = graph.replace("inputs: {region: boxes}", "outputs: {label: named}")
+    write_two(tmp_path / "two", graph.replace("from: request", "from: request\n    outputs: [named]"))
+    assert [str(port) for port in built(tmp_path).outputs] == ["float32[?, 6]"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("from: request", "from: request\n    outputs: [labels]", "gives no `labels`; did you mean `label`?"),
+        (
+            "inputs: {region: boxes}",
+            "inputs: {region: boxes}\n        outputs: {x: y}",
+            "the model has no output `x`",
+        ),
+        (
+            "path: detector.onnx",
+            "path: detector.onnx, outputs: {boxes: doubled}",
+            "outputs: two outputs are named `doubled`.",
+        ),
+    ],
+)
+def test_outputs_that_are_not_there_are_named(old, new, said, tmp_path):
+    assert said in problem(tmp_path, TWO.replace(old, new))
 
 
 def test_a_model_of_tensors_neither_chats_nor_completes(tmp_path):

@@ -1,4 +1,4 @@
-"""Runs a tensor model on ONNX Runtime's CPU kernels (`TensorSession`)."""
+"""Runs a tensor model on ONNX Runtime, on CPU or an NVIDIA GPU (`TensorSession`)."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ from numpy.typing import NDArray
 from pipelines.element_types import BFLOAT16, BYTES, DTYPES, name_of
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
+from pipelines.host.backends.onnxruntime.runtime import (
+    CPU,
+    CUDA,
+    RUNTIME_ERRORS,
+    error_text,
+    open_session,
+    require_provider,
+    version,
+)
 from pipelines.host.backends.tensor_contract import TensorPort, known_type
+from pipelines.host.backends.tensor_settings import TensorSettings
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -34,10 +43,11 @@ ONNX_BFLOAT16 = 16
 class OnnxTensors:
     """One session.  Raises `ModelError`."""
 
-    def __init__(self, path: Path, threads: int | None) -> None:
+    def __init__(self, path: Path, settings: TensorSettings) -> None:
+        self._device = settings.device
         try:
             self._session: ort.InferenceSession | None = open_session(
-                path.read_bytes(), path.parent, [CPU], threads, {}
+                path.read_bytes(), path.parent, _providers(settings.device), settings.threads, {}
             )
         except ModelError as error:
             raise ModelError(f"{path}: {error}") from error
@@ -64,10 +74,19 @@ class OnnxTensors:
         return dict(zip(self.outputs, given, strict=True))
 
     def describe(self) -> Mapping[str, str]:
-        return {"engine": f"onnxruntime {version()}", "device": "cpu"}
+        return {"engine": f"onnxruntime {version()}", "device": self._device}
 
     def close(self) -> None:
         self._session = None
+
+
+def _providers(device: str) -> list[str | tuple[str, Mapping[str, Any]]]:
+    """Raises `ModelError` where this build has no provider for the device."""
+    if device == "cpu":
+        return [CPU]
+    require_provider(device)
+    _, _, number = device.partition(":")
+    return [(CUDA, {"device_id": number or "0", "use_tf32": "0"}), CPU]
 
 
 def _call_with_arrays(session: ort.InferenceSession, outputs: list[str], feeds: Arrays) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Runs a tensor model on OpenVINO's CPU device (`TensorSession`)."""
+"""Runs a tensor model on OpenVINO's CPU or GPU device (`TensorSession`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.arrays import NAMES, check_strings, to_array, to_tensor
 from pipelines.host.backends.openvino.paged_attention import last_line
+from pipelines.host.backends.openvino.reshaping import reshaped
 from pipelines.host.backends.tensor_contract import TensorPort, known_type
+from pipelines.host.backends.tensor_settings import TensorSettings
 
 MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a bound
 
@@ -22,15 +24,18 @@ MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a 
 class OpenVINOTensors:
     """One compiled model.  Raises `ModelError`."""
 
-    def __init__(self, path: Path, threads: int | None) -> None:
-        hints: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
-        if threads is not None:
-            hints["INFERENCE_NUM_THREADS"] = threads
-        core = ov.Core()
+    def __init__(self, path: Path, settings: TensorSettings) -> None:
+        core, self._device = ov.Core(), settings.device
+        if settings.device.startswith("gpu") and "GPU" not in " ".join(core.available_devices):
+            raise ModelError(
+                f"device {settings.device}: OpenVINO sees only {', '.join(core.available_devices)}."
+            )
         try:
-            self._model: ov.Model | None = core.read_model(path)
+            self._model: ov.Model | None = _read(core, path, settings)
             check_strings(path, self._model)
-            self._compiled: ov.CompiledModel | None = core.compile_model(self._model, "CPU", hints)
+            self._compiled: ov.CompiledModel | None = core.compile_model(
+                self._model, settings.device.upper(), _hints(settings)
+            )
         except RuntimeError as error:
             raise ModelError(f"OpenVINO cannot open {path}: {last_line(error)}") from error
         # names are the file's: a compiled port also has those of nodes that were removed behind it
@@ -75,10 +80,26 @@ class OpenVINOTensors:
         self._checked_shapes.add(shapes)
 
     def describe(self) -> Mapping[str, str]:
-        return {"engine": f"openvino {ov.__version__.split('-')[0]}", "device": "cpu"}
+        return {"engine": f"openvino {ov.__version__.split('-')[0]}", "device": self._device}
 
     def close(self) -> None:
         self._request = self._compiled = self._model = None
+
+
+def _read(core: ov.Core, path: Path, settings: TensorSettings) -> ov.Model:
+    """The model as the settings make it; a saved model is the folder of its file."""
+    model = core.read_model(path.parent if path.suffix == ".pb" else path)
+    inputs, outputs = ([_name(port) for port in ports] for ports in (model.inputs, model.outputs))
+    return reshaped(model, inputs, outputs, settings.reshaping)
+
+
+def _hints(settings: TensorSettings) -> dict[str, Any]:
+    hints: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
+    if settings.threads is not None:
+        hints["INFERENCE_NUM_THREADS"] = settings.threads
+    if settings.precision is not None:
+        hints["INFERENCE_PRECISION_HINT"] = settings.precision
+    return hints
 
 
 def _port(path: Path, kind: str, port: ov.ConstOutput) -> TensorPort:

@@ -6,8 +6,8 @@ imported only when a file is opened.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -16,55 +16,82 @@ from pydantic import Field
 from graphs.errors import hint
 from graphs.node import FilePath, Node, NodeConfig, Place
 from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.open_model import log_opened_model
 from pipelines.host.backends.tensor_contract import TensorPort, TensorSession, run_tensors
+from pipelines.host.backends.tensor_settings import Reshaping, TensorSettings
 from pipelines.nodes.interface import Loading
 from pipelines.values import Tensors
-
-
-@dataclass(frozen=True)
-class TensorSettings:
-    """`engine` None is openvino for .xml and onnxruntime for .onnx; `threads` None is one for each core."""
-
-    engine: str | None = None
-    threads: int | None = None
 
 
 class TensorModel(Node):
     """Runs one model on named tensors: takes its inputs by name and gives all its outputs.
 
     An input is looked up in `tensors`, then in `beside`, and else required of the request: `required` holds
-    the names and ports of those, `outputs` the ports of what the model gives.
+    the names and ports of those, `outputs` the ports of what the line gives.
     """
 
     place: ClassVar[Place] = "step"
 
     class Config(NodeConfig):
-        path: FilePath = Field(description="an OpenVINO IR (.xml) or model.onnx that takes and gives tensors")
-        device: Literal["cpu"] = Field(default="cpu", description="tensor models run on cpu")
+        path: FilePath = Field(description="the model: .xml, .onnx, .tflite, or saved_model.pb in its folder")
+        device: str = Field(
+            default="cpu",
+            pattern=r"^(cpu|gpu(\.\d+)?|cuda(:\d+)?)$",
+            description="cpu, gpu (by openvino), or cuda:0 (by onnxruntime)",
+        )
         engine: Literal["openvino", "onnxruntime"] | None = Field(
-            default=None, description="default: openvino for .xml, onnxruntime for .onnx"
+            default=None,
+            description="what runs an .onnx on cpu; default: onnxruntime, openvino where `shape`, "
+            "`batch_size`, `layout` or `precision` is set",
         )
         threads: int | None = Field(default=None, ge=1, description="default: every core")
+        precision: Literal["f32", "bf16", "f16"] | None = Field(
+            default=None, description="type in which openvino computes; default: the device's choice"
+        )
         inputs: dict[str, str] = Field(
             default={}, description="model input: name of the tensor that feeds it, where they differ"
         )
+        outputs: dict[str, str] = Field(
+            default={}, description="model output: name under which the line gives it, where they differ"
+        )
+        shape: list[int] | dict[str, list[int]] | None = Field(
+            default=None,
+            description="of the only input, or input: shape; -1 is a free length; default: the model's",
+        )
+        batch_size: int | None = Field(
+            default=None,
+            ge=-1,
+            description="first length of every input; -1: any; not with `shape`",
+        )
+        layout: str | dict[str, str] | None = Field(
+            default=None,
+            description="`NHWC:NCHW` takes tensors in the first layout for a model in the second; of the "
+            "only input, or input or output: layout",
+        )
 
     def load(self, resources: Loading) -> None:
-        """Open the model, on cpu wherever others run, and find what feeds it.  Raises `ModelError`."""
-        settings = TensorSettings(self.config.engine, self.config.threads)
-        self.model: TensorSession = resources.shared(open_tensors, self.folder / self.config.path, settings)
-        self.outputs = self.model.outputs
-        for name in self.config.inputs:
-            if name not in self.model.inputs:
-                raise ModelError(
-                    f"inputs: the model has no input `{name}`{hint(name, self.model.inputs, 'inputs')}."
-                )
-        self.feeds = {name: self.config.inputs.get(name, name) for name in self.model.inputs}
+        """Open the model and find what feeds it.  Raises `ModelError`."""
+        config = self.config
+        settings = TensorSettings(
+            resources.device or config.device,
+            config.engine,
+            config.threads,
+            config.precision,
+            Reshaping.of(config.shape, config.batch_size, config.layout),
+        )
+        path = self.folder / config.path
+        self.model: TensorSession = resources.shared(open_tensors, path, settings)
+        log_opened_model(path, self.model.describe())
+        _check_names("inputs", config.inputs, self.model.inputs)
+        _check_names("outputs", config.outputs, self.model.outputs)
+        self.feeds = {name: config.inputs.get(name, name) for name in self.model.inputs}
+        self.outputs = _renamed(config.outputs, self.model.outputs)
         self.required = self._required(resources)
 
     def run(self, tensors: Tensors, beside: Tensors | None = None) -> Tensors:
         given = {**(beside or {}), **tensors}
-        return Tensors(run_tensors(self.model, {name: given[feed] for name, feed in self.feeds.items()}))
+        found = run_tensors(self.model, {name: given[feed] for name, feed in self.feeds.items()})
+        return Tensors(zip(self.outputs, found.values(), strict=True))
 
     def close(self) -> None:
         self.model.close()
@@ -105,15 +132,38 @@ def misfit(have: TensorPort, want: TensorPort) -> bool:
     )
 
 
+def _check_names(setting: str, given: Mapping[str, str], known: Mapping[str, TensorPort]) -> None:
+    for name in given:
+        if name not in known:
+            kind = setting.removesuffix("s")
+            raise ModelError(f"{setting}: the model has no {kind} `{name}`{hint(name, known, setting)}.")
+
+
+def _renamed(names: Mapping[str, str], ports: Mapping[str, TensorPort]) -> dict[str, TensorPort]:
+    """The ports by their new names, in order.  Raises `ModelError` where two are of one name."""
+    found: dict[str, TensorPort] = {}
+    for name, port in ports.items():
+        new = names.get(name, name)
+        if new in found:
+            raise ModelError(f"outputs: two outputs are named `{new}`.")
+        found[new] = replace(port, name=new)
+    return found
+
+
 def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSession:
-    """The session for an openvino_model.xml or a model.onnx.  Raises `ModelError`."""
+    """The session for a model's file, by its kind, device and engine.  Raises `ModelError`."""
     settings = settings or TensorSettings()
-    engines = OPENERS.get(path.suffix)
+    engines = SAVED_MODEL if path.name == SAVED_MODEL_FILE else OPENERS.get(path.suffix)
     if engines is None:
-        raise ModelError(f"{path.name}: tensor models are opened from {', '.join(OPENERS)}.")
-    engine = settings.engine or next(iter(engines))
+        kinds = ", ".join([*OPENERS, SAVED_MODEL_FILE])
+        raise ModelError(f"{path.name}: tensor models are opened from {kinds}.")
+    engine = settings.chosen_engine or next(iter(engines))
     if engine not in engines:
-        raise ModelError(f"{path.name}: {engine} does not open {path.suffix}; {' or '.join(engines)} does.")
+        raise ModelError(
+            f"{path.name}: {engine} does not open {path.suffix} on {settings.device}; "
+            f"{' or '.join(engines)} does."
+        )
+    settings.check(engine)
     if not path.is_file():
         raise ModelError(f"{path} does not exist.")
     return engines[engine](path, settings)
@@ -122,17 +172,21 @@ def open_tensors(path: Path, settings: TensorSettings | None = None) -> TensorSe
 def _open_openvino(path: Path, settings: TensorSettings) -> TensorSession:
     from pipelines.host.backends.openvino.tensor_session import OpenVINOTensors
 
-    return OpenVINOTensors(path, settings.threads)
+    return OpenVINOTensors(path, settings)
 
 
 def _open_onnxruntime(path: Path, settings: TensorSettings) -> TensorSession:
     from pipelines.host.backends.onnxruntime.tensor_session import OnnxTensors
 
-    return OnnxTensors(path, settings.threads)
+    return OnnxTensors(path, settings)
 
 
-OPENERS: dict[str, dict[str, Callable[[Path, TensorSettings], TensorSession]]] = {
+Openers = dict[str, Callable[[Path, TensorSettings], TensorSession]]
+SAVED_MODEL_FILE = "saved_model.pb"
+SAVED_MODEL: Openers = {"openvino": _open_openvino}
+OPENERS: dict[str, Openers] = {
     ".xml": {"openvino": _open_openvino},
     ".onnx": {"onnxruntime": _open_onnxruntime, "openvino": _open_openvino},
+    ".tflite": {"openvino": _open_openvino},
 }
 """File suffix → engine → what opens it; the first is the default."""

@@ -12,7 +12,8 @@ from pipelines.element_types import DTYPES
 from pipelines.errors import RequestError
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.tensor_contract import TensorPort, run_tensors
-from pipelines.nodes.tensors.body.tensor_model import TensorSettings, open_tensors
+from pipelines.host.backends.tensor_settings import Reshaping, TensorSettings
+from pipelines.nodes.tensors.body.tensor_model import open_tensors
 
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)
 IDS = np.array([[1], [-2]], np.int64)
@@ -41,7 +42,7 @@ def session(request, tmp_path):
         ov.save_model(ov.Core().read_model(path), tmp_path / "model.xml")
         path = tmp_path / "model.xml"
     elif "openvino" in request.param:
-        settings = TensorSettings("openvino", 1)
+        settings = TensorSettings(engine="openvino", threads=1)
     opened = open_tensors(path, settings)
     yield opened
     opened.close()
@@ -110,7 +111,7 @@ def test_a_number_alone_has_no_axes(engine, tmp_path):
     out.name, out.dtype, out.shape = "less", ir.DataType.FLOAT, ir.Shape([])
     graph = ir.Graph([number], [out], nodes=[node], opset_imports={"": 20}, name="negated")
     ir.save(ir.Model(graph, ir_version=10), tmp_path / "model.onnx")
-    session = open_tensors(tmp_path / "model.onnx", TensorSettings(engine))
+    session = open_tensors(tmp_path / "model.onnx", TensorSettings(engine=engine))
     given = run_tensors(session, {"number": np.array(3, np.float32)})["less"]
     assert (given.shape, float(given)) == ((), -3.0)
 
@@ -137,7 +138,7 @@ TYPES = {"float32": "FLOAT", "float64": "DOUBLE", "bytes": "STRING"}
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_every_type_goes_in_and_comes_out(engine, dtype, tmp_path):
     path = write_same(tmp_path, ir.DataType[TYPES.get(dtype, dtype.upper())])
-    session = open_tensors(path, TensorSettings(engine, 1))
+    session = open_tensors(path, TensorSettings(engine=engine, threads=1))
     given = (
         strings("abc", "", "é", "d" * 99)
         if dtype == "bytes"
@@ -163,7 +164,7 @@ def strings(*texts: str) -> np.ndarray:
     ],
 )
 def test_strings_that_an_engine_cannot_take_are_refused(engine, text, said, tmp_path):
-    session = open_tensors(write_same(tmp_path, ir.DataType.STRING), TensorSettings(engine, 1))
+    session = open_tensors(write_same(tmp_path, ir.DataType.STRING), TensorSettings(engine=engine, threads=1))
     array = strings("a", "b", "c", "d")
     array[1, 0] = text
     with pytest.raises(RequestError, match=said) as caught:
@@ -174,16 +175,77 @@ def test_strings_that_an_engine_cannot_take_are_refused(engine, text, said, tmp_
 def test_an_operator_that_ends_the_process_on_strings_is_refused(tmp_path):
     path = write_same(tmp_path, ir.DataType.STRING, operator="Identity")
     with pytest.raises(ModelError, match="OpenVINO cannot compute Identity over strings; serve the model"):
-        open_tensors(path, TensorSettings("openvino"))
+        open_tensors(path, TensorSettings(engine="openvino"))
 
 
 def test_onnxruntime_passes_no_strings_beside_bfloat16(tmp_path):
     path = write_same(tmp_path, ir.DataType.STRING, ir.DataType.BFLOAT16)
     with pytest.raises(ModelError, match="either strings or bfloat16; try `engine: openvino`"):
-        open_tensors(path, TensorSettings("onnxruntime"))
+        open_tensors(path, TensorSettings(engine="onnxruntime"))
     both = {"given": strings("a", "b"), "given1": np.ones((1, 1), DTYPES["bfloat16"])}
-    session = open_tensors(path, TensorSettings("openvino"))
+    session = open_tensors(path, TensorSettings(engine="openvino"))
     assert run_tensors(session, both)["same"].tolist() == [[b"a"], [b"b"]]
+
+
+# Shapes, batch sizes and layouts
+
+
+def opened(path, **reshaping):
+    settings = {"shape": None, "batch_size": None, "layout": None, **reshaping}
+    return open_tensors(path, TensorSettings(threads=1, reshaping=Reshaping.of(**settings)))
+
+
+def test_shapes_and_batch_sizes_are_fixed_or_free(tmp_path):
+    path = write_model(tmp_path)
+    one = opened(path, shape={"rows": [2, 3], "ids": [-1, 1]})
+    assert [str(port) for port in one.inputs.values()] == ["float32[2, 3]", "int64[?, 1]"]
+    np.testing.assert_array_equal(run_tensors(one, {"rows": ROWS, "ids": IDS})["sum"], ROWS + IDS)
+    fixed = opened(path, batch_size=2)
+    assert [str(port) for port in fixed.inputs.values()] == ["float32[2, 3]", "int64[2, 1]"]
+    assert str(opened(path, batch_size=-1).outputs["sum"]) == "float32[?, 3]"
+
+
+def test_a_layout_turns_tensors_on_their_way_in_and_out(tmp_path):
+    path = write_same(tmp_path, ir.DataType.FLOAT)
+    turned = opened(path, layout={"given": "HW:WH", "same": "HW:WH"}, shape={"given": [3, 2]})
+    assert [str(port) for port in turned.inputs.values()] == ["float32[3, 2]"]
+    np.testing.assert_array_equal(run_tensors(turned, {"given": ROWS.T})["same"], ROWS.T)
+    inwards = opened(path, layout="NC:CN")
+    np.testing.assert_array_equal(run_tensors(inwards, {"given": ROWS})["same"], ROWS.T)
+    assert str(opened(path, layout="CN", batch_size=5).inputs["given"]) == "float32[?, 5]"
+
+
+@pytest.mark.parametrize(
+    ("reshaping", "said"),
+    [
+        ({"shape": [2, 3]}, "shape: the model has several inputs; name each. It has: rows, ids."),
+        ({"shape": {"row": [2, 3]}}, "shape: the model has no `row`. It has: rows, ids."),
+        ({"shape": {"rows": [2, -2]}}, "shape: .* has a length below -1"),
+        ({"shape": {"ids": [-1, 2]}}, "OpenVINO cannot open"),
+        ({"batch_size": 0}, "batch_size: a number from 1 on"),
+        ({"batch_size": 2, "shape": {"rows": [2, 3]}}, "batch_size: `shape` holds it already"),
+        ({"layout": {"r": "NC"}}, "layout: the model has no `r`"),
+        ({"layout": {"rows": "NHWC:NCHW"}}, "OpenVINO cannot open"),
+    ],
+)
+def test_what_a_model_cannot_be_made_is_named(reshaping, said, tmp_path):
+    with pytest.raises(ModelError, match=said):
+        opened(write_model(tmp_path), **reshaping)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"device": "cuda:0"}, "CUDAExecutionProvider|could not start"),
+        ({"device": "gpu"}, "device gpu: OpenVINO sees only CPU"),
+        ({"device": "gpu", "engine": "onnxruntime"}, "device gpu is run by openvino"),
+        ({"device": "cuda:0", "engine": "openvino"}, "device cuda:0 is run by onnxruntime"),
+        ({"precision": "bf16", "engine": "onnxruntime"}, "precision: openvino alone carries this out"),
+    ],
+)
+def test_a_device_or_setting_that_an_engine_lacks_is_named(settings, said, tmp_path):
+    with pytest.raises(ModelError, match=said):
+        open_tensors(write_model(tmp_path), TensorSettings(**settings))
 
 
 # What cannot be opened
@@ -192,7 +254,7 @@ def test_onnxruntime_passes_no_strings_beside_bfloat16(tmp_path):
 def test_a_type_that_tensors_lack_is_refused_when_the_model_is_opened(tmp_path):
     path = write_same(tmp_path, ir.DataType.FLOAT8E4M3FN)
     with pytest.raises(ModelError, match=r"input given is of type f8e4m3; tensors have: bool, "):
-        open_tensors(path, TensorSettings("openvino"))
+        open_tensors(path, TensorSettings(engine="openvino"))
 
 
 def test_a_kind_of_file_that_nothing_opens_is_named():
@@ -201,14 +263,14 @@ def test_a_kind_of_file_that_nothing_opens_is_named():
 
 
 def test_an_engine_that_does_not_open_the_file_is_named():
-    with pytest.raises(ModelError, match=r"onnxruntime does not open \.xml; openvino does"):
-        open_tensors(Path("model.xml"), TensorSettings("onnxruntime"))
+    with pytest.raises(ModelError, match=r"onnxruntime does not open \.xml on cpu; openvino does"):
+        open_tensors(Path("model.xml"), TensorSettings(engine="onnxruntime"))
 
 
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 def test_a_file_that_is_no_model_is_named(engine, tmp_path):
     with pytest.raises(ModelError, match=r"absent\.onnx does not exist"):
-        open_tensors(tmp_path / "absent.onnx", TensorSettings(engine))
+        open_tensors(tmp_path / "absent.onnx", TensorSettings(engine=engine))
     (tmp_path / "model.onnx").write_text("<html>")
     with pytest.raises(ModelError, match=r"model\.onnx: .+"):
-        open_tensors(tmp_path / "model.onnx", TensorSettings(engine))
+        open_tensors(tmp_path / "model.onnx", TensorSettings(engine=engine))
