@@ -12,6 +12,7 @@ from server.endpoints.cohere_embed import CohereEmbedEndpoint, CohereEmbedV1Endp
 from server.endpoints.completions import CompletionsEndpoint
 from server.endpoints.documentation import DocsEndpoint, OpenAPIEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint
+from server.endpoints.generate import GenerateEndpoint, GenerateStreamEndpoint
 from server.endpoints.health import HealthEndpoint, LiveEndpoint, PingEndpoint, ReadyEndpoint
 from server.endpoints.invocations import InvocationsEndpoint
 from server.endpoints.kserve import (
@@ -93,6 +94,10 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/v2/models/{name:path}": ModelMetadataEndpoint,
     "/v2/models/{name:path}/ready": ModelReadyEndpoint,
     "/v2/models/{name:path}/infer": InferEndpoint,
+    "/v2/models/{name:path}/generate": GenerateEndpoint,
+    "/v2/models/{name:path}/generate_stream": GenerateStreamEndpoint,
+    "/v2/models/{name:path}/versions/{version}/generate": GenerateEndpoint,
+    "/v2/models/{name:path}/versions/{version}/generate_stream": GenerateStreamEndpoint,
     "/v2/models/{name:path}/versions/{version}": ModelMetadataEndpoint,
     "/v2/models/{name:path}/versions/{version}/ready": ModelReadyEndpoint,
     "/v2/models/{name:path}/versions/{version}/infer": InferEndpoint,

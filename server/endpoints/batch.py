@@ -13,7 +13,8 @@ from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from server.dialects import Dialect, dialect_of
 from server.endpoints.chat import ChatCompletionsEndpoint
-from server.endpoints.generation_endpoint import ReplyInProgress, open_call
+from server.endpoints.generation_endpoint import ReplyInProgress
+from server.generation.generation_call import open_call
 from server.generation.replies.chat import chat_completion
 from server.generation.replies.choice_builder import ChoiceBuilder
 from server.generation.replies.reply_context import TextReplyContext

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -19,6 +19,7 @@ from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import dialect_of
+from server.generation.generation_call import open_call
 from server.generation.replies.prompt_echo import prompt_echoes
 from server.generation.replies.reply_context import TextReplyContext
 from server.generation.replies.reply_models import Reply
@@ -205,23 +206,3 @@ def requested_priority(req: falcon.asgi.Request, in_body: int | None) -> int | N
     if given is not None and not -(2**63) <= given < 2**63:
         raise RequestError(f"{PRIORITY} must fit a signed 64-bit integer", field=PRIORITY)
     return in_body if given is None else given
-
-
-async def open_call(
-    services: Services,
-    pipeline: Pipeline,
-    generation: Callable[[int], GenerationInput],
-    exchange: Exchange,
-    num_bytes: int,
-) -> Call:
-    """Start a call; `generation` returns its input, given the context length of the model.
-
-    A long prompt is tokenized off the event loop, and sent from it.
-    """
-
-    def prepare() -> Call:
-        return pipeline.prepare(generation(pipeline.max_context), services.client, exchange.tenant)
-
-    call = await exchange.off_loop(prepare, num_bytes)
-    call.start()
-    return call

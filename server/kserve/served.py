@@ -11,6 +11,7 @@ from pipelines.errors import NotFound
 from pipelines.wire.messages import ModelStatus, TensorSpec
 from server.kserve.datatypes import DATATYPES
 from server.kserve.messages import ModelMetadata, ServerMetadata, TensorMetadata
+from server.kserve.text import text_ports
 from server.services import Services
 from server.version import VERSION as SERVER_VERSION
 
@@ -47,7 +48,9 @@ def find_served(services: Services, name: str, version: str | None = None) -> Se
 
 def metadata(services: Services, served: Served) -> ModelMetadata:
     """What a model takes and gives."""
-    inputs, outputs = served.status.inputs, served.status.outputs
+    inputs, outputs = text_ports(served.status.task)
+    if served.status.task == "infer":
+        inputs, outputs = served.status.inputs, served.status.outputs
     return ModelMetadata(
         served.name,
         list(map(str, sorted(services.catalogue.versions(served.name)))),

@@ -15,6 +15,7 @@ from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.completion import CompletionRequest
+from server.kserve.generate_body import GenerateRequest
 from server.kserve.messages import (
     InferReply,
     InferRequest,
@@ -100,6 +101,7 @@ CLASSIFICATION = _pooling(ClassificationRequest)
 SCORE = _pooling(ScoreRequest)
 RERANK = _pooling(RerankRequest)
 INFER = BodySchema(InferRequest)
+GENERATE_BODY = BodySchema(GenerateRequest)
 COHERE_EMBED = _pooling(CohereEmbedRequest)
 MODEL: dict[str, Schema] = {"model": {"type": "string"}}
 RECENT: dict[str, Schema] = {"seconds": {"type": "number", "exclusiveMinimum": 0}}
@@ -137,6 +139,8 @@ KSERVE_MODEL = Operation(
 )
 KSERVE_READY = Operation("Whether a model takes requests", "tensors", reply=(ModelReadiness,), errors=GETS)
 KSERVE_INFER = Operation("Run a model on tensors", "tensors", (INFER,), (InferReply,))
+GENERATE = Operation("Triton's generate: a text, vectors, classes or scores", "text", (GENERATE_BODY,), JSON)
+GENERATE_STREAM = Operation("The same text as events", "text", (GENERATE_BODY,), streams=True)
 VERSION_STATUS = Operation("The state of a version of a model", "tensors", reply=JSON, errors=GETS)
 SIGNATURE = Operation("The tensors of a model, for TensorFlow's clients", "tensors", reply=JSON, errors=GETS)
 PREDICT = Operation("Run a model on rows or columns", "tensors", (BodySchema(PredictRequest),), JSON)
@@ -277,6 +281,10 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/v2/models/{name:path}": {"GET": KSERVE_MODEL},
     "/v2/models/{name:path}/ready": {"GET": KSERVE_READY},
     "/v2/models/{name:path}/infer": {"POST": KSERVE_INFER},
+    "/v2/models/{name:path}/generate": {"POST": GENERATE},
+    "/v2/models/{name:path}/generate_stream": {"POST": GENERATE_STREAM},
+    "/v2/models/{name:path}/versions/{version}/generate": {"POST": GENERATE},
+    "/v2/models/{name:path}/versions/{version}/generate_stream": {"POST": GENERATE_STREAM},
     "/v2/models/{name:path}/versions/{version}": {"GET": KSERVE_MODEL},
     "/v2/models/{name:path}/versions/{version}/ready": {"GET": KSERVE_READY},
     "/v2/models/{name:path}/versions/{version}/infer": {"POST": KSERVE_INFER},

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
+from fake_decoder import write_fake_model
 from kserve_requests import TYPES, Asked, services
 from raw_server import RawServer
 from tensor_models import write_one, write_two
 
 from server.app import create_app
+
+MODEL_REPO = Path(__file__).resolve().parents[3] / "model_repo"
 
 
 @pytest.fixture(scope="package")
@@ -19,6 +24,9 @@ def models(tmp_path_factory):
     write_one(folder / "detector")
     write_two(folder / "org" / "two")
     write_one(folder / "types", text=TYPES)
+    write_fake_model(folder / "text")
+    shutil.copytree(MODEL_REPO / "braid-embed", folder / "vectors")
+    shutil.copytree(MODEL_REPO / "braid-rerank", folder / "ranks")
     return folder
 
 
