@@ -23,6 +23,7 @@ from tools.export.openvino_decoder import write_by_optimum
 
 HAS_EXPORT = all(importlib.util.find_spec(name) for name in ("torch", "transformers", "optimum"))
 needs_export = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
+SHALLOW = {"num_hidden_layers": 1, "intermediate_size": 1024}
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +39,7 @@ def llama(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("source") / "llama"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return write_decoder(folder, "llama")
+        return write_decoder(folder, "llama", **SHALLOW)
 
 
 def export(*arguments: str):
@@ -47,11 +48,11 @@ def export(*arguments: str):
 
 @pytest.fixture(scope="module")
 def repository(llama, tmp_path_factory) -> Path:
-    """A model repository with the Llama in three weights, each named by them."""
+    """A model repository with the Llama in compressed weights, each named by them."""
     models = tmp_path_factory.mktemp("models")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for weights in ("fp32", "int8", "int4"):
+        for weights in ("int8", "int4"):
             result = export(str(llama), "--name", weights, "--models", str(models), "--weights", weights)
             assert result.exit_code == 0, result.output
     return models
@@ -59,7 +60,7 @@ def repository(llama, tmp_path_factory) -> Path:
 
 @needs_export
 @pytest.mark.slow
-@pytest.mark.parametrize("weights", ["fp32", "int8", "int4"])
+@pytest.mark.parametrize("weights", ["int8", "int4"])
 def test_an_export_has_all_that_serving_reads(repository, weights):
     model = repository / weights / "model"
     assert {path.name for path in model.iterdir()} >= {
@@ -77,7 +78,7 @@ def test_an_export_has_all_that_serving_reads(repository, weights):
 @needs_export
 @pytest.mark.slow
 def test_nothing_is_left_beside_the_models(repository):
-    assert {path.name for path in repository.iterdir()} == {"fp32", "int8", "int4"}
+    assert {path.name for path in repository.iterdir()} == {"int8", "int4"}
 
 
 @needs_export
@@ -93,10 +94,10 @@ def test_the_graph_of_an_export_names_its_files(repository):
 
 @needs_export
 @pytest.mark.slow
-def test_compressed_weights_are_smaller(repository):
-    fp32, int8, int4 = (
-        (repository / weights / "model" / "model.onnx.data").stat().st_size
-        for weights in ("fp32", "int8", "int4")
+def test_compressed_weights_are_smaller(repository, llama):
+    fp32 = (llama / "model.safetensors").stat().st_size
+    int8, int4 = (
+        (repository / weights / "model" / "model.onnx.data").stat().st_size for weights in ("int8", "int4")
     )
     assert fp32 > int8 * 2.5
     assert int8 > int4
@@ -104,14 +105,9 @@ def test_compressed_weights_are_smaller(repository):
 
 @needs_export
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "options"), [("bloom", ["--weights", "int8"]), ("llama", ["--format", "openvino"])]
-)
-def test_optimum_intel_exports_what_the_trace_cannot_express_and_what_is_asked_of_it(
-    family, options, tmp_path
-):
-    source = write_decoder(tmp_path / "source", family, initializer_range=0.1)
-    result = export(str(source), "--name", "m", "--models", str(tmp_path / "models"), *options)
+def test_optimum_intel_exports_what_the_trace_cannot_express(tmp_path):
+    source = write_decoder(tmp_path / "source", "bloom", initializer_range=0.1, **SHALLOW)
+    result = export(str(source), "--name", "m", "--models", str(tmp_path / "models"), "--weights", "int8")
     assert result.exit_code == 0, result.output
     assert (tmp_path / "models" / "m" / "model" / "openvino_model.xml").is_file()
     assert "path: model/openvino_model.xml" in (tmp_path / "models" / "m" / "graph.yaml").read_text()
@@ -120,7 +116,7 @@ def test_optimum_intel_exports_what_the_trace_cannot_express_and_what_is_asked_o
 @needs_export
 @pytest.mark.slow
 def test_a_model_that_neither_way_can_say_is_refused_with_both_reasons(tmp_path):
-    source = write_decoder(tmp_path / "source", "olmoe", num_experts=4, num_experts_per_tok=2)
+    source = write_decoder(tmp_path / "source", "olmoe", num_experts=4, num_experts_per_tok=2, **SHALLOW)
     result = export(str(source), "--name", "m", "--models", str(tmp_path / "models"))
     assert result.exit_code == 1
     assert "OlmoeForCausalLM computes attention in its own way" in result.output
@@ -204,13 +200,17 @@ def newer(llama, tmp_path) -> Path:
 
 @needs_export
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["openvino", "onnx"])
-def test_a_checkpoint_of_transformers_5_is_exported_with_its_defaults(form, newer, tmp_path):
-    result = export(
-        str(newer), "--name", "m", "--models", str(tmp_path), "--weights", "fp32", "--format", form
-    )
+def test_optimum_intel_exports_what_is_asked_of_it_with_the_defaults_of_transformers_5(newer, tmp_path):
+    result = export(str(newer), "--name", "m", "--models", str(tmp_path), "--format", "openvino")
     assert result.exit_code == 0, result.output
     made = tmp_path / "m" / "model"
+    assert (made / "openvino_model.xml").is_file()
+    assert "path: model/openvino_model.xml" in (tmp_path / "m" / "graph.yaml").read_text()
+    assert_defaults(made)
+
+
+def assert_defaults(made: Path) -> None:
+    """Those of `newer`, and its tokenizer."""
     assert (made / "tokenizer.json").is_file()
     assert json.loads((made / "generation_config.json").read_text())["temperature"] == 0.6
 
@@ -228,7 +228,9 @@ def test_rotary_positions_of_transformers_5_are_read_by_the_trace_and_refused_fo
     assert result.exit_code == 1
     assert "rope_parameters" in result.output
     assert export(str(newer), *options, "onnx").exit_code == 0
-    assert json.loads((tmp_path / "m" / "model" / "config.json").read_text())["rope_theta"] == 5e5
+    made = tmp_path / "m" / "model"
+    assert json.loads((made / "config.json").read_text())["rope_theta"] == 5e5
+    assert_defaults(made)
 
 
 def test_what_only_the_other_format_takes_is_refused(tmp_path):

@@ -26,7 +26,7 @@ def source(tmp_path_factory) -> Path:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         more = {"num_key_value_heads": 1, "initializer_range": 0.2, "max_position_embeddings": 256}
-        return write_decoder(folder, "mistral", sliding_window=WINDOW, **more)
+        return write_decoder(folder, "mistral", sliding_window=WINDOW, num_hidden_layers=1, **more)
 
 
 def export(source: Path, folder: Path, **options: str) -> None:
@@ -63,7 +63,7 @@ def test_a_wrong_weight_is_found_at_the_first_token(source, tmp_path, monkeypatc
     trace = onnx_decoder.trace
 
     def damaged(model, attention):
-        model.model.layers[1].mlp.down_proj.weight.data.neg_()
+        model.model.layers[0].mlp.down_proj.weight.data.neg_()
         return trace(model, attention)
 
     monkeypatch.setattr(onnx_decoder, "trace", damaged)
@@ -81,9 +81,9 @@ def test_a_checkpoint_that_lacks_weights_is_refused_by_their_name(source, tmp_pa
     for file in source.iterdir():
         (copy / file.name).write_bytes(file.read_bytes())
     weights = load_file(copy / "model.safetensors")
-    weights.pop("model.layers.1.mlp.down_proj.weight")
+    weights.pop("model.layers.0.mlp.down_proj.weight")
     save_file(weights, copy / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ExportError, match=r"lacks 1 weights of a MistralForCausalLM: model\.layers\.1\.mlp"):
+    with pytest.raises(ExportError, match=r"lacks 1 weights of a MistralForCausalLM: model\.layers\.0\.mlp"):
         export(copy, tmp_path / "model")
 
 
