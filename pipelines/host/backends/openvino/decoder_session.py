@@ -18,11 +18,12 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
-from pipelines.host.backends.openvino.paged_attention import last_line, read_paged
-from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateLayout, StateTables
+from pipelines.host.backends.openvino.paged_attention import STATE_INPUT, last_line, read_paged
+from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
     StepInputs,
     padded,
@@ -93,9 +94,9 @@ class OpenVINOSession:
             self._compiled: ov.CompiledModel | None = compiled
             self._layout = OpenVINOCacheLayout(compiled)
             self.block_tokens = self._layout.block_tokens
-            self.block_bytes = self._layout.block_bytes
-            self._state_layout = StateLayout(compiled)
-            self.state_bytes = self._state_layout.state_bytes
+            self.block_bytes = self._layout.row_bytes
+            self._state_layout = TableLayout(compiled, STATE_INPUT)
+            self.state_bytes = self._state_layout.row_bytes
             self.vocab_size = compiled.output(0).get_partial_shape()[-1].get_length()
             self._inputs = {port.any_name: index for index, port in enumerate(compiled.inputs)}
             self._facts = self._read_facts(compiled, settings.device)
