@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.backends.decoder_contract import DecoderSession
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.step import NO_STATE, ONLY_LAST, Step
 
 
 class Part(NamedTuple):
@@ -42,19 +42,23 @@ def packed_step(parts: Sequence[Part], block_tokens: int) -> Step:
     for row, (part, count) in enumerate(zip(parts, num_blocks, strict=True)):
         table[row, :count] = part.blocks[:count]
     starts = np.concatenate([[0], np.cumsum(counts)])
+    past = np.array([part.past for part in parts], np.int32)
+    slots = np.array([part.slot for part in parts], np.int32)
     rows = np.concatenate([part.rows + start for part, start in zip(parts, starts, strict=False)])
     return Step(
         token_ids=np.concatenate([part.ids for part in parts]),
         positions=np.concatenate([np.arange(part.past, part.past + len(part.ids)) for part in parts]),
         starts=starts.astype(np.int32),
-        num_past=np.array([part.past for part in parts], np.int32),
+        num_past=past,
         block_table=table,
         num_blocks=num_blocks.astype(np.int32),
         max_context=int(ends.max()),
         logit_indices=rows,
         logit_slots=np.arange(len(rows), dtype=np.int32),
         copies=np.empty((0, 2), np.int32),
-        slots=np.array([part.slot for part in parts], np.int32),
+        slots=slots,
+        state_table=np.stack([np.where(past, slots, NO_STATE), slots], axis=1).astype(np.int32),
+        state_interval=np.full(len(parts), ONLY_LAST, np.int32),
     )
 
 
@@ -67,7 +71,7 @@ def prompt_logits(
     """
     sizes = [-(-len(prompt.ids) // session.block_tokens) for prompt in prompts]
     session.reserve(step_tokens * len(prompts), len(prompts))
-    session.allocate(sum(sizes))
+    session.allocate(sum(sizes), num_states=len(prompts))
     blocks = np.split(np.arange(sum(sizes), dtype=np.int32), np.cumsum(sizes)[:-1])
     found: list[list[NDArray[np.float32]]] = [[] for _ in prompts]
     for begin in range(0, max(len(prompt.ids) for prompt in prompts), step_tokens):

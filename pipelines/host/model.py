@@ -74,7 +74,7 @@ class HostModel:
     def cache_bytes(self) -> int:
         return sum(
             engine.counts().blocks_total * session.block_bytes
-            + engine.limits.max_sequences * session.state_bytes
+            + engine.cache.states.pool.num_blocks * session.state_bytes
             for engine, sessions in self._decoding()
             for session in sessions
         )

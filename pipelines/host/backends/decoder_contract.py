@@ -48,14 +48,14 @@ class DecoderSession(Protocol):
         """Allocate what the largest step needs beside the cache; return the default size of the cache in
         bytes.
 
-        A step gives at most `max_sequences + max_scored` logit rows, and its slots are below `max_sequences`.
+        A step gives at most `max_sequences + max_scored` logit rows.
         Call it once, before `allocate`.  The bytes are of the memory in which the cache is placed: the
         host's, or the device's.
         """
 
-    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
-        """Allocate the cache: `num_blocks * block_bytes` bytes, and `num_host_blocks` host blocks for
-        swapping.
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
+        """Allocate the cache: `num_blocks * block_bytes` bytes, `num_host_blocks` host blocks for swapping,
+        and `num_states * state_bytes` bytes for recurrent states.
 
         The size is fixed afterwards.  A session may allocate one more block, which is used by no sequence.
         Call it once, before `run`.  Raises ValueError for host blocks when `can_swap` is false.
@@ -65,8 +65,7 @@ class DecoderSession(Protocol):
         """Compute a step: write keys and values of its tokens to the cache, return float32[num_logits,
         vocab].
 
-        Before the model runs, blocks are moved: `step.swaps_out`, then `step.swaps_in`, then `step.copies`;
-        states are copied by `step.state_copies`.
+        Before the model runs, blocks are moved: `step.swaps_out`, then `step.swaps_in`, then `step.copies`.
         The array is in the memory on which `ops` works: the host's, or a device's.  The caller may change it
         until the next `run`.  The GIL is released during the computation.
         """

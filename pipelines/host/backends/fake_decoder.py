@@ -17,7 +17,7 @@ from ops import numpy_ops
 from ops.cache_blocks import copy_blocks, slot_mapping
 from ops.contract import SamplingOps
 from pipelines.host.backends.host_memory import default_cache_bytes
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.step import NO_STATE, Step
 
 NEVER_WRITTEN = -1
 NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with
@@ -28,8 +28,8 @@ LOGIT_RANGE = 12.0
 class FakeSession:
     """A `DecoderSession` whose cache int64[num_blocks, block_tokens] stores the token ids themselves.
 
-    `host_cache` is the same for the host blocks.  With `keeps_states` (and the whole context in sight) each
-    slot has a recurrent state, a hash of all tokens computed there, which must agree with the cache.  Each
+    `host_cache` is the same for the host blocks.  With `keeps_states` (and the whole context in sight) it
+    has recurrent states, each a hash of all tokens before it, which must agree with the cache.  Each
     step takes at least `step_s` seconds, with the GIL released.  A step with the token `poison` raises
     RuntimeError after it has written to the cache, as a lost device would.  A token depends on the last
     `sight_tokens` of its context; None: on the whole context.  A step with the token `deadly` ends the
@@ -56,18 +56,18 @@ class FakeSession:
 
     @property
     def state_bytes(self) -> int:
-        return self.states.itemsize if self.keeps_states else 0
+        return 8 if self.keeps_states else 0
 
     @property
     def block_bytes(self) -> int:
         return self.block_tokens * 8
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
-        self.states = np.full(max_sequences if self.keeps_states else 0, NEVER_COMPUTED, np.uint64)
         return default_cache_bytes()
 
-    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
         self.cache = np.full((num_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)
+        self.states = np.full(num_states, NEVER_COMPUTED, np.uint64)
         self.host_cache = np.full((num_host_blocks, self.block_tokens), NEVER_WRITTEN, np.int64)
 
     def run(self, step: Step) -> NDArray[np.float32]:
@@ -105,12 +105,16 @@ class FakeSession:
         copy_blocks(self.cache, step.copies)
 
     def _advance_states(self, step: Step) -> NDArray[np.uint64]:
-        """uint64[num_logits]: the state after each sampled position; the states of all slots move on."""
-        self.states[step.state_copies[:, 1]] = self.states[step.state_copies[:, 0]]
+        """uint64[num_logits]: the state after each sampled position; writes the states of all sequences."""
         sums = np.cumsum(_hashed(step.token_ids, step.positions), dtype=np.uint64)
-        begins = np.where(step.num_past == 0, np.uint64(0), self.states[step.slots])
+        read = step.state_table[:, 0]
+        begins = np.where(read == NO_STATE, np.uint64(0), self.states[read])
         begins[1:] -= sums[step.starts[1:-1] - 1]
-        self.states[step.slots] = begins + sums[step.starts[1:] - 1]
+        for seq, num_writes in enumerate(step.num_state_writes.tolist()):
+            interval, past, end = step.state_interval[seq], step.num_past[seq], step.starts[seq + 1]
+            ends = step.starts[seq] + (past // interval + 1 + np.arange(num_writes)) * interval - past
+            rows = step.state_table[seq, 1 : num_writes + 1]
+            self.states[rows] = begins[seq] + sums[np.minimum(ends, end) - 1]
         owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
         return begins[owners] + sums[step.logit_indices]
 

@@ -38,7 +38,8 @@ class GenerationEngine:
     to be swapped out are not its own: they continue, and are computed again.
 
     `num_host_blocks` blocks in host memory store the cache of preempted sequences; without a free one it is
-    computed again.
+    computed again.  A model with recurrent states has `num_states` rows for them, at least two for each of
+    `max_sequences`: one to read in a step, one to write.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
@@ -53,9 +54,12 @@ class GenerationEngine:
         max_context: int,
         eos_token_ids: frozenset[int],
         num_host_blocks: int = 0,
+        num_states: int = 0,
         profile: StepProfile | None = None,
         close_body: Callable[[], None] = lambda: None,
     ) -> None:
+        if 0 < num_states < 2 * settings.max_sequences:
+            raise ValueError(f"{num_states} rows for the states of {settings.max_sequences} sequences")
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
         self.slots = SequenceSlots(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
@@ -65,7 +69,7 @@ class GenerationEngine:
             self.slots,
             settings.reuse_prefixes,
             num_host_blocks,
-            settings.keeps_states,
+            num_states,
         )
         self._sampling = SamplingSlots(settings.max_sequences, vocab_size)
         self._totals = Counts()
@@ -105,7 +109,7 @@ class GenerationEngine:
 
     def reset_prefix_cache(self) -> None:
         """No later prompt reuses what is cached now; running sequences keep their blocks."""
-        self.cache.pool.remove_digests()
+        self.cache.remove_prefixes()
 
     def close(self) -> None:
         """Close the body; no step follows."""

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.kv_cache.cache import BlockMoves
+from pipelines.host.engine.kv_cache.sequence_states import StateRows
 from pipelines.host.engine.slots import SequenceSlots
-from pipelines.host.engine.step import Step, no_ids, no_pairs, no_slots
+from pipelines.host.engine.step import NO_STATE, Step, no_ids, no_pairs, no_slots
 from pipelines.host.engine.step_plan import Plan
 
 
@@ -59,7 +60,8 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         copies=_pairs(moves.copies),
         swaps_out=_pairs(moves.swaps_out),
         swaps_in=_pairs(moves.swaps_in),
-        state_copies=_pairs(moves.state_copies),
+        state_table=_state_table(moves.states),
+        state_interval=np.array([rows.interval for rows in moves.states], np.int32),
         scored_ids=scored.ids,
         scored_top_counts=scored.tops,
         slots=slot_of,
@@ -69,6 +71,12 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
 
 def _draft_budget(plan: Plan) -> NDArray[np.int32]:
     return np.array([slice.draft_budget for slice in plan.slices], np.int32)
+
+
+def _state_table(states: list[StateRows]) -> NDArray[np.int32]:
+    columns = max((len(one.rows) for one in states), default=0)
+    table = [one.rows + [NO_STATE] * (columns - len(one.rows)) for one in states]
+    return np.array(table, np.int32).reshape(len(states), columns)
 
 
 def _pairs(pairs: list[tuple[int, int]]) -> NDArray[np.int32]:

@@ -17,9 +17,7 @@ class EngineSettings:
     `max_sequences` choices run at the same time; a step computes at most `max_step_tokens` tokens and scores
     at most `max_scored_tokens` of prompts and of draft tokens, each with a logit row.  Of
     a decoding sequence `num_draft_tokens` tokens may be drafted, or fewer where its request limits them; 0:
-    no speculation.  `keeps_states`: the model keeps a recurrent state for each sequence, which holds all its
-    tokens or none.  Raises ValueError for limits under which a prompt could wait indefinitely, and for what
-    such a model cannot do.
+    no speculation.  Raises ValueError for limits under which a prompt could wait indefinitely.
     """
 
     max_sequences: int = 64
@@ -27,7 +25,6 @@ class EngineSettings:
     reuse_prefixes: bool = True
     max_scored_tokens: int = MAX_SCORED_TOKENS
     num_draft_tokens: int = 0
-    keeps_states: bool = False
 
     def __post_init__(self) -> None:
         if self.max_sequences < 1:
@@ -40,13 +37,6 @@ class EngineSettings:
             )
         if self.max_scored_tokens < 1:
             raise ValueError(f"max_scored_tokens must be at least 1, not {self.max_scored_tokens}")
-        if self.keeps_states and self.num_draft_tokens:
-            raise ValueError(
-                "this model keeps a recurrent state for each sequence, from which rejected draft tokens "
-                "cannot be removed; remove the `lookup` or `draft` line from its graph"
-            )
-        if self.keeps_states and self.reuse_prefixes:
-            raise ValueError("blocks of a prefix are of no use without the recurrent state after it")
 
 
 MIN_SWAP_TOKENS = 16

@@ -94,6 +94,7 @@ class StepScheduler:
         pending = [sequence.num_pending for sequence in self.running]
         if max(pending, default=0) > 1:  # decoding sequences have nothing to score
             self._limit_scoring(pending)
+            self._end_at_branches(pending)
         budget = self.settings.max_step_tokens
         counts = split_budget(pending, budget - min(claimed, (budget - pending.count(1)) // 2))
         return [
@@ -109,7 +110,7 @@ class StepScheduler:
             [slice.sequence.num_draftable(self.settings.num_draft_tokens) for slice in decoding],
             [slice.end for slice in decoding],
             self.cache.block_tokens,
-            min(spare, self._num_rows_to_score(prompts)),
+            min(spare, self._num_rows_to_score(prompts), self._num_states_to_spare(decoding, prompts)),
             -self.cache.shortage(decoding + prompts),
         )
         return [slice._replace(draft_budget=budget) for slice, budget in zip(decoding, budgets, strict=True)]
@@ -121,6 +122,17 @@ class StepScheduler:
             if sequence.scoring:
                 pending[place] = sequence.num_scorable(num_rows)
                 num_rows -= len(Slice(sequence, sequence.num_cached, pending[place]).scored)
+
+    def _end_at_branches(self, pending: list[int]) -> None:
+        if self.cache.states.used:
+            for place, sequence in enumerate(self.running):
+                pending[place] = min(pending[place], sequence.num_to_branch)
+
+    def _num_states_to_spare(self, decoding: list[Slice], prompts: list[Slice]) -> int:
+        """Each draft token takes a row for the state after it, if the model has states."""
+        states = self.cache.states
+        most = self.settings.max_step_tokens
+        return states.num_spare(len(decoding) + len(prompts)) if states.used else most
 
     def _has_several_tenants(self) -> bool:
         if len(self.waiting.tenants) > 1:
@@ -194,7 +206,9 @@ class StepScheduler:
             if shares is not None:
                 shares.add(sequence)
             reserved += self.cache.num_reserved([sequence])
-            pending = sequence.num_pending if num_rows is None else sequence.num_scorable(num_rows)
+            pending = sequence.num_to_branch
+            if num_rows is not None:
+                pending = min(pending, sequence.num_scorable(num_rows))
             slices.append(Slice(sequence, sequence.num_cached, min(pending, spare)))
             spare -= slices[-1].num_tokens
 

@@ -73,6 +73,7 @@ class Sequence:
     tenant: str = ""  # whose it is: tenants take turns
     num_cached: int = 0
     num_registered: int = 0  # blocks registered in the pool
+    branch: int = 0  # tokens after which a step ends, since its state is to be stored; 0: nowhere
     num_reused: int | None = None  # prompt tokens found in the cache at the first admission
     admitted_s: float | None = None  # when that was; None once its first token was returned
     slot: int = NO_SLOT
@@ -91,6 +92,12 @@ class Sequence:
     @property
     def num_pending(self) -> int:
         return len(self.token_ids) - self.num_cached
+
+    @property
+    def num_to_branch(self) -> int:
+        """Pending tokens that the next step may compute: up to the branch, if that is to come."""
+        before = self.branch - self.num_cached
+        return before if 0 < before < self.num_pending else self.num_pending
 
     @property
     def scoring(self) -> bool:

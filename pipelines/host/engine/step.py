@@ -25,6 +25,17 @@ def no_slots() -> NDArray[np.int32]:
     return np.empty(0, np.int32)
 
 
+def no_table() -> NDArray[np.int32]:
+    """int32[0, 0]: no recurrent states."""
+    return np.empty((0, 0), np.int32)
+
+
+NO_STATE = -1
+"""In place of the row that a sequence without computed tokens would read."""
+ONLY_LAST = 1 << 30
+"""A `state_interval` that no sequence reaches.  At 0 OpenVINO's operator for Mamba 2 would write no state."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """What one model call computes: `num_seqs` sequences of 1 or more new tokens each, without padding.
@@ -42,9 +53,10 @@ class Step:
     `copies`.  Swapping out frees the blocks that the later moves and the new tokens are written to.
     Otherwise the target of a pair occurs in no other pair, and host blocks that are written are not read.
 
-    A model with recurrent states keeps that of sequence `i` in row `slots[i]`.  First all rows of
-    `state_copies` are copied, each read before any is written; then a sequence without tokens in the cache
-    begins with a state of zeros, and any other one with what its row holds.
+    A model with recurrent states reads that of sequence `i` from row `state_table[i, 0]`, or begins with
+    zeros where that is NO_STATE.  It writes states to the rows after it: after every `state_interval[i]`
+    tokens, counted from the beginning of the sequence, and after the last one (`num_state_writes`).  No row
+    is written twice, or read by one sequence and written by another.
 
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
     sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
@@ -83,8 +95,12 @@ class Step:
     """int64[num_scored]: the prompt token that each scored logit row predicts."""
     scored_top_counts: NDArray[np.int64] = field(default_factory=no_ids)
     """int64[num_scored]: number of most likely tokens to report, at most the vocabulary size."""
-    state_copies: NDArray[np.int32] = field(default_factory=no_pairs)
-    """int32[k, 2]: (slot, slot) whose recurrent states are copied."""
+    state_table: NDArray[np.int32] = field(default_factory=no_table)
+    """int32[num_seqs, columns]: rows of recurrent states; int32[0, 0] for a model without them.  Columns that
+    the step does not write to are undefined.
+    """
+    state_interval: NDArray[np.int32] = field(default_factory=no_slots)
+    """int32[num_seqs], tokens: ONLY_LAST where one state is written; int32[0] without states."""
     slots: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs]: the slot of each sequence; the engine always sets it."""
     draft_budget: NDArray[np.int32] = field(default_factory=no_slots)
@@ -95,6 +111,12 @@ class Step:
     """int64[num_sampled], tokens: draft tokens before each row in its run; None: no draft tokens."""
     draft_logprobs: list[TokenLogprobs | None] | None = None
     """[num_sampled]: the draft model's log-probability of draft_tokens[j], where requested."""
+
+    @property
+    def num_state_writes(self) -> NDArray[np.int32]:
+        """int32[num_seqs]: how many states of each sequence are written."""
+        reach = self.num_past % self.state_interval + np.diff(self.starts)
+        return np.asarray(-(-reach // self.state_interval), np.int32)
 
     @property
     def num_seqs(self) -> int:

@@ -5,7 +5,6 @@ Scheduling itself is in `pipelines/host/engine`.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -34,13 +33,6 @@ if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
     from pipelines.host.engine.generation_engine import GenerationEngine
     from pipelines.nodes.body_interface import Body
-
-
-log = logging.getLogger(__name__)
-
-NO_PREFIXES = (
-    "prefixes are not reused: this model keeps a recurrent state for each sequence, which blocks do not hold"
-)
 
 
 class CacheConfig(NodeConfig):
@@ -120,7 +112,7 @@ class Scheduler(Node, Checking):
         Raises ValueError when the cache cannot hold a single block, or a draft does not fit its model.
         """
         from pipelines.host.engine.generation_engine import GenerationEngine
-        from pipelines.host.engine.kv_cache.cache_size import device_blocks, host_blocks
+        from pipelines.host.engine.kv_cache.cache_size import device_cache, host_blocks
         from pipelines.host.engine.policy import EngineSettings
         from pipelines.nodes.generation.body.draft import check_draft
 
@@ -129,28 +121,25 @@ class Scheduler(Node, Checking):
         for draft in sessions[:-1]:
             check_draft(draft, target)
         max_context = self._max_context(target)
-        keeps_states = any(session.state_bytes for session in sessions)
-        if keeps_states and cache.reuse_prefixes:
-            log.warning("%s: %s", self.folder, NO_PREFIXES)
         settings = EngineSettings(
             max_sequences=self.config.max_sequences,
             max_step_tokens=self.config.max_step_tokens,
-            reuse_prefixes=cache.reuse_prefixes and not keeps_states,
+            reuse_prefixes=cache.reuse_prefixes,
             num_draft_tokens=body.num_draft_tokens,
-            keeps_states=keeps_states,
         )
-        num_blocks = device_blocks(cache.memory_gb, settings, sessions, max_context)
+        size = device_cache(cache.memory_gb, settings, sessions, max_context)
         num_host_blocks = host_blocks(cache.swap_gb, sessions)
         for session in sessions:
-            session.allocate(num_blocks, num_host_blocks)
+            session.allocate(size.num_blocks, num_host_blocks, size.num_states)
         ends = end_token_ids(self.folder, body.bindings)
         if body.guides is not None:
             body.guides.start(target.vocab_size, ends)
         return GenerationEngine(
             body=body,
             settings=settings,
-            num_blocks=num_blocks,
+            num_blocks=size.num_blocks,
             num_host_blocks=num_host_blocks,
+            num_states=size.num_states,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
             max_context=max_context,

@@ -32,7 +32,7 @@ from pipelines.host.backends.openvino.step_inputs import (
     warmup_inputs,
     warmup_shapes,
 )
-from pipelines.host.engine.step import Step, no_slots
+from pipelines.host.engine.step import Step
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ class OpenVINOSession:
         self._max_tokens = max_tokens
         num_warm = min(max_sequences, NUM_SPARE) if self.state_bytes else max_sequences
         self._shapes_to_warm = warmup_shapes(max_tokens, num_warm)
-        self._place_states(max_sequences)
         return default_cache_bytes()
 
-    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
         if num_host_blocks:
             raise ValueError(NO_SWAP_SPACE)
         self._place_cache(num_blocks).prefault_first()
+        self._place_states(num_states)
 
     def _place_cache(self, num_blocks: int) -> OpenVINOCache:
         """Give the model a new cache of `num_blocks` blocks and the spare block."""
@@ -127,9 +127,9 @@ class OpenVINOSession:
         self._memory: OpenVINOCache | None = memory
         return memory
 
-    def _place_states(self, num_slots: int) -> None:
-        """Give the model new tables for the recurrent states of `num_slots` slots."""
-        self._states = StateTables(self._state_layout, num_slots)
+    def _place_states(self, num_states: int) -> None:
+        """Give the model new tables for `num_states` recurrent states."""
+        self._states = StateTables(self._state_layout, num_states)
         self._set_tensors(self._states.tensors)
 
     def _set_tensors(self, tensors: Mapping[str, ov.Tensor]) -> None:
@@ -141,9 +141,11 @@ class OpenVINOSession:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
-        if len(step.state_copies):
-            self._states.copy(step.state_copies)
-        return self._infer(self._padded(step_inputs(step)), step.slots)[: step.num_logits]
+        inputs = self._padded(step_inputs(step))
+        if self.state_bytes:
+            num_more = len(inputs["past_lens"]) - step.num_seqs
+            inputs = inputs | self._states.step_inputs(step, num_more)
+        return self._infer(inputs)[: step.num_logits]
 
     def _padded(self, inputs: StepInputs) -> StepInputs:
         """The inputs of one of the few sizes that kernels are compiled for, at most `max_tokens` wide."""
@@ -152,14 +154,12 @@ class OpenVINOSession:
         num_rows = max(self._min_rows, rounded_up(rows))
         return padded(inputs, num_tokens, num_rows, self._spare_block, self.block_tokens)
 
-    def _infer(self, inputs: StepInputs, slots: NDArray[np.int32]) -> NDArray[np.float32]:
-        """float32[rows gathered, vocab].  Sequences beyond `slots` keep their states in spare rows.
+    def _infer(self, inputs: StepInputs) -> NDArray[np.float32]:
+        """float32[rows gathered, vocab].
 
         The request reads the inputs in place: they must outlive the call.
         """
         assert self._request is not None
-        if self.state_bytes:
-            inputs = inputs | self._states.inputs(inputs["past_lens"], slots)
         for name, array in inputs.items():
             if name in self._inputs:
                 self._request.set_input_tensor(self._inputs[name], ov.Tensor(array, shared_memory=True))
@@ -195,7 +195,9 @@ class OpenVINOSession:
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
         """Run a warm-up step in the spare block."""
         inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens)
-        self._infer(inputs, no_slots())
+        if self.state_bytes:
+            inputs = inputs | self._states.warmup_inputs(num_seqs)
+        self._infer(inputs)
 
     def describe(self) -> Mapping[str, str]:
         return self._facts

@@ -3,42 +3,48 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipelines.host.backends.openvino.input_tables import InputTables, TableLayout
-from pipelines.host.backends.openvino.step_inputs import StepInputs
+from pipelines.host.backends.openvino.step_inputs import StepInputs, flat_blocks
+from pipelines.host.engine.step import NO_STATE, ONLY_LAST, Step
 
-AT_THE_END = 1 << 30
-"""Tokens between two written states: a step writes only the state after its last token.
-
-At 0 the operator for Mamba 2 would write none, so that a step would read zeros.
-"""
 NUM_SPARE = 4
 """Most sequences of a warm-up step: each writes a row of its own, as the operators demand."""
 
 
 class StateTables(InputTables):
-    """A row for each of `num_slots` slots; `zeros` is a row that nothing ever writes.
+    """`num_rows` rows, each for the state of one sequence; `zeros` is a row that nothing ever writes.
 
     NUM_SPARE rows from `spare` on belong to no sequence: only warm-up steps and padding write them.
     """
 
-    def __init__(self, layout: TableLayout, num_slots: int) -> None:
-        self.spare, self.zeros = num_slots, num_slots + NUM_SPARE
+    def __init__(self, layout: TableLayout, num_rows: int) -> None:
+        self.spare, self.zeros = num_rows, num_rows + NUM_SPARE
         super().__init__(layout, self.zeros + 1)
 
-    def inputs(self, past: NDArray[np.int32], slots: NDArray[np.int32]) -> StepInputs:
+    def step_inputs(self, step: Step, num_more: int) -> StepInputs:
         """The inputs for the states of a step: which row each sequence reads, and which it writes.
 
-        A sequence without past begins with zeros; the sequences beyond `slots` write spare rows.
+        `num_more` sequences, which padding adds behind those of the step, write spare rows.
         """
-        num_seqs = len(past)
-        spare = self.spare + np.arange(num_seqs - len(slots), dtype=np.int32)
-        rows = np.repeat(np.concatenate([slots, spare])[:, None], 2, axis=1)
-        rows[past == 0, 0] = self.zeros
+        rows, begins = flat_blocks(step.state_table, 1 + step.num_state_writes)
+        more = self.warmup_inputs(num_more)
+        own = {
+            "la.block_indices": np.where(rows == NO_STATE, np.int32(self.zeros), rows),
+            "la.block_indices_begins": begins[:-1],
+            "la.past_lens": step.num_past,
+            "la.cache_interval": step.state_interval,
+        }
+        more["la.block_indices_begins"] += begins[-1]
+        return {name: np.concatenate([array, more[name]]) for name, array in own.items()}
+
+    def warmup_inputs(self, num_seqs: int) -> StepInputs:
+        """The inputs of `num_seqs` sequences that begin, which write spare rows."""
+        rows = np.full((num_seqs, 2), self.zeros, np.int32)
+        rows[:, 1] = self.spare + np.arange(num_seqs)
         return {
             "la.block_indices": rows.reshape(-1),
             "la.block_indices_begins": np.arange(0, 2 * num_seqs + 1, 2, dtype=np.int32),
-            "la.past_lens": past,
-            "la.cache_interval": np.full(num_seqs, AT_THE_END, np.int32),
+            "la.past_lens": np.zeros(num_seqs, np.int32),
+            "la.cache_interval": np.full(num_seqs, ONLY_LAST, np.int32),
         }

@@ -57,6 +57,14 @@ class BlockPool:
             self.block_of[digest] = block
             self.digest_of[block] = digest
 
+    def remove_digest(self, digest: bytes) -> None:
+        """The block of a digest is found no more; free, it is the next to be taken."""
+        block = self.block_of.pop(digest, None)
+        if block is not None:
+            del self.digest_of[block]
+            if block in self.free:
+                self.free.move_to_end(block, last=False)
+
     def remove_digests(self) -> None:
         """What blocks hold now is found no more; owned blocks stay with their owners."""
         self.digest_of.clear()

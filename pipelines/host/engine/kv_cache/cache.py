@@ -13,11 +13,16 @@ from typing import NamedTuple
 
 from pipelines.host.engine.kv_cache import prefix_digests
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
-from pipelines.host.engine.kv_cache.sequence_states import SequenceStates
+from pipelines.host.engine.kv_cache.sequence_states import SequenceStates, StateRows
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
 from pipelines.host.engine.policy import blocks_for, may_swap_out
 from pipelines.host.engine.sequence import Sequence, Slice
 from pipelines.host.engine.slots import SequenceSlots
+
+NO_SWAPPING = (
+    "cache.swap_gb: this model keeps recurrent states, which are not swapped; preempted sequences are "
+    "computed again from what is cached of them"
+)
 
 
 class Reservation(NamedTuple):
@@ -29,20 +34,20 @@ class Reservation(NamedTuple):
 
 
 class BlockMoves(NamedTuple):
-    """What a step moves before its model runs, in this order; each pair is (from, to)."""
+    """What a step moves before its model runs, in this order; each pair is (from, to).  And its states."""
 
     swaps_out: list[tuple[int, int]]  # block, host block
     swaps_in: list[tuple[int, int]]  # host block, block
     copies: list[tuple[int, int]]  # block, block
-    state_copies: list[tuple[int, int]]  # slot, slot
+    states: list[StateRows]  # of each slice; [] for a model without states
 
 
 class Cache:
     """`num_blocks` blocks of `block_tokens` tokens, a hard bound: nothing is ever written elsewhere.
 
     A block that a step writes to has one owner; only full, computed blocks have digests.  `num_host_blocks`
-    more in host memory store the cache of evicted sequences.  `keeps_states`: the model has a state for each
-    slot too.
+    more in host memory store the cache of evicted sequences; a model with states, which has `num_states` rows
+    for them, cannot have any.
     """
 
     def __init__(
@@ -52,13 +57,15 @@ class Cache:
         slots: SequenceSlots,
         reuse_prefixes: bool,
         num_host_blocks: int = 0,
-        keeps_states: bool = False,
+        num_states: int = 0,
     ) -> None:
+        if num_states and num_host_blocks:
+            raise ValueError(NO_SWAPPING)
         self.block_tokens = block_tokens
         self.reuse_prefixes = reuse_prefixes
         self.pool = BlockPool(num_blocks)
         self.swap = SwapSpace(num_host_blocks)
-        self.states = SequenceStates(keeps_states)
+        self.states = SequenceStates(num_states, block_tokens, reuse_prefixes)
         self.slots = slots
 
     def shortage(self, slices: Many[Slice]) -> int:
@@ -79,27 +86,27 @@ class Cache:
         """Reserve the blocks that every slice will write to; all are released if the body raises.
 
         Yields the moves that must come before any write. Needs `shortage(slices) <= 0`. If the body raises,
-        sequences to be swapped out and those with a state are computed again, and sequences to be swapped in
-        still own their host blocks.
+        sequences to be swapped out are computed again, and sequences to be swapped in still own their host
+        blocks.
         """
         reservations: list[Reservation] = []
         try:
             copies = self._reserve(slices, reservations)
-            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies, self.states.copies())
+            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies, self.states.reserve(slices))
         except BaseException:
             for reservation in reversed(reservations):
                 self._undo(reservation)
             for sequence in list(self.swap.swapping_out):
                 self.release(sequence)
-            for sequence in self.states.lost_with(slices):
-                self.release(sequence)
-                self.attach(sequence, [])
+            self.states.undo()
             raise
         self.swap.finish_swaps()
-        self.states.finish_copies()
 
     def match(self, sequence: Sequence) -> list[int]:
-        """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse."""
+        """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse.
+
+        For a model with states it ends where one is stored.
+        """
         if not self.reuse_prefixes:
             return []
         num_blocks = sequence.num_reusable // self.block_tokens
@@ -110,7 +117,7 @@ class Cache:
             if block is None:
                 break
             blocks.append(block)
-        return blocks
+        return blocks[: self.states.num_usable(sequence, len(blocks))] if self.states.used else blocks
 
     def num_needed(self, sequence: Sequence, matched: list[int]) -> int:
         """Free blocks that all tokens of a waiting sequence would take, matched free ones included."""
@@ -125,10 +132,15 @@ class Cache:
         )
 
     def attach(self, sequence: Sequence, blocks: list[int]) -> None:
-        """Give a sequence that owns no block a share in `blocks`, which store its first tokens.
+        """Give a waiting sequence a share in the matched `blocks`, and in the state after them.
 
         The content of its host blocks beyond them counts as cached: its next step swaps it in.
         """
+        self._share(sequence, blocks)
+        if self.states.used:
+            self.states.begin(sequence, len(blocks))
+
+    def _share(self, sequence: Sequence, blocks: list[int]) -> None:
         for block in blocks:
             self.pool.share(block)
         sequence.blocks = list(blocks)
@@ -141,7 +153,7 @@ class Cache:
 
     def fork(self, leader: Sequence, follower: Sequence) -> None:
         """Give `follower`, which owns nothing, a share in all that `leader` has computed."""
-        self.attach(follower, leader.blocks)
+        self._share(follower, leader.blocks)
         follower.num_cached = leader.num_cached
         follower.num_registered = leader.num_registered
         follower.digests = list(leader.digests)
@@ -149,18 +161,23 @@ class Cache:
         self.slots.num_past[follower.slot] = leader.num_cached
 
     def register(self, sequence: Sequence) -> None:
-        """Register the blocks that a step has filled, so that other sequences find them."""
-        if not self.reuse_prefixes:
-            return
+        """Register the blocks that a step has filled, so that other sequences find them; take its state."""
         full = sequence.num_cached // self.block_tokens
-        if full > sequence.num_registered:
+        if self.reuse_prefixes and full > sequence.num_registered:
             self._extend_digests(sequence, full)
             for index in range(sequence.num_registered, full):
                 self.pool.register(sequence.blocks[index], sequence.digests[index])
             sequence.num_registered = full
+        self.states.advance(sequence)
+
+    def remove_prefixes(self) -> None:
+        """What is cached now is found no more; running sequences keep what they own."""
+        self.pool.remove_digests()
+        self.states.pool.remove_digests()
 
     def trim(self, sequence: Sequence) -> None:
-        """Release the blocks that were reserved for draft tokens and have no accepted token."""
+        """Release the blocks and states that were reserved for draft tokens and have no accepted token."""
+        self.states.trim(sequence)
         while len(sequence.blocks) > blocks_for(sequence.num_cached, self.block_tokens):
             self.pool.release(sequence.blocks.pop())
             self.slots.drop_block(sequence.slot)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.host.engine.step import Step, no_ids, no_pairs
+from pipelines.host.engine.step import Step, no_ids, no_pairs, no_slots, no_table
 
 
 class DraftCacheState:
@@ -117,6 +117,8 @@ def draft_step(step: Step, feed: DraftInput, block_tokens: int, moves: bool) -> 
         swaps_in=step.swaps_in if moves else no_pairs(),
         scored_ids=no_ids(),
         scored_top_counts=no_ids(),
+        state_table=no_table(),
+        state_interval=no_slots(),
         slots=step.slots[feed.seqs],
         draft_budget=step.draft_budget[feed.seqs],
     )

@@ -166,6 +166,11 @@ class Draft(Speculator):
 
 def check_draft(draft: DecoderSession, target: DecoderSession) -> None:
     """Raise ValueError where a draft cannot share the blocks of its target, or has another vocabulary."""
+    if draft.state_bytes:
+        raise ValueError(
+            "the draft keeps recurrent states, which cannot follow the blocks of its target: take a draft of "
+            "attention alone, or a `lookup` line"
+        )
     if draft.block_tokens != target.block_tokens:
         raise ValueError(
             f"the draft's blocks hold {draft.block_tokens} tokens, the model's {target.block_tokens}; "

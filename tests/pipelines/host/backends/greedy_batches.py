@@ -28,13 +28,17 @@ def greedy_engine(
         return Sampled(session.run(context.step).argmax(axis=1), [])
 
     session.reserve(CHUNK_TOKENS, MAX_SEQUENCES)
-    session.allocate(num_blocks)
-    keeps_states = session.state_bytes > 0
-    settings = EngineSettings(
-        MAX_SEQUENCES, CHUNK_TOKENS, reuse_prefixes=not keeps_states, keeps_states=keeps_states
-    )
+    num_states = 3 * MAX_SEQUENCES if session.state_bytes else 0
+    session.allocate(num_blocks, num_states=num_states)
     return GenerationEngine(
-        body, settings, num_blocks, session.block_tokens, session.vocab_size, session.max_context, frozenset()
+        body,
+        EngineSettings(MAX_SEQUENCES, CHUNK_TOKENS),
+        num_blocks,
+        session.block_tokens,
+        session.vocab_size,
+        session.max_context,
+        frozenset(),
+        num_states=num_states,
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pipelines.host.engine.step import Step
+from pipelines.host.engine.step import ONLY_LAST, Step, no_table
 
 
 def step(
@@ -16,9 +16,13 @@ def step(
     logit_indices: list[int],
     copies: Sequence[tuple[int, int]] = (),
     slots: Sequence[int] = (0,),
-    state_copies: Sequence[tuple[int, int]] = (),
+    states: Sequence[int] = (),
+    interval: int = ONLY_LAST,
 ) -> Step:
-    """`ids` after `past` tokens, in `blocks`; the table has one undefined entry more."""
+    """`ids` after `past` tokens, in `blocks`; the table has one undefined entry more.
+
+    `states`: the row of a recurrent state that is read, and those that are written.
+    """
     return Step(
         token_ids=np.asarray(ids, np.int64),
         positions=np.arange(past, past + len(ids), dtype=np.int64),
@@ -31,7 +35,8 @@ def step(
         logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.array(copies, np.int32).reshape(-1, 2),
         slots=np.array(slots, np.int32),
-        state_copies=np.array(state_copies, np.int32).reshape(-1, 2),
+        state_table=np.array([states], np.int32) if states else no_table(),
+        state_interval=np.array([interval] if states else [], np.int32),
     )
 
 
@@ -59,4 +64,6 @@ def together(steps: list[Step]) -> Step:
         logit_slots=np.arange(len(logit_indices), dtype=np.int32),
         copies=np.concatenate([one.copies for one in steps]),
         slots=np.concatenate([one.slots for one in steps]),
+        state_table=np.concatenate([one.state_table for one in steps]),
+        state_interval=np.concatenate([one.state_interval for one in steps]),
     )

@@ -15,15 +15,18 @@ from recorded_hybrids import FAMILIES, recorded, unpack
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
 from pipelines.host.backends.openvino.paged_attention import read_paged
-from pipelines.host.backends.openvino.state_tables import AT_THE_END
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step_context import Logits
+from pipelines.host.engine.step import NO_STATE, ONLY_LAST, Sampled
+from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
+from pipelines.nodes.generation.body.lookup import Lookup
 from pipelines.wire.sampling_params import Beams, SamplingParams
 
 EXACT = OpenVINOSettings(kv_cache="f32", precision="f32")
 NUM_SLOTS = 6
+NUM_STATES = 3 * NUM_SLOTS
+DRAFT_TOKENS = 3
 TOLERANCE = 2e-3
 """Of log-probabilities, recorded with 5 digits."""
 
@@ -46,18 +49,31 @@ def session(path):
     opened.close()
 
 
-def engine(session: OpenVINOSession, num_blocks: int) -> GenerationEngine:
+def engine(
+    session: OpenVINOSession,
+    num_blocks: int,
+    reuse_prefixes: bool = False,
+    speculate: Lookup | None = None,
+    max_step_tokens: int = 24,
+) -> GenerationEngine:
     """Chunks of at most 18 tokens of a prompt beside sequences that decode."""
-    session.allocate(num_blocks)
-    settings = EngineSettings(NUM_SLOTS, 24, reuse_prefixes=False, keeps_states=True)
+    session.allocate(num_blocks, num_states=NUM_STATES)
+
+    def body(context: StepContext) -> Sampled:
+        context = speculate.run(context) if speculate else context
+        return sample(Logits(session.run(context.step), context, session.ops))
+
     return GenerationEngine(
-        lambda context: sample(Logits(session.run(context.step), context, session.ops)),
-        settings,
+        body,
+        EngineSettings(
+            NUM_SLOTS, max_step_tokens, reuse_prefixes, num_draft_tokens=DRAFT_TOKENS if speculate else 0
+        ),
         num_blocks,
         session.block_tokens,
         session.vocab_size,
         session.max_context,
         frozenset(),
+        num_states=NUM_STATES,
     )
 
 
@@ -96,17 +112,17 @@ def test_tokens_of_packed_sequences_equal_transformers(family, session):
 
 
 def test_log_probabilities_of_a_whole_text_equal_transformers(family, session):
-    session.allocate(8)
+    session.allocate(8, num_states=3)
     for one in recorded(family):
         ids, first = one.prompt + one.token_ids, len(one.prompt)
         rows = list(range(first - 1, len(ids) - 1))
-        logits = session.run(step(ids, 0, list(range(4)), rows, slots=[2])).astype(np.float64)
+        logits = session.run(step(ids, 0, list(range(4)), rows, states=[NO_STATE, 2])).astype(np.float64)
         chosen = logits[np.arange(len(rows)), one.token_ids] - np.log(np.exp(logits).sum(axis=1))
         np.testing.assert_allclose(chosen, one.logprobs, atol=TOLERANCE)
 
 
 def test_choices_and_preempted_sequences_continue_from_their_own_states(family, session):
-    """They are computed again in slots that others have used."""
+    """They are computed again in rows that others have used."""
     made, wanted = engine(session, 64), recorded(family)
     texts = generate(made, [greedy(one.prompt, n=2) for one in wanted], preempting=True)
     assert made.counts().preemptions > 3
@@ -125,42 +141,95 @@ def test_beams_fork_with_their_states(session, family):
     assert [beside[1, choice] for choice in range(3)] == [alone[0, choice] for choice in range(3)]
 
 
-def test_the_state_of_a_slot_is_that_of_its_sequence(session):
-    """Padding, warm-up and the sequence that had the slot before leave nothing in it."""
+def test_prefixes_are_continued_from_stored_states(family, session):
+    """The same prompt and its next turn, in chunks and in steps that hold whole prompts."""
+    prompt, wanted = recorded(family)[1].prompt, recorded(family)[1].token_ids
+    turns = [prompt, prompt, prompt + wanted]
+    cold = [generate(engine(session, 64), [greedy(turn)])[0, 0] for turn in turns]
+    assert cold[:2] == [wanted, wanted]
+    for max_step_tokens in (24, 200):
+        made = engine(session, 64, True, max_step_tokens=max_step_tokens)
+        cached = []
+        for turn, text in zip(turns, cold, strict=True):
+            before = made.counts().prefix_hit_tokens
+            assert generate(made, [greedy(turn)]) == {(0, 0): text}
+            cached.append(made.counts().prefix_hit_tokens - before)
+        assert cached == [0, 64, 64]
+
+
+def test_a_state_is_stored_where_a_prompt_leaves_what_is_cached(family, session):
+    prompts = [[*range(30, 94), *range(20, 20 + 3 * tail)] for tail in (12, 11, 10)]
+    for number, prompt in enumerate(prompts):
+        prompt[64] = number
+    cold = [generate(engine(session, 64), [greedy(prompt)])[0, 0] for prompt in prompts]
+    made = engine(session, 64, True, max_step_tokens=200)
+    cached = []
+    for prompt, text in zip(prompts, cold, strict=True):
+        before = made.counts().prefix_hit_tokens
+        assert generate(made, [greedy(prompt)]) == {(0, 0): text}
+        cached.append(made.counts().prefix_hit_tokens - before)
+    assert cached == [0, 0, 64]
+
+
+def test_rejected_draft_tokens_leave_no_trace_in_the_states(family, session):
+    """Texts that repeat themselves, some of whose repetitions the model does not continue."""
+    prompts = [one.prompt + one.token_ids + one.prompt[-20:] for one in recorded(family)]
+    alone = [generate(engine(session, 64), [greedy(prompt)])[0, 0] for prompt in prompts]
+    lookup = Lookup(Lookup.Config(adaptive=False, max_ngram=1, num_draft_tokens=DRAFT_TOKENS), Path())
+    made = engine(session, 64, True, lookup, 64)
+    texts = generate(made, [greedy(prompt, n=2) for prompt in prompts], preempting=True)
+    for number, text in enumerate(alone):
+        assert texts[number, 0] == texts[number, 1] == text
+    counts = made.counts()
+    assert counts.draft_tokens - counts.accepted_tokens > 20
+    assert counts.accepted_tokens > 5
+
+
+def test_rows_are_written_by_the_step_alone(session):
+    """Padding, warm-up and the sequence that had the row before leave nothing in it."""
     ids = np.arange(40, 60)
-    session.allocate(8)
-    first = session.run(step(ids, 0, [0], [19], slots=[3])).copy()
+    session.allocate(8, num_states=4)
+    first = session.run(step(ids, 0, [0], [19], states=[NO_STATE, 3])).copy()
     tables, zeros = session._states.bytes, session._states.zeros
     rows = {name: table[3].copy() for name, table in tables.items()}
     assert all(row.any() for row in rows.values())
     while session.warm():
         pass
-    session.run(step(ids[:1], 0, [1], [0], slots=[2]))
+    session.run(step(ids[:1], 0, [1], [0], states=[NO_STATE, 2]))
     for name, row in rows.items():
         np.testing.assert_array_equal(tables[name][3], row)
         assert not tables[name][zeros].any()
-    np.testing.assert_array_equal(session.run(step(ids, 0, [2], [19], slots=[3])), first)
+    np.testing.assert_array_equal(session.run(step(ids, 0, [2], [19], states=[NO_STATE, 3])), first)
 
 
-def test_a_copied_state_continues_as_the_one_it_was_copied_from(session):
-    ids = np.arange(40, 70)
-    session.allocate(8)
-    session.run(step(ids[:20], 0, [0], [19], slots=[1]))
-    expected = session.run(step(ids[20:], 20, [0], [9], slots=[1])).copy()
-    session.run(step(ids[:20], 0, [0], [19], slots=[1]))
-    copied = step(ids[20:], 20, [0], [9], slots=[4], state_copies=[(1, 4)])
-    np.testing.assert_array_equal(session.run(copied), expected)
+def test_states_at_an_interval_are_those_of_shorter_texts(session):
+    """Of a text in two steps: after every 20 tokens from its beginning, and after the last."""
+    ids = np.arange(30, 80)
+    session.allocate(8, num_states=8)
+    session.run(step(ids[:17], 0, [0, 1], [16], states=[NO_STATE, 0]))
+    session.run(step(ids[17:], 17, [0, 1], [32], states=[0, 1, 2, 3], interval=20))
+    for row, length in ((1, 20), (2, 40), (3, 50)):
+        session.run(step(ids[:17], 0, [2, 3], [16], states=[NO_STATE, 4]))
+        session.run(step(ids[17:length], 17, [2, 3], [0], states=[4, 5]))
+        for table in session._states.bytes.values():
+            got, want = table[row].view(np.float32), table[5].view(np.float32)
+            np.testing.assert_allclose(got, want, atol=1e-4)
 
 
-def test_rows_are_read_and_written_by_slot(session):
-    both = together([step([5, 6, 7], 0, [0], [2], slots=[2]), step([8], 9, [1], [0], slots=[0])])
-    past = np.append(both.num_past, np.array([0, 0], np.int32))
-    given = session._states.inputs(past, both.slots)
-    zeros, spare = session._states.zeros, NUM_SLOTS
-    assert given["la.block_indices"].tolist() == [zeros, 2, 0, 0, zeros, spare, zeros, spare + 1]
+def test_rows_are_those_of_the_step_and_of_its_padding(session):
+    both = together(
+        [
+            step([5, 6, 7], 0, [0], [2], states=[NO_STATE, 2], slots=[2]),
+            step([8], 9, [1], [0], states=[0, 1], slots=[0]),
+        ]
+    )
+    session.allocate(2, num_states=NUM_STATES)
+    given = session._states.step_inputs(both, 2)
+    zeros, spare = session._states.zeros, NUM_STATES
+    assert given["la.block_indices"].tolist() == [zeros, 2, 0, 1, zeros, spare, zeros, spare + 1]
     assert given["la.block_indices_begins"].tolist() == [0, 2, 4, 6, 8]
     assert given["la.past_lens"].tolist() == [0, 9, 0, 0]
-    assert given["la.cache_interval"].tolist() == [AT_THE_END] * 4
+    assert given["la.cache_interval"].tolist() == [ONLY_LAST] * 4
 
 
 def test_facts_name_the_size_of_a_state(session):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from engine_invariants import snapshot, violations
+from numpy.typing import NDArray
 
 from ops import numpy_ops
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
@@ -15,7 +16,7 @@ from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
-from pipelines.host.engine.step import Sampled, Step
+from pipelines.host.engine.step import NO_STATE, Sampled, Step
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.host.sampling.stages import sample
@@ -54,19 +55,20 @@ class Rig:
         max_scored_tokens: int = 128,
         num_draft_tokens: int = 0,
         keeps_states: bool = False,
+        num_stored_states: int = 8,
     ) -> None:
         self.session = FakeSession(
             VOCAB_SIZE, block_tokens, max_context, poison=poison, keeps_states=keeps_states
         )
         self.session.reserve(max_step_tokens, max_sequences)
-        self.session.allocate(num_blocks, num_host_blocks)
+        num_states = 2 * max_sequences + num_stored_states if keeps_states else 0
+        self.session.allocate(num_blocks, num_host_blocks, num_states)
         settings = EngineSettings(
             max_sequences,
             max_step_tokens,
-            reuse_prefixes and not keeps_states,
+            reuse_prefixes,
             max_scored_tokens,
             num_draft_tokens,
-            keeps_states,
         )
         self.draft_token: Callable[[StepContext], StepContext] = lambda context: context
         self.before: Callable[[StepContext], None] = lambda context: None
@@ -83,6 +85,7 @@ class Rig:
             max_context,
             eos_token_ids,
             num_host_blocks,
+            num_states,
         )
 
     def _body(self, context: StepContext) -> Sampled:
@@ -168,10 +171,10 @@ def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None
     assert step.num_logits == step.num_sampled + step.num_scored
     assert (np.diff(step.logit_indices) >= 0).all()
     check_moves(step, session)
-    check_state_copies(step, limits)
+    check_states(step, session)
     for name in ("token_ids", "positions", "logit_indices", "scored_ids", "scored_top_counts"):
         assert getattr(step, name).dtype == np.int64, name
-    for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots", "slots", "state_copies"):
+    for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots", "slots", "state_table"):
         assert getattr(step, name).dtype == np.int32, name
 
 
@@ -192,15 +195,24 @@ def check_moves(step: Step, session: FakeSession) -> None:
     assert all(0 <= block < len(session.host_cache) for block in host_blocks)
 
 
-def check_state_copies(step: Step, limits: EngineSettings) -> None:
+def check_states(step: Step, session: FakeSession) -> None:
     """What `Step` promises of the recurrent states, which only some models keep."""
     assert len(np.unique(step.slots)) == step.num_seqs
-    copied = step.state_copies
-    assert len(copied) == 0 or limits.keeps_states
-    assert len(np.unique(copied[:, 1])) == len(copied)
-    assert ((copied >= 0) & (copied < limits.max_sequences)).all()
-    begins = step.slots[step.num_past == 0]
-    assert not np.isin(begins, copied[:, 1]).any()
+    if not session.keeps_states:
+        assert step.state_table.shape == (0, 0)
+        assert not len(step.state_interval)
+        return
+    assert len(step.state_table) == len(step.state_interval) == step.num_seqs
+    read, written = step.state_table[:, 0], written_states(step)
+    assert ((read == NO_STATE) == (step.num_past == 0)).all()
+    assert len(np.unique(written)) == len(written)
+    assert not np.isin(read, written).any()
+    assert ((written >= 0) & (written < len(session.states))).all()
+
+
+def written_states(step: Step) -> NDArray[np.int32]:
+    columns = np.arange(step.state_table.shape[1] - 1)
+    return step.state_table[:, 1:][columns < step.num_state_writes[:, None]]
 
 
 def alone(

@@ -89,3 +89,13 @@ def test_the_pool_is_a_hard_bound():
     pool.take()
     with pytest.raises(KeyError):
         pool.take()
+
+
+def test_a_digest_that_is_forgotten_is_found_no_more_and_its_block_is_taken_next():
+    pool = BlockPool(3)
+    first, second = filled(pool, 1, 2)
+    pool.remove_digest(digest(2))
+    pool.remove_digest(digest(3))
+    assert pool.find(digest(2)) is None
+    assert pool.take() == second
+    assert pool.find(digest(1)) == first

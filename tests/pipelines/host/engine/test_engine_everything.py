@@ -262,12 +262,23 @@ def test_everything_at_once_gives_each_choice_what_it_gets_alone(ran, seed, fail
     ran(seed, failing, speculation).check()
 
 
+@pytest.mark.parametrize("speculation", [False, True])
 @pytest.mark.parametrize("failing", [False, True])
-@pytest.mark.parametrize("seed", after(12, range(100, 140)))
-def test_everything_over_a_model_with_states_gives_each_choice_what_it_gets_alone(grammar, seed, failing):
-    schedule = Schedule(seed, grammar, failing, keeps_states=True)
+@pytest.mark.parametrize("seed", after(8, range(100, 140)))
+def test_everything_over_a_model_with_states_gives_each_choice_what_it_gets_alone(
+    grammar, seed, failing, speculation
+):
+    schedule = Schedule(seed, grammar, failing, speculation, keeps_states=True)
     schedule.run()
     schedule.check()
+
+
+def test_the_schedules_over_a_model_with_states_undo_draft_tokens_and_reuse_prefixes(grammar):
+    schedules = [Schedule(seed, grammar, speculation=True, keeps_states=True) for seed in range(100, 108)]
+    counts = [schedule.run() for schedule in schedules]
+    assert sum(one.accepted_tokens for one in counts) > 50
+    assert sum(one.draft_tokens - one.accepted_tokens for one in counts) > 20
+    assert sum(one.prefix_hit_tokens for one in counts) > 20
 
 
 def test_the_schedules_meet_everything(ran):

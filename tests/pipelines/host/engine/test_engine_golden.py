@@ -10,6 +10,7 @@ from breadth import after
 from engine_life import Chances, Life, Wanted
 from engine_rig import Rig, alone
 
+from pipelines.host.engine.step import NO_STATE, ONLY_LAST
 from pipelines.wire.sampling_params import SamplingParams
 
 EOS = frozenset({3, 5})
@@ -43,6 +44,7 @@ class Schedule(Life):
             num_host_blocks=draw.choice([longest // 2, longest, 9 * longest]) if self.swapping else 0,
             max_scored_tokens=draw.choice([1, 3, 10, 128]),
             keeps_states=keeps_states,
+            num_stored_states=draw.choice([0, 2, 20]) if keeps_states else 0,
         )
         self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]
         self.chances = Chances(
@@ -130,12 +132,16 @@ def test_text_of_a_model_with_states_equals_text_alone(seed, failing):
     schedule.check()
 
 
-def test_the_schedules_with_states_meet_forks_and_preemption():
-    schedules = [Schedule(seed, failing=True, keeps_states=True) for seed in range(3000, 3030)]
+def test_the_schedules_with_states_meet_forks_preemption_and_reuse():
+    schedules = [Schedule(seed, failing=True, keeps_states=True) for seed in range(3000, 3020)]
     counts = [schedule.run() for schedule in schedules]
     assert sum(one.preemptions for one in counts) > 20
-    assert sum(one.prefix_query_tokens for one in counts) == 0
-    assert sum(len(step.state_copies) for schedule in schedules for step in schedule.rig.steps) > 20
+    assert sum(one.prefix_hit_tokens for one in counts) > 50
+    steps = [step for schedule in schedules for step in schedule.rig.steps]
+    read = [step.state_table[:, 0] for step in steps]
+    shared = [rows[rows != NO_STATE] for rows in read]
+    assert sum(len(rows) - len(np.unique(rows)) for rows in shared) > 20
+    assert sum((step.state_interval < ONLY_LAST).sum() for step in steps) > 20
 
 
 def test_the_schedules_meet_preemption_reuse_copies_and_eviction():

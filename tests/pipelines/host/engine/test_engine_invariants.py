@@ -270,6 +270,68 @@ def test_each_broken_promise_is_found(wreck: Callable[[Snapshot], None], words: 
     assert any(words in line for line in violations(state)), violations(state)
 
 
+def with_states() -> Snapshot:
+    """Two choices that share a state, and a prompt of which a whole number of blocks is computed."""
+    rig = Rig(max_sequences=5, max_step_tokens=10, num_blocks=20, block_tokens=4, keeps_states=True)
+    rig.submit("a", list(range(8)), n=2, max_tokens=50)
+    rig.step()
+    rig.submit("b", list(range(30, 60)), max_tokens=50)
+    rig.step()
+    rig.submit("c", list(range(8)), n=2, max_tokens=50)
+    return snapshot(rig.engine)
+
+
+def count_a_share_too_many(state: Snapshot) -> None:
+    state.state_references[one_with_a_state(state)] += 1
+
+
+def free_a_state_that_is_owned(state: Snapshot) -> None:
+    state.free_states.append(one_with_a_state(state))
+
+
+def compute_without_a_state(state: Snapshot) -> None:
+    set_(state.running[0], "state", None)
+
+
+def keep_a_state_of_none_that_runs(state: Snapshot) -> None:
+    object.__setattr__(state, "num_held_states", state.num_held_states + 1)
+
+
+def know_a_state_by_other_tokens(state: Snapshot) -> None:
+    row = one_with_a_state(state)
+    state.state_digest_of[row] = b"other"
+    state.state_of[b"other"] = row
+
+
+def find_a_state_that_was_forgotten(state: Snapshot) -> None:
+    state.state_of[b"stale"] = 0
+
+
+def one_with_a_state(state: Snapshot) -> int:
+    row = state.running[0].state
+    assert row is not None
+    return row
+
+
+@pytest.mark.parametrize(
+    ("wreck", "words"),
+    [
+        (count_a_share_too_many, "references but has 1 owners"),
+        (free_a_state_that_is_owned, "their references say others"),
+        (compute_without_a_state, "tokens cached and state None"),
+        (keep_a_state_of_none_that_runs, "sequences have a state"),
+        (know_a_state_by_other_tokens, "is known by the digest of other tokens"),
+        (find_a_state_that_was_forgotten, "the digests of states"),
+    ],
+    ids=lambda value: value.__name__ if callable(value) else "",
+)
+def test_each_broken_promise_of_states_is_found(wreck: Callable[[Snapshot], None], words: str):
+    state = with_states()
+    assert violations(state) == []
+    wreck(state)
+    assert any(words in line for line in violations(state)), violations(state)
+
+
 @pytest.mark.parametrize(
     ("begin", "wreck", "words"),
     [

@@ -75,13 +75,3 @@ def test_settings_need_a_row():
 def test_settings_need_a_row_to_score_a_prompt():
     with pytest.raises(ValueError, match="max_scored_tokens"):
         EngineSettings(max_scored_tokens=0)
-
-
-def test_draft_tokens_are_refused_for_a_model_with_states():
-    with pytest.raises(ValueError, match=r"recurrent state .* remove the `lookup` or `draft` line"):
-        EngineSettings(reuse_prefixes=False, num_draft_tokens=2, keeps_states=True)
-
-
-def test_prefixes_cannot_be_reused_without_states():
-    with pytest.raises(ValueError, match="no use without the recurrent state"):
-        EngineSettings(keeps_states=True)

@@ -11,6 +11,7 @@ from engine_rig import Rig, check_step
 
 from pipelines.host.backends.decoder_contract import DecoderSession
 from pipelines.host.backends.fake_decoder import FakeSession, fake_logits
+from pipelines.host.engine.step import NO_STATE
 
 
 def session_after_a_prompt() -> tuple[FakeSession, Rig]:
@@ -66,15 +67,16 @@ def test_a_forgotten_copy_changes_the_text():
     assert len(given) == 2  # greedy choices of one prompt would agree
 
 
-def test_a_forgotten_state_changes_the_text():
+def test_another_state_changes_the_text():
     rig = Rig(keeps_states=True)
     rig.submit("a", list(range(10, 23)), n=2, max_tokens=5)
     rig.step()
     step_of = rig.engine._body
 
     def forget(context):
-        assert context.step.state_copies.tolist() == [[0, 1]]
-        object.__setattr__(context.step, "state_copies", context.step.state_copies[:0])
+        read = context.step.state_table[:, 0]
+        assert read[0] == read[1] != NO_STATE
+        read[1] = len(rig.session.states) - 1
         return step_of(context)
 
     rig.engine._body = forget

@@ -90,7 +90,7 @@ class OnnxCpuSession:
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
         return default_cache_bytes()
 
-    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
         if num_host_blocks:
             raise ValueError(NO_SWAP_SPACE)
         assert self._session is not None

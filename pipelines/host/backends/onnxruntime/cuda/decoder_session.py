@@ -109,7 +109,7 @@ class OnnxCudaSession:
             free, _ = self._device.free_bytes()
         return int(free * CACHE_SHARE)
 
-    def allocate(self, num_blocks: int, num_host_blocks: int = 0) -> None:
+    def allocate(self, num_blocks: int, num_host_blocks: int = 0, num_states: int = 0) -> None:
         with (
             CAPTURE_LOCK.device_calls(),
             self._loading(f"a cache of {num_blocks} blocks, {num_host_blocks} on the host"),
