@@ -12,10 +12,11 @@ import msgspec
 
 from server.kserve.infer_body import HEADER, json_length, read_infer, work_size
 from server.kserve.infer_reply import encode_infer
-from server.kserve.inference import LONG_REPLY_BYTES, run_tensors_call
+from server.kserve.inference import LONG_REPLY_BYTES
 from server.kserve.messages import ModelNames, ModelReadiness
+from server.kserve.run import INFER, run_inference
 from server.kserve.served import find_served, metadata, server_metadata
-from server.model_lookup import TENSORS, find_pipeline
+from server.model_lookup import find_pipeline
 from server.services import Services
 
 BINARY = "application/octet-stream"
@@ -78,8 +79,8 @@ class InferEndpoint(_ServedEndpoint):
         length = json_length(body, req.get_header(HEADER))
         inference = await exchange.off_loop(lambda: read_infer(body, length), work_size(body, length))
         served = find_served(services, name, version)
-        pipeline = await find_pipeline(services, exchange, served.key, TENSORS)
-        tensors = await run_tensors_call(services, exchange, pipeline, inference)
+        pipeline = await find_pipeline(services, exchange, served.key, INFER)
+        tensors = await run_inference(services, exchange, pipeline, inference)
         encode = partial(encode_infer, name, served.status.version, inference, tensors)
         is_long = sum(array.nbytes for array in tensors.values()) > LONG_REPLY_BYTES
         reply: Any = await asyncio.to_thread(encode) if is_long else encode()

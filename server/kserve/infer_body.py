@@ -45,7 +45,6 @@ def read_infer(body: bytes, length: int) -> Inference:
         request = _REQUEST.decode(head)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"the body is not an infer request: {error}") from None
-    parameters.check_request(request.parameters)
     reader = _InputReader(memoryview(body)[length:])
     inputs = {each.name: reader.read(each, len(request.inputs)) for each in unique(request.inputs, "input")}
     reader.check_end()

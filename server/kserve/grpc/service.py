@@ -9,16 +9,17 @@ from typing import Any
 
 import grpc
 
-from pipelines.errors import BraidError
+from pipelines.worker.pipeline import Pipeline
 from server.http.auth import Guard
 from server.http.errors import BodyTooLarge, Unauthorized, public_error
 from server.http.exchange import ClientGone, Exchange
 from server.kserve.grpc.schema import SERVICE, TYPES
 from server.kserve.grpc.tensors import read_message, reply_message, work_size
-from server.kserve.inference import run_tensors_call
+from server.kserve.inference import Inference
 from server.kserve.messages import ModelMetadata
-from server.kserve.served import find_served, metadata, server_metadata
-from server.model_lookup import TENSORS, find_pipeline
+from server.kserve.run import INFER, run_inference, stream_inference
+from server.kserve.served import Served, find_served, metadata, server_metadata
+from server.model_lookup import find_pipeline
 from server.server_ready import is_ready
 from server.services import Services
 
@@ -75,15 +76,18 @@ class InferenceService:
         return call
 
     async def _stream(self, requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
-        """Each request is answered in turn; one that fails gets its error's text, and the stream goes on."""
+        """Each request is answered in turn, one that fails with its error's text."""
         reply = TYPES["ModelStreamInferResponse"]
         async for request in requests:
             with self._exchange(context) as exchange:
                 try:
                     self._admit(context, exchange)
-                    yield reply(infer_response=await self._model_infer(request, exchange))
-                except BraidError as error:
-                    yield reply(error_message=error.message)
+                    async for piece in self._pieces(request, exchange):
+                        yield reply(infer_response=piece)
+                except ClientGone:
+                    return
+                except Exception as error:
+                    yield reply(error_message=public_error(error, exchange.request_id).message)
 
     @contextmanager
     def _exchange(self, context: Any) -> Iterator[Exchange]:
@@ -129,14 +133,23 @@ class InferenceService:
         )
 
     async def _model_infer(self, request: Any, exchange: Exchange) -> Any:
-        inference = await exchange.off_loop(lambda: read_message(request), work_size(request))
-        served = find_served(self._services, request.model_name, request.model_version)
-        pipeline = await find_pipeline(self._services, exchange, served.key, TENSORS)
+        served, pipeline, inference = await self._read(request, exchange)
         try:
-            tensors = await run_tensors_call(self._services, exchange, pipeline, inference)
+            tensors = await run_inference(self._services, exchange, pipeline, inference)
         except ClientGone:
             raise asyncio.CancelledError from None
         return reply_message(served.name, served.status.version, inference.id, tensors)
+
+    async def _pieces(self, request: Any, exchange: Exchange) -> AsyncIterator[Any]:
+        """The replies to one request of a stream: a text in pieces, tensors as a whole."""
+        served, pipeline, inference = await self._read(request, exchange)
+        async for tensors in stream_inference(self._services, exchange, pipeline, inference):
+            yield reply_message(served.name, served.status.version, inference.id, tensors)
+
+    async def _read(self, request: Any, exchange: Exchange) -> tuple[Served, Pipeline, Inference]:
+        inference = await exchange.off_loop(lambda: read_message(request), work_size(request))
+        served = find_served(self._services, request.model_name, request.model_version)
+        return served, await find_pipeline(self._services, exchange, served.key, INFER), inference
 
 
 def _classes(request: str, reply: str) -> tuple[Any, Any]:

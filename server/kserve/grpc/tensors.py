@@ -33,7 +33,6 @@ CONTENTS = {
 def read_message(request: Any) -> Inference:
     """The request that a ModelInferRequest holds.  Raises RequestError."""
     given = plain(request.parameters)
-    parameters.check_request(given)
     raw = request.raw_input_contents
     if raw and len(raw) != len(request.inputs):
         raise RequestError(

@@ -40,6 +40,20 @@ def test_a_stream_holds_the_same_text(ask):
     assert {event["model_name"] for event in events} == {"text"}
 
 
+def test_infer_takes_and_gives_the_text_as_a_tensor(ask):
+    sent = {"name": "text_input", "shape": [1], "datatype": "BYTES", "data": ["hello"]}
+    reply = ask.infer("text", {"inputs": [sent], "parameters": PARAMETERS}).json()
+    assert reply["outputs"] == [
+        {
+            "name": "text_output",
+            "datatype": "BYTES",
+            "shape": [1],
+            "data": [completion(ask, "hello", **PARAMETERS)],
+        }
+    ]
+    assert "of BYTES" in ask.infer("text", {"inputs": [sent | {"name": "x"}]}).json()["error"]
+
+
 def test_vectors_are_those_of_embeddings(ask):
     texts = ["one text", "another"]
     wanted = [

@@ -165,6 +165,21 @@ def test_every_number_there_and_back(listening):
     assert listening(scene) == {f"same_{name}": array.tobytes() for name, array in arrays.items()}
 
 
+def test_a_text_is_streamed_in_pieces(listening):
+    async def scene(channel, listener):
+        request = infer_request("text", np.zeros(1), "text_input", "BYTES")
+        request.raw_input_contents[0] = b"\x05\x00\x00\x00hello"
+        request.parameters["max_tokens"].int64_param = 12
+        request.parameters["temperature"].double_param = 0
+        whole = await Channel(channel).ask("ModelInfer", request)
+        pieces = [each.infer_response async for each in Channel(channel).stream(iter([request]))]
+        return whole.raw_output_contents[0][4:], [each.raw_output_contents[0][4:] for each in pieces]
+
+    whole, pieces = listening(scene)
+    assert len(pieces) > 1
+    assert b"".join(pieces) == whole
+
+
 def test_a_stream_in_flight_goes_on_while_the_server_drains(listening):
     async def scene(channel, listener):
         gate = asyncio.Event()
