@@ -42,7 +42,7 @@ PADDED = {"pad_token_id": 1, "max_position_embeddings": 130}
 DISTIL = {"dim": 64, "hidden_dim": 128, "n_layers": 1, "n_heads": 2, "hidden_size": 64}
 SHALLOW = {"num_hidden_layers": 1}
 FAMILIES = {
-    "bert": {"type_vocab_size": 2},
+    "bert": {"type_vocab_size": 2} | SHALLOW,
     "modernbert": LOCAL | {"pad_token_id": 1, "cls_token_id": 2, "sep_token_id": 3},
     "distilbert": DISTIL,
     "mpnet": PADDED | SHALLOW,
@@ -63,8 +63,8 @@ CLOSE = {"rtol": 0, "atol": 1e-4}
 
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory):
-    """The folder of a model of two layers."""
-    return write_whole(tmp_path_factory.mktemp("bert") / "source", "bert", type_vocab_size=2)
+    """The folder of a model of one layer."""
+    return write_whole(tmp_path_factory.mktemp("bert") / "source", "bert", **FAMILIES["bert"])
 
 
 @pytest.fixture(autouse=True)
