@@ -141,7 +141,7 @@ def _settings(entry: ModelEntry, faults: list[str], notes: list[str]) -> dict[st
     if entry.layout is not None:
         made["layout"] = entry.layout
     if entry.nireq:
-        made["nireq"] = entry.nireq
+        notes.append("nireq changes nothing here: one request at a time uses all cores")
     if entry.allow_cache is not None:
         notes.append("allow_cache changes nothing here: compiled models are not stored")
     return made

@@ -1,0 +1,20 @@
+"""What config.json sets for a classic model, carried out by the model that is loaded."""
+
+import json
+
+from tensor_models import DETECTOR, write_ir
+
+from pipelines.host.model import load_for_host
+from pipelines.repository.model_folders import scan
+
+
+def test_shapes_and_layouts_are_carried_out_and_nireq_is_noted(tmp_path):
+    write_ir(tmp_path / "dummy" / "1" / "dummy.xml", DETECTOR)
+    config = {"name": "dummy", "base_path": "dummy", "nireq": 4, "shape": "(3,4)", "layout": "NC:NC"}
+    (tmp_path / "config.json").write_text(json.dumps({"model_config_list": [{"config": config}]}))
+    (model,) = scan(tmp_path / "config.json")
+    assert "note: config.json: nireq changes nothing here" in model.opened().graph_text()
+    loaded = load_for_host(model)
+    loaded.close()
+    assert [str(port) for port in loaded.inputs] == ["float32[3, 4]"]
+    assert [str(port) for port in loaded.outputs] == ["float32[3, 2]", "float32[3, 4]"]
