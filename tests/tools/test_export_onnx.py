@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
-from hf_folders import TEMPLATE, write_decoder
+from hf_folders import SIZES as TEXT_SIZES
+from hf_folders import TEMPLATE, write_decoder, write_whole
 
 from tools.export.__main__ import main
 from tools.export.decoder import export_decoder
@@ -105,11 +106,12 @@ def logits_of(file: Path, ids: list[int], rows: list[int]) -> np.ndarray:
     return ReferenceEvaluator(onnx.load(file), new_ops=[PagedAttention]).run(None, inputs)[0]
 
 
-def expected_logits(source: Path, ids: list[int]) -> np.ndarray:
+def expected_logits(source: Path, ids: list[int], kind: str = "AutoModelForCausalLM") -> np.ndarray:
     import torch
-    from transformers import AutoModelForCausalLM
+    import transformers
 
-    model = AutoModelForCausalLM.from_pretrained(source, dtype=torch.float32, attn_implementation="eager")
+    load = getattr(transformers, kind).from_pretrained
+    model = load(source, dtype=torch.float32, attn_implementation="eager")
     with torch.no_grad():
         return model(torch.tensor([ids])).logits[0].numpy()
 
@@ -274,6 +276,18 @@ def test_dynamic_positions_are_those_of_the_models_context(tmp_path):
     export_decoder(str(tmp_path / "source"), tmp_path / "model", form="onnx")
     given = logits_of(tmp_path / "model" / "model.onnx", PROMPT, [3, 39])
     np.testing.assert_allclose(given, expected_logits(tmp_path / "source", PROMPT)[[3, 39]], atol=1e-4)
+
+
+@pytest.mark.breadth
+def test_a_model_of_images_and_text_is_exported_to_read_text(tmp_path):
+    kind, said = "AutoModelForImageTextToText", []
+    text = TEXT_SIZES | SMALL | {"rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]}}
+    eyes = {"depth": 1, "hidden_size": 64, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
+    write_whole(tmp_path / "source", "qwen2_5_vl", kind, text_config=text, vision_config=eyes)
+    export_decoder(str(tmp_path / "source"), tmp_path / "model", stage=said.append, form="onnx")
+    assert "taking the language model of qwen2_5_vl: it will read text alone" in said
+    given = logits_of(tmp_path / "model" / "model.onnx", PROMPT, [3, 39])
+    np.testing.assert_allclose(given, expected_logits(tmp_path / "source", PROMPT, kind)[[3, 39]], atol=1e-4)
 
 
 def test_a_layer_that_looks_at_other_tokens_is_found(repository):

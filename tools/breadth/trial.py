@@ -74,7 +74,11 @@ def write_model(name: str, folder: Path) -> None:
     torch.manual_seed(7)
     family, changes = FAMILIES[name]
     config = AutoConfig.for_model(family, **SIZES | changes)
-    AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    model = AutoModelForCausalLM.from_config(config)
+    for weight in model.parameters():
+        if weight.ndim > 1 and not weight.any():  # zeros, as some routers begin, would make experts equal
+            torch.nn.init.normal_(weight, std=SIZES["initializer_range"])
+    model.save_pretrained(folder)
     symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
     tokenizer = Tokenizer(BPE(vocab={text: number for number, text in enumerate(symbols)}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)

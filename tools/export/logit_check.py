@@ -67,7 +67,7 @@ def check_export(path: Path, expected: Sequence[Expected], allowed: float) -> No
     try:
         given = prompt_logits(session, [each.prompt for each in expected], STEP_TOKENS)
     except RuntimeError as error:
-        raise ExportError(f"the exported model does not run: {first_line(error)}") from error
+        raise ExportError(f"the exported model does not run: {_last_line(error)}") from error
     finally:
         session.close()
     for each, logits in zip(expected, given, strict=True):
@@ -94,6 +94,13 @@ def _open(path: Path) -> DecoderSession:
     except ModelError as error:
         reason = str(error).removeprefix(f"{path}: ")
         raise ExportError(f"the exported model cannot be opened: {reason}") from error
+    except RuntimeError as error:  # of its first step
+        raise ExportError(f"the exported model does not run: {_last_line(error)}") from error
+
+
+def _last_line(error: RuntimeError) -> str:
+    """Where engines say what is wrong, below the places in their own files."""
+    return str(error).strip().rpartition("\n")[2]
 
 
 def _within(each: Expected, context: int) -> Expected:

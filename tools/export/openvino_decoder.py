@@ -32,7 +32,7 @@ def write_by_optimum(source: str, folder: Path, weights: str, stage: Stage) -> P
     if weights not in (*COMPRESSION, *PLAIN):
         raise ExportError(f"OpenVINO IR has no {weights} weights")
     check_positions(source)
-    _check_longrope(source)
+    _check_distances(source)
     stage("tracing the model with optimum-intel")
     _trace(source, folder, "fp16" if weights == "fp16" else "fp32")
     _keep_defaults(source, folder)
@@ -42,11 +42,16 @@ def write_by_optimum(source: str, folder: Path, weights: str, stage: Stage) -> P
     return folder / MODEL
 
 
-def _check_longrope(source: str) -> None:
-    """Raise `ExportError` for long factors of rotary positions, which optimum-intel leaves out."""
-    rope = getattr(read_model_config(source).get_text_config(), "rope_scaling", None) or {}
+def _check_distances(source: str) -> None:
+    """Raise `ExportError` for distances between tokens that IR with paged attention cannot
+    express.
+    """
+    config = read_model_config(source).get_text_config()
+    rope = getattr(config, "rope_scaling", None) or {}
     if rope.get("rope_type", rope.get("type")) in LONG_ROPE:
         raise ExportError("optimum-intel writes the short factors of longrope alone")
+    if config.model_type == "falcon" and config.alibi:
+        raise ExportError("optimum-intel's IR of Falcon with ALiBi does not give what transformers gives")
 
 
 def _trace(source: str, folder: Path, dtype: str) -> None:

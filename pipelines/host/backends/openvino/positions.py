@@ -38,13 +38,16 @@ def counts_positions(model: ov.Model) -> bool:
 
 
 def _above_rotations(model: ov.Model) -> Iterator[ov.Node]:
-    """The nodes from which angles of tokens are computed, each once."""
+    """The nodes from which angles of tokens are computed, each once; without the order in which angles are
+    gathered, as Cohere repeats them.
+    """
     rotations = (op for op in model.get_ops() if op.get_type_name() in ROTATIONS)
     open_nodes = [op for op in rotations if not _is_table(op)]
     seen: set[str] = set()
     while open_nodes:
         node = open_nodes.pop()
-        for above in (value.get_node() for value in node.input_values()):
+        read = node.input_values()[:1] if node.get_type_name() == "Gather" else node.input_values()
+        for above in (value.get_node() for value in read):
             if above.get_friendly_name() not in seen:
                 seen.add(above.get_friendly_name())
                 open_nodes.append(above)

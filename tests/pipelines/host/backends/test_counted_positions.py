@@ -68,3 +68,12 @@ def test_a_table_of_angles_stays(expected):
     give_positions(model)
     found = computed(model, np.array(10, np.int32), np.array(POSITIONS))
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+def test_the_order_in_which_angles_are_gathered_is_no_count():
+    """As Cohere repeats each angle: the order is counted from the number of angles."""
+    values = ops.parameter([-1, 2], np.float32, name="values")
+    length = ops.gather(ops.shape_of(values, "i32"), ops.constant(1), ops.constant(0))
+    order = ops.range(ops.constant(0), length, ops.constant(1), "i32")
+    gathered = ops.gather(values, ops.unsqueeze(order, ops.constant(0)), ops.constant(1))
+    assert not counts_positions(ov.Model([ops.cos(gathered)], [values]))
