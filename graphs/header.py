@@ -1,4 +1,4 @@
-"""Reads the top of a graph file: version, task and description."""
+"""Reads the top of a graph file: version, task, description, and how long the model stays loaded."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 
 from graphs.errors import hint, nearest
 from graphs.graph import Task, TaskContract
+from graphs.keep_alive import keep_alive_s
 from graphs.read import GraphDocument
 
 VERSION = 1
-KEYS = ("version", "task", "description", "nodes")
+KEYS = ("version", "task", "description", "pinned", "keep_alive", "nodes")
 
 
 def read_header(document: GraphDocument, tasks: Mapping[str, Task]) -> Task:
@@ -25,7 +26,17 @@ def read_header(document: GraphDocument, tasks: Mapping[str, Task]) -> Task:
     _check_version(document, data)
     if not isinstance(data.get("description", ""), str):
         document.add(("description",), "`description` must be text")
+    _check_stay(document, data)
     return _task(document, data, tasks)
+
+
+def _check_stay(document: GraphDocument, data: Mapping[str, Any]) -> None:
+    if not isinstance(data.get("pinned", False), bool):
+        document.add(("pinned",), "`pinned` must be true or false")
+    try:
+        keep_alive_s(data.get("keep_alive", 0))
+    except ValueError as error:
+        document.add(("keep_alive",), f"`keep_alive` {error}")
 
 
 def misspelt(key: str, data: Collection[str]) -> bool:

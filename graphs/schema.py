@@ -12,6 +12,7 @@ from typing import Any
 from graphs import node
 from graphs.graph import ROOTS, PortsBySettings, Task
 from graphs.header import VERSION
+from graphs.keep_alive import WORDS
 from graphs.node import Node
 
 NAME = r"^[A-Za-z_][A-Za-z0-9_]*$"
@@ -41,6 +42,8 @@ def schema(node_types: Mapping[str, type[Node]], tasks: Mapping[str, Task]) -> d
             "version": {"const": VERSION, "description": "the version of the language"},
             "task": {"enum": list(tasks), "description": "what clients can request of this graph"},
             "description": {"type": "string", "description": "text for people"},
+            "pinned": {"type": "boolean", "description": "the model never leaves memory by itself"},
+            "keep_alive": {"type": ["number", "string"], "description": f"time without calls: {WORDS}"},
             "nodes": {"$ref": "#/$defs/lines"},
         },
         "$defs": definitions,

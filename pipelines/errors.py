@@ -94,3 +94,10 @@ class Unavailable(BraidError):
 
 class EngineError(BraidError):
     status, kind = 500, "InternalServerError"
+
+
+def unloaded_by_hand(name: str) -> BraidError:
+    """A client unloaded the model, so requests do not load it."""
+    return ModelNotFound(
+        f"The model `{name}` is unloaded; POST /models/load loads it, requests do not", field="model"
+    )

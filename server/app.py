@@ -102,7 +102,7 @@ def create_app(services: Services) -> App:
         Lifespan(services),
         RequestIds(),
         UnknownFieldsReport(settings.strict_fields),
-        Guard(settings.api_keys),
+        Guard(settings.api_keys, settings.admin_keys),
     ]
     if settings.cors_origins:
         middleware.insert(0, _cors(settings))

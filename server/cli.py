@@ -52,6 +52,11 @@ def main() -> None:
     "--workers", show_default="2", type=click.IntRange(1, 256), help="Worker processes, which handle HTTP."
 )
 @click.option("--api-key", "api_keys", multiple=True, help="Key that clients must send; may be repeated.")
+@click.option("--admin-key", "admin_keys", multiple=True, help="Key to load and unload models with.")
+@click.option("--max-loaded-gb", type=float, help="Most GiB that loaded models take; others wait.")
+@click.option("--load-timeout", type=float, show_default="60", help="Seconds that a request waits for that.")
+@click.option("--idle-unload", type=float, metavar="S", help="Unload models without calls for S seconds.")
+@click.option("--poll-models", type=float, metavar="S", help="Look for changed models every S seconds.")
 @click.option("--in-process", is_flag=True, help="Run the engine as a thread of a single worker.")
 @click.argument("gunicorn", nargs=-1, type=click.UNPROCESSED, metavar="[-- GUNICORN_OPTIONS]")
 def serve(
@@ -62,6 +67,11 @@ def serve(
     device: str | None,
     workers: int | None,
     api_keys: tuple[str, ...],
+    admin_keys: tuple[str, ...],
+    max_loaded_gb: float | None,
+    load_timeout: float | None,
+    idle_unload: float | None,
+    poll_models: float | None,
     in_process: bool,
     gunicorn: tuple[str, ...],
 ) -> None:
@@ -70,7 +80,7 @@ def serve(
     Options that are not given are read from the environment, BRAID_HOST, BRAID_PORT and so on; further
     variables are in docs/settings.md.  Arguments after -- are passed to gunicorn.
     """
-    if any(re.search(r"[,\s]", key) or not key for key in api_keys):
+    if any(re.search(r"[,\s]", key) or not key for key in api_keys + admin_keys):
         raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
     if models and models.is_file() and models.suffix != ".gguf":
         raise click.UsageError(f"--models: {models} is neither a folder of models nor a GGUF file")
@@ -82,6 +92,11 @@ def serve(
         "BRAID_DEVICE": device,
         "BRAID_WORKERS": workers,
         "BRAID_API_KEYS": "\n".join(api_keys) or None,
+        "BRAID_ADMIN_KEYS": "\n".join(admin_keys) or None,
+        "BRAID_MAX_LOADED_GB": max_loaded_gb,
+        "BRAID_LOAD_TIMEOUT": load_timeout,
+        "BRAID_IDLE_UNLOAD_S": idle_unload,
+        "BRAID_POLL_MODELS": poll_models,
         "BRAID_IN_PROCESS": "1" if in_process else None,
     }
     _become_gunicorn({name: str(value) for name, value in given.items() if value is not None}, gunicorn)

@@ -38,21 +38,39 @@ async def find_pipeline(
 ) -> Pipeline:
     """The model that a request names; without a name, the only one that has the ability, or the default one.
 
-    It stays loaded until the exchange ends.  "" and FastDeploy's "default" count as no name, unless a model
-    has that name.  Raises NotFound for a model of another task, with the names of the models that have the
-    ability, and RequestError where several have it and the default model has not.
+    It stays loaded until the exchange ends; one that is not loaded is waited for.  "" and FastDeploy's
+    "default" count as no name, unless a model has that name.  Raises NotFound for a model of another task,
+    with the names of the models that have the ability, and RequestError where several have it and the default
+    model has not.
     """
     named = _name_without_one(services, model, ability) if model in NO_NAMES else model
-    pipeline = services.catalogue.get(named)
-    if pipeline.task not in ability.tasks:
-        able = _able(services.catalogue.cards(), ability)
-        others = f"models that do: {listed(able)}" if able else "no model here does"
-        raise NotFound(
-            f"The model `{pipeline.name}` does not {ability.words}: its task is {pipeline.task}; {others}",
-            field="model",
-        )
+    catalogue = services.catalogue
+    if catalogue.may_wait(named):
+        _check_task(services, _known_task(services, named), ability)
+        await exchange.while_here(catalogue.load(named, exchange.at_end))
+    pipeline = catalogue.get(named)
+    _check_task(services, (pipeline.name, pipeline.task), ability)
     exchange.at_end(services.catalogue.hold(pipeline))
     return pipeline
+
+
+def _known_task(services: Services, named: str | None) -> tuple[str, str | None]:
+    """The name and the task of a model that is not loaded; None while its task is not known."""
+    cards = {card.name: card.task for card in services.catalogue.cards()}
+    name = named if named is not None else next(iter(cards))
+    return name, cards.get(name)
+
+
+def _check_task(services: Services, model: tuple[str, str | None], ability: Ability) -> None:
+    """Raise NotFound for a model that cannot do what the path does."""
+    name, task = model
+    if task is None or task in ability.tasks:
+        return
+    able = _able(services.catalogue.cards(), ability)
+    others = f"models that do: {listed(able)}" if able else "no model here does"
+    raise NotFound(
+        f"The model `{name}` does not {ability.words}: its task is {task}; {others}", field="model"
+    )
 
 
 def _name_without_one(services: Services, model: str | None, ability: Ability) -> str | None:

@@ -16,4 +16,4 @@ def is_ready(services: Services) -> bool:
     status = services.client.status
     if status is None or status.state != "ready":
         return False
-    return all(card.state != "loading" for card in services.catalogue.cards())
+    return all(card.state != "loading" or card.on_request for card in services.catalogue.cards())

@@ -104,6 +104,7 @@ def _client(settings: Settings) -> EngineClient:
         from pipelines.host.announce import announce
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
+        from pipelines.host.residents import MemoryLimits
 
         needs_key = bool(settings.api_keys)
         return InProcessClient(
@@ -111,6 +112,8 @@ def _client(settings: Settings) -> EngineClient:
             cache=settings.cache,
             build=builder(settings.device, settings.cache, settings.first_run),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
+            limits=MemoryLimits.of(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),
+            poll_s=settings.poll_models or None,
             announce=lambda status: announce(status, settings.url, needs_key, settings.default_model),
         )
     if settings.engine_socket is None:

@@ -83,6 +83,26 @@ class Settings(BaseModel):
     api_keys: ValueList = Field(
         default=(), description="keys that clients may send; empty: no key is required"
     )
+    admin_keys: ValueList = Field(
+        default=(),
+        description="keys for the paths that load and unload models, which then take no other key; empty: "
+        "every client that may send requests may load and unload",
+    )
+    max_loaded_gb: float | None = Field(
+        default=None,
+        gt=0,
+        description="GiB that the weights and caches of loaded models take at most; the model that was used "
+        "least recently leaves for one that is requested; default: no bound",
+    )
+    load_timeout: float = Field(
+        default=60, gt=0, description="seconds that a request waits for memory to load its model in"
+    )
+    idle_unload_s: float = Field(
+        default=0, ge=0, description="seconds without calls after which a model is unloaded; 0: never"
+    )
+    poll_models: float = Field(
+        default=0, ge=0, description="seconds between two looks at the model repository; 0: on request only"
+    )
     in_process: bool = Field(
         default=False, description="1: one worker with the engine as one of its threads; for development"
     )

@@ -21,6 +21,7 @@ from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
 from pipelines.host.process_death import die_with_parent
+from pipelines.host.residents import MemoryLimits
 from pipelines.repository.model_folders import scan
 from pipelines.telemetry import processes
 from pipelines.wire.messages import Status
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         scan=partial(scan, cache=options.cache),
         build=builder(options.device, options.cache, options.first_run),
         snapshots=options.snapshots,
+        limits=MemoryLimits.of(options.max_loaded_gb, options.idle_unload, options.load_timeout),
+        poll_s=options.poll_models or None,
         heartbeat=_heartbeat(options.heartbeat),
         announce=partial(_announce, options),
     )
@@ -76,6 +79,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--first-run", action="store_true", help="run a model that is new in a process of its own first"
     )
+    parser.add_argument("--max-loaded-gb", type=float, help="GiB that loaded models take at most")
+    parser.add_argument(
+        "--load-timeout", type=float, default=60, help="seconds that a request waits for that"
+    )
+    parser.add_argument("--idle-unload", type=float, default=0, help="seconds without calls; 0: never")
+    parser.add_argument("--poll-models", type=float, default=0, help="seconds between two scans; 0: none")
     parser.add_argument("--parent", type=int, help="pid of the parent; the host ends when it does")
     parser.add_argument("--url", help="the server's address; given, a banner is printed when all is loaded")
     parser.add_argument("--default-model", help="the model that the banner's example calls")

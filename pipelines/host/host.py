@@ -11,17 +11,17 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from pipelines.garbage_collection import freeze_objects
 from pipelines.host import loader
 from pipelines.host.in_flight import Calls
 from pipelines.host.instances import ModelInstances
 from pipelines.host.intake import Requests
+from pipelines.host.lifecycle import Lifecycle
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.model import HostModel
 from pipelines.host.profile_reply import LoopTimes, profiled
+from pipelines.host.residents import MemoryLimits
 from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
-from pipelines.repository.ovms.report import notes_of
 from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer
 from pipelines.wire.messages import (
     SCHEMA,
@@ -64,6 +64,8 @@ class Host:
         build: loader.Build,
         snapshots: Path | None = None,
         instances: ModelInstances | None = None,
+        limits: MemoryLimits | None = None,
+        poll_s: float | None = None,
         heartbeat: Callable[[], None] = lambda: None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
@@ -76,7 +78,7 @@ class Host:
         self._instances = instances or ModelInstances()
         self._snapshots = Snapshots(snapshots)
         self._loader = loader.Loader(
-            models_dir, scan, build, lambda event: self.inbox.put((None, event)), self._snapshots
+            models_dir, scan, build, lambda event: self.inbox.put((None, event)), self._snapshots, poll_s
         )
         self._heartbeat, self._heartbeat_s = heartbeat, 0.0
         self._announce: Callable[[Status], None] | None = announce
@@ -86,22 +88,25 @@ class Host:
         self._loop_times = LoopTimes()
         self._publisher = Publisher(self._instances)
         self._calls = Calls()
+        self._lifecycle = Lifecycle(
+            self._instances,
+            self._loader,
+            listener,
+            limits or MemoryLimits(),
+            self._models_changed,
+            self._cold.append,
+        )
         self._requests = Requests(self._instances, self._calls, listener, self.inbox, self._publisher)
         self._stepping = Stepping(self._calls, listener, self._publisher)
         self._readers: dict[type, Callable[[Peer, Any], None]] = {
             **self._requests.readers,
+            **self._lifecycle.readers,
             Hello: self._hello,
             InUse: self._in_use,
             Profile: self._profile,
             ResetPrefixCache: self._reset_prefix_cache,
             Disconnected: self._disconnected,
             DrainStarted: self._drain,
-            loader.LoadStarted: self._loading,
-            loader.Loaded: self._loaded,
-            loader.LoadFailed: self._load_failed,
-            loader.Restored: self._restored,
-            loader.Removed: self._removed,
-            loader.Scanned: self._scanned,
         }
 
     def rescan(self) -> None:
@@ -142,8 +147,9 @@ class Host:
             self._warm()
         self._loop_times.mark("warm")
         self._publisher.publish(busy=had_messages or self._busy() or len(self._calls) > 0)
-        if self._instances.close_idle():
-            self._send_status()
+        self._lifecycle.turn()
+        if self.state == "starting" and self._lifecycle.is_settled:
+            self._become_ready()
         self._loop_times.mark("numbers")
 
     def _touch_heartbeat(self) -> None:
@@ -228,49 +234,7 @@ class Host:
         self._peers.discard(peer)
         self._instances.disconnected(peer)
         self._requests.gone(peer)
-
-    # Events of the loader
-
-    def _loading(self, peer: Peer, event: loader.LoadStarted) -> None:
-        self._instances.loading(event.folder)
-        self._send_status()
-
-    def _loaded(self, peer: Peer, event: loader.Loaded) -> None:
-        self._instances.loaded(event.folder, event.model, event.snapshot, event.graphs)
-        self._cold.append(event.model)
-        name, model = event.folder.name, event.model
-        sizes = [f"context {model.max_context} tokens"] if model.max_context else []
-        if model.cache_tokens:
-            sizes.append(f"cache {model.cache_tokens} tokens ({model.cache_bytes} bytes)")
-        log.info(
-            "loaded %s version %s in %.1f s%s",
-            *(name, event.folder.version, event.seconds, ": " + ", ".join(sizes) if sizes else ""),
-        )
-        for note in notes_of(event.graphs[name]):
-            log.info("%s: %s", name, note)
-        freeze_objects()
-        self._publisher.note_change()
-        self._send_status()
-
-    def _load_failed(self, peer: Peer, event: loader.LoadFailed) -> None:
-        self._instances.failed(event.folder, event.problems)
-        for problem in event.problems:
-            log.error("%s version %s: %s", event.folder.name, event.folder.version, problem)
-        self._send_status()
-
-    def _restored(self, peer: Peer, event: loader.Restored) -> None:
-        self._instances.restored(event.name)
-        self._send_status()
-
-    def _removed(self, peer: Peer, event: loader.Removed) -> None:
-        self._instances.removed(event.name)
-        self._send_status()
-
-    def _scanned(self, peer: Peer, event: loader.Scanned) -> None:
-        if self.state == "starting":
-            self.state = "ready"
-            self._send_status()
-            self._announce_ready()
+        self._lifecycle.gone(peer)
 
     def _drain(self, peer: Peer, event: DrainStarted) -> None:
         self.state = "draining"
@@ -279,6 +243,16 @@ class Host:
         self._send_status()
 
     # Status
+
+    def _become_ready(self) -> None:
+        """The first scan is over, with all that it found."""
+        self.state = "ready"
+        self._send_status()
+        self._announce_ready()
+
+    def _models_changed(self) -> None:
+        self._publisher.note_change()
+        self._send_status()
 
     def _status(self) -> Status:
         return Status(os.getpid(), self.state, self._instances.statuses())

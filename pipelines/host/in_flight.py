@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 from pipelines.host.engine.engine_contract import Engine
@@ -45,6 +46,7 @@ class Calls:
     def start(self, key: Key, call: InFlightCall) -> None:
         self._calls[key] = call
         call.instance.num_calls += 1
+        call.instance.used_at_s = monotonic()
 
     def ended(self, key: Key, call: InFlightCall, choice: int = ALL) -> None:
         """Nothing more comes for this choice."""
@@ -54,6 +56,7 @@ class Calls:
             call.open.discard(choice)
         if not call.open and self._calls.pop(key, None) is not None:
             call.instance.num_calls -= 1
+            call.instance.used_at_s = monotonic()
 
     def abort(self, key: Key, choice: int = ALL) -> None:
         """Cancel a choice; one that is unknown has ended already."""

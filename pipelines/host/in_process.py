@@ -15,6 +15,7 @@ from pathlib import Path
 from pipelines.host import loader
 from pipelines.host.host import Host
 from pipelines.host.model import build_for_host
+from pipelines.host.residents import MemoryLimits
 from pipelines.repository import model_folders
 from pipelines.wire.client import EngineClient
 from pipelines.wire.listener import InProcessListener
@@ -37,6 +38,8 @@ class InProcessClient(EngineClient):
         build: loader.Build | None = None,
         cache: Path | None = None,
         snapshots: Path | None = None,
+        limits: MemoryLimits | None = None,
+        poll_s: float | None = None,
         announce: Callable[[Status], None] = lambda status: None,
     ) -> None:
         listener = InProcessListener()
@@ -47,6 +50,8 @@ class InProcessClient(EngineClient):
             scan=scan or partial(model_folders.scan, cache=cache),
             build=build or build_for_host,
             snapshots=snapshots,
+            limits=limits,
+            poll_s=poll_s,
             announce=announce,
         )
         self._thread = threading.Thread(target=self._run, name="engine-host", daemon=True)

@@ -1,22 +1,30 @@
-"""The loader thread: scans the model repository and loads what is new or changed, one model at a time.
+"""The loader thread: looks at the model repository, and loads folders on request, one at a time.
 
-Puts what it made into the host's inbox; never touches the instances that serve, nor any engine.
+Puts what it found and made into the host's inbox; never touches the instances that serve, nor any engine.
 """
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import logging
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+
+import psutil
 
 from graphs.compose import GraphSource
 from graphs.errors import GraphError
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.model import HostModel
+from pipelines.host.model_terms import taken_bytes, terms_of
+from pipelines.host.residents import Terms
 from pipelines.host.snapshots import Snapshots
 from pipelines.loading import BuildError, Sources
 from pipelines.repository.model_folders import ModelFolder
@@ -30,17 +38,11 @@ Build = Callable[[ModelFolder, Mapping[str, GraphSource]], HostModel]
 
 
 @dataclass(frozen=True)
-class LoadStarted:
-    """A folder is about to be loaded."""
-
-    folder: ModelFolder
-
-
-@dataclass(frozen=True)
 class Loaded:
     """A folder was loaded.  The reader of this event owns `model` and `snapshot`.
 
-    `graphs` holds the texts of its graph and of all that it names, as they were checked.
+    `graphs` holds the texts of its graph and of all that it names, as they were checked; `num_bytes` is what
+    the model takes.
     """
 
     folder: ModelFolder
@@ -48,6 +50,7 @@ class Loaded:
     snapshot: Snapshot
     graphs: Mapping[str, str]
     seconds: float
+    num_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,19 +77,25 @@ class Removed:
 
 @dataclass(frozen=True)
 class Scanned:
-    """Everything the scan found was loaded, failed or was unchanged."""
+    """The repository was looked at, for the `number`th time; `found` is new, changed or to be tried again."""
+
+    number: int
+    found: list[tuple[ModelFolder, Terms]]
 
 
-Event = LoadStarted | Loaded | LoadFailed | Restored | Removed | Scanned
+Event = Loaded | LoadFailed | Restored | Removed | Scanned
 
 
 @dataclass
 class _Known:
-    """What the loader knows of a name: the folder and the graph that were loaded last, and whether a later
-    one failed.
+    """What the loader knows of a name: the folder that was reported last, what was seen and loaded last.
+
+    `failed`: the folder could not be loaded.
     """
 
     folder: ModelFolder
+    seen: ModelFolder
+    loaded: ModelFolder | None = None
     graph: str | None = None
     failed: bool = False
 
@@ -101,56 +110,103 @@ class Loader:
         build: Build,
         notify: Callable[[Event], None],
         snapshots: Snapshots,
+        poll_s: float | None = None,
     ) -> None:
+        """`poll_s`: look at the repository this often without being asked."""
         self._repository = repository
         self._scan = scan
         self._build = build
         self._notify = notify
         self._snapshots = snapshots
+        self._poll_s = poll_s
         self._known: dict[str, _Known] = {}
-        self._requests: queue.SimpleQueue[bool] = queue.SimpleQueue()
+        self._last_look: dict[str, str] = {}  # of a poll: name → version and fingerprint
+        self._num_asked = self._num_scans = 0
+        self._commands: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="loader", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def rescan(self) -> None:
-        """Look at the repository (again).  Safe in a signal handler; returns immediately."""
-        self._requests.put(True)
+    def rescan(self) -> int:
+        """Look at the repository (again); the number of the Scanned that follows, or of a later one.
+
+        Safe in a signal handler; returns immediately.
+        """
+        self._num_asked += 1
+        self._commands.put(self._look)
+        return self._num_asked
+
+    def load(self, folder: ModelFolder) -> None:
+        """Load a folder that was found.  Dropped where a later scan finds another state of it before."""
+        self._commands.put(partial(self._load, folder, False))
+
+    def free_memory(self) -> None:
+        """Return to the system what closed models have left."""
+        self._commands.put(free_memory)
 
     def stop(self, timeout_s: float) -> None:
         """No further scan; waits for the load in progress, at most `timeout_s`."""
-        self._requests.put(False)
+        self._commands.put(None)
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        while self._requests.get():
+        while True:
             try:
-                self._bring_up_to_date()
-            except OSError as error:
-                log.error("cannot scan the model repository: %s", error)
-            except Exception:
-                log.exception("cannot scan the model repository %s", self._repository)
-            self._notify(Scanned())
+                command = self._commands.get(timeout=self._poll_s)
+            except queue.Empty:
+                command = self._poll
+            if command is None:
+                return
+            command()
 
-    def _bring_up_to_date(self) -> None:
-        found = {folder.name: folder for folder in self._scan(self._repository)}
-        for name in self._known.keys() - found.keys():
-            self._missing(name)
-        stale = [folder for folder in found.values() if self._is_stale(folder)]
-        for folder in stale:
-            self._notify(LoadStarted(folder))
-        folders = list(found.values())
-        undecided = [folder for folder in stale if not self._load(folder, folders, is_last_try=False)]
-        for folder in undecided:  # a graph may name one that was loaded after it
-            self._load(folder, folders, is_last_try=True)
+    def _look(self) -> None:
+        """A scan that was asked for: what failed is tried again."""
+        self._num_scans += 1
+        self._notify(Scanned(self._num_scans, self._found(self._is_stale)))
+
+    def _poll(self) -> None:
+        """Only what two looks find equal is taken: a folder that is being written changes between them."""
+        seen, self._last_look = self._last_look, {}
+        found = self._found(lambda folder: self._has_settled(folder, seen) and self._has_changed(folder))
+        if found:
+            self._notify(Scanned(self._num_scans, found))
+
+    def _has_settled(self, folder: ModelFolder, seen: Mapping[str, str]) -> bool:
+        state = self._last_look[folder.name] = f"{folder.version} {folder.fingerprint}"
+        return seen.get(folder.name) == state
+
+    def _found(self, is_due: Callable[[ModelFolder], bool]) -> list[tuple[ModelFolder, Terms]]:
+        try:
+            found = {folder.name: folder for folder in self._scan(self._repository)}
+            for name in self._known.keys() - found.keys():
+                self._missing(name)
+            due = [folder for folder in found.values() if is_due(folder)]
+            return [(self._note(folder), terms_of(folder)) for folder in due]
+        except OSError as error:
+            log.error("cannot scan the model repository: %s", error)
+        except Exception:
+            log.exception("cannot scan the model repository %s", self._repository)
+        return []
+
+    def _note(self, folder: ModelFolder) -> ModelFolder:
+        known = self._known.setdefault(folder.name, _Known(folder, folder))
+        known.folder, known.seen, known.failed = folder, folder, False
+        return folder
 
     def _is_stale(self, folder: ModelFolder) -> bool:
+        """Whether a scan that was asked for reports a folder."""
         known = self._known.get(folder.name)
-        if known is None or known.graph is None or known.folder.version != folder.version:
+        return self._has_changed(folder) or (known is not None and known.failed)
+
+    def _has_changed(self, folder: ModelFolder) -> bool:
+        """Whether a folder is not as the host knows it; one that is as it was loaded again has no problem."""
+        known = self._known.get(folder.name)
+        if known is None:
             return True
-        if known.folder.fingerprint != folder.fingerprint:
-            return True
+        if known.loaded is None or not _same(known.loaded, folder):
+            return not _same(known.seen, folder)
+        known.seen = known.loaded
         if known.failed:
             known.failed = False
             self._notify(Restored(folder.name))
@@ -159,32 +215,40 @@ class Loader:
     def _missing(self, name: str) -> None:
         """A model that serves is removed with its folder, not by files that are missing in it."""
         known = self._known[name]
-        if known.graph is not None and known.folder.is_incomplete:
-            known.failed = True
-            self._notify(LoadFailed(known.folder, [f"{known.folder.home} holds no model any more"]))
-        else:
+        if known.graph is None or not known.folder.is_incomplete:
             del self._known[name]
             self._notify(Removed(name))
+        elif not known.failed:
+            known.failed = True
+            self._notify(LoadFailed(known.folder, [f"{known.folder.home} holds no model any more"]))
 
-    def _load(self, folder: ModelFolder, folders: Sequence[ModelFolder], is_last_try: bool) -> bool:
-        """Load a folder and report the result; False, and no report, for a graph that is tried again."""
-        start_s = time.monotonic()
-        known = self._known.setdefault(folder.name, _Known(folder))
+    def _load(self, folder: ModelFolder, is_last_try: bool) -> None:
+        """Load a folder and report the result; a graph that may name one that is loaded after it is tried
+        once more, behind that one.
+        """
+        start_s, known = time.monotonic(), self._known.get(folder.name)
+        if known is None or known.folder is not folder:
+            return
         try:
             folder = folder.refreshed()
             opened = folder.opened()
             opened = replace(opened, graph=opened.graph_text())
-            sources = self._sources(opened, folders)
+            sources = self._sources(opened)
+            memory = psutil.Process().memory_info().rss
             model, snapshot = self._loaded(folder, opened, sources)
         except (Exception, DeviceLost) as error:
             if isinstance(error.__cause__, GraphError) and not is_last_try:
-                return False
+                self._commands.put(partial(self._load, known.folder, True))
+                return
             known.failed = True
             self._notify(LoadFailed(folder, _problems(error)))
-            return True
-        self._known[folder.name] = _Known(folder, opened.graph)
-        self._notify(Loaded(folder, model, snapshot, sources.texts, time.monotonic() - start_s))
-        return True
+            return
+        growth = psutil.Process().memory_info().rss - memory
+        known.seen = known.loaded = folder
+        known.graph, known.failed = opened.graph, False
+        num_bytes = taken_bytes(opened, model.cache_bytes, growth)
+        seconds = time.monotonic() - start_s
+        self._notify(Loaded(folder, model, snapshot, sources.texts, seconds, num_bytes))
 
     def _loaded(
         self, folder: ModelFolder, opened: ModelFolder, sources: Sources
@@ -201,11 +265,26 @@ class Loader:
             raise
         return model, snapshot
 
-    def _sources(self, folder: ModelFolder, folders: Sequence[ModelFolder]) -> Sources:
+    def _sources(self, folder: ModelFolder) -> Sources:
         """The folder's own graph, the graphs that were loaded, and those of folders that never were."""
         loaded = {name: known.graph for name, known in self._known.items() if known.graph is not None}
         loaded.pop(folder.name, None)
-        return Sources([*folders, folder], loaded)
+        return Sources([*(known.folder for known in self._known.values()), folder], loaded)
+
+
+def _same(one: ModelFolder, other: ModelFolder) -> bool:
+    return (one.version, one.fingerprint) == (other.version, other.fingerprint)
+
+
+def free_memory() -> None:
+    """Collect the garbage of closed models, also what is frozen, and give free pages back."""
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+    if sys.platform.startswith("linux"):
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:  # musl has none
+            trim(0)
 
 
 def _problems(error: BaseException) -> list[str]:

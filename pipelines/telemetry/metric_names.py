@@ -70,6 +70,11 @@ PROMPT_TOKENS_BY_SOURCE = "vllm:prompt_tokens_by_source"
 WAITING_BY_REASON = "vllm:num_requests_waiting_by_reason"
 START_TIME = "process_start_time_seconds"
 IGNORED_FIELDS = "braid:ignored_request_fields"
+LOADED = "ovms_graph_loaded"
+MODEL_BYTES = "braid:model_bytes"
+LOADS = "braid:model_loads"
+LOAD_TIME = "braid:model_load_seconds"
+UNLOADS = "braid:model_unloads"
 
 PROGRESS = {
     "vllm:num_preemptions": "preemptions",
@@ -129,6 +134,11 @@ METRICS = {
     STEPS: MetricSpec("counter", "Steps, by kind.", ("model_name", "kind")),
     STEP_TIME: MetricSpec("counter", "Time of steps, by kind and phase.", ("model_name", "kind", "phase")),
     CACHE: MetricSpec("gauge", "1 for each cache.", ("model_name", *CacheShape._fields)),
+    LOADED: MetricSpec("gauge", "1 for a model that is loaded, 0 for one that is not.", ("name",)),
+    MODEL_BYTES: MetricSpec("gauge", "Bytes that a loaded model takes: weights and cache."),
+    LOADS: MetricSpec("counter", "Loads of models, by result.", ("model_name", "result")),
+    LOAD_TIME: MetricSpec("histogram", "Time of loads of models.", buckets=REQUEST_BUCKETS_S),
+    UNLOADS: MetricSpec("counter", "Models that left memory, by reason.", ("model_name", "reason")),
     "http_requests": MetricSpec("counter", "HTTP requests that ended.", ("handler", "method", "status")),
     IGNORED_FIELDS: MetricSpec("counter", "Unknown request fields that were ignored.", ("handler",)),
     "http_request_size_bytes": MetricSpec("summary", "Content-Length of requests.", ("handler",)),

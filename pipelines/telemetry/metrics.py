@@ -14,10 +14,15 @@ from pipelines.telemetry.metric_names import (
     CACHE,
     DRAFT_TOKENS_BY_POSITION,
     DRAFTED,
+    LOAD_TIME,
+    LOADED,
+    LOADS,
+    MODEL_BYTES,
     PROGRESS,
     PROMPT_TOKENS_BY_SOURCE,
     STEP_TIME,
     STEPS,
+    UNLOADS,
     WAITING_BY_REASON,
     CacheShape,
 )
@@ -84,3 +89,26 @@ def engine_load(model: str, engines: Sequence[Counts]) -> None:
     host_total = sum(counts.host_blocks_total for counts in engines)
     host_used = sum(counts.host_blocks_used for counts in engines)
     labelled("vllm:cpu_cache_usage_perc", model).set(host_used / max(1, host_total))
+
+
+def model_loaded(model: str, seconds: float, num_bytes: int) -> None:
+    """A model was loaded and takes `num_bytes`.  One process per server calls this, and those below."""
+    labelled(LOADED, model).set(1)
+    labelled(MODEL_BYTES, model).set(num_bytes)
+    labelled(LOADS, model, "loaded").inc()
+    labelled(LOAD_TIME, model).observe(seconds)
+
+
+def model_load_failed(model: str) -> None:
+    labelled(LOADS, model, "failed").inc()
+
+
+def model_retired(model: str, reason: str) -> None:
+    """A model is to leave memory."""
+    labelled(UNLOADS, model, reason).inc()
+
+
+def model_gone(model: str) -> None:
+    """No instance of a model is in memory any more."""
+    labelled(LOADED, model).set(0)
+    labelled(MODEL_BYTES, model).set(0)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Protocol, cast
 
 from pipelines.errors import BraidError, EngineError, NotFound, Overloaded, RequestError, Unavailable
@@ -18,10 +19,14 @@ from pipelines.wire.messages import (
     Hello,
     Inferred,
     InUse,
+    KeepModel,
+    ModelSettled,
     ModelStatus,
     PrefixCacheReset,
     Profile,
     Profiled,
+    ReleaseModel,
+    Rescan,
     ResetPrefixCache,
     Status,
     Submit,
@@ -29,6 +34,8 @@ from pipelines.wire.messages import (
     ToHost,
     TokenUpdate,
     ToWorker,
+    UnloadModel,
+    WantModel,
     Welcome,
 )
 from pipelines.wire.sampling_params import SamplingParams
@@ -57,6 +64,7 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
+Reply = Profiled | PrefixCacheReset | ModelSettled
 Connect = Callable[["EngineClient"], Awaitable[Link]]
 """Reach a host, or raise OSError."""
 
@@ -73,7 +81,7 @@ class EngineClient:
         self._link: Link | None = None
         self._status: Status | None = None
         self._queues: dict[int, UpdateQueue | PendingReply] = {}
-        self._replies: dict[int, asyncio.Future[Profiled | PrefixCacheReset]] = {}
+        self._replies: dict[int, asyncio.Future[Reply]] = {}
         self._ids = itertools.count(1)
         self._callbacks: list[Callable[[Status | None], None]] = []
         self._mismatch_callbacks: list[Callable[[int], None]] = []
@@ -193,13 +201,59 @@ class EngineClient:
         """
         await self._reply_to(ResetPrefixCache(next(self._ids)))
 
-    async def _reply_to(self, request: Profile | ResetPrefixCache) -> Profiled | PrefixCacheReset:
+    @contextlib.asynccontextmanager
+    async def wanted(self, model: str, by_hand: bool = False) -> AsyncIterator[None]:
+        """A model is loaded, and stays so inside.
+
+        `by_hand`: a client says so, rather than a request that needs it.  Raises the host's BraidError where
+        it cannot be loaded, and Unavailable when no host listens.
+        """
+        async with self._settled(WantModel(next(self._ids), model, by_hand)):
+            yield
+
+    async def unload(self, model: str) -> None:
+        """Unload a model until it is `wanted` by hand; returns when its calls have ended and it is closed.
+
+        Raises NotFound, and Unavailable when no host listens.
+        """
+        async with self._settled(UnloadModel(next(self._ids), model)):
+            pass
+
+    async def rescan(self) -> bool:
+        """Have the host look at the model repository; whether it loaded or removed anything.
+
+        Raises Unavailable with the problems of what could not be loaded.
+        """
+        async with self._settled(Rescan(next(self._ids))) as settled:
+            return settled.has_changed
+
+    def keep(self, model: str, seconds: float) -> None:
+        """From now on a model stays loaded for this time without calls.  Raises Unavailable."""
+        self._listening_link().send(KeepModel(model, seconds))
+
+    @contextlib.asynccontextmanager
+    async def _settled(self, request: WantModel | UnloadModel | Rescan) -> AsyncIterator[ModelSettled]:
+        """The host's reply, however long it takes; at the end the host is informed."""
+        try:
+            settled = cast(ModelSettled, await self._reply_to(request, None))
+            if settled.error is not None:
+                raise _error(settled)
+            yield settled
+        finally:
+            if self._link is not None:
+                self._link.send(ReleaseModel(request.request_id))
+
+    async def _reply_to(
+        self,
+        request: Profile | ResetPrefixCache | WantModel | UnloadModel | Rescan,
+        timeout_s: float | None = REPLY_S,
+    ) -> Reply:
         link = self._listening_link()
-        reply: asyncio.Future[Profiled | PrefixCacheReset] = asyncio.get_running_loop().create_future()
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
         self._replies[request.request_id] = reply
         link.send(request)
         try:
-            return await asyncio.wait_for(reply, REPLY_S)
+            return await asyncio.wait_for(reply, timeout_s)
         except TimeoutError:
             raise Unavailable("the engine is in a long step; try again") from None
         finally:
@@ -243,7 +297,7 @@ class EngineClient:
                 self._deliver(update)
         elif isinstance(message, Inferred):
             self._answer(message)
-        elif isinstance(message, Profiled | PrefixCacheReset):
+        elif isinstance(message, Reply):
             self._set_reply(message)
         elif isinstance(message, Welcome):
             self._compare(message)
@@ -335,7 +389,7 @@ class EngineClient:
         else:
             slot.put(unpack(message.outputs))
 
-    def _set_reply(self, message: Profiled | PrefixCacheReset) -> None:
+    def _set_reply(self, message: Reply) -> None:
         reply = self._replies.get(message.request_id)
         if reply is not None and not reply.done():
             reply.set_result(message)
@@ -358,8 +412,10 @@ class EngineClient:
                 log.exception("a callback for the engine's status failed")
 
 
-def _error(message: TokenUpdate | Inferred | Profiled) -> BraidError:
+def _error(message: TokenUpdate | Inferred | Profiled | ModelSettled) -> BraidError:
     """The error that a message from the host carries."""
     error = ERRORS.get(message.error_status, EngineError)(message.error or "the engine failed")
     error.field, error.word = message.error_field, message.error_word
+    if isinstance(message, ModelSettled) and message.retry_after_s is not None:
+        error.retry_after_s = message.retry_after_s
     return error

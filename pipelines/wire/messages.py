@@ -19,7 +19,7 @@ MAX_FRAME_BYTES = 256 << 20
 """No message is longer.  A longer one is noise, and the connection that it came from is closed."""
 
 HostState = Literal["starting", "ready", "draining"]
-ModelState = Literal["loading", "ready", "failed", "unloading"]
+ModelState = Literal["unloaded", "loading", "ready", "failed", "unloading"]
 
 
 class Hello(msgspec.Struct, frozen=True, array_like=True, tag="hello"):
@@ -169,6 +169,59 @@ class PrefixCacheReset(msgspec.Struct, frozen=True, array_like=True, tag="prefix
     request_id: int
 
 
+class WantModel(msgspec.Struct, frozen=True, array_like=True, tag="want_model"):
+    """Worker to host: load a model, if it is not; `ModelSettled` replies when it is ready, or why it is not.
+
+    From the reply until `ReleaseModel` the model stays.  `by_hand`: a client says so, rather than a request
+    that needs the model.  `request_id` is from the same numbers as that of Submit.
+    """
+
+    request_id: int
+    model: str
+    by_hand: bool = False
+
+
+class ReleaseModel(msgspec.Struct, frozen=True, array_like=True, tag="release_model"):
+    """Worker to host: what an earlier message asked for is no longer waited for, nor is its model held."""
+
+    request_id: int
+
+
+class UnloadModel(msgspec.Struct, frozen=True, array_like=True, tag="unload_model"):
+    """Worker to host: unload a model until a client loads it; `ModelSettled` replies when it is closed."""
+
+    request_id: int
+    model: str
+
+
+class Rescan(msgspec.Struct, frozen=True, array_like=True, tag="rescan"):
+    """Worker to host: look at the repository; `ModelSettled` replies when all that changed is loaded."""
+
+    request_id: int
+
+
+class KeepModel(msgspec.Struct, frozen=True, array_like=True, tag="keep_model"):
+    """Worker to host: how long a model stays without calls from now on."""
+
+    model: str
+    seconds: float
+
+
+class ModelSettled(msgspec.Struct, frozen=True, array_like=True, tag="model_settled"):
+    """Host to worker: the reply to WantModel, UnloadModel and Rescan; `error`, when set, is why not.
+
+    `has_changed`: whether a Rescan found anything that was loaded or removed.
+    """
+
+    request_id: int
+    has_changed: bool = True
+    error: str | None = None
+    error_status: int = 500
+    error_field: str | None = None
+    error_word: str | None = None
+    retry_after_s: int | None = None
+
+
 class TensorSpec(msgspec.Struct, frozen=True, array_like=True):
     """A named input or output of a model; a length is None where it is free, `shape` for any rank."""
 
@@ -191,7 +244,8 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     Workers build from what the instance was loaded from, and from nothing else: `graphs`, the texts of its
     graph and of all that it names, and `snapshot`, a folder whose digest is `fingerprint`.  `replaced` are
     earlier instances that still take calls.  `max_context` is None for a graph without an engine of its
-    own; `inputs` and `outputs` are those of a graph of tensor models.
+    own; `inputs` and `outputs` are those of a graph of tensor models.  `on_request`: a request for the model
+    may wait until it is loaded.
     """
 
     name: str
@@ -208,6 +262,7 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
     cache_tokens: int = 0
     inputs: list[TensorSpec] = []
     outputs: list[TensorSpec] = []
+    on_request: bool = False
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
@@ -218,8 +273,9 @@ class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
     models: list[ModelStatus] = []
 
 
-ToHost = Hello | InUse | Submit | SubmitTensors | Profile | ResetPrefixCache | Abort
-ToWorker = Welcome | Frame | Inferred | Profiled | PrefixCacheReset | Status
+ToModels = WantModel | ReleaseModel | UnloadModel | Rescan | KeepModel
+ToHost = Hello | InUse | Submit | SubmitTensors | Profile | ResetPrefixCache | Abort | ToModels
+ToWorker = Welcome | Frame | Inferred | Profiled | PrefixCacheReset | ModelSettled | Status
 
 
 def _schema() -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from graphs.compose import Graphs, GraphSource
 from graphs.errors import hint, shown
-from pipelines.errors import ModelNotFound, Unavailable
+from pipelines.errors import BraidError, ModelNotFound, Unavailable, unloaded_by_hand
 from pipelines.loading import BuildError
 from pipelines.nodes import VOCABULARY
 from pipelines.nodes.graph_node import GraphNode
@@ -41,10 +41,11 @@ FAILED_RETRY_AFTER_S = 30
 
 @dataclass(frozen=True, slots=True)
 class ModelCard:
-    """One model as clients see it.  `state` is "loading", "ready", "failed" or "unloading".
+    """One model as clients see it.  `state` is "unloaded", "loading", "ready", "failed" or "unloading".
 
     It is "ready" exactly while `Catalogue.get` returns the model's pipeline.  `max_context` is None for a
-    graph without an engine, its own or a named one, and while it is unknown.
+    graph without an engine, its own or a named one, and while it is unknown.  `on_request`: a request for the
+    model, which is not ready, loads it or waits for its load.
     """
 
     name: str
@@ -54,6 +55,7 @@ class ModelCard:
     state: str
     problems: list[str]
     task: str | None
+    on_request: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Catalogue:
         self._built: dict[str, _Built] = {}
         self._problems: dict[str, list[str]] = {}
         self._in_use: list[int] = []
+        self._progress = asyncio.Event()  # set, and replaced, whenever something was built or could not be
         self._held: Counter[int] = Counter()  # requests of each instance; no zeros
         self._work: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -107,9 +110,7 @@ class Catalogue:
 
         Raises NotFound with the names there are, Unavailable while the model or the engine is loading.
         """
-        if name is None:
-            own = self._own_names()
-            name = own[0] if len(own) == 1 else ""
+        name = self._name(name)
         model = self.status(name)
         built = self._served(name)
         if built is None:
@@ -121,6 +122,67 @@ class Catalogue:
         instance_ids = self._instances(pipeline.name)
         self._held.update(instance_ids)
         return partial(self._release, instance_ids)
+
+    def may_wait(self, name: str | None) -> bool:
+        """Whether a model is not served here, but is once `load` has returned."""
+        name = self._name(name)
+        return name in self._models and self._served(name) is None and self._next_to_load(name) is not None
+
+    async def load(self, name: str | None, at_end: Callable[[Callable[[], None]], object]) -> None:
+        """Wait until a model is served here, with those that its graph names.
+
+        It stays so until the function is called that `at_end` is given.  Raises the BraidError of the host
+        where a model cannot be loaded.
+        """
+        name = self._name(name)
+        async with contextlib.AsyncExitStack() as wanted:
+            while (missing := self._next_to_load(name)) is not None:
+                await wanted.enter_async_context(self._client.wanted(missing))
+                while self._is_being_built(missing):
+                    await self._progress.wait()
+            at_end(self.hold(self.get(name)))
+
+    async def load_by_hand(self, name: str) -> None:
+        """Load a model, also one that a client unloaded; returns when it is served here.
+
+        Raises the BraidError of the host where it cannot be loaded.
+        """
+        async with self._client.wanted(name, by_hand=True):
+            while self._is_being_built(name):
+                await self._progress.wait()
+            self.get(name)
+
+    def _next_to_load(self, name: str) -> str | None:
+        """The model to wait for next, of a name and those that its graph names; None: there is none."""
+        model = self._models.get(name)
+        if model is None or self._served(name) is not None:
+            return None
+        if self._is_being_built(name) or (model.state != "ready" and model.on_request):
+            return name
+        return next((found for other in self._named(name) if (found := self._next_to_load(other))), None)
+
+    def _named(self, name: str) -> tuple[str, ...]:
+        """What the graph of a model names; () while it is not built here."""
+        built = self._built.get(name)
+        return built.named if built is not None and self._is_current(name, built) else ()
+
+    def _is_being_built(self, name: str) -> bool:
+        """Whether the host has a model ready and this worker is still to build its pipeline."""
+        model, built = self._models.get(name), self._built.get(name)
+        if self._client.status is None or model is None or model.state != "ready" or name in self._problems:
+            return False
+        return built is None or not self._is_current(name, built)
+
+    def _is_current(self, name: str, built: _Built) -> bool:
+        model = self._models[name]
+        return built.instance_id == model.instance_id or built.instance_id in model.replaced
+
+    def _name(self, name: str | None) -> str:
+        """Without a name, that of the only model."""
+        if name is not None:
+            return name
+        own = self._own_names()
+        return own[0] if len(own) == 1 else ""
 
     def _release(self, instance_ids: list[int]) -> None:
         self._held.subtract(instance_ids)
@@ -169,7 +231,7 @@ class Catalogue:
         model, built = self._models.get(name), self._built.get(name)
         if model is None or built is None or model.state != "ready":
             return None
-        if built.instance_id != model.instance_id and built.instance_id not in model.replaced:
+        if not self._is_current(name, built):
             return None
         return built if all(self._served(other) for other in built.named) else None
 
@@ -186,6 +248,7 @@ class Catalogue:
                 state,
                 problems,
                 model.task or None,
+                model.on_request,
             )
         pipeline = built.pipeline
         return ModelCard(
@@ -206,13 +269,15 @@ class Catalogue:
             f"its graph names `{other}`, which is not ready" for other in missing
         ]
 
-    def _absent(self, model: ModelStatus) -> Unavailable:
+    def _absent(self, model: ModelStatus) -> BraidError:
         if model.state == "failed":
             problem = model.problems[0] if model.problems else "it failed to load"
             return Unavailable(
                 f"The model `{model.name}` could not be loaded: {problem} (run: braid check)",
                 FAILED_RETRY_AFTER_S,
             )
+        if model.state == "unloaded":
+            return unloaded_by_hand(model.name)
         problems = self._why_not_live(model) if model.state == "ready" else []
         state = "unloading" if model.state == "unloading" else "loading"
         return Unavailable(f"The model `{model.name}` is {state}" + (f": {problems[0]}" if problems else ""))
@@ -226,6 +291,7 @@ class Catalogue:
             self._first_status.set()
             self._caught_up.clear()
         self._changed.set()
+        self._note_progress()
 
     async def _follow(self) -> None:
         while True:
@@ -262,6 +328,11 @@ class Catalogue:
         else:
             self._problems.pop(model.name, None)
             self._report_use()
+        self._note_progress()
+
+    def _note_progress(self) -> None:
+        self._progress.set()
+        self._progress = asyncio.Event()
 
     def _build(self, model: ModelStatus) -> _Built:
         """The pipeline of the host's instance.  Raises BuildError where the snapshot was changed."""

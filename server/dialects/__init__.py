@@ -17,6 +17,8 @@ __all__ = ["ANTHROPIC", "COHERE", "KSERVE", "OPENAI", "OVMS", "Dialect", "dialec
 KSERVE_PATHS = re.compile(r"/v2(/.*)?|/v1/models/.+(:predict|/metadata|/versions/[^/]+)", re.DOTALL)
 """KServe's paths, and those of TensorFlow Serving."""
 
+OVMS_PATHS = ("/v3/", "/v1/config")
+
 
 def dialect_of(path: str) -> Dialect:
     """The dialect of a request path; the path need not exist."""
@@ -26,4 +28,4 @@ def dialect_of(path: str) -> Dialect:
         return COHERE
     if KSERVE_PATHS.fullmatch(path):
         return KSERVE
-    return OVMS if path == "/v3" or path.startswith("/v3/") else OPENAI
+    return OVMS if path == "/v3" or path.startswith(OVMS_PATHS) else OPENAI

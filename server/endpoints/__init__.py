@@ -23,6 +23,14 @@ from server.endpoints.kserve import (
     ServerMetadataEndpoint,
 )
 from server.endpoints.load import LoadEndpoint
+from server.endpoints.loading import (
+    ConfigStatusEndpoint,
+    LoadModelEndpoint,
+    ReloadConfigEndpoint,
+    RepositoryIndexEndpoint,
+    RepositoryModelEndpoint,
+    UnloadModelEndpoint,
+)
 from server.endpoints.messages import CountTokensEndpoint, MessagesEndpoint
 from server.endpoints.metrics import MetricsEndpoint
 from server.endpoints.models import ModelEndpoint, ModelsEndpoint
@@ -81,6 +89,13 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/v2/embed": CohereEmbedEndpoint,
     "/invocations": InvocationsEndpoint,
     "/reset_prefix_cache": ResetPrefixCacheEndpoint,
+    "/models": ModelsEndpoint,
+    "/models/load": LoadModelEndpoint,
+    "/models/unload": UnloadModelEndpoint,
+    "/v2/repository/index": RepositoryIndexEndpoint,
+    "/v2/repository/models/{name:path}": RepositoryModelEndpoint,
+    "/v1/config": ConfigStatusEndpoint,
+    "/v1/config/reload": ReloadConfigEndpoint,
     "/health": HealthEndpoint,
     "/ping": PingEndpoint,
     "/load": LoadEndpoint,

@@ -9,17 +9,20 @@ from server.server_ready import is_ready, listening
 from server.services import Services
 
 RETRY_AFTER_S = 2
+ABLE = ("ready", "unloaded")
+"""States of models that requests can be sent to: an unloaded one is loaded by them."""
 
 
 class HealthEndpoint:
-    """200 when requests can be served: a model is ready, or there is none to load."""
+    """200 when requests can be served: a model is ready or unloaded, or there is none."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        states = [card.state for card in self._services.catalogue.cards()]
-        if not listening(self._services) or (states and "ready" not in states):
+        cards = self._services.catalogue.cards()
+        able = not cards or any(card.state in ABLE for card in cards)
+        if not listening(self._services) or not able:
             resp.status = 503
             resp.retry_after = RETRY_AFTER_S
 
@@ -45,7 +48,10 @@ class LiveEndpoint:
 
 
 class ReadyEndpoint:
-    """200 when no model is loading any more; 503 while one is, or while the engine host is not connected."""
+    """200 when no new model is loading any more; 503 while one is, or without an engine host.
+
+    A model that a request loads is not new.
+    """
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -64,7 +64,9 @@ class ModelReadyEndpoint(_ServedEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        self._services.catalogue.get(find_served(self._services, name, version).key)
+        served = find_served(self._services, name, version)
+        if not self._services.catalogue.may_wait(served.key):  # an idle model is loaded by its requests
+            self._services.catalogue.get(served.key)
         json_reply(resp, ModelReadiness(name, True))
 
 

@@ -1,4 +1,4 @@
-"""GET models and models/{name}: the models that are served, and why another is not."""
+"""GET models and models/{name}: the models of the repository, whether they are loaded, and why one is not."""
 
 from __future__ import annotations
 
@@ -10,34 +10,43 @@ import falcon.asgi
 from graphs.errors import hint, shown
 from pipelines.errors import ModelNotFound, Unavailable
 from pipelines.worker.catalogue import ModelCard
-from server.generation.replies.reply_models import ModelInfo, ModelList, Permission
+from server.generation.replies.reply_models import ModelInfo, ModelInfoStatus, ModelList, Permission
 from server.services import Services
 
 FAILED_RETRY_S = 30
+STATUS = {"ready": "loaded"}
+"""llama.cpp's words for states, where they are not the same."""
 
 
 class ModelsEndpoint:
-    """The models that are ready."""
+    """All models, in the order of names."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        ready = [model(card) for card in self._services.catalogue.cards() if card.state == "ready"]
+        models = [model(card) for card in self._services.catalogue.cards()]
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = ModelList(data=ready).model_dump_json().encode()
+        resp.data = ModelList(data=models).model_dump_json().encode()
 
 
 class ModelEndpoint:
-    """One model; 503 with the reason while it is not ready."""
+    """One model; 503 with the reason while it is neither ready nor unloaded."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
-        card = ready_card(self._services.catalogue.cards(), name)
+        card = known_card(self._services.catalogue.cards(), name)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = model(card).model_dump_json().encode()
+
+
+def known_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
+    """The card of a model that is ready, or unloaded.  Raises NotFound, or Unavailable with the reason."""
+    known = {card.name: card for card in cards}
+    is_unloaded = name in known and known[name].state == "unloaded"
+    return known[name] if is_unloaded else ready_card(known.values(), name)
 
 
 def ready_card(cards: Iterable[ModelCard], name: str) -> ModelCard:
@@ -63,4 +72,5 @@ def model(card: ModelCard) -> ModelInfo:
         root=card.name,
         max_model_len=card.max_context,
         permission=[permission],
+        status=ModelInfoStatus(value=STATUS.get(card.state, card.state)),
     )

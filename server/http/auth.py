@@ -18,6 +18,9 @@ OPEN_PATHS = frozenset(
     }
 )
 SESSION = "x-session-id"
+ADMIN_PATHS = frozenset({"/models/load", "/models/unload", "/v1/config/reload", "/v2/repository/index"})
+ADMIN_PREFIX = "/v2/repository/models/"
+"""Where models are loaded and unloaded: an admin key opens them, if there is one."""
 
 
 class Keys:
@@ -67,25 +70,33 @@ class Guard:
     credentials with a preflight, and it reaches no endpoint of ours.
     """
 
-    def __init__(self, keys: Iterable[str]) -> None:
+    def __init__(self, keys: Iterable[str], admin_keys: Iterable[str] = ()) -> None:
         self._keys = Keys(keys)
+        self._admin_keys = Keys(admin_keys)
 
     async def process_request(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         if req.path not in OPEN_PATHS and req.method != "OPTIONS":
             address, _ = req.scope.get("client") or ("", 0)
-            self.note_tenant(req.scope["braid.exchange"], req.get_header, address)
+            self.note_tenant(req.scope["braid.exchange"], req.get_header, address, req.path)
 
-    def note_tenant(self, exchange: Exchange, header: Callable[[str], str | None], address: str) -> None:
+    def note_tenant(
+        self, exchange: Exchange, header: Callable[[str], str | None], address: str, path: str = ""
+    ) -> None:
         """Note whose a request is; `header` gives its headers, by names in small letters.
 
         Raises Unauthorized without a valid key.
         """
-        if not self._keys:
+        keys = self._admin_keys if self._admin_keys and _is_admin(path) else self._keys
+        if not keys:
             exchange.tenant = _tenant(f"{address} {header(SESSION) or ''}")
             return
-        tenant = self._keys.tenant(header("authorization"), header("x-api-key"))
+        tenant = keys.tenant(header("authorization"), header("x-api-key"))
         if tenant is None:
             raise Unauthorized(
                 "Unauthorized: send a valid API key as `Authorization: Bearer <key>` or `x-api-key: <key>`"
             )
         exchange.tenant = exchange.account = tenant
+
+
+def _is_admin(path: str) -> bool:
+    return path in ADMIN_PATHS or path.startswith(ADMIN_PREFIX)

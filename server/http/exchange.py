@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, MutableMapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -104,6 +104,23 @@ class Exchange:
         finally:
             self._when_gone.remove(drop)
             drop()  # where this task was cancelled
+
+    async def while_here(self, work: Coroutine[Any, Any, Result]) -> Result:
+        """What `work` returns.  It is cancelled when the client disconnects: then raises ClientGone.
+
+        Only after the whole body was read.
+        """
+        task = asyncio.create_task(work, name=f"wait-{self.request_id}")
+        self.when_gone(task.cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if self.is_gone:
+                raise ClientGone from None
+            raise
+        finally:
+            self._when_gone.remove(task.cancel)
+            task.cancel()
 
     @contextmanager
     def kept_alive(self) -> Iterator[None]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
+from server.endpoints.loading import IndexRequest, ModelName
 from server.generation.replies.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
 from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
@@ -75,6 +76,8 @@ class Operation:
     errors: tuple[int, ...] = POSTS
 
 
+MODEL_NAME = BodySchema(ModelName)
+INDEX = BodySchema(IndexRequest)
 CHAT = BodySchema(ChatRequest, generation.IGNORED, ChatRequest.refused)
 BATCH = BodySchema(BatchRequest, generation.IGNORED, BatchRequest.refused)
 COMPLETION = BodySchema(CompletionRequest, generation.IGNORED, CompletionRequest.refused)
@@ -264,6 +267,21 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/reset_prefix_cache": {
         "POST": Operation("Empty the prefix caches of all models", "server", reply=(Success,), errors=GETS)
     },
+    "/models": {"GET": Operation("All models and their states", "models", reply=(ModelList,), errors=GETS)},
+    "/models/load": {
+        "POST": Operation("Load a model; ends when it is loaded", "models", (MODEL_NAME,), (Success,))
+    },
+    "/models/unload": {
+        "POST": Operation("Unload a model until it is loaded", "models", (MODEL_NAME,), (Success,))
+    },
+    "/v2/repository/index": {"POST": Operation("Triton's list of models", "models", (INDEX,), JSON)},
+    "/v2/repository/models/{name:path}": {
+        "POST": Operation("{name}/load and {name}/unload, as Triton has them", "models", reply=JSON)
+    },
+    "/v1/config": {
+        "GET": Operation("OpenVINO Model Server's status of all models", "models", reply=JSON, errors=GETS)
+    },
+    "/v1/config/reload": {"POST": Operation("Look at the model repository again", "models", reply=JSON)},
     "/health": {"GET": PING, "HEAD": PING},
     "/ping": {"GET": PING, "HEAD": PING, "POST": PING},
     "/load": {

@@ -190,6 +190,10 @@ def host_command(settings: Settings, socket: Path, heartbeat: Path, with_banner:
     command = [sys.executable, "-P", "-m", "pipelines.host", "--models", str(settings.models)]
     command += ["--socket", str(socket), "--heartbeat", str(heartbeat), "--parent", str(os.getpid())]
     command += ["--log-level", settings.log_level, "--snapshots", str(socket.with_name("models"))]
+    command += ["--load-timeout", str(settings.load_timeout)]
+    command += ["--idle-unload", str(settings.idle_unload_s), "--poll-models", str(settings.poll_models)]
+    if settings.max_loaded_gb:
+        command += ["--max-loaded-gb", str(settings.max_loaded_gb)]
     if settings.cache:
         command += ["--cache", str(settings.cache)]
     if settings.first_run:

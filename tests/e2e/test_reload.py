@@ -65,7 +65,8 @@ def agreed(server, model, num_looks=12):
     """What list, card, request and readiness report, over connections to all workers: one set if they agree."""
     found = set()
     for _ in range(num_looks):
-        listed = model in [one["id"] for one in get(server, "/v1/models").json()["data"]]
+        states = {one["id"]: one["status"]["value"] for one in get(server, "/v1/models").json()["data"]}
+        listed = states.get(model) == "loaded"
         card = get(server, f"/v1/models/{model}").status_code
         ready = get(server, "/v2/health/ready").status_code
         found.add((listed, card, content(server, model)[0], ready))

@@ -153,6 +153,9 @@ class ScriptedCatalogue:
             raise Unavailable("The model `loading` is loading")
         return self.pipeline
 
+    def may_wait(self, name: str | None) -> bool:
+        return False
+
     def hold(self, pipeline: Any) -> Any:
         return lambda: None
 

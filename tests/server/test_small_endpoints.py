@@ -19,11 +19,20 @@ def card(name, state, problems=()):
     return ModelCard(name, 1, 1700000000, 512, state, list(problems), "chat")
 
 
-def test_the_list_holds_what_is_ready_as_vllm_shows_it(rig):
-    rig.services.catalogue.models.append(card("slow", "loading"))
-    reply = rig.get("/v1/models").json
+def test_the_list_holds_all_models_as_vllm_shows_them_and_their_states_in_llama_cpps_words(rig):
+    states = ("unloaded", "loading", "ready", "unloading", "failed")
+    rig.services.catalogue.models += [card(f"m-{state}", state) for state in states]
+    reply = rig.get("/models").json
     assert reply["object"] == "list"
-    [model] = reply["data"]
+    model, *others = reply["data"]
+    assert [each["status"]["value"] for each in others] == [
+        "unloaded",
+        "loading",
+        "loaded",
+        "unloading",
+        "failed",
+    ]
+    assert reply["data"] == rig.get("/v1/models").json["data"] == rig.get("/v3/models").json["data"]
     assert model["id"] == model["root"] == "tiny"
     assert (model["object"], model["owned_by"], model["parent"]) == ("model", "braid", None)
     assert model["max_model_len"] == 512
@@ -47,6 +56,11 @@ def test_a_failed_model_says_why(rig):
     assert answer.status == 503
     assert "graph.yaml:3" in answer.error["message"]
     assert answer.headers["retry-after"] == "30"
+
+
+def test_an_unloaded_model_is_described(rig):
+    rig.services.catalogue.models.append(card("idle", "unloaded"))
+    assert rig.get("/v1/models/idle").json["status"] == {"value": "unloaded"}
 
 
 def test_a_loading_model_says_so(rig):

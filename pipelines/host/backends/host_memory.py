@@ -29,9 +29,17 @@ MAX_PREFAULT_BYTES = 2 << 30
 MADV_POPULATE_WRITE = 23  # of Linux 5.14, which Python does not name
 
 
+_default_limits = [MAX_CACHE_BYTES]
+
+
+def limit_default_caches(num_bytes: int) -> None:
+    """From now on no cache of this process is larger whose graph has no `memory_gb`."""
+    _default_limits.append(num_bytes)
+
+
 def default_cache_bytes() -> int:
     """The default size in bytes of a cache in host memory."""
-    return min(int(free_bytes() * FREE_SHARE), MAX_CACHE_BYTES)
+    return min(int(free_bytes() * FREE_SHARE), *_default_limits)
 
 
 def aligned_zeros(num_bytes: int) -> NDArray[np.uint8]:

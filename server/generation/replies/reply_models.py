@@ -225,6 +225,12 @@ class Permission(Reply):
     is_blocking: bool = False
 
 
+class ModelInfoStatus(Reply):
+    """As in llama.cpp: "unloaded", "loading", "loaded", "unloading" or "failed"."""
+
+    value: str
+
+
 class ModelInfo(Reply):
     id: str
     object: Literal["model"] = "model"
@@ -234,6 +240,7 @@ class ModelInfo(Reply):
     parent: None = None
     max_model_len: int | None
     permission: list[Permission]
+    status: ModelInfoStatus
 
 
 class ModelList(Reply):

@@ -1,0 +1,270 @@
+"""Models come and go: does what the residency policy decides, with the loader and the instances of a host."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any
+
+from pipelines.errors import BraidError, Unavailable
+from pipelines.garbage_collection import freeze_objects
+from pipelines.host import loader
+from pipelines.host.backends.host_memory import limit_default_caches
+from pipelines.host.instances import ModelInstances
+from pipelines.host.model import HostModel
+from pipelines.host.residency import (
+    AnswerClient,
+    Decision,
+    FailModel,
+    LoadModel,
+    Residency,
+    RestoreModel,
+    RetireModel,
+)
+from pipelines.host.residents import MemoryLimits, Terms
+from pipelines.repository.model_folders import ModelFolder
+from pipelines.repository.ovms.report import notes_of
+from pipelines.telemetry import metrics
+from pipelines.wire.listener import Listener, Peer
+from pipelines.wire.messages import (
+    KeepModel,
+    ModelSettled,
+    ReleaseModel,
+    Rescan,
+    UnloadModel,
+    WantModel,
+)
+
+log = logging.getLogger("braid.host")
+
+Key = tuple[Peer, int]
+PLAN_S = 0.25
+"""Between two plans of which only time is the cause."""
+WAITING_PLAN_S = 0.02
+"""The same while a client waits: the end of a call may be what it waits for."""
+DEFAULT_CACHE_SHARE = 0.25
+"""Part of the bound that a cache has at most when its graph has no `memory_gb`."""
+
+
+@dataclass
+class _AskedScan:
+    """A client that waits for a scan: its number, and what was loaded, removed or failed before it."""
+
+    number: int
+    num_changes: int
+    num_failures: int
+
+
+class Lifecycle:
+    """Belongs to the host's main thread.  `is_settled`: all that scans found is loaded, failed, or left to
+    requests.
+    """
+
+    def __init__(
+        self,
+        instances: ModelInstances,
+        load: loader.Loader,
+        listener: Listener,
+        limits: MemoryLimits,
+        changed: Callable[[], None],
+        ready: Callable[[HostModel], None],
+    ) -> None:
+        """`changed` is called when the status of a model did, `ready` with every model that was loaded."""
+        self._instances = instances
+        self._loader = load
+        self._listener = listener
+        self._changed = changed
+        self._ready = ready
+        self._policy = Residency(limits, instances.busy, instances.used_at_s, monotonic)
+        self._folders: dict[str, ModelFolder] = {}
+        self._terms: dict[str, Terms] = {}
+        self._scans: dict[Key, _AskedScan] = {}
+        self._num_scans = self._num_changes = 0
+        self._failures: list[str] = []
+        self._is_due, self._plan_at_s = False, 0.0
+        if limits.max_bytes is not None:
+            limit_default_caches(int(limits.max_bytes * DEFAULT_CACHE_SHARE))
+        self.readers: dict[type, Callable[[Peer, Any], None]] = {
+            WantModel: self._want,
+            ReleaseModel: self._release,
+            UnloadModel: self._unload,
+            Rescan: self._rescan,
+            KeepModel: self._keep,
+            loader.Scanned: self._scanned,
+            loader.Loaded: self._loaded,
+            loader.LoadFailed: self._load_failed,
+            loader.Restored: self._restored,
+            loader.Removed: self._removed,
+        }
+
+    @property
+    def is_settled(self) -> bool:
+        return self._num_scans > 0 and not self._policy.is_loading
+
+    def gone(self, peer: Peer) -> None:
+        """The worker died or disconnected: it waits for nothing and holds nothing."""
+        for key in [key for key in self._policy.keys if isinstance(key, tuple) and key[0] is peer]:
+            self._policy.withdraw(key)
+        for scan in [key for key in self._scans if key[0] is peer]:
+            del self._scans[scan]
+        self._is_due = True
+
+    def turn(self) -> None:
+        """Close what may be closed, and do what is due."""
+        closed = self._instances.close_idle()
+        for instance in closed:
+            name = instance.folder.name
+            was_last = not self._instances.holds(name)
+            self._policy.closed(name, instance.num_bytes, was_last)
+            if was_last:
+                metrics.model_gone(name)
+        if closed:
+            self._loader.free_memory()
+            self._changed()
+        if closed or self._is_due or self._is_time():
+            self._plan()
+
+    def _is_time(self) -> bool:
+        waits = self._policy.is_waited_for
+        if not waits and not self._policy.has_timers:
+            return False
+        return monotonic() - self._plan_at_s >= (WAITING_PLAN_S if waits else PLAN_S)
+
+    def _plan(self) -> None:
+        self._is_due, self._plan_at_s = False, monotonic()
+        decisions = self._policy.plan()
+        for decision in decisions:
+            if not isinstance(decision, AnswerClient):
+                self._do(decision)
+        if any(not isinstance(decision, AnswerClient) for decision in decisions):
+            self._changed()
+        for decision in decisions:  # after the status: a worker that is answered knows it
+            if isinstance(decision, AnswerClient):
+                self._answer(decision.key, decision.error)
+        self._answer_scans()
+
+    def _do(self, decision: Decision) -> None:
+        match decision:
+            case LoadModel(name, on_request):
+                self._instances.loading(self._folders[name], on_request)
+                self._loader.load(self._folders[name])
+            case RetireModel(name, reason):
+                self._instances.retire(name, not self._policy.is_by_hand(name))
+                metrics.model_retired(name, reason)
+            case RestoreModel(name):
+                self._instances.restore(name)
+            case FailModel(name, problem):
+                self._failures.append(f"{name}: {problem}")
+                self._instances.failed(self._folders[name], [problem])
+
+    def _answer(self, key: Any, error: BraidError | None, has_changed: bool = True) -> None:
+        peer, request_id = key
+        if error is None:
+            reply = ModelSettled(request_id, has_changed)
+        else:
+            reply = ModelSettled(
+                request_id,
+                has_changed,
+                *(error.message, error.status, error.field, error.word, error.retry_after_s),
+            )
+        self._listener.send([(peer, reply)])
+
+    def _answer_scans(self) -> None:
+        if not self._scans or not self.is_settled:
+            return
+        for key, asked in list(self._scans.items()):
+            if self._num_scans >= asked.number:
+                del self._scans[key]
+                failures = self._failures[asked.num_failures :]
+                error = Unavailable("; ".join(failures)) if failures else None
+                self._answer(key, error, self._num_changes > asked.num_changes)
+
+    # Messages of workers
+
+    def _want(self, peer: Peer, message: WantModel) -> None:
+        self._policy.ask((peer, message.request_id), message.model, message.by_hand)
+        self._is_due = True
+
+    def _unload(self, peer: Peer, message: UnloadModel) -> None:
+        self._policy.unload((peer, message.request_id), message.model)
+        if message.model in self._folders and not self._policy.is_in_memory(message.model):
+            self._show_unloaded(message.model)
+        self._is_due = True
+
+    def _release(self, peer: Peer, message: ReleaseModel) -> None:
+        self._policy.withdraw((peer, message.request_id))
+        self._scans.pop((peer, message.request_id), None)
+        self._is_due = True
+
+    def _keep(self, peer: Peer, message: KeepModel) -> None:
+        self._policy.keep_alive(message.model, message.seconds)
+
+    def _rescan(self, peer: Peer, message: Rescan) -> None:
+        number = self._loader.rescan()
+        self._scans[peer, message.request_id] = _AskedScan(number, self._num_changes, len(self._failures))
+
+    # Events of the loader
+
+    def _scanned(self, peer: Peer, event: loader.Scanned) -> None:
+        self._num_scans = event.number
+        for folder, terms in event.found:
+            name = folder.name
+            self._folders[name], self._terms[name] = folder, terms
+            self._policy.found(name, terms)
+        self._plan()
+        for folder, _ in event.found:
+            if not self._policy.is_in_memory(folder.name) and not self._policy.has_failed(folder.name):
+                self._show_unloaded(folder.name)
+        self._changed()
+
+    def _show_unloaded(self, name: str) -> None:
+        on_request = not self._policy.is_by_hand(name)
+        self._instances.unloaded(self._folders[name], self._terms[name].task, on_request)
+        self._changed()
+
+    def _loaded(self, peer: Peer, event: loader.Loaded) -> None:
+        folder, model = event.folder, event.model
+        self._policy.loaded(folder.name, event.num_bytes)
+        self._instances.loaded(folder, model, event.snapshot, event.graphs, event.num_bytes)
+        sizes = [f"context {model.max_context} tokens"] if model.max_context else []
+        if model.cache_tokens:
+            sizes.append(f"cache {model.cache_tokens} tokens ({model.cache_bytes} bytes)")
+        log.info(
+            "loaded %s version %s in %.1f s%s",
+            *(folder.name, folder.version, event.seconds, ": " + ", ".join(sizes) if sizes else ""),
+        )
+        for note in notes_of(event.graphs.get(folder.name, "")):
+            log.info("%s: %s", folder.name, note)
+        metrics.model_loaded(folder.name, event.seconds, event.num_bytes)
+        self._num_changes += 1
+        freeze_objects()
+        self._ready(model)
+        self._changed()
+        self._is_due = True
+
+    def _load_failed(self, peer: Peer, event: loader.LoadFailed) -> None:
+        name = event.folder.name
+        self._policy.failed(name, event.problems[0])
+        self._instances.failed(event.folder, event.problems)
+        for problem in event.problems:
+            log.error("%s version %s: %s", name, event.folder.version, problem)
+        metrics.model_load_failed(name)
+        self._failures += [f"{name}: {problem}" for problem in event.problems]
+        self._changed()
+        self._is_due = True
+
+    def _restored(self, peer: Peer, event: loader.Restored) -> None:
+        self._instances.restored(event.name)
+        if not self._policy.is_in_memory(event.name):
+            self._show_unloaded(event.name)
+        self._changed()
+
+    def _removed(self, peer: Peer, event: loader.Removed) -> None:
+        self._num_changes += 1
+        self._policy.gone(event.name)
+        self._instances.removed(event.name)
+        self._folders.pop(event.name, None)
+        self._changed()
+        self._is_due = True

@@ -1,0 +1,80 @@
+"""What the residency policy knows of each model: what its folder asks for, where it is, who waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Literal
+
+Phase = Literal["unloaded", "loading", "ready", "leaving", "failed"]
+
+GB = 1 << 30
+
+
+@dataclass(frozen=True)
+class MemoryLimits:
+    """What a server allows.  `idle_s` None: no model leaves for having no calls."""
+
+    max_bytes: int | None = None
+    idle_s: float | None = None
+    load_timeout_s: float = 60.0
+
+    @classmethod
+    def of(cls, max_loaded_gb: float | None, idle_unload_s: float, load_timeout_s: float) -> MemoryLimits:
+        """From settings, in which 0 seconds are no limit."""
+        max_bytes = None if max_loaded_gb is None else int(max_loaded_gb * GB)
+        return cls(max_bytes, idle_unload_s or None, load_timeout_s)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a folder asks for.  `num_bytes` is an estimate until the model was loaded.
+
+    `keep_alive_s`: seconds without calls after which it may leave, infinity for never; None: the server's.
+    Models of one `group` are loaded and leave together, and no two groups are loaded at once.  `task` is what
+    clients can request of the model.
+    """
+
+    num_bytes: int = 0
+    pinned: bool = False
+    keep_alive_s: float | None = None
+    group: str | None = None
+    task: str = ""
+
+
+@dataclass(eq=False)
+class Resident:
+    """One model of the repository.
+
+    `num_bytes` is what its current instance takes, `arriving` what one that is being loaded will take.
+    `wanted`: load it as soon as it fits, without a request.  `is_changed`: its folder was, since it was
+    loaded.  `by_hand`: unloaded by a client, so no request loads it.
+    """
+
+    name: str
+    terms: Terms
+    phase: Phase = "unloaded"
+    num_bytes: int = 0
+    arriving: int = 0
+    loaded_at_s: float = 0.0
+    retry_at_s: float = 0.0
+    keep_alive_s: float | None = None
+    problem: str = ""
+    wanted: bool = False
+    is_changed: bool = False
+    is_loading: bool = False
+    by_hand: bool = False
+
+    @property
+    def in_memory(self) -> bool:
+        return self.phase in ("loading", "ready", "leaving")
+
+
+@dataclass(eq=False)
+class Wish:
+    """A request that wants a model.  Once granted it holds the model until it is withdrawn."""
+
+    key: Hashable
+    name: str
+    asked_at_s: float
+    granted: bool = False

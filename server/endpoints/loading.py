@@ -1,0 +1,169 @@
+"""Models are loaded and unloaded by clients: Triton's repository extension, llama.cpp's paths, and OVMS's."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any, Literal
+
+import falcon
+import falcon.asgi
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipelines.worker.catalogue import ModelCard
+from server.http.request_body import parse
+from server.services import Services
+
+TRITON_STATES = {
+    "ready": "READY",
+    "loading": "LOADING",
+    "unloading": "UNLOADING",
+    "unloaded": "UNAVAILABLE",
+    "failed": "UNAVAILABLE",
+}
+OVMS_STATES = {"ready": "AVAILABLE", "unloaded": "AVAILABLE", "unloading": "AVAILABLE"}
+"""State of a model → OpenVINO Model Server's word; any other is LOADING."""
+
+
+class ModelName(BaseModel):
+    """llama.cpp's body."""
+
+    model: Annotated[str, Field(min_length=1)]
+
+
+class IndexRequest(BaseModel):
+    """Triton's: `ready` lists only models that are loaded."""
+
+    model_config = ConfigDict(extra="forbid")
+    ready: bool = False
+
+
+class LoadParameters(BaseModel):
+    """Triton's `config` and `file:…` are refused: the folder says what a model is."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class LoadRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    parameters: LoadParameters = LoadParameters()
+
+
+class UnloadParameters(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    unload_dependents: Literal[False] = False
+
+
+class UnloadRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    parameters: UnloadParameters = UnloadParameters()
+
+
+class _LoadingEndpoint:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def load(self, req: falcon.asgi.Request, name: str) -> None:
+        """Load a model; returns when it is served by this worker."""
+        catalogue, exchange = self._services.catalogue, req.scope["braid.exchange"]
+        catalogue.status(name)
+        await exchange.while_here(catalogue.load_by_hand(name))
+
+    async def unload(self, req: falcon.asgi.Request, name: str) -> None:
+        """Unload a model; returns when its calls have ended and it is closed."""
+        self._services.catalogue.status(name)
+        await req.scope["braid.exchange"].while_here(self._services.client.unload(name))
+
+
+class LoadModelEndpoint(_LoadingEndpoint):
+    """POST models/load: llama.cpp's."""
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        await self.load(req, parse(ModelName, await _body(self._services, req)).model)
+        resp.media = {"success": True}
+
+
+class UnloadModelEndpoint(_LoadingEndpoint):
+    """POST models/unload: llama.cpp's."""
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        await self.unload(req, parse(ModelName, await _body(self._services, req)).model)
+        resp.media = {"success": True}
+
+
+class RepositoryIndexEndpoint(_LoadingEndpoint):
+    """POST v2/repository/index: Triton's list of models."""
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        request = parse(IndexRequest, await _body(self._services, req))
+        cards = self._services.catalogue.cards()
+        entries = [_entry(card) for card in cards if card.state == "ready" or not request.ready]
+        resp.media = entries
+
+
+class RepositoryModelEndpoint(_LoadingEndpoint):
+    """POST v2/repository/models/{name}/load and /unload: Triton's.  A name may have slashes itself."""
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str) -> None:
+        stem, _, verb = name.rpartition("/")
+        body = await _body(self._services, req)
+        if verb == "load" and stem:
+            parse(LoadRequest, body)
+            await self.load(req, stem)
+        elif verb == "unload" and stem:
+            parse(UnloadRequest, body)
+            await self.unload(req, stem)
+        else:
+            raise falcon.HTTPNotFound
+
+
+class ConfigStatusEndpoint:
+    """GET v1/config: OpenVINO Model Server's status of every model."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        resp.content_type, resp.data = falcon.MEDIA_JSON, _ovms_status(self._services)
+
+
+class ReloadConfigEndpoint:
+    """POST v1/config/reload: look at the model repository; 201 when anything was loaded or removed."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+
+    async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        await _body(self._services, req)
+        has_changed = await req.scope["braid.exchange"].while_here(self._services.client.rescan())
+        resp.status = 201 if has_changed else 200
+        resp.content_type, resp.data = falcon.MEDIA_JSON, _ovms_status(self._services)
+
+
+async def _body(services: Services, req: falcon.asgi.Request) -> bytes:
+    """An empty body is an object without fields; its type of content does not matter."""
+    return await services.arriving.read(req, any_content=True) or b"{}"
+
+
+def _entry(card: ModelCard) -> dict[str, str]:
+    return {
+        "name": card.name,
+        "version": str(card.version),
+        "state": TRITON_STATES[card.state],
+        "reason": "unloaded" if card.state == "unloaded" else "; ".join(card.problems),
+    }
+
+
+def _ovms_status(services: Services) -> bytes:
+    catalogue = services.catalogue
+    names = [card.name for card in catalogue.cards()]
+    found = {name: list(map(_ovms_version, catalogue.versions(name).values())) for name in names}
+    entries = {name: {"model_version_status": versions} for name, versions in found.items()}
+    return json.dumps(entries, indent=1).encode()
+
+
+def _ovms_version(card: ModelCard) -> dict[str, Any]:
+    error = {"error_code": "OK", "error_message": "OK"}
+    if card.state == "failed":
+        error = {"error_code": "FAILED_PRECONDITION", "error_message": "; ".join(card.problems)}
+    state = OVMS_STATES.get(card.state, "LOADING")
+    return {"version": str(card.version), "state": state, "status": error}
