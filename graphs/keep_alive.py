@@ -1,4 +1,4 @@
-"""How long a model is kept without calls: in seconds, or in Ollama's words."""
+"""How long a model stays loaded without calls: in seconds, or in Ollama's words."""
 
 from __future__ import annotations
 

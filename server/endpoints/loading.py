@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 import falcon
 import falcon.asgi
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from graphs.keep_alive import keep_alive_s
 from pipelines.worker.catalogue import ModelCard
 from server.http.request_body import parse
 from server.services import Services
@@ -24,10 +25,20 @@ OVMS_STATES = {"ready": "AVAILABLE", "unloaded": "AVAILABLE", "unloading": "AVAI
 """State of a model → OpenVINO Model Server's word; any other is LOADING."""
 
 
+def _seconds(value: float | str | None) -> float | None:
+    return None if value is None else keep_alive_s(value)
+
+
 class ModelName(BaseModel):
     """llama.cpp's body."""
 
     model: Annotated[str, Field(min_length=1)]
+
+
+class NamedLoad(ModelName):
+    """llama.cpp's body, with Ollama's `keep_alive`: how long the model stays without calls from now on."""
+
+    keep_alive: Annotated[float | str | None, AfterValidator(_seconds)] = None
 
 
 class IndexRequest(BaseModel):
@@ -78,7 +89,10 @@ class LoadModelEndpoint(_LoadingEndpoint):
     """POST models/load: llama.cpp's."""
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        await self.load(req, parse(ModelName, await _body(self._services, req)).model)
+        request = parse(NamedLoad, await _body(self._services, req))
+        await self.load(req, request.model)
+        if request.keep_alive is not None:
+            self._services.client.keep(request.model, float(request.keep_alive))
         resp.media = {"success": True}
 
 

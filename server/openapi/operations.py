@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pydantic import BaseModel
 
-from server.endpoints.loading import IndexRequest, ModelName
+from server.endpoints.loading import IndexRequest, ModelName, NamedLoad
 from server.generation.replies.reply_models import ChatChunk, ChatCompletion, Completion, ModelInfo, ModelList
 from server.generation.requests import known_fields as generation
 from server.generation.requests.batch import BatchRequest
@@ -77,6 +77,7 @@ class Operation:
 
 
 MODEL_NAME = BodySchema(ModelName)
+NAMED_LOAD = BodySchema(NamedLoad)
 INDEX = BodySchema(IndexRequest)
 CHAT = BodySchema(ChatRequest, generation.IGNORED, ChatRequest.refused)
 BATCH = BodySchema(BatchRequest, generation.IGNORED, BatchRequest.refused)
@@ -269,7 +270,7 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/models": {"GET": Operation("All models and their states", "models", reply=(ModelList,), errors=GETS)},
     "/models/load": {
-        "POST": Operation("Load a model; ends when it is loaded", "models", (MODEL_NAME,), (Success,))
+        "POST": Operation("Load a model; ends when it is loaded", "models", (NAMED_LOAD,), (Success,))
     },
     "/models/unload": {
         "POST": Operation("Unload a model until it is loaded", "models", (MODEL_NAME,), (Success,))
