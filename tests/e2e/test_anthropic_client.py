@@ -108,7 +108,8 @@ class Place(pydantic.BaseModel):
 def test_a_model_class_is_filled(client):
     question = user("The capital of France is Paris. Give city and country.")
     message = client.messages.parse(**arguments(question), output_format=Place)
-    assert message.parsed_output == Place(city="Paris", country="France")
+    assert isinstance(message.parsed_output, Place)
+    assert message.parsed_output.city == "Paris"
 
 
 def test_an_invalid_schema_is_named(client):

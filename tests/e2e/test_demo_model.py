@@ -74,9 +74,9 @@ def test_text_becomes_json(ask):
 
 
 def test_reasoning_is_separate_from_content(ask):
-    reply = ask("What is 12 + 7?", extra_body={"chat_template_kwargs": {"enable_thinking": True}})
+    reply = ask("What is 8 + 7?", extra_body={"chat_template_kwargs": {"enable_thinking": True}})
     message = reply.choices[0].message
-    assert "19" in message.content
+    assert "15" in message.content
     assert message.reasoning
     assert "<think>" not in message.content + message.reasoning
 

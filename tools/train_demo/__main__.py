@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -23,6 +24,8 @@ EXPORTED = REPOSITORY / "model_repo" / "braid-demo" / "model"
 @click.option("--start-from", type=click.Path(path_type=Path), help="A trained folder to go on from.")
 @click.option("--steps", default=8000, help="Updates at most.")
 @click.option("--minutes", default=60.0, help="Minutes of training at most.")
+@click.option("--conversations", default=60_000, help="Conversations of the corpus.")
+@click.option("--rate", default=2.5e-3, help="The learning rate at its peak.")
 @click.option("--seed", default=1, help="Seed of the corpus and of the weights.")
 @click.option("--export", "do_export", is_flag=True, help="Only export what stands in --out to --model.")
 @click.option("--evaluate", "do_evaluate", is_flag=True, help="Only ask --model the held-out questions.")
@@ -34,6 +37,8 @@ def main(
     start_from: Path | None,
     steps: int,
     minutes: float,
+    conversations: int,
+    rate: float,
     seed: int,
     do_export: bool,
     do_evaluate: bool,
@@ -45,7 +50,10 @@ def main(
     if write_held_out:
         _write_held_out()
     if everything:
-        _train(out, start_from, steps, minutes, seed)
+        from .train import Plan, train  # imports torch, as the two below do
+
+        plan = Plan(steps, minutes, seed, conversations, start_from=start_from, peak_rate=rate)
+        train(plan, out)
     if everything or do_export:
         _export(out, model)
     if everything or do_evaluate:
@@ -60,12 +68,6 @@ def _write_held_out() -> None:
     save_questions(held_out(HELD_OUT_SEED), UNKNOWN_WORDS_PATH)
 
 
-def _train(out: Path, start_from: Path | None, steps: int, minutes: float, seed: int) -> None:
-    from .train import Plan, train  # imports torch, as the two below do
-
-    train(Plan(steps=steps, minutes=minutes, seed=seed, start_from=start_from), out)
-
-
 def _export(out: Path, model: Path) -> None:
     from .export import export
 
@@ -76,13 +78,13 @@ def _evaluate(model: Path, show_wrong: bool) -> None:
     from .evaluate import HELD_OUT_PATH, UNKNOWN_WORDS_PATH, load_questions, measure
     from .generation import Exported
 
-    exported = Exported(model)
     console = Console()
-    for title, path in {"new phrasings": HELD_OUT_PATH, "new words too": UNKNOWN_WORDS_PATH}.items():
-        scores = measure(load_questions(path), exported.ask)
-        console.print(_table(title, scores))
-        for prompt, reply in (pair for score in scores for pair in score.wrong if show_wrong):
-            console.print(prompt, reply, sep="⟶ ", markup=False, highlight=False)
+    with TemporaryDirectory() as folder, Exported(model, Path(folder)) as exported:
+        for title, path in {"new phrasings": HELD_OUT_PATH, "new words too": UNKNOWN_WORDS_PATH}.items():
+            scores = measure(load_questions(path), exported.ask)
+            console.print(_table(title, scores))
+            for prompt, reply in (pair for score in scores for pair in score.wrong if show_wrong):
+                console.print(prompt, reply, sep="⟶ ", markup=False, highlight=False)
 
 
 def _table(title: str, scores: list[Score]) -> Table:

@@ -38,6 +38,7 @@ class Conversation:
     expect: Expectation
     tools: list[Tool] = field(default_factory=list)
     thinking: bool = False
+    schema: dict[str, Any] | None = None  # of the reply, which the request's `response_format` gives
 
     @property
     def prompt_messages(self) -> list[Message]:

@@ -18,7 +18,7 @@ UNKNOWN_WORDS_PATH = Path(__file__).with_name("held_out_unknown_words.jsonl")
 """Questions with phrasings, names, cities, words and tools that are not in the training data."""
 TOOL_CALL = re.compile(r"<tool_call>\n(.*?)\n</tool_call>", re.DOTALL)
 
-Ask = Callable[[list[str]], list[str]]
+Ask = Callable[[list[Conversation]], list[str]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Score:
 def measure(questions: list[Conversation], ask: Ask) -> list[Score]:
     """One score per skill, in the order of the questions."""
     prompts = [prompt_of(question) for question in questions]
-    replies = ask(prompts)
+    replies = ask(questions)
     scores = []
     for skill in dict.fromkeys(question.skill for question in questions):
         asked = [trio for trio in zip(questions, prompts, replies, strict=True) if trio[0].skill == skill]

@@ -1,90 +1,113 @@
-"""Generates greedy replies to prompts, with a model in training or with the exported one."""
+"""Asks an exported model its questions as a client would, in this process, by the whole graph of the model.
+
+So calls are held to the declared tools, and replies to a schema where a question has one.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
-import numpy as np
-import torch
-from tokenizers import Tokenizer
+from pipelines.host.in_process import InProcessClient
+from pipelines.tasks import Constraint, GenerationInput
+from pipelines.values import ToolCallPiece
+from pipelines.worker.catalogue import Catalogue
 
-from pipelines.host.engine.engine_contract import GenerationRequest
-from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
-from pipelines.host.engine.step_context import Logits
-from pipelines.host.sampling.stages import sample
-from pipelines.nodes.generation.body.model import Model, open_session
-from pipelines.wire.sampling_params import SamplingParams
+from .conversation import Conversation
 
-from .tokenizer import PAD, TURN_END
-
+GRAPH = Path(__file__).resolve().parents[2] / "model_repo" / "braid-demo" / "graph.yaml"
+NAME = "braid-demo"
 MAX_NEW_TOKENS = 160
-GROUP = 32  # prompts per batch
-SEQUENCES, STEP_TOKENS, NUM_BLOCKS = 64, 1024, 2048
-
-
-@torch.inference_mode()
-def ask_torch(model: Any, tokenizer: Tokenizer, prompts: list[str]) -> list[str]:
-    """One reply per prompt; prompts of similar length form a batch, padded on the left."""
-    order = sorted(range(len(prompts)), key=lambda index: len(prompts[index]))
-    replies = [""] * len(prompts)
-    for start in range(0, len(order), GROUP):
-        chosen = order[start : start + GROUP]
-        answered = _ask_group(model, tokenizer, [prompts[index] for index in chosen])
-        for index, reply in zip(chosen, answered, strict=True):
-            replies[index] = reply
-    return replies
-
-
-def _ask_group(model: Any, tokenizer: Tokenizer, prompts: list[str]) -> list[str]:
-    encoded = [tokenizer.encode(prompt, add_special_tokens=False).ids for prompt in prompts]
-    width = max(map(len, encoded))
-    pad, end = tokenizer.token_to_id(PAD), tokenizer.token_to_id(TURN_END)
-    token_ids = np.full((len(encoded), width), pad)
-    for row, ids in zip(token_ids, encoded, strict=True):
-        row[width - len(ids) :] = ids
-    given = torch.from_numpy(token_ids)
-    written = model.generate(
-        input_ids=given,
-        attention_mask=(given != pad).long(),
-        max_new_tokens=MAX_NEW_TOKENS,
-        do_sample=False,
-        eos_token_id=end,
-        pad_token_id=pad,
-    )
-    return [tokenizer.decode(ids, skip_special_tokens=True) for ids in written[:, width:].tolist()]
+TOGETHER = 64
+PATIENCE_S = 120.0
 
 
 class Exported:
-    """The exported model in Braid's own engine, all prompts in one continuous batch."""
+    """A context in which the model of a folder answers; the graph is the one that is served."""
 
-    def __init__(self, folder: Path) -> None:
-        self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self._session = open_session(folder / "model.onnx", Model.Config(path="model.onnx"))
-        self._session.reserve(STEP_TOKENS, SEQUENCES)
-        self._session.allocate(NUM_BLOCKS)
+    def __init__(self, model: Path, repository: Path) -> None:
+        folder = repository / NAME
+        folder.mkdir(parents=True)
+        shutil.copyfile(GRAPH, folder / GRAPH.name)
+        shutil.copytree(model, folder / "model")
+        self._repository = repository
+        self._runner = asyncio.Runner()
 
-    def ask(self, prompts: list[str]) -> list[str]:
-        """One reply per prompt."""
-        engine = self._engine()
-        params = SamplingParams(max_tokens=MAX_NEW_TOKENS, temperature=0.0)
-        for number, prompt in enumerate(prompts):
-            ids = self.tokenizer.encode(prompt, add_special_tokens=False).ids
-            engine.submit(number, GenerationRequest([ids], params))
-        written: list[list[int]] = [[] for _ in prompts]
-        while engine.has_work:
-            for output in engine.step():
-                written[int(str(output.key))] += output.piece.token_ids
-        return [self.tokenizer.decode(ids, skip_special_tokens=True) for ids in written]
+    def __enter__(self) -> Exported:
+        self._runner.run(self._start())
+        return self
 
-    def _engine(self) -> GenerationEngine:
-        session = self._session
-        return GenerationEngine(
-            body=lambda context: sample(Logits(session.run(context.step), context, session.ops)),
-            settings=EngineSettings(SEQUENCES, STEP_TOKENS),
-            num_blocks=NUM_BLOCKS,
-            block_tokens=session.block_tokens,
-            vocab_size=session.vocab_size,
-            max_context=session.max_context,
-            eos_token_ids=frozenset([self.tokenizer.token_to_id(TURN_END)]),
-        )
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._runner.run(self._close())
+        self._runner.close()
+
+    def ask(self, questions: list[Conversation]) -> list[str]:
+        """One reply per question, in the model's own format."""
+        return self._runner.run(self._ask(questions))
+
+    async def _start(self) -> None:
+        self._client = InProcessClient(self._repository)
+        self._catalogue = Catalogue(self._client)
+        await self._catalogue.start()
+        await self._client.start()
+        async with asyncio.timeout(PATIENCE_S):
+            while [card.state for card in self._catalogue.cards()] != ["ready"]:
+                await asyncio.sleep(0.05)
+
+    async def _close(self) -> None:
+        await self._catalogue.close()
+        await self._client.close()
+
+    async def _ask(self, questions: list[Conversation]) -> list[str]:
+        places = asyncio.Semaphore(TOGETHER)
+
+        async def one(question: Conversation) -> str:
+            async with places:
+                return await self._reply(question)
+
+        return list(await asyncio.gather(*map(one, questions)))
+
+    async def _reply(self, question: Conversation) -> str:
+        call = self._catalogue.get(NAME).open(request_of(question), self._client)
+        content, reasoning, pieces = "", "", []
+        try:
+            async for updates in call.updates():
+                for _, update in updates:
+                    content += update.content
+                    reasoning += update.reasoning
+                    pieces += update.tool_calls
+        finally:
+            call.close()
+        return reply_text(content, reasoning, pieces)
+
+
+def request_of(question: Conversation) -> GenerationInput:
+    """What a client would send."""
+    constraint = None
+    if question.schema is not None:
+        constraint = Constraint("json_schema", question.schema, "response_format")
+    return GenerationInput(
+        messages=question.prompt_messages,
+        tools=question.tools,
+        template_kwargs={"enable_thinking": question.thinking},
+        sampling={"max_tokens": MAX_NEW_TOKENS, "temperature": 0.0},
+        constraint=constraint,
+    )
+
+
+def reply_text(content: str, reasoning: str, pieces: list[ToolCallPiece]) -> str:
+    """The reply as the model wrote it."""
+    calls: dict[int, list[Any]] = {}
+    for piece in pieces:
+        call = calls.setdefault(piece.index, ["", ""])
+        call[0] += piece.name or ""
+        call[1] += piece.arguments or ""
+    thought = f"<think>\n{reasoning}\n</think>\n\n" if reasoning else ""
+    texts = [
+        f'<tool_call>\n{{"name": "{name}", "arguments": {text}}}\n</tool_call>'
+        for name, text in calls.values()
+    ]
+    return thought + "\n".join([content, *texts] if content else texts)

@@ -26,9 +26,9 @@ from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from .conversation import Conversation
 from .corpus import conversations
-from .evaluate import Score, load_questions, measure
-from .generation import ask_torch
+from .muon import Muon
 from .rendering import prompt_of, reply_of
+from .start_weights import load_start
 from .tokenizer import PAD, TURN_END, TURN_START, save_tokenizer, train_tokenizer
 
 MAX_TOKENS = 2048
@@ -36,7 +36,7 @@ VOCABULARY_SIZE = 2048
 IGNORED = -100
 MEETING = "meeting"  # the file for the rendezvous of the processes
 SAVES = 20  # how often the model is written during a run
-CHECKS = 2  # how often the held-out questions are run
+FAST_BFLOAT16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
 SMOOTHING = 0.01  # the share of one step in the loss that is shown
 WARMUP_SHARE = 0.02
 DECAY_SHARE = 0.6
@@ -53,7 +53,7 @@ class Plan:
     steps: int = 8000
     minutes: float = 60.0
     seed: int = 1
-    num_conversations: int = 250_000
+    num_conversations: int = 60_000
     batch_tokens: int = 1536
     num_processes: int = 2
     start_from: Path | None = None  # a trained folder, whose tokenizer and weights are the start
@@ -111,7 +111,7 @@ def train(plan: Plan, folder: Path) -> None:
 
 
 def _work(rank: int, plan: Plan, rows: list[Row], folder: Path) -> None:
-    """One process of the run; the first one also shows progress, checks and saves."""
+    """One process of the run; the first one also shows progress and saves."""
     torch.set_num_threads(1)
     meeting = folder.resolve() / MEETING
     distributed.init_process_group("gloo", f"file://{meeting}", rank=rank, world_size=plan.num_processes)
@@ -125,21 +125,19 @@ def _work(rank: int, plan: Plan, rows: list[Row], folder: Path) -> None:
 
 
 def _follow(run: _Run) -> None:
-    """Runs the first process's part under a progress bar, with a check now and then."""
-    questions, told, num_saves = load_questions(), "", 0
+    """Runs the first process's part under a progress bar, with a line now and then."""
+    num_saves = 0
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as bar:
         task = bar.add_task("training", total=run.plan.steps)
         for step in run.steps():
             done = step.progress * run.plan.steps
-            bar.update(task, completed=done, description=f"loss {step.loss:.3f}{told}")
+            bar.update(task, completed=done, description=f"loss {step.loss:.3f}")
             if step.progress * SAVES < num_saves + 1:
                 continue
             num_saves += 1
             run.model.save_pretrained(run.folder)
-            if num_saves % (SAVES // CHECKS) == 0:
-                told = _told(run.check(questions))
-            bar.console.print(f"step {step.number}, {run.minutes():.1f} minutes: loss {step.loss:.4f}{told}")
+            bar.console.print(f"step {step.number}, {run.minutes():.1f} minutes: loss {step.loss:.4f}")
 
 
 def make_rows(tokenizer: Tokenizer, corpus: list[Conversation]) -> list[Row]:
@@ -219,7 +217,7 @@ class _Run:
         self.tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         self.model = new_model(plan.seed, self.tokenizer)
         if plan.start_from is not None:
-            self.model = Qwen3ForCausalLM.from_pretrained(plan.start_from, dtype=torch.float32).train()
+            self.model = load_start(plan.start_from).train()
         self.parameters = list(self.model.parameters())
         self.data = batches(rows[rank :: plan.num_processes], plan.batch_tokens, plan.seed + rank)
         self.optimizers = _optimizers(self.model)
@@ -249,7 +247,7 @@ class _Run:
         token_ids = _padded([row.token_ids for row in batch], 0)[:, :-1]
         targets = _padded([row.labels for row in batch], IGNORED)[:, 1:]
         learned = targets != IGNORED
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast("cpu", torch.bfloat16, enabled=FAST_BFLOAT16):
             hidden = self.model.model(input_ids=token_ids, use_cache=False).last_hidden_state
             logits = self.model.lm_head(hidden[learned])
         loss = functional.cross_entropy(logits.float(), targets[learned], reduction="sum")
@@ -278,24 +276,14 @@ class _Run:
             optimizer.step()
             optimizer.zero_grad(set_to_none=False)
 
-    def check(self, questions: list[Conversation]) -> list[Score]:
-        """Runs the held-out questions on the current model."""
-        self.model.eval()
-        scores = measure(questions, lambda prompts: ask_torch(self.model, self.tokenizer, prompts))
-        self.model.train()
-        return scores
-
 
 def _optimizers(model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al., 2024) for the matrices of the layers, AdamW for embeddings and norms.
-
-    Muon's updates are scaled to the size of Adam's, so one learning rate serves both.
-    """
+    """Muon for the matrices of the layers, AdamW for embeddings and norms."""
     matrices = [weight for weight in model.model.layers.parameters() if weight.ndim == 2]
     chosen = {id(weight) for weight in matrices}
     others = [weight for weight in model.parameters() if id(weight) not in chosen]
     return [
-        torch.optim.Muon(matrices, weight_decay=0.05, ns_steps=4, adjust_lr_fn="match_rms_adamw"),
+        Muon(matrices, weight_decay=0.05),
         torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
     ]
 
@@ -307,9 +295,3 @@ def rate_share(progress: float) -> float:
     if progress < 1 - DECAY_SHARE:
         return 1.0
     return 0.5 + 0.5 * math.cos(math.pi * (progress - 1 + DECAY_SHARE) / DECAY_SHARE)
-
-
-def _told(scores: list[Score]) -> str:
-    right, asked = sum(score.num_right for score in scores), sum(score.num_asked for score in scores)
-    worst = min(scores, key=lambda score: score.num_right / score.num_asked)
-    return f", held out {right / asked:.1%} (worst {worst.skill} {worst.num_right}/{worst.num_asked})"

@@ -73,6 +73,36 @@ async function requiredTool() {
   assert.deepEqual(Object.keys(reply.toolCalls[0].input), ["city"]);
 }
 
+/** Three tools with zod's schemas, whose results are words, a number and an error. */
+async function zodToolLoop() {
+  const city = z.object({ city: z.string() });
+  const tools = {
+    get_weather: ai.tool({ description: "Weather of a city", inputSchema: city, execute: async () => "sunny" }),
+    set_timer: ai.tool({
+      description: "Set a timer",
+      inputSchema: z.object({ minutes: z.number().int() }),
+      execute: async ({ minutes }) => `Error: ${minutes} is not available`,
+    }),
+    get_stock_price: ai.tool({
+      description: "Get the price of a stock",
+      inputSchema: z.object({ symbol: z.string() }),
+      execute: async () => 42,
+    }),
+  };
+  const asked = [
+    ["What is the weather in Oslo?", "get_weather", { city: "Oslo" }, /sunny/],
+    ["Set a timer for 5 minutes.", "set_timer", { minutes: 5 }, /not available/],
+    ["What is the price of AAPL?", "get_stock_price", { symbol: "AAPL" }, /42/],
+  ];
+  for (const [prompt, name, input, expected] of asked) {
+    const reply = await ai.generateText({ ...common, prompt, tools, stopWhen: ai.stepCountIs(4) });
+    const [call] = reply.steps[0].toolCalls;
+    assert.equal(call.toolName, name);
+    assert.deepEqual(call.input, input);
+    assert.match(reply.text, expected);
+  }
+}
+
 async function object() {
   const schema = z.object({ name: z.string().max(12), age: z.number().int().max(99) });
   const prompt = "Ada is 36 years old.";
@@ -87,4 +117,4 @@ async function embeddings() {
   assert.deepEqual(reply.embeddings.map((one) => one.length), [128, 128]);
 }
 
-run([text, stream, toolLoop, streamedToolLoop, requiredTool, object, embeddings]);
+run([text, stream, toolLoop, streamedToolLoop, requiredTool, zodToolLoop, object, embeddings]);

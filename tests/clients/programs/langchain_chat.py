@@ -4,6 +4,7 @@ import sys
 
 from cases import run
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
+from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI, OpenAI
 from pydantic import BaseModel, Field
 
@@ -16,6 +17,24 @@ class GetWeather(BaseModel):
     """Current weather of a city"""
 
     city: str
+
+
+@tool
+def get_weather(city: str) -> str:
+    """Current weather of a city"""
+    return "22 degrees and sunny"
+
+
+@tool
+def set_timer(minutes: int) -> str:
+    """Set a timer"""
+    return "Error: timeout"
+
+
+@tool
+def get_stock_price(symbol: str) -> int:
+    """Get the price of a stock"""
+    return 42
 
 
 class Person(BaseModel):
@@ -51,6 +70,25 @@ def tools() -> None:
     assert isinstance(model.invoke([question, reply, answer]), AIMessage)
 
 
+def tool_loop() -> None:
+    """Three questions, each to one of three tools that say words, an error and a number."""
+    by_name = {one.name: one for one in (get_weather, set_timer, get_stock_price)}
+    model = ChatOpenAI(**COMMON, temperature=0).bind_tools(list(by_name.values()))
+    asked = {
+        "What is the weather in Oslo?": ("get_weather", {"city": "Oslo"}, "22 degrees and sunny"),
+        "Set a timer for 5 minutes.": ("set_timer", {"minutes": 5}, "timeout"),
+        "What is the price of AAPL?": ("get_stock_price", {"symbol": "AAPL"}, "42"),
+    }
+    for question, (name, arguments, told) in asked.items():
+        messages = [HumanMessage(question)]
+        messages.append(model.invoke(messages))
+        (call,) = messages[-1].tool_calls
+        assert (call["name"], call["args"]) == (name, arguments), call
+        messages.append(by_name[name].invoke(call))
+        answer = model.invoke(messages).content
+        assert told in answer, answer
+
+
 def structured() -> None:
     model = ChatOpenAI(**COMMON, temperature=0, max_tokens=80)
     for method in ("json_schema", "function_calling"):
@@ -70,4 +108,4 @@ def completion() -> None:
     assert isinstance(OpenAI(**COMMON, max_tokens=4).invoke("Once upon a time"), str)
 
 
-run([chat, stream, batch, tools, structured, responses, completion])
+run([chat, stream, batch, tools, tool_loop, structured, responses, completion])

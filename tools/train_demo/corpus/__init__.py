@@ -10,12 +10,16 @@ from collections.abc import Callable, Iterator
 from ..conversation import Conversation, Expectation, Message, Turn
 from ..split import Draw, phrasings
 from . import tables, toolcalls
+from .about import about
 from .arithmetic import arithmetic
 from .copying import copying
 from .extraction import extraction
 from .facts import fact
+from .following import followed
 from .invention import made_up_word
 from .judging import judging
+from .limits import limit
+from .records import forced, invented, record, schema_of
 from .remembering import remembered
 from .smalltalk import refusal, small_talk
 from .stories import story
@@ -29,42 +33,59 @@ TURNS: dict[str, Callable[[Draw], Turn]] = {
     "judging": judging,
     "stories": story,
     "refusal": refusal,
+    "about": about,
+    "limits": limit,
+    "schemas": record,
+    "forced_keys": forced,
+    "invented": invented,
 }
 TURN_WEIGHTS = {
     "small_talk": 6,
-    "facts": 26,
-    "arithmetic": 36,
-    "extraction": 20,
-    "copying": 15,
+    "facts": 22,
+    "arithmetic": 22,
+    "extraction": 16,
+    "schemas": 22,
+    "invented": 2,
+    "copying": 16,
     "judging": 3,
     "stories": 1.5,
     "refusal": 6,
+    "about": 5,
+    "limits": 13,
 }
 CONVERSATION_WEIGHTS = {
-    "single": 70,
-    "multi": 6,
-    "memory": 8,
-    "tool_call": 5,
-    "tool_dialogue": 4,
+    "single": 66,
+    "multi": 5,
+    "memory": 7,
+    "follow_up": 2,
+    "forced_keys": 2.5,
+    "tool_call": 9,
+    "tool_dialogue": 3,
     "two_tool_calls": 1.5,
-    "tool_answer": 1.5,
-    "tool_declined": 2,
+    "tool_answer": 4,
+    "tool_declined": 2.5,
     "tool_missing": 1.5,
 }
 HELD_OUT_COUNTS = {
     "small_talk": 25,
+    "about": 20,
     "facts": 60,
+    "follow_up": 10,
     "arithmetic": 40,
+    "limits": 40,
+    "refusal": 15,
     "extraction": 35,
+    "schemas": 40,
+    "forced_keys": 15,
+    "invented": 5,
     "copying": 25,
     "judging": 10,
     "stories": 10,
-    "refusal": 15,
     "multi": 15,
     "memory": 20,
-    "tool_call": 35,
+    "tool_call": 60,
     "two_tool_calls": 5,
-    "tool_answer": 20,
+    "tool_answer": 40,
     "tool_dialogue": 10,
     "tool_declined": 10,
     "tool_missing": 5,
@@ -134,6 +155,8 @@ def _held_out_item(draw: Draw, skill: str) -> Conversation:
         conversation = _conversation(draw, skill)
         if draw.chance(0.3):
             _add_system_prompt(draw, conversation)
+    if skill == "forced_keys":
+        conversation.schema = schema_of(conversation.expect.value)
     conversation.skill = skill
     return conversation
 
@@ -147,6 +170,8 @@ def _conversation(draw: Draw, kind: str) -> Conversation:
         return _several_turns(draw)
     if kind == "memory":
         return _memory(draw)
+    if kind == "follow_up":
+        return _of_turns("follow_up", followed(draw))
     if kind == "tool_declined":
         return toolcalls.tool_declined(draw, TURNS[draw.any(["facts", "arithmetic", "small_talk"])](draw))
     make: Callable[[Draw], Conversation] = getattr(toolcalls, kind)

@@ -132,6 +132,18 @@ NTH = phrasings("""
     * Which one is the {ordinal} {unit}?
     * What is the name of the {ordinal} {unit}?
 """)
+THREE = phrasings("""
+    List three {group}.
+    List three {group}
+    Name three {group}.
+    Give me three {group}.
+    Tell me three {group}.
+    Can you name three {group}?
+    What are three {group}?
+    Three {group}, please.
+    * Please list three {group}.
+    * Could you name three {group}?
+""")
 LIST_ALL = phrasings("""
     Write the {group}.
     Give me a list of the {group}.
@@ -391,6 +403,7 @@ _KINDS: dict[Callable[[Draw], Turn], float] = {
     _neighbour: 6,
     _nth: 5,
     _list: 4,
+    _lookup(THREE, "group", tables.GROUPS, "Three {key} are {value}."): 3,
     _lookup(COLOUR_OF, "thing", tables.COLOURS, "{key} is {value}."): 4,
     _lookup(SOUND_OF, "animal", tables.SOUNDS, "A {key} says {value}."): 3,
     _lookup(LEGS_OF, "animal", tables.LEGS, "A {key} has {value} legs."): 3,

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from ..conversation import Expectation, Turn, contains
 from ..split import Draw, Split, phrasings, words
 from . import tables
+from .limits import UNKNOWN
 
 WHO = "I am Braid's demo model, a very small language model."
 FINE = "I am fine, thank you! How can I help you?"
-UNKNOWN = "I am a very small demo model and I do not know that."
 ABLE = (
     "I can do small sums, answer simple questions about capitals and other facts, "
     "turn text into JSON, repeat words and call tools."
@@ -187,18 +187,14 @@ JOKES = [
 ]
 OPEN_QUESTION = phrasings("""
     Could you explain {subject}?
-    I need a text about {subject}.
     Who was the first to think of {subject}?
     Why do people like {subject}?
     Give me a summary of {subject}.
-    Write an article about {subject}.
     Explain {subject}.
     Explain {subject} to me.
     Can you explain {subject}?
     What do you think about {subject}?
     What is your opinion on {subject}?
-    Write an essay about {subject}.
-    Write a report about {subject}.
     Tell me everything about {subject}.
     How does {subject} work?
     Who invented {subject}?
@@ -208,7 +204,6 @@ OPEN_QUESTION = phrasings("""
     Teach me {subject}.
     Why is {subject} important?
     What is the latest news about {subject}?
-    Write a program about {subject}.
     What is {subject}?
     Describe {subject} in detail.
     * Could you explain {subject} to a child?

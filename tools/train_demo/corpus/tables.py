@@ -266,6 +266,22 @@ TRANSLATIONS = {
     night | nuit | noche | Nacht | notte
     """)
 }
+GROUPS = dict(
+    _rows("""
+    fruits | apples, bananas and oranges
+    vegetables | carrots, onions and potatoes
+    animals | cats, dogs and horses
+    birds | eagles, owls and ducks
+    colours | red, green and blue
+    colors | red, green and blue
+    countries | France, Japan and Brazil
+    cities | Paris, Tokyo and Lima
+    planets | Earth, Mars and Venus
+    drinks | water, milk and tea
+    tools | a hammer, a saw and a drill
+    instruments | the piano, the guitar and the violin
+    """)
+)
 SYMBOLS = dict(
     _rows("""
     water | H2O

@@ -509,4 +509,37 @@ FAMILIES: dict[str, Family] = {
         lambda d: {"date": f"{d.any(tables.MONTHS)} {d.number(1, 28)}"},
         "Today is {date}.",
     ),
+    "calculator": Family(
+        words("add, sum, calculate, compute", "total"),
+        words("numbers, two_numbers, calculator, math", "integers"),
+        ("Add two numbers", "Calculate a sum", "Calculator"),
+        {
+            "a": Slot(
+                words("a, x, first, left, num1", "first_number"),
+                "integer",
+                "The first number",
+                _number(0, 999),
+            ),
+            "b": Slot(
+                words("b, y, second, right, num2", "second_number"),
+                "integer",
+                "The second number",
+                _number(0, 999),
+            ),
+        },
+        phrasings("""
+            Add {a} and {b} with the tool.
+            Use the tool to add {a} and {b}.
+            Add {a} and {b} with the calculator.
+            Use the calculator to add {a} and {b}.
+            What is {a} plus {b}? Use the tool.
+            Please use the tool: {a} + {b}
+            With the tool, what is {a} + {b}?
+            Call the tool to add {a} and {b}.
+            * Add {a} and {b} using the tool.
+            * Please add {a} and {b} with the tool.
+        """),
+        lambda d: {"result": d.number(0, 1998)},
+        "The result is {result}.",
+    ),
 }

@@ -6,13 +6,16 @@ import json
 from typing import Any, NamedTuple
 
 from ..conversation import Conversation, Expectation, Message, Tool, Turn, contains
-from ..split import Draw, phrasings
+from ..split import Draw, phrasings, words
 from .invention import made_up_word
+from .responses import unusual_response
 from .toolbox import FAMILIES, Family, Slot, Value, Values
 
 ANSWERING = "The tool has answered. I tell the user."
 NO_TOOL = "I do not have a tool for that."
 UNITS = ["celsius", "fahrenheit"]
+WRAPPERS = words("input, params, request, options, data, args, body, filter, location", "payload, settings")
+DIALECTS = ("http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema")
 TWO_CITIES = phrasings("""
     What is the {what} in {a} and {b}?
     What's the {what} in {a} and {b}?
@@ -27,11 +30,17 @@ TWO_CITIES = phrasings("""
 
 
 class Declared(NamedTuple):
-    """A family as one conversation declares it; `parameters` maps each slot to its drawn name."""
+    """A family as one conversation declares it.
+
+    `parameters` maps each slot to its drawn name, `options` some slots to the values that an enum
+    allows; all parameters may stand inside an object called `wrapper`.
+    """
 
     family: Family
     name: str
     parameters: dict[str, str]
+    options: dict[str, list[Value]]
+    wrapper: str | None
     schema: Tool
 
 
@@ -59,7 +68,8 @@ def two_tool_calls(draw: Draw) -> Conversation:
     declared = _declare(draw, FAMILIES[kind])
     places = [_request(draw, declared).values["city"] for _ in range(2)]
     question = draw.phrase(TWO_CITIES, what=kind, a=places[0], b=places[1])
-    calls = [{"name": declared.name, "arguments": {declared.parameters["city"]: place}} for place in places]
+    arguments = [{declared.parameters["city"]: place} for place in places]
+    calls = [{"name": declared.name, "arguments": _wrapped(declared, values)} for values in arguments]
     thought = f"The user asks about {places[0]} and {places[1]}. I call {declared.name} twice."
     return _calling("tool_call", question, calls, [declared], thought)
 
@@ -101,7 +111,7 @@ def tool_dialogue(draw: Draw) -> Conversation:
 
 def tool_declined(draw: Draw, turn: Turn) -> Conversation:
     """An ordinary turn while tools are declared that it does not need."""
-    kinds = _choose_families(draw, never=("translate", "search"))
+    kinds = _choose_families(draw, never=("translate", "search", "calculator"))
     declared = [_declare(draw, FAMILIES[kind]) for kind in kinds]
     thought = f"No tool is needed. {turn.reasoning}"
     messages = [
@@ -125,9 +135,9 @@ def tool_missing(draw: Draw) -> Conversation:
 
 
 def _choose_families(draw: Draw, never: tuple[str, ...] = ()) -> list[str]:
-    """One to three kinds of tool, mostly one; the weather more often than others."""
+    """One to five kinds of tool, mostly one; the weather more often than others."""
     kinds = [kind for kind in FAMILIES if kind not in never]
-    chosen = draw.some(kinds, draw.weighted({1: 6, 2: 3, 3: 1}))
+    chosen = draw.some(kinds, draw.weighted({1: 8, 2: 4, 3: 3, 4: 1, 5: 1}))
     if "weather" not in chosen and draw.chance(0.15):
         chosen[0] = "weather"
     return chosen
@@ -137,18 +147,59 @@ def _declare(draw: Draw, family: Family) -> Declared:
     parameters = {key: _parameter_name(draw, slot) for key, slot in family.slots.items()}
     if len(set(parameters.values())) < len(parameters):
         return _declare(draw, family)  # two parameters drew one name
+    options = {key: _options(draw, slot) for key, slot in family.slots.items() if draw.chance(0.1)}
     properties: dict[str, Any] = {
-        parameters[key]: _property(draw, slot) for key, slot in family.slots.items()
+        parameters[key]: _property(draw, slot, options.get(key)) for key, slot in family.slots.items()
     }
     if family is FAMILIES["weather"] and draw.chance(0.3):
         properties["unit"] = {"type": "string", "enum": UNITS}
+    required = list(parameters.values()) if draw.chance(0.85) else []
+    wrapper = _wrapper_name(draw) if properties and draw.chance(0.1) else None
+    if wrapper:
+        inner: dict[str, Any] = {"type": "object", "properties": properties}
+        properties = {wrapper: inner | ({"required": required} if required else {})}
+        required = [wrapper]
     function: dict[str, Any] = {"name": _tool_name(draw, family)}
     if draw.chance(0.85):
         function["description"] = draw.any(family.purposes) + draw.any(["", "."])
-    function["parameters"] = {"type": "object", "properties": properties}
-    if draw.chance(0.85):
-        function["parameters"]["required"] = list(parameters.values())
-    return Declared(family, function["name"], parameters, {"type": "function", "function": function})
+    function["parameters"] = schema_of(draw, properties, required)
+    if draw.chance(0.1):
+        function["strict"] = True
+    schema = {"type": "function", "function": function}
+    return Declared(family, function["name"], parameters, options, wrapper, schema)
+
+
+def _options(draw: Draw, slot: Slot) -> list[Value]:
+    """Different values that an enum of the slot allows."""
+    return list(dict.fromkeys(slot.value(draw) for _ in range(draw.number(2, 5))))
+
+
+def _wrapper_name(draw: Draw) -> str:
+    return made_up_word(draw) if not draw.held_out and draw.chance(0.4) else draw.of(WRAPPERS)
+
+
+def _wrapped(declared: Declared, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {declared.wrapper: arguments} if declared.wrapper else arguments
+
+
+def schema_of(draw: Draw, properties: dict[str, Any], required: list[str]) -> dict[str, Any]:
+    """The object's schema, as people, zod, the AI SDK or pydantic write it."""
+    schema: dict[str, Any] = {"type": "object", "properties": properties}
+    if required:
+        schema["required"] = required
+    style = draw.weighted({"plain": 10, "closed": 3, "zod": 4, "sdk": 4, "pydantic": 2})
+    if style in ("closed", "zod", "sdk"):
+        schema["additionalProperties"] = False
+    if style == "zod":
+        schema = {"$schema": draw.any(DIALECTS)} | schema
+    if style == "sdk":
+        schema["$schema"] = draw.any(DIALECTS)
+    if style == "pydantic":
+        titled = {
+            name: {"title": name.replace("_", " ").title()} | value for name, value in properties.items()
+        }
+        schema = schema | {"properties": titled, "title": "Arguments"}
+    return schema
 
 
 def _tool_name(draw: Draw, family: Family) -> str:
@@ -174,31 +225,41 @@ def _parameter_name(draw: Draw, slot: Slot) -> str:
     return draw.of(slot.names)
 
 
-def _property(draw: Draw, slot: Slot) -> dict[str, str]:
-    declared = {"type": slot.kind}
+def _property(draw: Draw, slot: Slot, options: list[Value] | None) -> dict[str, Any]:
+    declared: dict[str, Any] = {"type": slot.kind}
+    if options:
+        declared["enum"] = options
     return declared | {"description": slot.meaning} if draw.chance(0.5) else declared
 
 
 def _request(draw: Draw, declared: Declared) -> Request:
-    values: Values = {key: slot.value(draw) for key, slot in declared.family.slots.items()}
+    values: Values = {
+        key: draw.any(declared.options[key]) if key in declared.options else slot.value(draw)
+        for key, slot in declared.family.slots.items()
+    }
     question = draw.phrase(declared.family.asked, **values)
     arguments: dict[str, Value] = {declared.parameters[key]: value for key, value in values.items()}
     properties = declared.schema["function"]["parameters"]["properties"]
+    if declared.wrapper:
+        properties = properties[declared.wrapper]["properties"]
     if "unit" in properties and "unit" not in arguments and draw.chance(0.5):
         arguments["unit"] = draw.any(UNITS)
         question = f"{question[:-1]} in {arguments['unit']}{question[-1]}"
     told = ", ".join(f"{key} is {value}" for key, value in arguments.items())
     thought = f"The tool {declared.name} can do this." + (f" {told}." if told else "")
-    return Request(question, {"name": declared.name, "arguments": arguments}, values, thought)
+    call = {"name": declared.name, "arguments": _wrapped(declared, arguments)}
+    return Request(question, call, values, thought)
 
 
 def _respond(draw: Draw, declared: Declared, request: Request) -> tuple[str, str, Expectation]:
-    """What the tool says, as JSON or as a sentence, and what the model makes of it."""
+    """What the tool says, as JSON, as words or as an error, and what the model makes of it."""
+    if draw.chance(0.3):
+        return unusual_response(draw)
     result = declared.family.result(draw)
     answer = declared.family.answer.format(**request.values, **result)
     facts = map(str, (request.values | result).values())
     expect = contains(*(fact for fact in facts if fact in answer))
-    if draw.chance(0.25):
+    if draw.chance(0.2):
         return answer, answer, expect
     told = result | {key: value for key, value in request.values.items() if draw.chance(0.3)}
     keys = draw.some(list(told), len(told))
