@@ -24,7 +24,7 @@ from pipelines.tasks import TASKS
 class Finding:
     """One model with either its graph, or the problems of its graph in the order of lines.
 
-    `notes` are what its graph.pbtxt says that changes nothing here.
+    `notes` are what its graph.pbtxt says that changes nothing here; `source` is where its graph comes from.
     """
 
     name: str
@@ -32,11 +32,7 @@ class Finding:
     graph: Graph | None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-
-    @property
-    def has_graph_file(self) -> bool:
-        """False when the folder has no graph.yaml and is served with a generated graph."""
-        return (self.folder / GRAPH_FILE).is_file()
+    source: str = GRAPH_FILE
 
     def text(self) -> str:
         """The graph drawn for a terminal.  Raises ValueError for a model with problems."""
@@ -52,12 +48,13 @@ class Finding:
         return self.graph
 
 
-def inspect(folder: Path) -> list[Finding]:
+def inspect(folder: Path, device: str | None = None) -> list[Finding]:
     """Every model of a repository, or the single model when `folder` is a model's folder.
 
-    Raises FileNotFoundError when `folder` is not a folder; [] for a repository without models.
+    `device` is what all models run on instead of their own.  Raises FileNotFoundError when `folder` is not a
+    folder, ValueError for an invalid config.json; [] for a repository without models.
     """
-    models = model_folders.scan(folder)
+    models = model_folders.scan(folder, device=device)
     is_single = model_folders.is_model(folder)
     sources = _SiblingSources(folder) if is_single else Sources(models)
     graphs = Graphs(sources, VOCABULARY, TASKS)
@@ -87,9 +84,10 @@ def schema_text() -> str:
 def _finding(model: ModelFolder, graphs: Graphs) -> Finding:
     try:
         graph = graphs(model.name)
-        return Finding(model.name, model.path, graph, notes=tuple(notes_of(model.opened().graph_text())))
+        notes = tuple(notes_of(model.opened().graph_text()))
+        return Finding(model.name, model.path, graph, (), notes, model.source)
     except GraphError as error:
-        return Finding(model.name, model.path, None, tuple(map(str, error.problems)))
+        return Finding(model.name, model.path, None, tuple(map(str, error.problems)), (), model.source)
     except (OSError, UnicodeDecodeError) as error:
         return Finding(model.name, model.path, None, (f"{model.name}/{GRAPH_FILE}:1: not readable: {error}",))
 

@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
+from server.ovms_command import ovms
+
 if TYPE_CHECKING:
     from pipelines.inspection import Finding
+    from server.settings import Settings
 
 FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 MODELS = click.Path(exists=True, path_type=Path)
+FILES = (".gguf", ".json")
+"""What a repository may be besides a folder: a GGUF file, or a config.json of OpenVINO Model Server."""
 
 
 def _version(ctx: click.Context, _: click.Parameter, is_set: bool) -> None:
@@ -44,7 +49,12 @@ def main() -> None:
 @click.option("--host", show_default="127.0.0.1", help="Address to listen at.")
 @click.option("--port", show_default="8000", type=click.IntRange(0, 65535), help="Port to listen at.")
 @click.option("--grpc-port", type=click.IntRange(1, 65535), help="Port of KServe's protocol over gRPC.")
-@click.option("--models", show_default="model_repo", type=MODELS, help="Folder of models, or one GGUF file.")
+@click.option(
+    "--models",
+    show_default="model_repo",
+    type=MODELS,
+    help="Folder of models, one GGUF file, or config.json.",
+)
 @click.option(
     "--device", metavar="cpu|cuda:0", help="Device for every model, instead of those in the graphs."
 )
@@ -75,15 +85,17 @@ def serve(
     in_process: bool,
     gunicorn: tuple[str, ...],
 ) -> None:
-    """Serve every model of a folder, or one GGUF file.
+    """Serve every model of a folder, one GGUF file, or what a config.json of OpenVINO Model Server lists.
 
     Options that are not given are read from the environment, BRAID_HOST, BRAID_PORT and so on; further
     variables are in docs/settings.md.  Arguments after -- are passed to gunicorn.
     """
     if any(re.search(r"[,\s]", key) or not key for key in api_keys + admin_keys):
         raise click.UsageError("--api-key: a key is not empty and holds neither commas nor spaces")
-    if models and models.is_file() and models.suffix != ".gguf":
-        raise click.UsageError(f"--models: {models} is neither a folder of models nor a GGUF file")
+    if models and models.is_file() and models.suffix not in FILES:
+        raise click.UsageError(f"--models: {models} is no folder of models, GGUF file or config.json")
+    if models and models.suffix == ".json":
+        _check_config(models)
     given = {
         "BRAID_HOST": host,
         "BRAID_PORT": port,
@@ -99,10 +111,19 @@ def serve(
         "BRAID_POLL_MODELS": poll_models,
         "BRAID_IN_PROCESS": "1" if in_process else None,
     }
-    _become_gunicorn({name: str(value) for name, value in given.items() if value is not None}, gunicorn)
+    become_gunicorn({name: str(value) for name, value in given.items() if value is not None}, gunicorn)
 
 
-def _become_gunicorn(environment: Mapping[str, str], options: tuple[str, ...]) -> None:
+def _check_config(file: Path) -> None:
+    from pipelines.repository.ovms.config_file import read_config
+
+    try:
+        read_config(file)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
+
+
+def become_gunicorn(environment: Mapping[str, str], options: tuple[str, ...]) -> None:
     """Replace this process by gunicorn, so that signals reach it directly."""
     config = Path(__file__).with_name("gunicorn_conf.py")
     command = [sys.executable, "-m", "gunicorn", "-c", str(config), *options]
@@ -112,16 +133,20 @@ def _become_gunicorn(environment: Mapping[str, str], options: tuple[str, ...]) -
 
 def _default_models() -> Path:
     """The folder of models that `serve` uses by default."""
+    return _settings().models
+
+
+def _settings() -> Settings:
     from server.settings import SettingsError, read_settings
 
     try:
-        return read_settings().models
+        return read_settings()
     except SettingsError as error:
         raise click.ClickException(str(error)) from error
 
 
 @main.command()
-@click.argument("folder", metavar="[DIR]", required=False, type=FOLDER)
+@click.argument("folder", metavar="[DIR]", required=False, type=MODELS)
 @click.option("--run", is_flag=True, help="Run the decoders too: whole prompts, chunks and single tokens.")
 @click.option("--source", metavar="HF_FOLDER", help="With --run: compare with this model in transformers.")
 def check(folder: Path | None, run: bool, source: str | None) -> None:
@@ -134,9 +159,12 @@ def check(folder: Path | None, run: bool, source: str | None) -> None:
     from pipelines.inspection import inspect
 
     folder = folder or _default_models()
-    if not folder.is_dir():
+    if not folder.exists():
         raise click.ClickException(f"the folder {folder} does not exist")
-    findings = inspect(folder)
+    try:
+        findings = inspect(folder, _settings().device)
+    except ValueError as error:
+        raise click.ClickException(str(error)) from error
     if not findings:
         raise click.ClickException(f"{folder} holds no folder with a graph.yaml or an exported model")
     for finding in findings:
@@ -154,9 +182,13 @@ def _run_check(folder: Path, source: str | None) -> list[str]:
     return [*command, "--source", source] if source else command
 
 
+SOURCES = {"graph.yaml": "", "graph.pbtxt": "  (graph.pbtxt)", "config.json": "  (config.json)"}
+"""Where a graph comes from → what follows the model's name."""
+
+
 def _report(finding: Finding) -> str:
     """A line with the model's name, followed by the drawing of its graph or by its problems."""
-    note = "" if finding.has_graph_file else "  (no graph.yaml: `braid new-graph` would write this graph)"
+    note = SOURCES.get(finding.source, "  (no graph.yaml: `braid new-graph` would write this graph)")
     notes = "".join(f"{each}\n" for each in finding.notes)
     rule = f"── {finding.name}{note} ".ljust(100, "─")
     if finding.graph is not None:
@@ -215,6 +247,9 @@ def export(arguments: tuple[str, ...]) -> None:
     """
     # a separate process, so that torch is not imported here
     sys.exit(subprocess.call([sys.executable, "-m", "tools.export", *arguments]))
+
+
+main.add_command(ovms)
 
 
 if __name__ == "__main__":

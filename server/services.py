@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from functools import partial
 
 import falcon.asgi
 
@@ -105,11 +106,12 @@ def _client(settings: Settings) -> EngineClient:
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
         from pipelines.host.residents import MemoryLimits
+        from pipelines.repository.model_folders import scan
 
         needs_key = bool(settings.api_keys)
         return InProcessClient(
             settings.models,
-            cache=settings.cache,
+            scan=partial(scan, cache=settings.cache, device=settings.device),
             build=builder(settings.device, settings.cache, settings.first_run),
             snapshots=settings.engine_socket.with_name("models") if settings.engine_socket else None,
             limits=MemoryLimits.of(settings.max_loaded_gb, settings.idle_unload_s, settings.load_timeout),

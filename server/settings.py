@@ -54,7 +54,8 @@ class Settings(BaseModel):
     )
     models: Folder = Field(
         default_factory=_default_models,
-        description="the model repository, or one GGUF file; default: ./model_repo, else the checkout's",
+        description="the model repository, one GGUF file, or a config.json of OpenVINO Model Server; "
+        "default: ./model_repo, else the checkout's",
     )
     cache: Path | None = Field(
         default=None,

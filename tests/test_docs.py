@@ -92,7 +92,7 @@ def test_a_variable_is_a_setting(page: str, variable: str) -> None:
     assert variable in NOT_OURS or variable.removeprefix(PREFIX).lower() in Settings.model_fields
 
 
-@pytest.mark.parametrize(("page", "option"), named(r"`(--[a-z-]+)[^`\n]*`"))
+@pytest.mark.parametrize(("page", "option"), named(r"`(--[a-z_-]+)[^`\n]*`"))
 def test_an_option_in_the_text_exists(page: str, option: str) -> None:
     others = "".join(path.read_text() for path in (ROOT / "tools").rglob("__main__.py"))
     assert option in OPTIONS or f'"{option}"' in others

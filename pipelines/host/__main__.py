@@ -42,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     host = Host(
         options.models,
         SocketListener(options.socket),
-        scan=partial(scan, cache=options.cache),
+        scan=partial(scan, cache=options.cache, device=options.device),
         build=builder(options.device, options.cache, options.first_run),
         snapshots=options.snapshots,
         limits=MemoryLimits.of(options.max_loaded_gb, options.idle_unload, options.load_timeout),

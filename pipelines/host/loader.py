@@ -183,7 +183,7 @@ class Loader:
                 self._missing(name)
             due = [folder for folder in found.values() if is_due(folder)]
             return [(self._note(folder), terms_of(folder)) for folder in due]
-        except OSError as error:
+        except (OSError, ValueError) as error:
             log.error("cannot scan the model repository: %s", error)
         except Exception:
             log.exception("cannot scan the model repository %s", self._repository)

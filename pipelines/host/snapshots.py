@@ -29,7 +29,8 @@ class Snapshots:
         """Copy the small files of a folder.  Raises SnapshotError and OSError."""
         if self._folder is None:
             self._folder = self._make_folder()
-        return take_snapshot(folder.path, self._folder / str(next(self._numbers)))
+        files = folder.servable.files() if folder.servable else None
+        return take_snapshot(folder.path, self._folder / str(next(self._numbers)), files)
 
     def close(self) -> None:
         """Remove every snapshot."""

@@ -53,6 +53,8 @@ class ModelFolder:
     @property
     def source(self) -> str:
         """Where the graph comes from, for messages: the file, or the exported folder it is made from."""
+        if self.servable is not None:
+            return self.servable.graph.name if self.servable.graph else "config.json"
         files = (name for name in (GRAPH_FILE, graph_file.FILE) if (self.path / name).exists())
         return next(files, f"{self.path.name} (no {GRAPH_FILE})")
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,11 +39,14 @@ class Snapshot:
         shutil.rmtree(self.path, ignore_errors=True)
 
 
-def take_snapshot(folder: Path, path: Path) -> Snapshot:
-    """Copy the small files of `folder` to `path`, a new folder.  Raises SnapshotError and OSError."""
+def take_snapshot(folder: Path, path: Path, files: Iterable[Path] | None = None) -> Snapshot:
+    """Copy the small files of `folder` to `path`, a new folder.  Raises SnapshotError and OSError.
+
+    `files` are those that belong to the model; None: all in the folder.
+    """
     path.mkdir(parents=True)
     try:
-        _copy(folder, path)
+        _copy(folder, path, folder.rglob("*") if files is None else files)
         return Snapshot(path, digest(path))
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
@@ -69,9 +72,9 @@ def why_left_out(file: Path) -> str | None:
     return None
 
 
-def _copy(folder: Path, path: Path) -> None:
+def _copy(folder: Path, path: Path, files: Iterable[Path]) -> None:
     num_files = num_bytes = 0
-    for file in _small_files(folder):
+    for file in _small_files(folder, files):
         num_files, num_bytes = num_files + 1, num_bytes + file.stat().st_size
         if num_files > MAX_FILES or num_bytes > MAX_TOTAL_BYTES:
             raise SnapshotError(
@@ -83,9 +86,9 @@ def _copy(folder: Path, path: Path) -> None:
         shutil.copyfile(file, copy)
 
 
-def _small_files(folder: Path) -> Iterator[Path]:
+def _small_files(folder: Path, files: Iterable[Path]) -> Iterator[Path]:
     """Hidden files and folders are left out: they are of tools such as git."""
-    for file in sorted(folder.rglob("*")):
+    for file in sorted(set(files)):
         hidden = any(part.startswith(".") for part in file.relative_to(folder).parts)
         if not hidden and file.is_file() and why_left_out(file) is None:
             yield file

@@ -81,7 +81,7 @@ def test_bytes_that_are_no_text(tmp_path):
 
 
 def test_a_graph_made_for_an_export_is_not_written(tmp_path):
-    assert not inspect(export(tmp_path / "a"))[0].has_graph_file
+    assert inspect(export(tmp_path / "a"))[0].source == "a (no graph.yaml)"
 
 
 def test_find_by_name(tmp_path):

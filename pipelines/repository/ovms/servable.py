@@ -51,7 +51,7 @@ class Servable:
         Raises GraphError with every problem; OSError and UnicodeDecodeError.
         """
         faults, said = list(self.faults), list(self.notes)
-        where = device(self.device, override, False, faults.append, said.append)
+        where = device(self.device, override, True, faults.append, said.append)
         if faults:
             raise GraphError([Problem(1, fault, f"{self.name} (config.json)") for fault in faults])
         notes = "".join(f"# note: {note}\n" for note in said)

@@ -11,7 +11,7 @@ from pipelines.repository.ovms.calculators import INFERENCE, SESSION
 from pipelines.repository.ovms.options import Given, Option, read_options
 from pipelines.repository.ovms.report import Report
 from pipelines.repository.ovms.text_format import TextMessage
-from pipelines.repository.yaml_words import settings_text
+from pipelines.repository.yaml_words import settings_text, word
 
 PLACE = "graph.pbtxt"
 ORDER = "streams are wired by their tags"
@@ -61,7 +61,7 @@ def graph_lines(
     if report.problems or not ordered:
         return []
     _check_results(ordered, results, report)
-    return _infer_lines(ordered, inputs, servables)
+    return _infer_lines(ordered, inputs, results, servables)
 
 
 def servable_names(node: TextMessage) -> list[str]:
@@ -153,7 +153,9 @@ def _check_results(steps: list[_Step], results: list[str], report: Report) -> No
             )
 
 
-def _infer_lines(steps: list[_Step], inputs: list[str], servables: Mapping[str, ServedFile]) -> list[str]:
+def _infer_lines(
+    steps: list[_Step], inputs: list[str], results: list[str], servables: Mapping[str, ServedFile]
+) -> list[str]:
     givers: dict[str, str] = dict.fromkeys(inputs, "batch")
     lines = []
     for number, step in enumerate(steps, 1):
@@ -171,7 +173,11 @@ def _infer_lines(steps: list[_Step], inputs: list[str], servables: Mapping[str, 
         )
         lines.append(f"      model_{number}: {{type: tensor_model{settings}}}  #@ {PLACE}:{step.line}")
         givers |= dict.fromkeys(step.gives, f"model_{number}")
-    return ["task: infer", "nodes:", "  result:", "    type: infer", "    from: request", "    body:", *lines]
+    return [
+        *("task: infer", "nodes:", "  result:", "    type: infer", "    from: request"),
+        *([f"    outputs: {word(results)}"] if results else []),
+        *("    body:", *lines),
+    ]
 
 
 def _texts(message: TextMessage, name: str) -> list[str]:

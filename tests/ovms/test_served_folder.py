@@ -1,0 +1,137 @@
+"""A folder of OpenVINO Model Server, made of the shipped models, served by `braid ovms` and asked by its clients."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from graph_texts import EMBEDDINGS, LLM, RERANK, node
+from server_process import ROOT, ServerProcess
+from tensor_models import write_ir
+
+GRAPHS = {
+    "braid-demo": node(
+        LLM, 'models_path: "./"', "max_num_seqs: 8", "cache_size: 1", 'tool_parser: "hermes3"'
+    ),
+    "braid-embed": node(EMBEDDINGS, 'models_path: "./", pooling: MEAN # pooling: CLS'),
+    "braid-rerank": node(RERANK, 'models_path: "./"'),
+}
+DUMMY = """dummy (float[1, 10] b) => (float[1, 10] a) {
+  one = Constant <value = float {NUMBER}> ()
+  a = Add (b, one)
+}"""
+PATIENCE_S = 120
+
+
+class ModelServer(ServerProcess):
+    """The same server, started by `braid ovms`."""
+
+    def __enter__(self) -> ModelServer:
+        flags = ["--config_path", self._env["BRAID_MODELS"], "--rest_port", str(self.port)]
+        flags += ["--rest_bind_address", "127.0.0.1", "--rest_workers", "1"]
+        with self._log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "server.cli", "ovms", *flags],
+                stdout=log,
+                stderr=log,
+                cwd=ROOT,
+                env={
+                    name: value
+                    for name, value in self._env.items()
+                    if name not in ("BRAID_MODELS", "BRAID_PORT")
+                },
+            )
+        return self
+
+    def settled(self) -> None:
+        """Wait until nothing is loading."""
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            try:
+                if httpx.get(f"{self.url}/v2/health/ready").status_code == 200:
+                    return
+            except httpx.TransportError:
+                pass
+            time.sleep(0.1)
+        raise AssertionError(self.log())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("ovms") / "models"
+    for name, graph in GRAPHS.items():
+        export = next((ROOT / "model_repo" / name).rglob("tokenizer.json")).parent
+        shutil.copytree(export, root / name)
+        (root / name / "graph.pbtxt").write_text(graph)
+    for version in (1, 2):
+        write_ir(root / "dummy" / str(version) / "dummy.xml", DUMMY.replace("NUMBER", f"{version}.0"))
+    models = [*({"name": name} for name in GRAPHS), {"name": "gone"}]
+    models.append({"name": "dummy", "model_version_policy": {"all": {}}})
+    config = {"model_config_list": [{"config": each} for each in models]}
+    (root / "config.json").write_text(json.dumps(config))
+    return root
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path):
+    with ModelServer(folder / "config.json", CACHE=str(folder.parent / "cache")) as running:
+        running.settled()
+        yield running
+
+
+@pytest.fixture
+def client(server):
+    with openai.OpenAI(base_url=f"{server.url}/v3", api_key="unused", max_retries=0) as made:
+        yield made
+
+
+def test_its_models_are_listed_and_one_that_is_gone_does_not_take_others_down(server, client):
+    assert sorted(each.id for each in client.models.list()) == [*sorted(GRAPHS), "dummy"]
+    with pytest.raises(openai.APIStatusError) as caught:
+        client.chat.completions.create(model="gone", messages=[{"role": "user", "content": "Hi"}])
+    assert "/gone does not exist" in caught.value.response.text
+
+
+def test_chat(client):
+    messages = [{"role": "user", "content": "What is the capital of France?"}]
+    reply = client.chat.completions.create(
+        model="braid-demo", messages=messages, temperature=0, max_tokens=30
+    )
+    assert "Paris" in reply.choices[0].message.content
+
+
+def test_embeddings_and_ranks(server, client):
+    found = client.embeddings.create(model="braid-embed", input=["moon", "bread"], encoding_format="float")
+    assert [round(sum(x * x for x in each.embedding), 3) for each in found.data] == [1, 1]
+    body = {"model": "braid-rerank", "query": "How far away is the moon?",
+            "documents": ["Yeast makes dough rise.", "The moon is 384,000 kilometres away."]}  # fmt: skip
+    ranked = httpx.post(f"{server.url}/v3/rerank", json=body, timeout=60).json()
+    assert ranked["results"][0]["index"] == 1
+
+
+def test_a_half_written_config_file_changes_nothing_and_a_whole_one_is_taken(server, client, folder):
+    file = folder / "config.json"
+    whole = file.read_text()
+    file.write_text(whole[:-20])
+    server.process.send_signal(1)
+    deadline = time.monotonic() + PATIENCE_S
+    while "is not JSON" not in server.log() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(client.models.list().data) == 4
+    config = json.loads(whole)
+    config["model_config_list"] = [
+        each for each in config["model_config_list"] if each["config"]["name"] != "dummy"
+    ]
+    file.write_text(json.dumps(config))
+    server.process.send_signal(1)
+    while len(client.models.list().data) != 3 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert sorted(each.id for each in client.models.list()) == sorted(GRAPHS)
+    file.write_text(whole)
