@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
@@ -81,8 +81,9 @@ class HostModel:
 
     @property
     def inputs(self) -> list[TensorPort]:
-        """The tensors that a request must hold, for a graph that infers."""
-        return [port for engine in self._inferring() for port in engine.inputs.values()]
+        """The tensors that a request must hold, for a graph that infers, under the names of requests."""
+        engines = self._inferring()
+        return [replace(port, name=name) for engine in engines for name, port in engine.inputs.items()]
 
     @property
     def outputs(self) -> list[TensorPort]:

@@ -23,6 +23,17 @@ GRAPHS = {
     "braid-embed": node(EMBEDDINGS, 'models_path: "./", pooling: MEAN # pooling: CLS'),
     "braid-rerank": node(RERANK, 'models_path: "./"'),
 }
+PIPE = """
+input_stream: "in1" output_stream: "out"
+node { calculator: "OpenVINOInferenceCalculator" input_side_packet: "SESSION:dummy"
+  input_stream: "B:in1" output_stream: "A:out" node_options: {
+    [type.googleapis.com / mediapipe.OpenVINOInferenceCalculatorOptions]: {
+      tag_to_input_tensor_names { key: "B" value: "b" }
+      tag_to_output_tensor_names { key: "A" value: "a" } } } }
+node { calculator: "OpenVINOModelServerSessionCalculator" output_side_packet: "SESSION:dummy" node_options: {
+    [type.googleapis.com / mediapipe.OpenVINOModelServerSessionCalculatorOptions]: {
+      servable_name: "dummy" } } }
+"""
 DUMMY = """dummy (float[1, 10] b) => (float[1, 10] a) {
   one = Constant <value = float {NUMBER}> ()
   a = Add (b, one)
@@ -74,7 +85,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_ir(root / "dummy" / str(version) / "dummy.xml", DUMMY.replace("NUMBER", f"{version}.0"))
     models = [*({"name": name} for name in GRAPHS), {"name": "gone"}]
     models.append({"name": "dummy", "model_version_policy": {"all": {}}})
-    config = {"model_config_list": [{"config": each} for each in models]}
+    (root / "pipe").mkdir()
+    (root / "pipe" / "graph.pbtxt").write_text(PIPE)
+    entries = [{"config": each} for each in models]
+    config = {"model_config_list": entries, "mediapipe_config_list": [{"name": "pipe"}]}
     (root / "config.json").write_text(json.dumps(config))
     return root
 
@@ -93,7 +107,7 @@ def client(server):
 
 
 def test_its_models_are_listed_and_one_that_is_gone_does_not_take_others_down(server, client):
-    assert sorted(each.id for each in client.models.list()) == [*sorted(GRAPHS), "dummy"]
+    assert sorted(each.id for each in client.models.list()) == [*sorted(GRAPHS), "dummy", "pipe"]
     with pytest.raises(openai.APIStatusError) as caught:
         client.chat.completions.create(model="gone", messages=[{"role": "user", "content": "Hi"}])
     assert "/gone does not exist" in caught.value.response.text
@@ -116,6 +130,19 @@ def test_embeddings_and_ranks(server, client):
     assert ranked["results"][0]["index"] == 1
 
 
+def test_tensors_have_the_names_of_streams_and_each_version_is_asked(server):
+    def infer(path, tensor):
+        inputs = [{"name": tensor, "shape": [1, 10], "datatype": "FP32", "data": [0.0] * 10}]
+        reply = httpx.post(f"{server.url}/v2/models/{path}/infer", json={"inputs": inputs}, timeout=60).json()
+        return reply["outputs"][0]["name"], reply["outputs"][0]["data"][0]
+
+    described = httpx.get(f"{server.url}/v2/models/pipe").json()
+    assert [each["name"] for each in described["inputs"] + described["outputs"]] == ["in1", "out"]
+    assert infer("pipe", "in1") == ("out", 2.0)
+    assert infer("dummy", "b") == ("a", 2.0)
+    assert infer("dummy/versions/1", "b") == ("a", 1.0)
+
+
 def test_a_half_written_config_file_changes_nothing_and_a_whole_one_is_taken(server, client, folder):
     file = folder / "config.json"
     whole = file.read_text()
@@ -124,14 +151,14 @@ def test_a_half_written_config_file_changes_nothing_and_a_whole_one_is_taken(ser
     deadline = time.monotonic() + PATIENCE_S
     while "is not JSON" not in server.log() and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert len(client.models.list().data) == 4
+    assert len(client.models.list().data) == 5
     config = json.loads(whole)
     config["model_config_list"] = [
         each for each in config["model_config_list"] if each["config"]["name"] != "dummy"
     ]
     file.write_text(json.dumps(config))
     server.process.send_signal(1)
-    while len(client.models.list().data) != 3 and time.monotonic() < deadline:
+    while len(client.models.list().data) != 4 and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert sorted(each.id for each in client.models.list()) == sorted(GRAPHS)
+    assert sorted(each.id for each in client.models.list()) == [*sorted(GRAPHS), "pipe"]
     file.write_text(whole)
