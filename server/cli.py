@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from server.gunicorn_start import become_gunicorn
 from server.ovms_command import ovms
 
 if TYPE_CHECKING:
@@ -121,14 +120,6 @@ def _check_config(file: Path) -> None:
         read_config(file)
     except ValueError as error:
         raise click.ClickException(str(error)) from error
-
-
-def become_gunicorn(environment: Mapping[str, str], options: tuple[str, ...]) -> None:
-    """Replace this process by gunicorn, so that signals reach it directly."""
-    config = Path(__file__).with_name("gunicorn_conf.py")
-    command = [sys.executable, "-m", "gunicorn", "-c", str(config), *options]
-    sys.stdout.flush()
-    os.execve(sys.executable, command, {**os.environ, **environment})
 
 
 def _default_models() -> Path:

@@ -11,6 +11,8 @@ from typing import Any
 
 import click
 
+from server.gunicorn_start import become_gunicorn
+
 NO_NODES = "no custom node is run"
 STATEFUL = "stateful models were removed from the model server; delete it"
 NO_MEDIA = "images and sound are not read"
@@ -154,8 +156,6 @@ def _refuse(given: Mapping[str, Any]) -> None:
 
 def _serve(given: Mapping[str, Any]) -> None:
     """Replace this process by the server."""
-    from server.cli import become_gunicorn
-
     if not given["port"] and not given["rest_port"]:
         raise click.UsageError("port and rest_port cannot both be unset")
     models = _models(given)

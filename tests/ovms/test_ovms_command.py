@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from server import cli
+from server import cli, ovms_command
 
 SERVE = ["--rest_port", "8000"]
 
@@ -16,7 +16,9 @@ SERVE = ["--rest_port", "8000"]
 def run(monkeypatch, tmp_path):
     """Runs the command; a start of the server gives its environment."""
     started = []
-    monkeypatch.setattr(cli, "become_gunicorn", lambda environment, options: started.append(environment))
+    monkeypatch.setattr(
+        ovms_command, "become_gunicorn", lambda environment, options: started.append(environment)
+    )
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.delenv("API_KEY", raising=False)
     monkeypatch.delenv("OVMS_MODEL_REPOSITORY_PATH", raising=False)
