@@ -113,7 +113,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "gemma4_text": ("gemma4_text", HEADS | HALF_WINDOWS | PER_LAYER),
     "gemma4_text, shared keys": ("gemma4_text", HEADS | PER_LAYER | SHARED_KEYS),
     "vaultgemma": ("vaultgemma", HEADS | HALF_WINDOWS),
-    "phi": ("phi", {}),
+    "phi": ("phi", {"num_key_value_heads": 4}),
     "phi3": ("phi3", {}),
     "phi3, rope longrope": (
         "phi3",
