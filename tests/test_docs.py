@@ -143,4 +143,5 @@ def test_a_metric_exists(page: str, metric: str) -> None:
 def test_a_path_of_the_api_exists(page: str, path: str) -> None:
     under_prefixes = {prefix + each for prefix in PREFIXES for each in ROUTES}
     known = {re.sub(r"\{[^}]*\}", "{}", each) for each in under_prefixes | ROOT_ROUTES.keys()}
-    assert re.sub(r"\{[^}]*\}", "{}", path) in known
+    whole = tuple(each.partition("{name:path}")[0] for each in ROOT_ROUTES if each.endswith("{name:path}"))
+    assert re.sub(r"\{[^}]*\}", "{}", path) in known or path.startswith(whole)
