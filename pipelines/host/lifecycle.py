@@ -14,12 +14,12 @@ from pipelines.host import loader
 from pipelines.host.backends.host_memory import limit_default_caches
 from pipelines.host.instances import ModelInstances
 from pipelines.host.model import HostModel
-from pipelines.host.residency import (
+from pipelines.host.residency import Residency
+from pipelines.host.residency_decisions import (
     AnswerClient,
     Decision,
     FailModel,
     LoadModel,
-    Residency,
     RestoreModel,
     RetireModel,
 )

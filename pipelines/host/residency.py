@@ -8,66 +8,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
 
 from pipelines.errors import BraidError, ModelNotFound, Unavailable, unloaded_by_hand
-from pipelines.host.residents import GB, MemoryLimits, Resident, Terms, Wish
+from pipelines.host.residency_decisions import (
+    AnswerClient,
+    Decision,
+    FailModel,
+    LoadModel,
+    Reason,
+    RestoreModel,
+    RetireModel,
+)
+from pipelines.host.residents import GB, MemoryLimits, Resident, Residents, Terms, Wish
 
 RETRY_S = 30.0
 """A load that failed is not tried again before."""
 TURN_S = 5.0
 """A request waits this long for models to be without calls; then one that has calls is to end them."""
-
-
-Reason = Literal["client", "idle", "room", "changed"]
-"""Why a model leaves: a client unloads it, it had no calls, another one is to have its memory, its folder."""
-
-
-@dataclass(frozen=True)
-class LoadModel:
-    """Load the model; beside its present instance, if it has one.
-
-    `on_request`: requests wait for it, because one asked for it or because it was served before.
-    """
-
-    name: str
-    on_request: bool = True
-
-
-@dataclass(frozen=True)
-class RetireModel:
-    """No new calls; close the instance when its last call has ended."""
-
-    name: str
-    reason: Reason
-
-
-@dataclass(frozen=True)
-class RestoreModel:
-    """An instance that was to leave takes calls again."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class FailModel:
-    """The model cannot be loaded on this server."""
-
-    name: str
-    problem: str
-
-
-@dataclass(frozen=True)
-class AnswerClient:
-    """What a client waited for has happened; or `error`."""
-
-    key: Hashable
-    error: BraidError | None = None
-
-
-Decision = LoadModel | RetireModel | RestoreModel | FailModel | AnswerClient
 
 
 class Residency:
@@ -89,7 +48,7 @@ class Residency:
         self._busy_calls = busy
         self._used_at_s = used_at_s
         self._clock = clock
-        self._residents: dict[str, Resident] = {}
+        self._residents = Residents()
         self._wishes: dict[Hashable, Wish] = {}
         self._unloads: dict[Hashable, str] = {}
         self._closing = 0
@@ -269,13 +228,13 @@ class Residency:
             for one in self._residents.values()
             if one.in_memory and one is not wanted
         ]
-        need = f"needs {self._size(wanted) / GB:.2f} GB"
+        need = f"needs {self._residents.size(wanted) / GB:.2f} GB"
         bound = f" of {self.limits.max_bytes / GB:.2f} GB" if self.limits.max_bytes is not None else ""
         return f"{need}{bound}; the memory is held by {', '.join(held) or 'models that are being closed'}"
 
     def _unload_idle(self, now_s: float) -> None:
         for one in list(self._residents.values()):
-            unit = self._loaded_unit(one)
+            unit = self._residents.loaded_unit(one)
             if one.phase == "ready" and all(
                 self._may_leave(each) and now_s - self._last_use_s(each) >= self._keep_s(each)
                 for each in unit
@@ -302,13 +261,13 @@ class Residency:
 
     def _load_unit(self, one: Resident) -> bool:
         """Load a model with its group, if it fits now; one that never fits fails."""
-        size, bound = self._size(one), self.limits.max_bytes
+        size, bound = self._residents.size(one), self.limits.max_bytes
         if bound is not None and size > bound:
             self._fail(one, size, bound)
             return True
-        if self._in_the_way(one) or (bound is not None and self._taken() + size > bound):
+        if self._residents.in_the_way(one) or (bound is not None and self._taken() + size > bound):
             return False
-        for each in self._missing_unit(one):
+        for each in self._residents.missing_unit(one):
             each.phase, each.is_loading, each.arriving = "loading", True, each.terms.num_bytes
             self._decisions.append(LoadModel(each.name, not each.wanted or each.loaded_at_s > 0))
         return True
@@ -323,8 +282,8 @@ class Residency:
 
         With `end_calls` also those that have calls, the longest loaded first.
         """
-        for rival in self._in_the_way(one):
-            unit = self._loaded_unit(rival)
+        for rival in self._residents.in_the_way(one):
+            unit = self._residents.loaded_unit(rival)
             if rival.phase == "ready" and all(self._may_leave(each, end_calls) for each in unit):
                 for each in unit:
                     self._leave(each, "room")
@@ -334,21 +293,21 @@ class Residency:
         free = bound - (self._taken() - self._closing)
         leaving: list[Resident] = []
         for unit in self._victims(one, end_calls):
-            if free >= self._size(one):
+            if free >= self._residents.size(one):
                 break
             leaving += unit
             free += sum(each.num_bytes for each in unit)
-        if free >= self._size(one):
+        if free >= self._residents.size(one):
             for each in leaving:
                 self._leave(each, "room")
 
     def _victims(self, one: Resident, end_calls: bool) -> Iterator[list[Resident]]:
         """Models and groups that may leave for `one`, in the order in which they do."""
-        own = self._unit(one)
+        own = self._residents.unit(one)
         units = {
             id(unit[0]): unit
             for each in self._residents.values()
-            if each.phase == "ready" and each not in own and (unit := self._loaded_unit(each))
+            if each.phase == "ready" and each not in own and (unit := self._residents.loaded_unit(each))
         }
         idle = [unit for unit in units.values() if all(map(self._may_leave, unit))]
         yield from sorted(idle, key=lambda unit: max(map(self._last_use_s, unit)))
@@ -391,7 +350,7 @@ class Residency:
             )
             if newest is None:
                 return
-            unit = next(self._victims(newest, False), self._loaded_unit(newest))
+            unit = next(self._victims(newest, False), self._residents.loaded_unit(newest))
             for each in unit:
                 self._leave(each, "room")
 
@@ -400,40 +359,10 @@ class Residency:
     def _waiting(self) -> list[Wish]:
         return [wish for wish in self._wishes.values() if not wish.granted]
 
-    def _unit(self, one: Resident) -> list[Resident]:
-        """The model and what is loaded and leaves with it."""
-        if one.terms.group is None:
-            return [one]
-        return [each for each in self._residents.values() if each.terms.group == one.terms.group]
-
-    def _loaded_unit(self, one: Resident) -> list[Resident]:
-        return [each for each in self._unit(one) if each.phase == "ready"]
-
-    def _missing_unit(self, one: Resident) -> Sequence[Resident]:
-        others = [
-            each
-            for each in self._unit(one)
-            if each is not one and each.phase == "unloaded" and not each.by_hand
-        ]
-        return [one, *others]
-
-    def _size(self, one: Resident) -> int:
-        """Bytes that a model takes with what is loaded with it."""
-        return sum(each.terms.num_bytes for each in self._missing_unit(one))
-
     def _taken(self) -> int:
         """Bytes that are in memory, on their way into it or out of it."""
         there = sum(one.num_bytes for one in self._residents.values() if one.phase == "ready")
         return there + sum(one.arriving for one in self._residents.values()) + self._closing
-
-    def _in_the_way(self, one: Resident) -> list[Resident]:
-        """Models of other groups that are in memory."""
-        own = one.terms.group
-        return [
-            each
-            for each in self._residents.values()
-            if own is not None and each.in_memory and each.terms.group not in (None, own)
-        ]
 
     def _busy(self, one: Resident) -> bool:
         return self._busy_calls(one.name) or self._is_held(one)

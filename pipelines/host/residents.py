@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -68,6 +68,42 @@ class Resident:
     @property
     def in_memory(self) -> bool:
         return self.phase in ("loading", "ready", "leaving")
+
+
+class Residents(dict[str, Resident]):
+    """The models of the repository by name, and which of them are loaded and leave together."""
+
+    def unit(self, one: Resident) -> list[Resident]:
+        """The model and what is loaded and leaves with it."""
+        if one.terms.group is None:
+            return [one]
+        return [each for each in self.values() if each.terms.group == one.terms.group]
+
+    def loaded_unit(self, one: Resident) -> list[Resident]:
+        """What of it serves."""
+        return [each for each in self.unit(one) if each.phase == "ready"]
+
+    def missing_unit(self, one: Resident) -> Sequence[Resident]:
+        """The model and what is loaded with it now."""
+        others = [
+            each
+            for each in self.unit(one)
+            if each is not one and each.phase == "unloaded" and not each.by_hand
+        ]
+        return [one, *others]
+
+    def size(self, one: Resident) -> int:
+        """Bytes that a model takes with what is loaded with it."""
+        return sum(each.terms.num_bytes for each in self.missing_unit(one))
+
+    def in_the_way(self, one: Resident) -> list[Resident]:
+        """Models of other groups that are in memory."""
+        own = one.terms.group
+        return [
+            each
+            for each in self.values()
+            if own is not None and each.in_memory and each.terms.group not in (None, own)
+        ]
 
 
 @dataclass(eq=False)

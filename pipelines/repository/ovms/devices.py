@@ -21,9 +21,9 @@ PRECISIONS = ("f32", "bf16", "f16")
 TRUE = (True, "true", "True", "1", 1)
 THREADS, PROMPT_LOOKUP, KV_CACHE = "INFERENCE_NUM_THREADS", "prompt_lookup", "KV_CACHE_PRECISION"
 NO_EFFECT = {
-    "NUM_STREAMS": "one call at a time uses all cores; calls are batched",
-    "PERFORMANCE_HINT": "calls are batched by Braid itself",
-    "PERFORMANCE_HINT_NUM_REQUESTS": "calls are batched by Braid itself",
+    "NUM_STREAMS": "one call at a time uses all cores",
+    "PERFORMANCE_HINT": "one call at a time uses all cores",
+    "PERFORMANCE_HINT_NUM_REQUESTS": "one call at a time uses all cores",
     "CACHE_DIR": "compiled models are not stored",
     "CACHE_MODE": "compiled models are not stored",
     "ATTENTION_BACKEND": "attention is always paged",

@@ -7,11 +7,11 @@ import random
 import pytest
 
 from pipelines.errors import ModelNotFound, Unavailable
-from pipelines.host.residency import (
+from pipelines.host.residency import Residency
+from pipelines.host.residency_decisions import (
     AnswerClient,
     FailModel,
     LoadModel,
-    Residency,
     RestoreModel,
     RetireModel,
 )
