@@ -6,7 +6,6 @@ Reads names and sizes of files and the text of the graph; opens no model.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from graphs.errors import GraphError
@@ -33,7 +32,7 @@ def terms_of(folder: ModelFolder) -> Terms:
         keep = None  # the load says so
     is_permanent = folder.group == PERMANENT
     return Terms(
-        file_bytes(folder.path) + caches,
+        file_bytes(folder) + caches,
         pinned=header.get("pinned") is True or is_permanent,
         keep_alive_s=keep,
         group=None if is_permanent else folder.group,
@@ -43,13 +42,12 @@ def terms_of(folder: ModelFolder) -> Terms:
 
 def taken_bytes(folder: ModelFolder, cache_bytes: int, growth: int) -> int:
     """What a loaded model takes: its files and its cache, or what the process grew by, if that is more."""
-    return max(file_bytes(folder.path) + cache_bytes, growth - OWN_GROWTH)
+    return max(file_bytes(folder) + cache_bytes, growth - OWN_GROWTH)
 
 
-def file_bytes(path: Path) -> int:
-    """The size of the files with weights in a folder, or of one file."""
-    files = [path] if path.is_file() else path.rglob("*")
-    return sum(file.stat().st_size for file in files if file.suffix in WEIGHT_SUFFIXES and file.is_file())
+def file_bytes(folder: ModelFolder) -> int:
+    """The size of a model's files with weights."""
+    return sum(file.stat().st_size for file in folder.files() if file.suffix in WEIGHT_SUFFIXES)
 
 
 def _graph(folder: ModelFolder) -> Mapping[str, Any]:

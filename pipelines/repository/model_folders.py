@@ -94,6 +94,10 @@ class ModelFolder:
         """The same folder with the fingerprint that it has now."""
         return replace(self, fingerprint=fingerprint(self.path, self.servable))
 
+    def files(self) -> Iterator[Path]:
+        """Every file that belongs to the model."""
+        return files_of(self.path, self.servable)
+
     @property
     def is_incomplete(self) -> bool:
         """Whether its place still exists although a scan found no model in it."""
@@ -195,14 +199,19 @@ def _listed(servable: Servable) -> ModelFolder:
     )
 
 
+def files_of(folder: Path, servable: Servable | None = None) -> Iterator[Path]:
+    """Every file in a folder, or a file itself; of a servable those that belong to it."""
+    found = servable.files() if servable else [folder, *folder.rglob("*")]
+    return (path for path in found if path.is_file())
+
+
 def fingerprint(folder: Path, servable: Servable | None = None) -> str:
     """Digest of the name, size and time of every file, or of one: equal as long as nothing was changed.
 
     Of a servable: of what config.json says, and of its own files.
     """
     digest = hashlib.blake2b(repr(servable).encode() if servable else b"", digest_size=16)
-    files = servable.files() if servable else [folder, *folder.rglob("*")]
-    for file in sorted(path for path in files if path.is_file()):
+    for file in sorted(files_of(folder, servable)):
         try:
             stat = file.stat()
         except FileNotFoundError:

@@ -7,6 +7,7 @@ from graph_texts import EMBEDDINGS, export, node
 
 from graphs.errors import GraphError
 from graphs.read import read
+from pipelines.host.model_terms import terms_of
 from pipelines.repository.model_folders import scan
 from pipelines.repository.ovms.classic_model import read_shape
 from pipelines.repository.ovms.config_file import read_config
@@ -247,6 +248,14 @@ def test_a_graph_of_two_models_in_any_order_of_nodes(tmp_path):
         "model_2": {"type": "tensor_model", "from": {"tensors": "model_1", "beside": "batch"},
                     "path": "pipe/two/1/dummy.xml", "inputs": {"A": "mid", "B": "in2"}, "outputs": {"S": "out"}},
     }  # fmt: skip
+
+
+def test_the_memory_of_a_graph_is_that_of_its_models(tmp_path):
+    found = pipe(tmp_path, inference("one", ["b:in1"], "a:out"), session("one"))
+    (tmp_path / "one" / "1" / "dummy.bin").write_bytes(bytes(1000))
+    (tmp_path / "other.bin").write_bytes(bytes(5000))
+    (folder,) = (each for each in scan(tmp_path / "config.json") if each.name == found.name)
+    assert terms_of(folder).num_bytes == 1000
 
 
 @pytest.mark.parametrize(
