@@ -210,11 +210,11 @@ SESSION = "OpenVINOModelServerSessionCalculator"
 INFERENCE = "OpenVINOInferenceCalculator"
 
 
-def session(servable):
+def session(servable, more=""):
     name = f"[type.googleapis.com / mediapipe.{SESSION}Options]"
     return (
         f'node {{ calculator: "{SESSION}" output_side_packet: "SESSION:{servable}" '
-        f'node_options: {{ {name}: {{ servable_name: "{servable}" }} }} }}\n'
+        f'node_options: {{ {name}: {{ servable_name: "{servable}"{more} }} }} }}\n'
     )
 
 
@@ -250,6 +250,17 @@ def test_a_graph_of_two_models_in_any_order_of_nodes(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.parametrize(("version", "served"), [("1", 1), ("2", 2), ("0", 2)])
+def test_a_session_may_name_a_version(version, served, tmp_path):
+    model(tmp_path / "one", 2)
+    pipe(tmp_path, inference("one", ["b:in1"], "a:out"), session("one", f' servable_version: "{version}"'))
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["model_config_list"][0]["config"]["model_version_policy"] = {"all": {}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    found = next(each for each in read_config(tmp_path / "config.json") if each.name == "pipe")
+    assert f"path: one/{served}/dummy.xml" in found.graph_text(None)
+
+
 def test_the_memory_of_a_graph_is_that_of_its_models(tmp_path):
     found = pipe(tmp_path, inference("one", ["b:in1"], "a:out"), session("one"))
     (tmp_path / "one" / "1" / "dummy.bin").write_bytes(bytes(1000))
@@ -263,6 +274,16 @@ def test_the_memory_of_a_graph_is_that_of_its_models(tmp_path):
     [
         ([session("one"), inference("one", ["A:mid"], "S:out")], 5, "nothing gives its stream mid"),
         ([session("one"), inference("one", ["A:out"], "S:out")], 5, "its streams run in a cycle"),
+        (
+            [session("one", ' servable_version: "9"'), inference("one", ["A:in1"], "S:out")],
+            4,
+            "no model `one/versions/9`",
+        ),
+        (
+            [session("one", ' servable_version: "x"'), inference("one", ["A:in1"], "S:out")],
+            4,
+            "a number in quotes",
+        ),
         (
             [session("tree"), inference("tree", ["A:in1"], "S:out")],
             4,

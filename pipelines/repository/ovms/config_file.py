@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from pipelines.repository.model_versions import is_other_version
+from pipelines.repository.model_versions import is_other_version, other_version
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.classic_model import classic_servables
 from pipelines.repository.ovms.config_schema import GraphEntry, ModelEntry, ServerConfig, SubConfig, sentences
@@ -110,17 +110,21 @@ def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servab
     faults = _faults(entry)
     if not file.is_file():
         faults = (*faults, f"there is no {file}")
-    named = [models[name][0] for name in graph_file.named_servables(file) if name in models]
-    usable = [one for one in named if one.file is not None and not one.faults]
-    if broken := [one for one in named if one not in usable]:
-        faults = (*faults, *(f"it names {one.name}, which is no tensor model that runs" for one in broken))
-    places = [file.parent, *(one.folder for one in usable)]
+    served = _by_version(models)
+    named = {name: served[name] for name in graph_file.named_servables(file) if name in served}
+    usable = {name: one for name, one in named.items() if one.file is not None and not one.faults}
+    if broken := named.keys() - usable.keys():
+        faults = (
+            *faults,
+            *(f"it names {name}, which is no tensor model that runs" for name in sorted(broken)),
+        )
+    places = [file.parent, *(one.folder for one in usable.values())]
     folder = Path(os.path.commonpath([place.resolve() for place in places]))
     others = {
-        one.name: ServedFile(
+        name: ServedFile(
             (one.folder.resolve() / (one.file or "")).relative_to(folder).as_posix(), one.settings
         )
-        for one in usable
+        for name, one in usable.items()
     }
     return Servable(
         *(entry.name, 1, folder),
@@ -130,3 +134,11 @@ def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servab
         others=others,
         faults=faults,
     )
+
+
+def _by_version(models: dict[str, list[Servable]]) -> dict[str, Servable]:
+    """The served versions of all models, by NAME (the newest) and by NAME/versions/N (each)."""
+    newest = {name: several[0] for name, several in models.items()}
+    return newest | {
+        other_version(name, one.version): one for name, several in models.items() for one in several
+    }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphs.errors import hint
+from pipelines.repository.model_versions import other_version
 from pipelines.repository.ovms.calculators import INFERENCE, SESSION
 from pipelines.repository.ovms.options import Given, Option, read_options
 from pipelines.repository.ovms.report import Report
@@ -17,7 +18,7 @@ PLACE = "graph.pbtxt"
 ORDER = "streams are wired by their tags"
 SESSION_OPTIONS = (
     Option("servable_name", str, required=True),
-    Option("servable_version", str, "", refused="the newest version is run; name it in config.json alone"),
+    Option("servable_version", str, ""),
     Option("server_config", str, "", refused="the server's own config.json is read"),
 )
 INFERENCE_OPTIONS = (
@@ -65,11 +66,17 @@ def graph_lines(
 
 
 def servable_names(node: TextMessage) -> list[str]:
-    """The servables that a session calculator names."""
+    """The servables that a session calculator names; a version as `NAME/versions/N`."""
     if node.text("calculator") != SESSION:
         return []
     given = read_options(node, f"{SESSION}Options", SESSION_OPTIONS, Report(""))
-    return [given["servable_name"]] if given["servable_name"] else []
+    return [_servable(given)] if given["servable_name"] else []
+
+
+def _servable(given: Given) -> str:
+    """The servable of a session: the newest version, unless another is asked for."""
+    name, version = given["servable_name"] or "", given["servable_version"]
+    return other_version(name, int(version)) if version.isdecimal() and int(version) else name
 
 
 def _sessions(
@@ -81,13 +88,15 @@ def _sessions(
         if node.text("calculator") != SESSION:
             continue
         given = read_options(node, f"{SESSION}Options", SESSION_OPTIONS, report)
-        name = given["servable_name"]
-        if name is not None and name not in servables:
+        name, version = _servable(given), given["servable_version"]
+        if version and not version.isdecimal():
+            report.problem(given.line("servable_version"), "`servable_version` must be a number in quotes")
+        elif given["servable_name"] is not None and name not in servables:
             report.problem(
-                given.line("servable_name"),
+                given.line("servable_version" if version else "servable_name"),
                 f"no model `{name}` stands in config.json or subconfig.json{hint(name, servables, 'models')}",
             )
-        found[_name(node.text("output_side_packet"))] = name or ""
+        found[_name(node.text("output_side_packet"))] = name
     return found
 
 
