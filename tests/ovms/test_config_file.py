@@ -293,6 +293,16 @@ def test_the_memory_of_a_graph_is_that_of_its_models(tmp_path):
         ([session("one"), inference("one", ["in1"], "S:out")], 5, "the stream `in1` needs a tag"),
         ([session("one"), inference("one", ["OVTENSORS:in1"], "S:out")], 5, "is a vector of tensors"),
         ([session("one"), inference("one", ["A:in1"], "S:other")], 5, "must give the output stream `out`"),
+        (
+            [
+                session("one"),
+                inference("one", ["A:in1"], "S:x"),
+                inference("one", ["A:in1"], "S:y"),
+                inference("one", ["A:x", "B:y", "C:in2"], "S:out"),
+            ],
+            7,
+            "it reads from the node in line 5, the node in line 6, the request",
+        ),
     ],
 )
 def test_a_graph_that_cannot_run_is_refused_with_its_line(lines, line, what, tmp_path):

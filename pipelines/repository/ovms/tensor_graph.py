@@ -28,6 +28,9 @@ INFERENCE_OPTIONS = (
     Option("output_order_list", str, repeated=True, note=ORDER),
 )
 VECTORS = "OVTENSORS"
+REQUEST = "the request"
+MAX_SOURCES = 2
+"""Of a tensor_model line: `tensors` and `beside`."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,8 @@ def graph_lines(
     if report.problems or not ordered:
         return []
     _check_results(ordered, results, report)
-    return _infer_lines(ordered, inputs, results, servables)
+    _check_sources(ordered, inputs, report)
+    return [] if report.problems else _infer_lines(ordered, inputs, results, servables)
 
 
 def servable_names(node: TextMessage) -> list[str]:
@@ -160,6 +164,19 @@ def _check_results(steps: list[_Step], results: list[str], report: Report) -> No
                 steps[-1].line,
                 f"the last node must give the output stream `{name}`: Braid replies what it gives",
             )
+
+
+def _check_sources(steps: list[_Step], inputs: list[str], report: Report) -> None:
+    givers = dict.fromkeys(inputs, REQUEST)
+    for step in steps:
+        sources = dict.fromkeys(givers[name] for name in step.reads)
+        if len(sources) > MAX_SOURCES:
+            report.problem(
+                step.line,
+                f"it reads from {', '.join(sources)}; a node may read from {MAX_SOURCES}, of which the "
+                "request is one",
+            )
+        givers |= dict.fromkeys(step.gives, f"the node in line {step.line}")
 
 
 def _infer_lines(
