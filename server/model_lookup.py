@@ -47,10 +47,11 @@ async def find_pipeline(
     catalogue = services.catalogue
     if catalogue.may_wait(named):
         _check_task(services, _known_task(services, named), ability)
-        await exchange.while_here(catalogue.load(named, exchange.at_end))
-    pipeline = catalogue.get(named)
+        pipeline = await exchange.while_here(catalogue.load(named, exchange.at_end))
+    else:
+        pipeline = catalogue.get(named)
+        exchange.at_end(catalogue.hold(pipeline))
     _check_task(services, (pipeline.name, pipeline.task), ability)
-    exchange.at_end(services.catalogue.hold(pipeline))
     return pipeline
 
 

@@ -181,7 +181,7 @@ class Host:
     def _warm(self) -> None:
         """Between requests, prepare a model's later steps, a little each turn."""
         held = {id(instance.model) for instance in self._instances}
-        self._cold = [model for model in self._cold if id(model) in held]
+        self._cold[:] = [model for model in self._cold if id(model) in held]
         if self._cold and not self._warms(self._cold[0]):
             del self._cold[0]
 

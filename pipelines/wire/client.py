@@ -189,7 +189,7 @@ class EngineClient:
         Raises NotFound, and Unavailable when no host listens or it does not reply within REPLY_S.
         """
         request = Profile(next(self._ids), model, self._instance_of(model), recent_s)
-        profiled = cast(Profiled, await self._reply_to(request))
+        profiled = cast(Profiled, await self._reply_to(request, REPLY_S))
         if profiled.error is not None:
             raise _error(profiled)
         return profiled
@@ -199,7 +199,7 @@ class EngineClient:
 
         Raises Unavailable when no host listens or it does not reply within REPLY_S.
         """
-        await self._reply_to(ResetPrefixCache(next(self._ids)))
+        await self._reply_to(ResetPrefixCache(next(self._ids)), REPLY_S)
 
     @contextlib.asynccontextmanager
     async def wanted(self, model: str, by_hand: bool = False) -> AsyncIterator[None]:
@@ -246,7 +246,7 @@ class EngineClient:
     async def _reply_to(
         self,
         request: Profile | ResetPrefixCache | WantModel | UnloadModel | Rescan,
-        timeout_s: float | None = REPLY_S,
+        timeout_s: float | None,
     ) -> Reply:
         link = self._listening_link()
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()

@@ -128,11 +128,11 @@ class Catalogue:
         name = self._name(name)
         return name in self._models and self._served(name) is None and self._next_to_load(name) is not None
 
-    async def load(self, name: str | None, at_end: Callable[[Callable[[], None]], object]) -> None:
+    async def load(self, name: str | None, at_end: Callable[[Callable[[], None]], object]) -> Pipeline:
         """Wait until a model is served here, with those that its graph names.
 
-        It stays so until the function is called that `at_end` is given.  Raises the BraidError of the host
-        where a model cannot be loaded.
+        What is returned stays loaded until the function is called that `at_end` is given.  Raises the
+        BraidError of the host where a model cannot be loaded.
         """
         name = self._name(name)
         async with contextlib.AsyncExitStack() as wanted:
@@ -140,7 +140,9 @@ class Catalogue:
                 await wanted.enter_async_context(self._client.wanted(missing))
                 while self._is_being_built(missing):
                     await self._progress.wait()
-            at_end(self.hold(self.get(name)))
+            pipeline = self.get(name)
+            at_end(self.hold(pipeline))
+            return pipeline
 
     async def load_by_hand(self, name: str) -> None:
         """Load a model, also one that a client unloaded; returns when it is served here.

@@ -33,6 +33,7 @@ EVERY = ("*",)
 STATUS = ("status",)
 
 FIELDS = (
+    Difference("a model has llama.cpp's state", EVERY, ("data.*.status",), "extra"),
     Difference("times of a request are in /metrics, not in its reply", ("gen2__*",), ("metrics",)),
     Difference(
         "times of a request are in /metrics, not in its stream",
@@ -439,6 +440,12 @@ METRICS = (
         "blocks that are moved to host memory are counted",
         ("tool__034*", "gen2__009*", "embed__115*"),
         ("metrics.braid:*", "metrics.vllm:*_swapped", "metrics.vllm:cpu_cache_usage_perc"),
+        "extra",
+    ),
+    Difference(
+        "whether a model is loaded has OpenVINO Model Server's name",
+        ("tool__034*", "gen2__009*", "embed__115*"),
+        ("metrics.ovms_graph_loaded",),
         "extra",
     ),
 )

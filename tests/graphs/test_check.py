@@ -107,7 +107,7 @@ ONE_PROBLEM = {
     "unlike any key": (
         "version: 1",
         "version: 1\nzzz: x",
-        "2: unknown key `zzz`; keys: version, task, description, nodes",
+        "2: unknown key `zzz`; keys: version, task, description, pinned, keep_alive, nodes",
     ),
     "version missing": ("version: 1\n", "", "1: no version is given; write `version: 1`"),
     "version of the future": ("version: 1", "version: 2", "1: version 2 is unknown; write `version: 1`"),

@@ -169,7 +169,7 @@ def test_a_text_is_streamed_in_pieces(listening):
     async def scene(channel, listener):
         request = infer_request("text", np.zeros(1), "text_input", "BYTES")
         request.raw_input_contents[0] = b"\x05\x00\x00\x00hello"
-        request.parameters["max_tokens"].int64_param = 12
+        request.parameters["max_tokens"].int64_param = 60
         request.parameters["temperature"].double_param = 0
         whole = await Channel(channel).ask("ModelInfer", request)
         pieces = [each.infer_response async for each in Channel(channel).stream(iter([request]))]

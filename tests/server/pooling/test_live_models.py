@@ -58,6 +58,10 @@ def models(tmp_path_factory):
     return folder
 
 
+def num_loaded(listed):
+    return sum(each["status"]["value"] == "loaded" for each in listed.json["data"])
+
+
 @pytest.fixture
 def ask(models, monkeypatch):
     """What the server answers each (path, body)."""
@@ -67,7 +71,7 @@ def ask(models, monkeypatch):
         app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
         async with AsgiClient(app) as client:
             async with asyncio.timeout(20):
-                while len((await client.get("/v1/models")).json["data"]) < len(MODELS):
+                while num_loaded(await client.get("/v1/models")) < len(MODELS):
                     await asyncio.sleep(0.02)
             return [await client.post(path, body) for path, body in asked]
 
@@ -184,7 +188,7 @@ def test_openais_client(models, monkeypatch):
     async def scenario():
         app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
         async with AsgiClient(app) as ours:
-            while len((await ours.get("/v1/models")).json["data"]) < len(MODELS):
+            while num_loaded(await ours.get("/v1/models")) < len(MODELS):
                 await asyncio.sleep(0.02)
             http = httpx.AsyncClient(transport=httpx.ASGITransport(app))
             client = AsyncOpenAI(base_url="http://test/v1", api_key="x", http_client=http)
