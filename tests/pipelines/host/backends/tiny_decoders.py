@@ -66,7 +66,7 @@ FAMILIES: dict[str, dict[str, Any]] = {
     },
     "cohere": {"use_qk_norm": True},
     "glm4": {"head_dim": 32, "partial_rotary_factor": 0.5},
-    "starcoder2": {"sliding_window": SLIDING},
+    "starcoder2": {"sliding_window": SLIDING, "num_hidden_layers": 3},
     "gpt_neo": {
         "num_layers": 4,
         "num_hidden_layers": 4,
