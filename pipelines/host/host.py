@@ -83,6 +83,7 @@ class Host:
         self._heartbeat, self._heartbeat_s = heartbeat, 0.0
         self._announce: Callable[[Status], None] | None = announce
         self._peers: set[Peer] = set()
+        self._num_statuses = 0
         self._refused: set[int] = set()  # pids of workers of another version
         self._cold: list[HostModel] = []  # what `warm` may still make faster
         self._loop_times = LoopTimes()
@@ -94,6 +95,7 @@ class Host:
             listener,
             limits or MemoryLimits(),
             self._models_changed,
+            lambda: self._num_statuses,
             self._cold.append,
         )
         self._requests = Requests(self._instances, self._calls, listener, self.inbox, self._publisher)
@@ -229,6 +231,7 @@ class Host:
 
     def _in_use(self, peer: Peer, message: InUse) -> None:
         self._instances.in_use(peer, message.instance_ids)
+        self._lifecycle.followed(peer, message.status)
 
     def _disconnected(self, peer: Peer, message: Disconnected) -> None:
         self._peers.discard(peer)
@@ -255,9 +258,10 @@ class Host:
         self._send_status()
 
     def _status(self) -> Status:
-        return Status(os.getpid(), self.state, self._instances.statuses())
+        return Status(os.getpid(), self.state, self._instances.statuses(), self._num_statuses)
 
     def _send_status(self) -> None:
+        self._num_statuses += 1
         status = self._status()
         self._listener.send([(peer, status) for peer in self._peers])
 

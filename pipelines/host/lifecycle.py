@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -12,6 +13,7 @@ from pipelines.errors import BraidError, Unavailable
 from pipelines.garbage_collection import freeze_objects
 from pipelines.host import loader
 from pipelines.host.backends.host_memory import limit_default_caches
+from pipelines.host.followers import Followers
 from pipelines.host.instances import ModelInstances
 from pipelines.host.model import HostModel
 from pipelines.host.residency import Residency
@@ -69,14 +71,20 @@ class Lifecycle:
         listener: Listener,
         limits: MemoryLimits,
         changed: Callable[[], None],
+        num_statuses: Callable[[], int],
         ready: Callable[[HostModel], None],
     ) -> None:
-        """`changed` is called when the status of a model did, `ready` with every model that was loaded."""
+        """`changed` is called when the status of a model did, `ready` with every model that was loaded.
+
+        `num_statuses` gives the number of the last status that was sent to workers.
+        """
         self._instances = instances
         self._loader = load
         self._listener = listener
         self._changed = changed
+        self._num_statuses = num_statuses
         self._ready = ready
+        self._followers = Followers()
         self._policy = Residency(limits, instances.busy, instances.used_at_s, monotonic)
         self._folders: dict[str, ModelFolder] = {}
         self._terms: dict[str, Terms] = {}
@@ -109,7 +117,12 @@ class Lifecycle:
             self._policy.withdraw(key)
         for scan in [key for key in self._scans if key[0] is peer]:
             del self._scans[scan]
+        self._followers.gone(peer)
         self._is_due = True
+
+    def followed(self, peer: Peer, status: int) -> None:
+        """A worker has built all that can be built for a status."""
+        self._followers.followed(peer, status)
 
     def turn(self) -> None:
         """Close what may be closed, and do what is due."""
@@ -125,6 +138,7 @@ class Lifecycle:
             self._changed()
         if closed or self._is_due or self._is_time():
             self._plan()
+        self._followers.turn()
 
     def _is_time(self) -> bool:
         waits = self._policy.is_waited_for
@@ -142,7 +156,7 @@ class Lifecycle:
             self._changed()
         for decision in decisions:  # after the status: a worker that is answered knows it
             if isinstance(decision, AnswerClient):
-                self._answer(decision.key, decision.error)
+                self._answer(decision)
         self._answer_scans()
 
     def _do(self, decision: Decision) -> None:
@@ -159,7 +173,15 @@ class Lifecycle:
                 self._failures.append(f"{name}: {problem}")
                 self._instances.failed(self._folders[name], [problem])
 
-    def _answer(self, key: Any, error: BraidError | None, has_changed: bool = True) -> None:
+    def _answer(self, answer: AnswerClient) -> None:
+        """A request goes on in the worker that asked; the next request of a client may go to any."""
+        send = partial(self._send, answer.key, answer.error)
+        if answer.by_hand and answer.error is None:
+            self._followers.when_at(self._num_statuses(), send)
+        else:
+            send()
+
+    def _send(self, key: Any, error: BraidError | None, has_changed: bool = True) -> None:
         peer, request_id = key
         if error is None:
             reply = ModelSettled(request_id, has_changed)
@@ -172,6 +194,8 @@ class Lifecycle:
         self._listener.send([(peer, reply)])
 
     def _answer_scans(self) -> None:
+        if not self._scans:
+            self._failures.clear()
         if not self._scans or not self.is_settled:
             return
         for key, asked in list(self._scans.items()):
@@ -179,7 +203,8 @@ class Lifecycle:
                 del self._scans[key]
                 failures = self._failures[asked.num_failures :]
                 error = Unavailable("; ".join(failures)) if failures else None
-                self._answer(key, error, self._num_changes > asked.num_changes)
+                send = partial(self._send, key, error, self._num_changes > asked.num_changes)
+                self._followers.when_at(self._num_statuses(), send)
 
     # Messages of workers
 

@@ -104,7 +104,7 @@ class Residency:
 
     def ask(self, key: Hashable, name: str, by_hand: bool = False) -> None:
         """A request wants a model, or with `by_hand` a client wants it loaded; an answer follows."""
-        self._wishes[key] = Wish(key, name, self._clock())
+        self._wishes[key] = Wish(key, name, self._clock(), by_hand)
         one = self._residents.get(name)
         if by_hand and one is not None:
             one.by_hand, one.retry_at_s = False, 0.0
@@ -190,10 +190,11 @@ class Residency:
                 self._say(key)
 
     def _say(self, key: Hashable, error: BraidError | None = None) -> None:
+        wish = self._wishes.get(key)
         self._unloads.pop(key, None)
         if error is not None:
             self._wishes.pop(key, None)
-        self._decisions.append(AnswerClient(key, error))
+        self._decisions.append(AnswerClient(key, error, by_hand=wish is None or wish.by_hand))
 
     def _answer(self, now_s: float) -> None:
         """Grant the wishes for what is ready, refuse those that nothing can be done for."""

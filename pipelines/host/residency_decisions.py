@@ -48,10 +48,14 @@ class FailModel:
 
 @dataclass(frozen=True)
 class AnswerClient:
-    """What a client waited for has happened; or `error`."""
+    """What a client waited for has happened; or `error`.
+
+    `by_hand`: the client loads or unloads the model, rather than that a request needs it.
+    """
 
     key: Hashable
     error: BraidError | None = None
+    by_hand: bool = False
 
 
 Decision = LoadModel | RetireModel | RestoreModel | FailModel | AnswerClient

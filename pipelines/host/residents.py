@@ -108,9 +108,13 @@ class Residents(dict[str, Resident]):
 
 @dataclass(eq=False)
 class Wish:
-    """A request that wants a model.  Once granted it holds the model until it is withdrawn."""
+    """A request that wants a model.  Once granted it holds the model until it is withdrawn.
+
+    `by_hand`: a client has the model loaded.
+    """
 
     key: Hashable
     name: str
     asked_at_s: float
+    by_hand: bool = False
     granted: bool = False

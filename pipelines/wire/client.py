@@ -259,11 +259,11 @@ class EngineClient:
         finally:
             del self._replies[request.request_id]
 
-    def report_use(self, instance_ids: list[int]) -> bool:
+    def report_use(self, instance_ids: list[int], status: int = 0) -> bool:
         """Name to the host the model instances that this worker calls; false when no host listens."""
         if self._link is None or self._status is None:
             return False
-        self._link.send(InUse(instance_ids))
+        self._link.send(InUse(instance_ids, status))
         return True
 
     def abort(self, request_id: int, choice: int = -1) -> None:

@@ -42,10 +42,12 @@ class Welcome(msgspec.Struct, frozen=True, array_like=True, tag="welcome"):
 class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
     """Worker to host: the model instances that this worker's pipelines call, all of them.
 
-    The host closes no instance that a worker uses.
+    The host closes no instance that a worker uses.  `status` is the number of the last Status for which all
+    was built that can be.
     """
 
     instance_ids: list[int]
+    status: int = 0
 
 
 class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
@@ -266,11 +268,12 @@ class ModelStatus(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Status(msgspec.Struct, frozen=True, array_like=True, tag="status"):
-    """Host to worker: sent on connection and whenever something in it changed."""
+    """Host to worker: sent on connection and whenever something in it changed; `number` counts them."""
 
     engine_pid: int
     state: HostState
     models: list[ModelStatus] = []
+    number: int = 0
 
 
 ToModels = WantModel | ReleaseModel | UnloadModel | Rescan | KeepModel

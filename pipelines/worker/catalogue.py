@@ -79,7 +79,8 @@ class Catalogue:
         self._models: dict[str, ModelStatus] = {}
         self._built: dict[str, _Built] = {}
         self._problems: dict[str, list[str]] = {}
-        self._in_use: list[int] = []
+        self._followed = 0  # the number of the last status for which all was built
+        self._reported: tuple[list[int], int] | None = None
         self._progress = asyncio.Event()  # set, and replaced, whenever something was built or could not be
         self._held: Counter[int] = Counter()  # requests of each instance; no zeros
         self._work: asyncio.Task[None] | None = None
@@ -287,7 +288,7 @@ class Catalogue:
     def _take_status(self, status: Status | None) -> None:
         self._models = {model.name: model for model in status.models} if status else {}
         if status is None:
-            self._in_use = []  # the next host has to be informed anew
+            self._followed, self._reported = 0, None  # the next host has to be informed anew
             self._caught_up.set()  # there is nothing to wait for
         else:
             self._first_status.set()
@@ -307,7 +308,7 @@ class Catalogue:
 
     async def _catch_up(self) -> None:
         """Build what the host loaded since the last look, off the event loop, and swap it in."""
-        models = self._models
+        status, models = self._client.status, self._models
         live = {name for name, model in models.items() if model.state == "ready"}
         for name in (self._built.keys() | self._problems.keys()) - live:
             self._built.pop(name, None)
@@ -316,6 +317,9 @@ class Catalogue:
             built = self._built.get(name)
             if built is None or built.instance_id != models[name].instance_id:
                 await self._build_one(models[name])
+        newest = self._client.status
+        if status is not None and newest is not None and status.engine_pid == newest.engine_pid:
+            self._followed = status.number
         self._report_use()
 
     async def _build_one(self, model: ModelStatus) -> None:
@@ -351,10 +355,11 @@ class Catalogue:
         return _Built(pipeline, model.instance_id, named)
 
     def _report_use(self) -> None:
-        """Name to the host the instances that calls of this worker may use."""
+        """Report the instances that calls of this worker may use, and the status that it has followed."""
         in_use = sorted({*self._held, *(built.instance_id for built in self._built.values())})
-        if in_use != self._in_use and self._client.report_use(in_use):
-            self._in_use = in_use
+        report = (in_use, self._followed)
+        if report != self._reported and self._client.report_use(*report):
+            self._reported = report
 
 
 def _age(card: ModelCard) -> tuple[bool, int]:

@@ -296,3 +296,20 @@ def test_an_instance_that_a_dead_worker_used_is_closed(running_host, repository)
         await until(lambda: repository.built[0].closed)
 
     over(running_host, scene)
+
+
+def test_a_reload_is_answered_when_every_worker_has_built_what_changed(running_host, repository):
+    async def scene(client):
+        async with connected(running_host.path) as other:
+            for worker in (client, other):
+                worker.report_use([entry(client).instance_id], client.status.number)
+            repository.folders = [Folder("m", 2, fingerprint="b")]
+            reloading = asyncio.create_task(client.rescan())
+            await until(lambda: entry(other).version == 2 and entry(client).version == 2)
+            client.report_use([entry(client).instance_id], client.status.number)
+            await asyncio.sleep(0.1)
+            assert not reloading.done()
+            other.report_use([entry(client).instance_id], client.status.number)
+            assert await asyncio.wait_for(reloading, 5)
+
+    over(running_host, scene)

@@ -36,7 +36,7 @@ PARAMS = SamplingParams(max_tokens=3, logit_bias={5: -1.5}, stop_token_ids=[7], 
 TENSOR = Tensor("x", "float32", [1, 2], b"\0" * 8)
 TO_HOST = [
     Hello(12, "s"),
-    InUse([8, 9]),
+    InUse([8, 9], 3),
     Submit(1, "demo", 9, "generated", [[1, 2], [3]], PARAMS, n=2, cache_salt="s"),
     SubmitTensors(2, "demo", 9, "result", [TENSOR], ["y"]),
     Profile(3, "demo", 9, 1.5),

@@ -20,7 +20,7 @@ class StatusClient:
         self.status = status
         self._callback(status)
 
-    def report_use(self, instance_ids):
+    def report_use(self, instance_ids, status):
         return True
 
 
