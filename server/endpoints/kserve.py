@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
-from typing import Any
 
 import falcon
 import falcon.asgi
@@ -12,10 +10,10 @@ import msgspec
 
 from server.kserve.infer_body import HEADER, json_length, read_infer, work_size
 from server.kserve.infer_reply import encode_infer
-from server.kserve.inference import LONG_REPLY_BYTES
+from server.kserve.inference import encoded
 from server.kserve.messages import ModelNames, ModelReadiness
 from server.kserve.run import INFER, run_inference
-from server.kserve.served import find_served, metadata, server_metadata
+from server.kserve.served import check_ready, find_served, metadata, server_metadata
 from server.model_lookup import find_pipeline
 from server.services import Services
 
@@ -64,9 +62,7 @@ class ModelReadyEndpoint(_ServedEndpoint):
     async def on_get(
         self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
     ) -> None:
-        served = find_served(self._services, name, version)
-        if not self._services.catalogue.may_wait(served.key):  # an idle model is loaded by its requests
-            self._services.catalogue.get(served.key)
+        check_ready(self._services, name, version)
         json_reply(resp, ModelReadiness(name, True))
 
 
@@ -84,8 +80,7 @@ class InferEndpoint(_ServedEndpoint):
         pipeline = await find_pipeline(services, exchange, served.key, INFER)
         tensors = await run_inference(services, exchange, pipeline, inference)
         encode = partial(encode_infer, name, served.status.version, inference, tensors)
-        is_long = sum(array.nbytes for array in tensors.values()) > LONG_REPLY_BYTES
-        reply: Any = await asyncio.to_thread(encode) if is_long else encode()
+        reply = await encoded(encode, tensors)
         resp.content_type, resp.data = falcon.MEDIA_JSON, reply.data
         if reply.json_length is not None:
             resp.content_type = BINARY

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 import falcon
 import falcon.asgi
 
-from server.kserve.inference import LONG_REPLY_BYTES, Inference, run_tensors_call
+from server.kserve.inference import Inference, encoded, run_tensors_call
 from server.kserve.model_status import signature, version_status
 from server.kserve.predict import encode_predict, read_predict
 from server.kserve.served import find_served
@@ -48,14 +47,12 @@ class PredictEndpoint(_VersionEndpoint):
     ) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
         body = await services.admit(req, any_content=True)
-        served = find_served(services, name, version)
-        pipeline = await find_pipeline(services, exchange, served.key, TENSORS)
-        specs = served.status.inputs
+        key = find_served(services, name, version).key
+        pipeline = await find_pipeline(services, exchange, key, TENSORS)
+        specs = services.catalogue.status(key).inputs
         tensors, in_rows = await exchange.off_loop(lambda: read_predict(body, specs), len(body))
         found = await run_tensors_call(
             services, exchange, pipeline, Inference(None, tensors, None, False, {})
         )
         encode = partial(encode_predict, found, in_rows)
-        is_long = sum(array.nbytes for array in found.values()) > LONG_REPLY_BYTES
-        resp.content_type = falcon.MEDIA_JSON
-        resp.data = await asyncio.to_thread(encode) if is_long else encode()
+        resp.content_type, resp.data = falcon.MEDIA_JSON, await encoded(encode, found)

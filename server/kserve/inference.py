@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from server.http.exchange import ClientGone, Exchange
 from server.kserve.messages import Parameters
 from server.services import Services
 
+Reply = TypeVar("Reply")
 LONG_REPLY_BYTES = 1 << 16
 """Of tensors: a larger reply is encoded in a thread."""
 
@@ -46,6 +48,12 @@ async def run_tensors_call(
     if value is None:
         raise ClientGone
     return value
+
+
+async def encoded(encode: Callable[[], Reply], tensors: Tensors) -> Reply:
+    """What `encode` makes of `tensors`, in a thread where that takes long."""
+    is_long = sum(array.nbytes for array in tensors.values()) > LONG_REPLY_BYTES
+    return await asyncio.to_thread(encode) if is_long else encode()
 
 
 class Named(Protocol):

@@ -20,7 +20,7 @@ NEWEST = ("", "0")
 VERSION = re.compile("[0-9]{1,18}")
 PLATFORMS = {"infer": "braid_tensors"}
 TEXT_PLATFORM = "braid_text"
-EXTENSIONS = ["binary_tensor_data"]
+EXTENSIONS = ["binary_tensor_data", "model_repository"]
 """Those of the protocol that this server has."""
 
 
@@ -44,6 +44,13 @@ def find_served(services: Services, name: str, version: str | None = None) -> Se
         served = ", ".join(map(str, sorted(cards)))
         raise NotFound(f"The model `{name}` has no version {shown(version)}; it has {served}", "version")
     return Served(name, card.name, services.catalogue.status(card.name))
+
+
+def check_ready(services: Services, name: str, version: str | None = None) -> None:
+    """Raises BraidError unless a version of a model takes requests; an idle one is loaded by them."""
+    served = find_served(services, name, version)
+    if not services.catalogue.may_wait(served.key):
+        services.catalogue.get(served.key)
 
 
 def metadata(services: Services, served: Served) -> ModelMetadata:

@@ -18,7 +18,7 @@ from server.kserve.grpc.tensors import read_message, reply_message, work_size
 from server.kserve.inference import Inference
 from server.kserve.messages import ModelMetadata
 from server.kserve.run import INFER, run_inference, stream_inference
-from server.kserve.served import Served, find_served, metadata, server_metadata
+from server.kserve.served import Served, check_ready, find_served, metadata, server_metadata
 from server.model_lookup import find_pipeline
 from server.server_ready import is_ready
 from server.services import Services
@@ -116,8 +116,7 @@ class InferenceService:
         )
 
     async def _model_ready(self, request: Any, exchange: Exchange) -> Any:
-        catalogue = self._services.catalogue
-        catalogue.get(find_served(self._services, request.name, request.version).key)
+        check_ready(self._services, request.name, request.version)
         return TYPES["ModelReadyResponse"](ready=True)
 
     async def _model_metadata(self, request: Any, exchange: Exchange) -> Any:

@@ -209,33 +209,33 @@ TASKS = phrasings("""
 
 def record(draw: Draw) -> Turn:
     """A text and its JSON, for a schema, for keys by name, or for keys that a grammar would force."""
-    told, text = _said(draw)
+    fields, text = _said(draw)
     if draw.chance(0.2):
-        keys = draw.some(list(told), draw.number(1, len(told)))
-        told = {key: told[key] for key in keys}
-    return _turn(_question(draw, told, text), told)
+        keys = draw.some(list(fields), draw.number(1, len(fields)))
+        fields = {key: fields[key] for key in keys}
+    return _turn(_question(draw, fields, text), fields)
 
 
 def forced(draw: Draw) -> Turn:
     """As `record`, but only the answer names the keys: a grammar forces them on the model."""
-    told, text = _said(draw)
-    return _turn(f"{draw.phrase(TASKS)}{draw.any([' ', chr(10)])}{text}", told)
+    fields, text = _said(draw)
+    return _turn(f"{draw.phrase(TASKS)}{draw.any([' ', chr(10)])}{text}", fields)
 
 
 def invented(draw: Draw) -> Turn:
     """JSON with keys that are named and values that the model makes up."""
     kinds = draw.some(list(EXAMPLES), draw.number(1, 3))
-    told = {_key(draw, FIELDS[kind]): EXAMPLES[kind] for kind in kinds}
+    fields = {_key(draw, FIELDS[kind]): EXAMPLES[kind] for kind in kinds}
     question = draw.phrase(
-        INVENTED, keys=" and ".join(f"{draw.any(['a ', 'the ', ''])}{key}" for key in told)
+        INVENTED, keys=" and ".join(f"{draw.any(['a ', 'the ', ''])}{key}" for key in fields)
     )
-    text = json.dumps(told)
-    return Turn(question, text, "I make up the values.", Expectation("json", told))
+    text = json.dumps(fields)
+    return Turn(question, text, "I make up the values.", Expectation("json", fields))
 
 
-def _turn(question: str, told: dict[str, Any]) -> Turn:
-    thought = "I need " + ", ".join(f"{key} {_plain(value)}" for key, value in told.items()) + "."
-    return Turn(question, json.dumps(told, ensure_ascii=False), thought, Expectation("json", told))
+def _turn(question: str, fields: dict[str, Any]) -> Turn:
+    thought = "I need " + ", ".join(f"{key} {_plain(value)}" for key, value in fields.items()) + "."
+    return Turn(question, json.dumps(fields, ensure_ascii=False), thought, Expectation("json", fields))
 
 
 def _said(draw: Draw) -> tuple[dict[str, Any], str]:
@@ -247,22 +247,22 @@ def _said(draw: Draw) -> tuple[dict[str, Any], str]:
     keys = {kind: _key(draw, FIELDS[kind]) for kind in values}
     if len(set(keys.values())) < len(keys):
         return _said(draw)
-    told: dict[str, Any] = {keys[kind]: value for kind, value in values.items()}
+    fields: dict[str, Any] = {keys[kind]: value for kind, value in values.items()}
     if draw.chance(0.1):
-        told = {draw.any(["data", "result", "record", "entry", "info"]): told}
-    return told, text
+        fields = {draw.any(["data", "result", "record", "entry", "info"]): fields}
+    return fields, text
 
 
 def _free(draw: Draw) -> tuple[dict[str, Any], str]:
     """Keys that the text itself names, of any kind."""
     keys = list(dict.fromkeys(_free_key(draw) for _ in range(draw.number(1, 4))))
-    told = {key: _free_value(draw) for key in keys}
+    fields = {key: _free_value(draw) for key in keys}
     style = draw.any(["colons", "sentence", "lines"])
     if style == "sentence":
-        text = " and ".join(f"the {key} is {_plain(value)}" for key, value in told.items())
-        return told, f"{text[0].upper()}{text[1:]}."
+        text = " and ".join(f"the {key} is {_plain(value)}" for key, value in fields.items())
+        return fields, f"{text[0].upper()}{text[1:]}."
     mark = "\n" if style == "lines" else ", "
-    return told, mark.join(f"{key}: {_plain(value)}" for key, value in told.items())
+    return fields, mark.join(f"{key}: {_plain(value)}" for key, value in fields.items())
 
 
 def _free_key(draw: Draw) -> str:
@@ -292,13 +292,13 @@ def _key(draw: Draw, field: Field) -> str:
     return key
 
 
-def _question(draw: Draw, told: dict[str, Any], text: str) -> str:
-    if draw.chance(0.35) and not any(isinstance(value, dict) for value in told.values()):
-        keys = list(told)
+def _question(draw: Draw, fields: dict[str, Any], text: str) -> str:
+    if draw.chance(0.35) and not any(isinstance(value, dict) for value in fields.values()):
+        keys = list(fields)
         listed = ", ".join(keys[:-1]) + " and " + keys[-1] if len(keys) > 1 else keys[0]
         return draw.phrase(LISTED, keys=listed, text=text)
     write = draw.any([schema_of, schema_of, _example, _types])
-    return draw.phrase(ASKED, schema=json.dumps(write(told)), text=text, line="\n")
+    return draw.phrase(ASKED, schema=json.dumps(write(fields)), text=text, line="\n")
 
 
 def schema_of(value: Any) -> dict[str, Any]:

@@ -33,7 +33,7 @@ def unusual_response(draw: Draw) -> Answered:
 
 
 def _error(draw: Draw) -> Answered:
-    """An error is told as one."""
+    """An error is reported as one."""
     error = draw.of(ERRORS)
     if not draw.held_out and draw.chance(0.3):
         error = f"{made_up_word(draw)} {draw.any(['not found', 'failed', 'is missing', 'is unknown'])}"
@@ -75,9 +75,9 @@ def _words(draw: Draw) -> Answered:
 def _unknown_keys(draw: Draw) -> Answered:
     """An object whose keys the family does not know is read out, key by key."""
     keys = list(dict.fromkeys(_key(draw) for _ in range(draw.number(1, 3))))
-    told = {key: draw.number(0, 999) if draw.chance(0.5) else _word(draw) for key in keys}
-    text = ", ".join(f"{key} {value}" for key, value in told.items())
-    return json.dumps(told), _says(text), contains(*map(str, told.values()))
+    fields = {key: draw.number(0, 999) if draw.chance(0.5) else _word(draw) for key in keys}
+    text = ", ".join(f"{key} {value}" for key, value in fields.items())
+    return json.dumps(fields), _says(text), contains(*map(str, fields.values()))
 
 
 def _says(text: str) -> str:
