@@ -105,7 +105,7 @@ def _client(settings: Settings) -> EngineClient:
         from pipelines.host.announce import announce
         from pipelines.host.first_run.new_models import builder
         from pipelines.host.in_process import InProcessClient
-        from pipelines.host.residents import MemoryLimits
+        from pipelines.host.lifecycle.residents import MemoryLimits
         from pipelines.repository.model_folders import scan
 
         needs_key = bool(settings.api_keys)

@@ -20,8 +20,8 @@ from pipelines.host.announce import announce
 from pipelines.host.backends.device_errors import DeviceLost
 from pipelines.host.first_run.new_models import builder
 from pipelines.host.host import Host
+from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.process_death import die_with_parent
-from pipelines.host.residents import MemoryLimits
 from pipelines.repository.model_folders import scan
 from pipelines.telemetry import processes
 from pipelines.wire.messages import Status

@@ -15,11 +15,11 @@ from pipelines.host import loader
 from pipelines.host.in_flight import Calls
 from pipelines.host.instances import ModelInstances
 from pipelines.host.intake import Requests
-from pipelines.host.lifecycle import Lifecycle
+from pipelines.host.lifecycle.lifecycle import Lifecycle
+from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.metrics_publisher import Publisher
 from pipelines.host.model import HostModel
 from pipelines.host.profile_reply import LoopTimes, profiled
-from pipelines.host.residents import MemoryLimits
 from pipelines.host.snapshots import Snapshots
 from pipelines.host.stepping import Stepping
 from pipelines.wire.listener import Disconnected, Inbox, Listener, Peer

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pipelines.host import loader
 from pipelines.host.host import Host
+from pipelines.host.lifecycle.residents import MemoryLimits
 from pipelines.host.model import build_for_host
-from pipelines.host.residents import MemoryLimits
 from pipelines.repository import model_folders
 from pipelines.wire.client import EngineClient
 from pipelines.wire.listener import InProcessListener

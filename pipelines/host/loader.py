@@ -22,9 +22,9 @@ import psutil
 from graphs.compose import GraphSource
 from graphs.errors import GraphError
 from pipelines.host.backends.device_errors import DeviceLost
+from pipelines.host.lifecycle.residents import Terms
 from pipelines.host.model import HostModel
 from pipelines.host.model_terms import taken_bytes, terms_of
-from pipelines.host.residents import Terms
 from pipelines.host.snapshots import Snapshots
 from pipelines.loading import BuildError, Sources
 from pipelines.repository.model_folders import ModelFolder

@@ -12,7 +12,7 @@ from graphs.errors import GraphError
 from graphs.keep_alive import keep_alive_s
 from graphs.read import read
 from pipelines.host.backends.host_memory import default_cache_bytes
-from pipelines.host.residents import GB, Terms
+from pipelines.host.lifecycle.residents import GB, Terms
 from pipelines.repository.model_folders import GGUF, ModelFolder
 from pipelines.repository.snapshot import WEIGHT_SUFFIXES
 

@@ -18,7 +18,7 @@ from scripted_host import (
 )
 
 from pipelines.errors import BraidError, Unavailable
-from pipelines.host.residents import GB, MemoryLimits
+from pipelines.host.lifecycle.residents import GB, MemoryLimits
 
 GRAPH = "task: chat\nnodes:\n  generated: {type: scheduler, cache: {memory_gb: 1}}\n"
 NAMES = [*"abcd"]

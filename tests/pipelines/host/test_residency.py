@@ -7,15 +7,15 @@ import random
 import pytest
 
 from pipelines.errors import ModelNotFound, Unavailable
-from pipelines.host.residency import Residency
-from pipelines.host.residency_decisions import (
+from pipelines.host.lifecycle.residency import Residency
+from pipelines.host.lifecycle.residency_decisions import (
     AnswerClient,
     FailModel,
     LoadModel,
     RestoreModel,
     RetireModel,
 )
-from pipelines.host.residents import MemoryLimits, Terms
+from pipelines.host.lifecycle.residents import MemoryLimits, Terms
 
 GB = 1 << 30
 

@@ -13,11 +13,10 @@ from pipelines.errors import BraidError, Unavailable
 from pipelines.garbage_collection import freeze_objects
 from pipelines.host import loader
 from pipelines.host.backends.host_memory import limit_default_caches
-from pipelines.host.followers import Followers
 from pipelines.host.instances import ModelInstances
-from pipelines.host.model import HostModel
-from pipelines.host.residency import Residency
-from pipelines.host.residency_decisions import (
+from pipelines.host.lifecycle.followers import Followers
+from pipelines.host.lifecycle.residency import Residency
+from pipelines.host.lifecycle.residency_decisions import (
     AnswerClient,
     Decision,
     FailModel,
@@ -25,7 +24,8 @@ from pipelines.host.residency_decisions import (
     RestoreModel,
     RetireModel,
 )
-from pipelines.host.residents import MemoryLimits, Terms
+from pipelines.host.lifecycle.residents import MemoryLimits, Terms
+from pipelines.host.model import HostModel
 from pipelines.repository.model_folders import ModelFolder
 from pipelines.repository.ovms.report import notes_of
 from pipelines.telemetry import metrics

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 
 from pipelines.errors import BraidError, ModelNotFound, Unavailable, unloaded_by_hand
-from pipelines.host.residency_decisions import (
+from pipelines.host.lifecycle.residency_decisions import (
     AnswerClient,
     Decision,
     FailModel,
@@ -21,7 +21,7 @@ from pipelines.host.residency_decisions import (
     RestoreModel,
     RetireModel,
 )
-from pipelines.host.residents import GB, MemoryLimits, Resident, Residents, Terms, Wish
+from pipelines.host.lifecycle.residents import GB, MemoryLimits, Resident, Residents, Terms, Wish
 
 RETRY_S = 30.0
 """A load that failed is not tried again before."""
