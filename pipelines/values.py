@@ -88,6 +88,13 @@ class Tensors(dict[str, NDArray[Any]]):
     """Arrays by name, the inputs and outputs of a tensor model; strings are bytes in arrays of objects."""
 
 
+@dataclass(frozen=True, slots=True)
+class Features:
+    """What an encoder of sound reads: float32[windows, size, frames], each window of the model's length."""
+
+    values: NDArray[np.float32]
+
+
 class Alternative(NamedTuple):
     """A token that could have been chosen instead."""
 
@@ -248,6 +255,7 @@ __all__ = [
     "Alternative",
     "Classes",
     "Deferred",
+    "Features",
     "PooledOutputs",
     "Prompt",
     "ReplyUpdate",

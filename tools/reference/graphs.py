@@ -45,6 +45,7 @@ Types that flow between lines. `Stream[X]` arrives in pieces, `Deferred[X]` arri
 """
 GROUPS = {
     ("text", "request"): "Text: lines that run in a worker",
+    ("audio", "request"): "Sound: lines that run in a worker",
     ("generation", "engine"): "Generation: the engine",
     ("generation", "step"): "Generation: lines of a scheduler's `body`, run once per step in the engine host",
     ("pooling", "engine"): "Pooling: the engine",

@@ -1,0 +1,123 @@
+"""Sound files of any usual container → samples, decoded by PyAV (ffmpeg's libraries as a package)."""
+
+from __future__ import annotations
+
+import io
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.cancellation import check_cancelled
+from pipelines.errors import RequestError
+
+if TYPE_CHECKING:
+    import av
+
+RATE = 16_000
+"""Samples per second of what is returned."""
+FIELD = "file"
+RATES, MAX_CHANNELS = range(4_000, 384_001), 32
+"""Of a file; headers may say anything, and a low rate makes many samples of few."""
+CONTAINERS = (
+    *("wav", "w64", "aiff", "au", "caf", "flac", "mp3", "aac", "ac3", "eac3", "ogg", "amr", "ape", "wv"),
+    *("matroska", "webm", "mov", "mp4", "m4a", "3gp", "3g2", "mj2", "mpeg", "mpegts", "asf", "avi", "flv"),
+)
+"""ffmpeg's names of the containers that are opened: none of them names other files or addresses to read."""
+OPEN_OPTIONS = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "none"}
+Samples = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class AudioLimits:
+    """Bounds on one file: seconds of sound, and seconds that decoding it may take."""
+
+    max_seconds: float = 600.0
+    deadline_s: float = 30.0
+
+
+def decode_audio(data: bytes | memoryview, limits: AudioLimits = AudioLimits()) -> Samples:
+    """The first audio stream of a file as float32[samples] at 16 kHz, its channels averaged.
+
+    Packets that are damaged are left out, as ffmpeg does.  Memory is bounded by `limits`, however much the
+    file unpacks to.  Raises RequestError for what is no sound, and for what is longer than the limits.
+    """
+    libraries = _import_av()
+    samples, ends_s = bytearray(), time.monotonic() + limits.deadline_s
+    max_bytes = int(limits.max_seconds * RATE) * 4
+    try:
+        with libraries.open(io.BytesIO(data), options=OPEN_OPTIONS, metadata_errors="ignore") as file:
+            for part in _converted(libraries, file):
+                samples += part.data
+                if len(samples) > max_bytes:
+                    raise RequestError(
+                        f"The audio is longer than {limits.max_seconds:g} seconds; send it in parts.", FIELD
+                    )
+                if time.monotonic() > ends_s:
+                    raise RequestError(
+                        f"The audio takes longer than {limits.deadline_s:g} seconds to decode; send it as "
+                        "WAV or FLAC, or in parts.",
+                        FIELD,
+                    )
+    except (libraries.FFmpegError, IndexError, ValueError) as error:
+        raise _invalid() from error
+    if not samples:
+        raise _invalid()
+    return np.frombuffer(samples, np.float32)
+
+
+def _import_av() -> Any:
+    try:
+        import av
+    except ImportError:
+        raise RequestError(
+            "This server cannot decode audio: PyAV is not installed.  Install it with "
+            "pip install 'braid-server[audio]' and restart the server."
+        ) from None
+    return av
+
+
+def _invalid() -> RequestError:
+    return RequestError("Invalid or unsupported audio file.", FIELD)
+
+
+def _converted(libraries: Any, file: av.container.InputContainer) -> Iterator[Samples]:
+    """float32[samples] of each piece of the file.  A resampler reads frames of one form."""
+    resampler, form = None, None
+    for frame in _frames(libraries, file):
+        check_cancelled()
+        _check_form(frame.sample_rate, frame.layout.nb_channels)
+        now = frame.format.name, frame.layout.name, frame.sample_rate
+        if now != form:
+            yield from _averaged(resampler, None)
+            form = now
+            resampler = libraries.AudioResampler(format="fltp", layout=frame.layout, rate=RATE)
+        yield from _averaged(resampler, frame)
+    yield from _averaged(resampler, None)
+
+
+def _frames(libraries: Any, file: av.container.InputContainer) -> Iterator[av.AudioFrame]:
+    stream = file.streams.audio[0]
+    _check_form(stream.codec_context.sample_rate, stream.codec_context.layout.nb_channels)
+    for packet in file.demux(stream):
+        try:
+            yield from packet.decode()
+        except libraries.error.InvalidDataError:
+            check_cancelled()
+
+
+def _check_form(rate: int, channels: int) -> None:
+    """Raise ValueError; 0 is not known yet."""
+    if (rate and rate not in RATES) or channels > MAX_CHANNELS:
+        raise ValueError(f"{channels} channels at {rate} Hz")
+
+
+def _averaged(resampler: Any, frame: av.AudioFrame | None) -> Iterator[Samples]:
+    """What the resampler gives for a frame, or None for the file's end, its channels averaged."""
+    if resampler is not None:
+        for part in resampler.resample(frame):
+            channels: Samples = part.to_ndarray()
+            yield channels[0] if len(channels) == 1 else channels.mean(axis=0)
