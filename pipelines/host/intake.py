@@ -130,7 +130,8 @@ class Requests:
         try:
             instance = self._take(message)
             engine = instance.model.threaded[message.node]
-            engine.submit(key, TensorRequest(unpack(message.inputs), message.outputs, self._put_result))
+            inputs = unpack(message.inputs)
+            engine.submit(key, TensorRequest(inputs, message.outputs, self._put_result, message.tenant))
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return

@@ -91,7 +91,8 @@ class Publisher:
             self.note_change()
         while engine.finished_batches:
             ran = engine.finished_batches.popleft()
-            metrics.step(model, ran.num_tokens)
+            if ran.num_tokens:
+                metrics.step(model, ran.num_tokens)
             metrics.texts_ran(model, ran.waits, ran.took_s)
 
     def _publish_steps(self, model: str, engine: Engine[Any]) -> None:

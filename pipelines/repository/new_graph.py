@@ -75,7 +75,7 @@ def _refusal(folder: Path, export: Export | None) -> str:
     )
 
 
-def inference_lines(model: str, settings: Mapping[str, Any]) -> list[str]:
+def inference_lines(model: str, settings: Mapping[str, Any], max_runs: int | None = None) -> list[str]:
     """The lines of graph.yaml from the task on, for one tensor model and the settings of its line."""
     line = settings_text({"path": model, **settings})
     return [
@@ -84,6 +84,7 @@ def inference_lines(model: str, settings: Mapping[str, Any]) -> list[str]:
         "  result:",
         "    type: infer",
         "    from: request",
+        *([f"    max_runs: {max_runs}"] if max_runs else []),
         "    body:",
         f"      outputs: {{type: tensor_model, from: batch{line}}}",
     ]

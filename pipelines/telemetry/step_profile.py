@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -64,50 +65,61 @@ Laps = list[tuple[str, float]]
 """Names of phases and when each ended, by the clock; the first has no name and is when the step began."""
 
 
+class _Running(threading.local):
+    """The step that a thread is in, or was in last; `kind` is None until it ended."""
+
+    def __init__(self) -> None:
+        self.laps: Laps = [("", 0.0)]
+        self.kind: str | None = None
+
+
 class StepProfile:
     """The recorder of one engine: `start`, `mark` after each phase, `end`; then `after` for what follows.
 
-    A failed step, which has no `end`, leaves nothing.  Belongs to the thread that steps; `summary`
-    may be called from another between two steps.
+    A failed step, which has no `end`, leaves nothing.  Each thread that steps has its own step; `summary`
+    may be called from any.
     """
 
     def __init__(self, nodes: Mapping[str, str] | None = None) -> None:
         """`nodes` are phases that are lines of a body, with the types of their nodes."""
         self.totals: dict[str, Totals] = {}
         self._nodes = nodes or {}
-        self._laps: Laps = [("", 0.0)]
-        self._kind: str | None = None
+        self._step = _Running()
+        self._lock = threading.Lock()
         self._recent: deque[tuple[str, Laps]] = deque(maxlen=NUM_RECENT)
 
     def start(self) -> None:
         """A step begins now."""
-        self._kind = None
-        self._laps = [("", perf_counter())]
+        step = self._step
+        step.kind, step.laps = None, [("", perf_counter())]
 
     def mark(self, phase: str) -> None:
         """What the step did since its last mark was `phase`."""
-        self._laps.append((phase, perf_counter()))
+        self._step.laps.append((phase, perf_counter()))
 
     def end(self, kind: str, num_tokens: int, num_sequences: int, num_output_tokens: int) -> None:
         """The step ended with its last mark."""
-        laps, self._kind = self._laps, kind
-        totals = self.totals.setdefault(kind, Totals())
-        totals.steps += 1
-        totals.tokens += num_tokens
-        totals.sequences += num_sequences
-        totals.output_tokens += num_output_tokens
-        seconds, (_, at_s) = totals.seconds, laps[0]
-        for phase, then_s in laps[1:]:
-            seconds[phase] += then_s - at_s
-            at_s = then_s
-        self._recent.append((kind, laps))
+        laps, self._step.kind = self._step.laps, kind
+        with self._lock:
+            totals = self.totals.setdefault(kind, Totals())
+            totals.steps += 1
+            totals.tokens += num_tokens
+            totals.sequences += num_sequences
+            totals.output_tokens += num_output_tokens
+            seconds, (_, at_s) = totals.seconds, laps[0]
+            for phase, then_s in laps[1:]:
+                seconds[phase] += then_s - at_s
+                at_s = then_s
+            self._recent.append((kind, laps))
 
     def after(self, phase: str) -> None:
         """What was done for the step since it ended; nothing when it failed."""
-        if self._kind is not None:
+        step = self._step
+        if step.kind is not None:
             self.mark(phase)
-            (_, from_s), (_, to_s) = self._laps[-2:]
-            self.totals[self._kind].seconds[phase] += to_s - from_s
+            (_, from_s), (_, to_s) = step.laps[-2:]
+            with self._lock:
+                self.totals[step.kind].seconds[phase] += to_s - from_s
 
     def summary(self, recent_s: float = inf) -> list[Steps]:
         """All of it, a kind of steps after another; percentiles of what ended in the last `recent_s` seconds.

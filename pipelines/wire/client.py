@@ -165,6 +165,7 @@ class EngineClient:
         outputs: list[str] | None,
         *,
         slot: PendingReply,
+        tenant: str = "",
     ) -> int:
         """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
 
@@ -175,7 +176,7 @@ class EngineClient:
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
         try:
-            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs))
+            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, tenant))
         except ValueError as error:
             raise RequestError(f"the names of the tensors are too long: {error}") from error
         slot.open.add(0)

@@ -106,7 +106,8 @@ class Tensor(msgspec.Struct, frozen=True, array_like=True):
 class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     """Worker to host: run tensors through engine node `node` of one instance of a model; `Inferred` replies.
 
-    `request_id` is from the same numbers as that of Submit, and Abort cancels it; `outputs` None is all.
+    `request_id` is from the same numbers as that of Submit, and Abort cancels it; `outputs` None is all;
+    `tenant` is as that of Submit.
     """
 
     request_id: int
@@ -115,6 +116,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     node: str
     inputs: list[Tensor]
     outputs: list[str] | None = None
+    tenant: str = ""
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):

@@ -63,7 +63,7 @@ class Call:
         text_lengths: Sequence[int] | None = None,
     ) -> Deferred[Tensors]:
         """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text."""
-        submission = TensorSubmission(address, inputs, outputs, text_lengths or ())
+        submission = TensorSubmission(address, inputs, outputs, text_lengths or (), self._tenant)
         self._submissions.append(submission)
         return Deferred(submission)
 

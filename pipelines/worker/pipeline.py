@@ -51,7 +51,7 @@ class Pipeline:
     def prepare(self, request: Any, client: EngineClient, tenant: str = "") -> Call:
         """Run the nodes for one request without sending anything; may be called in any thread.
 
-        `tenant` is whose turn it takes among those that wait for a generative engine.  Raises RequestError.
+        `tenant` is whose turn it takes among those that wait for an engine.  Raises RequestError.
         The call is started, or dropped, on the client's event loop.
         """
         plan = self.plan(request)

@@ -66,6 +66,7 @@ class TensorSubmission:
     inputs: Tensors
     outputs: list[str] | None
     text_lengths: Sequence[int] = ()
+    tenant: str = ""
     reply: PendingReply = field(default_factory=PendingReply)
     request_id: int | None = None
 
@@ -78,7 +79,13 @@ class TensorSubmission:
         """Raises Unavailable without an engine, RequestError for tensors that cannot be sent."""
         address = self.address
         self.request_id = client.infer(
-            address.model, address.instance_id, address.node, self.inputs, self.outputs, slot=self.reply
+            address.model,
+            address.instance_id,
+            address.node,
+            self.inputs,
+            self.outputs,
+            slot=self.reply,
+            tenant=self.tenant,
         )
 
 

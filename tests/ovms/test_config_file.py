@@ -85,9 +85,9 @@ def test_settings_of_a_model(tmp_path):
     (servable,) = read_config(write(tmp_path, [entry]))
     assert line(servable) == {
         "type": "tensor_model", "from": "batch", "path": "dummy.xml", "device": "cpu", "threads": 2,
-        "shape": {"b": [1, -1, -1]}, "layout": "NHWC:NCHW", "inputs": {"b": "x"}, "outputs": {"a": "y"},
+        "streams": 4, "shape": {"b": [1, -1, -1]}, "layout": "NHWC:NCHW", "inputs": {"b": "x"}, "outputs": {"a": "y"},
     }  # fmt: skip
-    assert len(servable.notes) == 2
+    assert (len(servable.notes), servable.max_runs) == (1, 4)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from pipelines.host.model import load_for_host
 from pipelines.repository.model_folders import scan
 
 
-def test_shapes_and_layouts_are_carried_out_and_nireq_is_noted(tmp_path):
+def test_shapes_layouts_streams_and_runs_at_once_are_carried_out(tmp_path):
     write_ir(tmp_path / "dummy" / "1" / "dummy.xml", DETECTOR)
-    config = {"name": "dummy", "base_path": "dummy", "nireq": 4, "shape": "(3,4)", "layout": "NC:NC"}
+    config = {"name": "dummy", "base_path": "dummy", "nireq": 4, "shape": "(3,4)", "layout": "NC:NC",
+              "plugin_config": {"NUM_STREAMS": "2"}}  # fmt: skip
     (tmp_path / "config.json").write_text(json.dumps({"model_config_list": [{"config": config}]}))
     (model,) = scan(tmp_path / "config.json")
-    assert "note: config.json: nireq changes nothing here" in model.opened().graph_text()
+    assert "    max_runs: 4\n" in model.opened().graph_text()
+    assert "streams: 2" in model.opened().graph_text()
     loaded = load_for_host(model)
     loaded.close()
     assert [str(port) for port in loaded.inputs] == ["float32[3, 4]"]

@@ -52,7 +52,7 @@ class TensorPort:
 
 
 class TensorSession(Protocol):
-    """A loaded model.  One thread calls `run`; the GIL is released during the computation."""
+    """A loaded model.  Several threads may call `run`; the GIL is released during the computation."""
 
     @property
     def inputs(self) -> Mapping[str, TensorPort]: ...

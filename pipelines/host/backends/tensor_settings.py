@@ -57,12 +57,16 @@ NO_RESHAPING = Reshaping()
 
 @dataclass(frozen=True)
 class TensorSettings:
-    """`engine` None: what suits the file and the other settings; `threads` None: one for each core."""
+    """`engine` None: what suits the file and the other settings; `threads` None: one for each core.
+
+    `streams`: parts of those threads, each for one of the runs that take place at once; None: one.
+    """
 
     device: str = "cpu"
     engine: str | None = None
     threads: int | None = None
     precision: str | None = None
+    streams: int | None = None
     reshaping: Reshaping = NO_RESHAPING
 
     @property
@@ -72,7 +76,7 @@ class TensorSettings:
             return self.engine
         if self.device.startswith("cuda"):
             return "onnxruntime"
-        needs_openvino = self.reshaping or self.precision or self.device.startswith("gpu")
+        needs_openvino = self._of_openvino or self.device.startswith("gpu")
         return "openvino" if needs_openvino else None
 
     def check(self, engine: str) -> None:
@@ -83,9 +87,16 @@ class TensorSettings:
             )
         if engine == "onnxruntime" and self.device.startswith("gpu"):
             raise ModelError(f"device {self.device} is run by openvino; onnxruntime runs on cpu and cuda:0.")
-        if engine == "onnxruntime" and (self.reshaping or self.precision):
-            names = ", ".join(filter(None, [self.reshaping.settings, "precision" if self.precision else ""]))
-            raise ModelError(f"{names}: openvino alone carries this out; onnxruntime runs a model as it is.")
+        if engine == "onnxruntime" and self._of_openvino:
+            raise ModelError(
+                f"{self._of_openvino}: openvino alone carries this out; onnxruntime runs a model as it is."
+            )
+
+    @property
+    def _of_openvino(self) -> str:
+        """The names of the settings that only openvino carries out, for messages."""
+        given = {"precision": self.precision, "streams": self.streams}
+        return ", ".join(filter(None, [self.reshaping.settings, *(name for name in given if given[name])]))
 
 
 def port_name(named: str | None, known: Iterable[str], setting: str) -> str:

@@ -47,12 +47,14 @@ class GenerationRequest:
 class TensorRequest:
     """Named arrays to run a body over; `outputs` names the arrays of the result, None: all.
 
-    `on_result(key, result)` is called once, from the engine's thread, unless the request is cancelled.
+    `on_result(key, result)` is called once, from a thread of the engine, unless the request is cancelled.
+    Tenants of tensor models take turns.
     """
 
     inputs: Mapping[str, NDArray[Any]]
     outputs: list[str] | None
     on_result: ResultCallback
+    tenant: str = ""
 
 
 Request = TypeVar("Request", contravariant=True)

@@ -1,4 +1,4 @@
-"""An engine with a thread of its own, in which it runs its body over the waiting requests.
+"""An engine with threads of its own, in which it runs its body over the waiting requests.
 
 So the token steps of other models continue meanwhile; engines share only the machine's cores.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import copy
 import logging
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Hashable
@@ -31,7 +32,10 @@ class ThreadEnded(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class FinishedBatch:
-    """A run that succeeded; `waits` are (how many texts, how long they had waited before)."""
+    """A run that succeeded; `waits` are (how many texts or requests, how long they had waited before).
+
+    `num_tokens` is 0 for tensors, which have none.
+    """
 
     num_tokens: int
     took_s: float
@@ -47,29 +51,42 @@ class Runnable(Protocol):
 
 
 class ThreadedEngine(ABC, Generic[Job]):
-    """`submit`, `cancel`, `counts`, `check_alive` and `close` are for one thread, `body` runs in another.
+    """`submit`, `cancel`, `counts`, `check_alive` and `close` are for one thread, `body` runs in others.
 
-    A job is the input of one run of the body. A run is never interrupted: the result of a cancelled request
-    is dropped.  A subclass reads and writes its queue under `_condition`; it sets its own fields before
-    it calls `__init__`, which starts the thread.
+    A job is the input of one run of the body; each thread runs one at a time. A run is never interrupted: the
+    result of a cancelled request is dropped.  A subclass reads and writes its queue under `_condition`; it
+    sets its own fields before it calls `__init__`, which starts the threads.
     """
 
     kind: ClassVar[Literal[EngineKind.THREADED]] = EngineKind.THREADED
 
-    def __init__(self, body: Runnable, profile: StepProfile, warm: Callable[[], bool] | None = None) -> None:
+    def __init__(
+        self,
+        body: Runnable,
+        profile: StepProfile,
+        warm: Callable[[], bool] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        num_threads: int = 1,
+    ) -> None:
         """`profile` is the one in which the body marks its lines, if it does; `warm` is called while no
-        request waits, until it returns False.
+        request waits, until it returns False.  A body of several threads may be called by all at once.
         """
         self.profile = profile
         self.finished_batches: deque[FinishedBatch] = deque()  # not published yet
         self._body = body
         self._warm = warm
+        self._clock = clock
         self._totals = Counts()
         self._closed = False
         self._failure: BaseException | None = None
         self._condition = threading.Condition()
-        self._thread = threading.Thread(target=self._serve, name=type(self).__name__, daemon=True)
-        self._thread.start()
+        self._num_serving = num_threads
+        self._threads = [
+            threading.Thread(target=self._serve, name=type(self).__name__, daemon=True)
+            for _ in range(num_threads)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     @abstractmethod
     def submit(self, key: Hashable, request: TensorRequest) -> None:
@@ -79,7 +96,7 @@ class ThreadedEngine(ABC, Generic[Job]):
         """
 
     def check_alive(self) -> None:
-        """Raise DeviceLost, or ThreadEnded, when the engine's thread has ended."""
+        """Raise DeviceLost, or ThreadEnded, when a thread of the engine has ended."""
         if self._failure is not None:
             raise self._failure
 
@@ -96,13 +113,13 @@ class ThreadedEngine(ABC, Generic[Job]):
             return now
 
     def close(self) -> None:
-        """Drop what waits; the thread closes the body after its last run.  Returns before that."""
+        """Drop what waits; the last thread closes the body after its last run.  Returns before that."""
         with self._condition:
             self._closed = True
             self._remove_all()
-            self._condition.notify()
+            self._condition.notify_all()
 
-    # What an engine is; all but `_compute` and `_failed` with `_condition` held
+    # What an engine is; all but `_compute` with `_condition` held
 
     @abstractmethod
     def _due_s(self) -> float | None:
@@ -113,12 +130,16 @@ class ThreadedEngine(ABC, Generic[Job]):
         """The next job, which waits no longer."""
 
     @abstractmethod
-    def _compute(self, job: Job) -> Any:
-        """Run the body, in the thread; the profile of the step has begun."""
+    def _size(self, job: Job) -> int:
+        """How many texts or requests a job holds."""
 
     @abstractmethod
-    def _end(self, job: Job, result: Any) -> list[Delivery]:
-        """The results to deliver after `_compute` has returned `result`, or raised it."""
+    def _compute(self, job: Job) -> Any:
+        """Run the body, in a thread; the profile of the step has begun."""
+
+    @abstractmethod
+    def _end(self, job: Job, result: Any, began_s: float) -> list[Delivery]:
+        """The results to deliver after `_compute`, begun at `began_s`, has returned `result` or raised it."""
 
     @abstractmethod
     def _remove(self, key: Hashable) -> None: ...
@@ -129,7 +150,7 @@ class ThreadedEngine(ABC, Generic[Job]):
     @abstractmethod
     def _num_waiting(self) -> int: ...
 
-    # The thread
+    # The threads
 
     def _serve(self) -> None:
         try:
@@ -141,6 +162,14 @@ class ThreadedEngine(ABC, Generic[Job]):
         except BaseException as error:  # the device is lost
             self._failure = error
         else:
+            self._leave()
+
+    def _leave(self) -> None:
+        """The last thread closes the body; none does where one failed, whose device may be lost."""
+        with self._condition:
+            self._num_serving -= 1
+            is_last = not self._num_serving
+        if is_last:
             self._body.close()
 
     def _turn(self) -> None:
@@ -158,21 +187,26 @@ class ThreadedEngine(ABC, Generic[Job]):
             if due_s is None and self._warm is not None:
                 return None
             if due_s is not None and due_s <= 0:
-                return self._begin()
+                job = self._begin()
+                self._totals.running += self._size(job)
+                return job
             self._condition.wait(due_s)
         return None
 
     def _run(self, job: Job) -> None:
+        began_s = self._clock()
         self.profile.start()
         try:
             result = self._compute(job)
         except Exception as error:  # whatever it is, it is that of this job's requests alone
             result = error
         with self._condition:
-            deliveries = self._end(job, result)
-            self._totals.running = 0
+            deliveries = self._end(job, result, began_s)
+            self._totals.running -= self._size(job)
             self._totals.steps += 1
-            self._totals.failed_steps += isinstance(result, Exception)
+            if isinstance(result, Exception):
+                self._totals.failed_steps += 1
+                self._condition.notify()  # parts of the job may run again, in another thread too
         for on_result, key, one in deliveries:
             on_result(key, one)
 

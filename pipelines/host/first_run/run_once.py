@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.element_types import DTYPES
 from pipelines.errors import RequestError
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
 from pipelines.host.engine.generation_engine import GenerationEngine
-from pipelines.host.engine.tensor_engine import TensorEngine
+from pipelines.host.engine.tensor_engine import CannotJoin, TensorEngine
 from pipelines.host.engine.threaded_engine import ThreadedEngine
 from pipelines.host.model import HostModel
 from pipelines.loading import BuildError
@@ -20,6 +21,8 @@ from pipelines.wire.sampling_params import SamplingParams
 
 PROMPT_TOKENS, NEW_TOKENS = 33, 2
 """More than a block, and a step of one token after it."""
+ROWS = 3
+"""Of tensors that can be joined: a model that gives one row for all of them is found out."""
 
 
 def run_once(model: HostModel) -> None:
@@ -49,7 +52,9 @@ def _generate(engine: GenerationEngine) -> str | None:
 
 
 def _infer(engine: ThreadedEngine[Any]) -> Exception | None:
-    """The error, if there is one.  Tensors of a model's own may be refused: which fit, only it knows."""
+    """The error, if there is one.  Tensors of a model's own may be refused: which fit, only it knows; but
+    requests that the graph joins must be of use joined.
+    """
     results: queue.SimpleQueue[Result] = queue.SimpleQueue()
     if isinstance(engine, BatchEngine):
         inputs = _text(engine)
@@ -62,7 +67,9 @@ def _infer(engine: ThreadedEngine[Any]) -> Exception | None:
     except RequestError as error:
         return None if isinstance(engine, TensorEngine) else error
     result = results.get()
-    return result if isinstance(result, Exception) and isinstance(engine, BatchEngine) else None
+    if isinstance(engine, TensorEngine):
+        return result if isinstance(result, CannotJoin) else None
+    return result if isinstance(result, Exception) else None
 
 
 def _text(engine: BatchEngine) -> dict[str, NDArray[Any]]:
@@ -72,9 +79,13 @@ def _text(engine: BatchEngine) -> dict[str, NDArray[Any]]:
 
 
 def _zeros(engine: TensorEngine) -> dict[str, NDArray[Any]]:
-    """Every free length is 1."""
+    """Every free length is 1, but where requests are joined the first one is `ROWS`."""
+    rows = [ROWS] if engine.joins else []
     return {
-        name: np.zeros([1 if size is None else size for size in port.shape or ()], port.dtype)
+        name: np.zeros(
+            [*rows, *(1 if size is None else size for size in (port.shape or ())[len(rows) :])],
+            DTYPES[port.dtype],
+        )
         for name, port in engine.inputs.items()
     }
 

@@ -14,7 +14,7 @@ from graphs.errors import hint
 from graphs.node import BodyContract, Node, NodeConfig
 from pipelines.errors import EngineError
 from pipelines.host.backends.tensor_contract import TensorPort
-from pipelines.host.engine.tensor_engine import TensorEngine
+from pipelines.host.engine.tensor_engine import TensorBatching, TensorEngine
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.tensors.body.tensor_model import TensorModel, misfit
 from pipelines.tasks import TensorInput
@@ -25,12 +25,30 @@ if TYPE_CHECKING:
 
 
 class Infer(Node):
-    """Runs tensor models, one request after another, in a thread of the engine host."""
+    """Runs tensor models in threads of the engine host: requests in turn between tenants, joined where
+    `max_batch` allows it.
+    """
 
     place = "engine"
     body = BodyContract(root="batch", gives=Tensors, result=Tensors)
 
     class Config(NodeConfig):
+        max_batch: int = Field(
+            default=1,
+            ge=1,
+            description="rows of one run: requests whose shapes differ in the first length alone are joined "
+            "along it, for models whose rows do not depend on each other; 1: each request runs alone",
+        )
+        max_wait_ms: float = Field(
+            default=0, ge=0, le=10_000, description="how long a run that is not full waits for more requests"
+        )
+        max_runs: int = Field(
+            default=1,
+            ge=1,
+            le=256,
+            description="runs at the same time; on openvino each has cores of its own up to `streams` of the "
+            "model",
+        )
         max_waiting: int = Field(default=256, ge=1, description="requests that may wait; more get a 429")
         outputs: list[str] | None = Field(
             default=None,
@@ -49,12 +67,16 @@ class Infer(Node):
     def start(self, body: Body) -> TensorEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
 
-        Raises ValueError where two lines require different tensors of one name of the request, and for
-        `outputs` that the last line does not give.
+        Raises ValueError where two lines require different tensors of one name of the request, for `outputs`
+        that the last line does not give, and where `max_batch` needs a length that is not free.
         """
+        config = self.config
         models = {line.name: line.node for line in body.lines if isinstance(line.node, TensorModel)}
-        outputs = _chosen(self.config.outputs, list(models.values())[-1].outputs)
-        return TensorEngine(body, required(models), outputs, self.config.max_waiting, body.profile)
+        outputs = _chosen(config.outputs, list(models.values())[-1].outputs)
+        settings = TensorBatching(
+            config.max_batch, config.max_wait_ms / 1000, config.max_runs, config.max_waiting
+        )
+        return TensorEngine(body, required(models), outputs, settings, body.profile)
 
 
 def _chosen(names: list[str] | None, given: Mapping[str, TensorPort]) -> Mapping[str, TensorPort]:

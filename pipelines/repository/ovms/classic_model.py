@@ -82,6 +82,7 @@ def _version(
         *(name, number, folder, common, entry.group_name, None, file),
         device=entry.target_device or "",
         settings={**settings, **renamed(folder)},
+        max_runs=entry.nireq or settings.get("streams"),
         faults=tuple(own),
         notes=tuple(f"config.json: {note}" for note in notes),
     )
@@ -131,7 +132,7 @@ def read_shape(text: str) -> list[int] | None:
 
 def _settings(entry: ModelEntry, faults: list[str], notes: list[str]) -> dict[str, Any]:
     """The settings of the tensor_model line."""
-    made = model_settings(entry.plugin_config, faults.append, notes.append)
+    made = model_settings(entry.plugin_config, faults.append, notes.append, streams=True)
     if entry.shape is not None and entry.shape != AUTO:
         made["shape"] = _shapes(entry.shape, faults)
     elif entry.shape == AUTO:
@@ -140,8 +141,6 @@ def _settings(entry: ModelEntry, faults: list[str], notes: list[str]) -> dict[st
         made["batch_size"] = _batch_size(entry.batch_size, faults)
     if entry.layout is not None:
         made["layout"] = entry.layout
-    if entry.nireq:
-        notes.append("nireq changes nothing here: one request at a time uses all cores")
     if entry.allow_cache is not None:
         notes.append("allow_cache changes nothing here: compiled models are not stored")
     return made

@@ -122,7 +122,9 @@ def _graph_servable(entry: GraphEntry, home: Path, models: dict[str, list[Servab
     folder = Path(os.path.commonpath([place.resolve() for place in places]))
     others = {
         name: ServedFile(
-            (one.folder.resolve() / (one.file or "")).relative_to(folder).as_posix(), one.settings
+            (one.folder.resolve() / (one.file or "")).relative_to(folder).as_posix(),
+            one.settings,
+            one.max_runs,
         )
         for name, one in usable.items()
     }

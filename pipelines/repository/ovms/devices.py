@@ -20,10 +20,13 @@ KV_CACHES = ("f32", "f16", "bf16", "u8", "i8", "u4")
 PRECISIONS = ("f32", "bf16", "f16")
 TRUE = (True, "true", "True", "1", 1)
 THREADS, PROMPT_LOOKUP, KV_CACHE = "INFERENCE_NUM_THREADS", "prompt_lookup", "KV_CACHE_PRECISION"
+STREAMS, OWN_STREAMS = "NUM_STREAMS", ("AUTO", "-1", "")
+ONE_CALL = "one call at a time uses all cores"
+SEVERAL_CALLS = "`NUM_STREAMS` and `nireq` of a tensor model say how many calls run at once"
 NO_EFFECT = {
-    "NUM_STREAMS": "one call at a time uses all cores",
-    "PERFORMANCE_HINT": "one call at a time uses all cores",
-    "PERFORMANCE_HINT_NUM_REQUESTS": "one call at a time uses all cores",
+    STREAMS: ONE_CALL,
+    "PERFORMANCE_HINT": SEVERAL_CALLS,
+    "PERFORMANCE_HINT_NUM_REQUESTS": SEVERAL_CALLS,
     "CACHE_DIR": "compiled models are not stored",
     "CACHE_MODE": "compiled models are not stored",
     "ATTENTION_BACKEND": "attention is always paged",
@@ -75,9 +78,12 @@ def read_plugin_config(given: Given, report: Report, *, decodes: bool = False) -
 
 
 def model_settings(
-    config: Mapping[str, Any], problem: Say, note: Say, decodes: bool = False
+    config: Mapping[str, Any], problem: Say, note: Say, decodes: bool = False, streams: bool = False
 ) -> dict[str, Any]:
-    """What properties of OpenVINO set of a model's line; `prompt_lookup` is left to the caller."""
+    """What properties of OpenVINO set of a model's line; `prompt_lookup` is left to the caller.
+
+    `decodes`, `streams`: whether it is a decoder, and whether it can run several calls at once.
+    """
     made: dict[str, Any] = {}
     for name, value in config.items():
         if name == KV_CACHE and decodes:
@@ -85,10 +91,9 @@ def model_settings(
         elif name == "INFERENCE_PRECISION_HINT":
             _choose(made, "precision", name, value, PRECISIONS, problem)
         elif name == THREADS:
-            if not re.fullmatch(r"[1-9]\d{0,3}", str(value)):
-                problem(f"plugin_config {name} must be a number of threads, not {json.dumps(value)}")
-            else:
-                made["threads"] = int(value)
+            _number(made, "threads", name, value, problem)
+        elif name == STREAMS and streams and str(value) not in OWN_STREAMS:
+            _number(made, "streams", name, value, problem)
         elif name == PROMPT_LOOKUP and decodes:
             made[PROMPT_LOOKUP] = value in TRUE
         elif name == "MAX_PROMPT_LEN":
@@ -100,6 +105,13 @@ def model_settings(
             known += ["INFERENCE_PRECISION_HINT", THREADS, *NO_EFFECT]
             problem(f"plugin_config has the property `{name}`, which Braid does not know{hint(name, known)}")
     return made
+
+
+def _number(made: dict[str, Any], setting: str, name: str, value: Any, problem: Say) -> None:
+    if not re.fullmatch(r"[1-9]\d{0,3}", str(value)):
+        problem(f"plugin_config {name} must be a number of {setting}, not {json.dumps(value)}")
+    else:
+        made[setting] = int(value)
 
 
 def _choose(

@@ -21,9 +21,9 @@ class Servable:
     """What config.json says of one version of one model.
 
     Its graph is that of `graph`, a graph.pbtxt; else that of one model, `file` in `folder`, with `settings`
-    on `device`, OpenVINO's word;
-    else what the folder itself means.  `others` are the models that a graph.pbtxt may name, `places` the
-    folders whose files belong to it, `faults` what is wrong with its entry.
+    on `device`, OpenVINO's word, `max_runs` at once; else what the folder itself means.  `others` are the
+    models that a graph.pbtxt may name, `places` the folders whose files belong to it, `faults` what is wrong
+    with its entry.
     """
 
     name: str
@@ -35,6 +35,7 @@ class Servable:
     file: str | None = None
     device: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)
+    max_runs: int | None = None
     others: Mapping[str, ServedFile] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -59,12 +60,8 @@ class Servable:
             source = f"{self.name}/{self.graph.name}"
             return notes + graph_file.graph_text(self.graph, source, override, self.others, self.folder)
         if self.file is not None:
-            return (
-                "\n".join(
-                    [f"{notes}version: 1", *inference_lines(self.file, {"device": where, **self.settings})]
-                )
-                + "\n"
-            )
+            lines = inference_lines(self.file, {"device": where, **self.settings}, self.max_runs)
+            return "\n".join([f"{notes}version: 1", *lines]) + "\n"
         if (self.folder / GRAPH_YAML).is_file():
             return (self.folder / GRAPH_YAML).read_text()
         try:

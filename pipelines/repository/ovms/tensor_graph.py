@@ -35,10 +35,13 @@ MAX_SOURCES = 2
 
 @dataclass(frozen=True)
 class ServedFile:
-    """The model of a servable: its file as the graph names it, and further settings of its line."""
+    """The model of a servable: its file as the graph names it, further settings of its line, and how many
+    runs of it may take place at once.
+    """
 
     path: str
     settings: Mapping[str, Any]
+    max_runs: int | None = None
 
 
 @dataclass(frozen=True)
@@ -199,8 +202,10 @@ def _infer_lines(
         )
         lines.append(f"      model_{number}: {{type: tensor_model{settings}}}  #@ {PLACE}:{step.line}")
         givers |= dict.fromkeys(step.gives, f"model_{number}")
+    runs = [served for served in (servables[step.servable].max_runs for step in steps) if served]
     return [
         *("task: infer", "nodes:", "  result:", "    type: infer", "    from: request"),
+        *([f"    max_runs: {max(runs)}"] if runs else []),
         *([f"    outputs: {word(results)}"] if results else []),
         *("    body:", *lines),
     ]

@@ -21,6 +21,10 @@ ENDLESS = """endless (float[n] x) => (float[n] y) {
     w = Sin (v)
   }>
 }"""
+FIRST_ROW = """first_row (float[n, 4] x) => (float[m, 4] y) {
+  first = Constant <value = bool[1] {1}> ()
+  y = Compress <axis = 0> (x, first)
+}"""
 
 
 def build(models, passed, limit_s=60.0):
@@ -91,6 +95,16 @@ def test_what_is_wrong_with_a_model_is_said_as_without_a_first_run(tmp_path, pas
     write_one(tmp_path / "models" / "broken")
     (tmp_path / "models" / "broken" / "model.onnx").write_bytes(b"no model")
     with pytest.raises(BuildError, match=r"graph\.yaml:8: found \(tensor_model\)"):
+        build(tmp_path / "models", passed)
+
+
+def test_a_model_whose_outputs_have_not_the_rows_of_joined_requests_is_refused(tmp_path, passed):
+    model = write_one(tmp_path / "models" / "first", text=FIRST_ROW)
+    graph = model / "graph.yaml"
+    graph.write_text(graph.read_text().replace("from: request", "from: request\n    max_batch: 8", 1))
+    with pytest.raises(
+        BuildError, match=r"first run failed: The output `y` is of shape \[1, 4\].* of 3 rows"
+    ):
         build(tmp_path / "models", passed)
 
 

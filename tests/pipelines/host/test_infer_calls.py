@@ -158,6 +158,41 @@ def test_a_run_that_fails_fails_its_request_alone(models):
     assert (first["sum"].tolist(), last["sum"].tolist()) == ([2, 2, 2], [2, 2, 2])
 
 
+def test_requests_that_are_joined_get_what_they_get_alone(models):
+    for name in ("one", "two"):
+        graph = models / name / "graph.yaml"
+        graph.write_text(graph.read_text().replace("from: request", "from: request\n    max_batch: 8", 1))
+    images = [IMAGE[:1] * number for number in range(12)] + [IMAGE, np.ones((20, 4), np.float32)]
+
+    async def scene(client, catalogue):
+        one = (ask(client, catalogue, "one", {"image": image}, ["doubled"]) for image in images)
+        two = (ask(client, catalogue, "two", {"image": image}) for image in images)
+        answers = await asyncio.gather(*one, *two)
+        ((steps,),) = (await client.profile("one")).engines.values()
+        return answers, steps
+
+    answers, steps = in_one_process(scene, models)
+    for image, one, two in zip(images, answers, answers[len(images) :], strict=False):
+        np.testing.assert_array_equal(one["doubled"], 2 * image)
+        np.testing.assert_array_equal(two["label"], np.concatenate([2 * image[:, :2], image], 1))
+    assert steps.steps < steps.sequences == len(images)
+
+
+def test_several_runs_of_a_model_take_place_at_once(models):
+    graph = models / "waiting" / "graph.yaml"
+    graph.write_text(graph.read_text().replace("from: request", "from: request\n    max_runs: 2", 1))
+
+    async def scene(client, catalogue):
+        long = asyncio.create_task(wait(client, catalogue, 4 * LONG))
+        await asyncio.sleep(0.02)
+        await wait(client, catalogue, 1)
+        unfinished = not long.done()
+        await long
+        return unfinished
+
+    assert in_one_process(scene, models)
+
+
 def test_more_than_a_frame_holds_is_the_request_s_fault(over, monkeypatch):
     monkeypatch.setattr("pipelines.wire.messages.MAX_FRAME_BYTES", (1 << 20) + 4000)
 

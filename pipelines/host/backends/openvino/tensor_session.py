@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,10 @@ MAX_CHECKED_SHAPES = 4096  # shapes; more than clients of one model have, and a 
 
 
 class OpenVINOTensors:
-    """One compiled model.  Raises `ModelError`."""
+    """One compiled model, and an infer request for each of the runs that there were at once.
+
+    Raises `ModelError`.
+    """
 
     def __init__(self, path: Path, settings: TensorSettings) -> None:
         core, self._device = ov.Core(), settings.device
@@ -43,23 +47,35 @@ class OpenVINOTensors:
         self.outputs = {
             one.name: one for one in (_port(path, "output", port) for port in self._model.outputs)
         }
-        self._request: ov.InferRequest | None = self._compiled.create_infer_request()
+        self._idle = [self._compiled.create_infer_request()]
         self._checked_shapes: set[tuple[tuple[int, ...], ...]] = set()
+        self._checking = threading.Lock()
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-        assert self._request is not None, "run comes before close"
         arrays = [np.asarray(inputs[name], order="C") for name in self.inputs]
-        self._check_shapes(tuple(array.shape for array in arrays))
+        with self._checking:
+            self._check_shapes(tuple(array.shape for array in arrays))
+        request = self._request()
         try:
             for index, (name, array) in enumerate(zip(self.inputs, arrays, strict=True)):
-                self._request.set_input_tensor(index, to_tensor(name, array))
-            self._request.start_async()
-            self._request.wait()
+                request.set_input_tensor(index, to_tensor(name, array))
+            request.start_async()
+            request.wait()
+            return {
+                name: to_array(request.get_output_tensor(index)) for index, name in enumerate(self.outputs)
+            }
         except RuntimeError as error:
             raise RequestError(f"The model cannot take these inputs: {last_line(error)}") from error
-        return {
-            name: to_array(self._request.get_output_tensor(index)) for index, name in enumerate(self.outputs)
-        }
+        finally:
+            self._idle.append(request)
+
+    def _request(self) -> ov.InferRequest:
+        """One that no other thread uses."""
+        assert self._compiled is not None, "run comes before close"
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._compiled.create_infer_request()
 
     def _check_shapes(self, shapes: tuple[tuple[int, ...], ...]) -> None:
         """Infer shapes through the graph; without it the device adds [4, 3] to [6, 1] without an error.
@@ -83,7 +99,8 @@ class OpenVINOTensors:
         return {"engine": f"openvino {ov.__version__.split('-')[0]}", "device": self._device}
 
     def close(self) -> None:
-        self._request = self._compiled = self._model = None
+        self._compiled = self._model = None
+        self._idle.clear()
 
 
 def _read(core: ov.Core, path: Path, settings: TensorSettings) -> ov.Model:
@@ -97,6 +114,8 @@ def _hints(settings: TensorSettings) -> dict[str, Any]:
     hints: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY"}
     if settings.threads is not None:
         hints["INFERENCE_NUM_THREADS"] = settings.threads
+    if settings.streams is not None:
+        hints["NUM_STREAMS"] = settings.streams
     if settings.precision is not None:
         hints["INFERENCE_PRECISION_HINT"] = settings.precision
     return hints

@@ -1,1 +1,1 @@
-"""Token-budget batching for encoders: texts of many requests in one batch, similar lengths together."""
+"""Runs of several requests: texts of like lengths within a budget of tokens, and tensors of one shape."""

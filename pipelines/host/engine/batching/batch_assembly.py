@@ -18,7 +18,7 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
     ids, types = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     at = 0
     for part, size in zip(parts, sizes, strict=True):
-        texts, tokens, span = part.texts, part.tokens, slice(at, at + size)
+        texts, tokens, span = part.request, part.tokens, slice(at, at + size)
         ids[span, : part.length] = texts.ids[tokens]
         if texts.types is not None:
             types[span, : part.length] = texts.types[tokens]
@@ -27,7 +27,7 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
         ids,
         np.repeat([part.length for part in parts], sizes),
         types,
-        np.repeat([part.texts.activate for part in parts], sizes),
+        np.repeat([part.request.activate for part in parts], sizes),
     )
 
 
@@ -39,7 +39,7 @@ def scatter(values: NDArray[np.float32], parts: Sequence[BatchPart]) -> None:
     """
     at, size = 0, values.shape[-1]
     for part in parts:
-        texts, outputs = part.texts, values[at : at + len(part)]
+        texts, outputs = part.request, values[at : at + len(part)]
         if texts.outputs is None:
             num_outputs = len(texts.order) if values.ndim == 2 else len(texts.ids)
             texts.outputs = np.empty((num_outputs, size), np.float32)

@@ -78,7 +78,7 @@ def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: fl
 class BatchPart:
     """Texts of one request in a batch, all of `length` tokens: the places `start` to `end` of its order."""
 
-    texts: Texts
+    request: Texts
     length: int
     start: int
     end: int
@@ -89,9 +89,9 @@ class BatchPart:
     @property
     def items(self) -> Ints:
         """Which texts of the request these are."""
-        return self.texts.order[self.start : self.end]
+        return self.request.order[self.start : self.end]
 
     @property
     def tokens(self) -> Ints:
         """int64[num_texts, length]: indices of their tokens in the request's ids."""
-        return self.texts.offsets[self.items][:, None] + np.arange(self.length)
+        return self.request.offsets[self.items][:, None] + np.arange(self.length)

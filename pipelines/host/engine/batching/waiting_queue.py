@@ -106,9 +106,9 @@ class WaitingQueue:
         return parts
 
     def _took(self, part: BatchPart) -> None:
-        self._left[part.texts] -= len(part)
-        if not self._left[part.texts]:
-            del self._left[part.texts], self._runs[part.texts]
+        self._left[part.request] -= len(part)
+        if not self._left[part.request]:
+            del self._left[part.request], self._runs[part.request]
 
     def _turns_in_a_row(self, turns: list[Turn]) -> int:
         """How many texts of the first run come before any of another."""

@@ -42,9 +42,16 @@ class TensorModel(Node):
         engine: Literal["openvino", "onnxruntime"] | None = Field(
             default=None,
             description="what runs an .onnx on cpu; default: onnxruntime, openvino where `shape`, "
-            "`batch_size`, `layout` or `precision` is set",
+            "`batch_size`, `layout`, `precision` or `streams` is set",
         )
         threads: int | None = Field(default=None, ge=1, description="default: every core")
+        streams: int | None = Field(
+            default=None,
+            ge=1,
+            le=256,
+            description="parts of the cores, each for a run of its own (by openvino); default: 1. `max_runs` "
+            "of the infer line says how many runs there are",
+        )
         precision: Literal["f32", "bf16", "f16"] | None = Field(
             default=None, description="type in which openvino computes; default: the device's choice"
         )
@@ -77,6 +84,7 @@ class TensorModel(Node):
             config.engine,
             config.threads,
             config.precision,
+            config.streams,
             Reshaping.of(config.shape, config.batch_size, config.layout),
         )
         path = self.folder / config.path

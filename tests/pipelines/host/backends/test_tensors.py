@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -55,6 +56,16 @@ def test_a_session_says_what_it_takes_and_gives(session):
     assert list(session.outputs) == ["sum", "ids_twice"]
     assert session.outputs["ids_twice"].dtype == "int64"
     assert (str(rows), session.describe()["device"]) == ("float32[?, 3]", "cpu")
+
+
+def test_several_threads_may_run_it(session):
+    def run(number):
+        rows = np.full((number % 3 + 1, 3), number, np.float32)
+        found = session.run({"rows": rows, "ids": np.full((len(rows), 1), number)})
+        return (found["sum"] == 2 * number).all() and (found["ids_twice"] == 2 * number).all()
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(run, range(100)))
 
 
 def test_outputs_are_the_callers_own(session):
@@ -241,6 +252,7 @@ def test_what_a_model_cannot_be_made_is_named(reshaping, said, tmp_path):
         ({"device": "gpu", "engine": "onnxruntime"}, "device gpu is run by openvino"),
         ({"device": "cuda:0", "engine": "openvino"}, "device cuda:0 is run by onnxruntime"),
         ({"precision": "bf16", "engine": "onnxruntime"}, "precision: openvino alone carries this out"),
+        ({"streams": 2, "engine": "onnxruntime"}, "streams: openvino alone carries this out"),
     ],
 )
 def test_a_device_or_setting_that_an_engine_lacks_is_named(settings, said, tmp_path):

@@ -260,7 +260,7 @@ def test_a_lost_device_is_told_to_who_steps(rig):
     made = rig()
     made.encoder.trouble = DeviceLost("gone")
     made.put("key", [[1]])
-    made.engine._thread.join(LONG_S)
+    made.engine._threads[0].join(LONG_S)
     with pytest.raises(DeviceLost):
         made.engine.check_alive()
     made.body.closed.set()  # nobody calls a device that is lost
@@ -270,7 +270,7 @@ def test_a_thread_that_ends_by_itself_is_no_request_s_fault(rig, monkeypatch):
     made = rig()
     monkeypatch.setattr(made.engine._waiting, "take", lambda: 1 / 0)
     made.put("key", [[1]])
-    made.engine._thread.join(LONG_S)
+    made.engine._threads[0].join(LONG_S)
     with pytest.raises(ThreadEnded, match="division"):
         made.engine.check_alive()
     made.body.closed.set()

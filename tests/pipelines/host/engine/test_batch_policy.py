@@ -64,8 +64,8 @@ def test_every_text_is_in_exactly_one_batch(requests, budget, data):
         if left and (not waiting.num_texts or data.draw(st.booleans())):
             waiting.add(left.pop())
         for part in waiting.take():
-            assert (part.texts.lengths[part.items] == part.length).all()
-            seen[id(part.texts)] += part.items.tolist()
+            assert (part.request.lengths[part.items] == part.length).all()
+            seen[id(part.request)] += part.items.tolist()
     for request in requests:
         assert sorted(seen[id(request)]) == list(range(len(request.lengths)))
     assert (waiting.num_texts, waiting.num_tokens, waiting._runs, waiting._left) == (0, 0, {}, {})
@@ -81,7 +81,7 @@ def test_what_is_dropped_is_in_no_later_batch(requests, data):
     gone = data.draw(st.sampled_from(requests))
     waiting.drop(gone)
     waiting.drop(gone)
-    assert all(part.texts is not gone for parts in batches(waiting) for part in parts)
+    assert all(part.request is not gone for parts in batches(waiting) for part in parts)
     assert (waiting.num_texts, waiting.num_tokens) == (0, 0)
 
 
@@ -117,7 +117,7 @@ def test_one_text_does_not_wait_for_a_request_of_a_thousand():
     waiting = waiting_of(many)
     waiting.take()
     waiting.add(one)
-    assert {part.texts.key for part in waiting.take()} == {"one"}
+    assert {part.request.key for part in waiting.take()} == {"one"}
 
 
 def test_two_requests_share_the_batches():
@@ -125,7 +125,7 @@ def test_two_requests_share_the_batches():
     served = {"first": 0, "second": 0}
     for _ in range(20):
         for part in waiting.take():
-            served[part.texts.key] += part.length * len(part)
+            served[part.request.key] += part.length * len(part)
     assert abs(served["first"] - served["second"]) <= 2 * 1200
 
 
@@ -147,7 +147,7 @@ def test_a_request_ends_however_many_come_after_it():
 
 def test_the_smaller_priority_goes_first():
     waiting = waiting_of(texts([10] * 3, "later", 1), texts([200], "sooner", 0), texts([100], "soonest", -1))
-    assert [parts[0].texts.key for parts in batches(waiting)] == ["soonest", "sooner", "later"]
+    assert [parts[0].request.key for parts in batches(waiting)] == ["soonest", "sooner", "later"]
 
 
 def test_a_hundred_thousand_texts_take_a_few_batches_each():
