@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from graphs.graph import TaskContract
 from pipelines.values import (
     Classes,
@@ -13,6 +16,7 @@ from pipelines.values import (
     Prompt,
     ReplyUpdate,
     Scores,
+    SpeechUpdate,
     Stream,
     Tensors,
     TextUpdate,
@@ -76,6 +80,23 @@ class GenerationInput(PromptInput):
     completion_ids: list[int] = field(default_factory=list)  # the reply's beginning, after the prompt's ids
 
 
+@dataclass(frozen=True, slots=True)
+class SpeechInput(GenerationInput):
+    """One request for the text of speech: each window is sound of one channel, at most 30 seconds, as
+    float32[samples], 16,000 a second.
+
+    Without a `language` it is detected, among `candidates` if there are any.  `previous_text` is what was
+    said before the windows.
+    """
+
+    windows: list[NDArray[np.float32]] = field(default_factory=list)
+    language: str | None = None
+    candidates: list[str] = field(default_factory=list)
+    translate: bool = False  # to English
+    previous_text: str = ""
+    timestamps: bool = False  # whether the text is divided into segments by its times
+
+
 PURPOSES = ("search_document", "search_query", "classification", "clustering", "image")
 """The purposes of vectors in Cohere's API; a model without prompts treats them alike."""
 
@@ -115,6 +136,7 @@ TASKS: dict[str, TaskContract] = {
     "token_embed": TaskContract(request=PoolingInput, reply=Deferred[PooledOutputs]),
     "classify": TaskContract(request=PoolingInput, reply=Deferred[Classes]),
     "rerank": TaskContract(request=PoolingInput, reply=Deferred[Scores]),
+    "transcribe": TaskContract(request=SpeechInput, reply=Stream[SpeechUpdate]),
     "infer": TaskContract(request=TensorInput, reply=Deferred[Tensors]),
 }
 """Task name → the type of `request` in its graphs, and of the output of their last line."""

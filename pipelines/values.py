@@ -41,7 +41,8 @@ class Tokens:
     `types` holds for each token which text of a pair it belongs to, None where all are 0.  `of` is the index
     of the request's text or pair that this is, or is a part of.  `prompt_text` is the text of a generative
     model's prompt, of ids that the client made at least its end, and `reply_text` the beginning of the reply
-    where the request brings it, as the last of `ids`.
+    where the request brings it, as the last of `ids`.  `sampling` are the parameters of `SamplingParams` that
+    the prompt demands, whatever the request sets.
     """
 
     ids: list[int]
@@ -50,6 +51,7 @@ class Tokens:
     of: int = 0
     prompt_text: str = ""
     reply_text: str = ""
+    sampling: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +180,35 @@ class ReplyUpdate(msgspec.Struct):
         self.is_reasoning += later.is_reasoning
 
 
+class Segment(msgspec.Struct):
+    """Words that were spoken together: from `start_s` to `end_s`, in seconds from the beginning of the sound.
+
+    `token_ids` and `logprobs` are those of its text.  `is_closed`: the model wrote the time of its end.
+    """
+
+    start_s: float
+    end_s: float
+    text: str
+    token_ids: list[int]
+    logprobs: list[float]
+    is_closed: bool = True
+
+
+class SpeechUpdate(msgspec.Struct):
+    """A piece of the text of one window of sound; `segments` are those that end in it.
+
+    `language` and `no_speech_prob` come with the first piece.  `continues_s`, in the last piece, is where the
+    speech of the next window begins if not at the end of this one.
+    """
+
+    piece: TextPiece
+    text: str
+    segments: list[Segment] = []
+    language: str | None = None
+    no_speech_prob: float | None = None
+    continues_s: float | None = None
+
+
 class StreamStage(Protocol[In, Out]):
     """Turns the updates of one choice into other updates, one for one.
 
@@ -260,6 +291,8 @@ __all__ = [
     "Prompt",
     "ReplyUpdate",
     "Scores",
+    "Segment",
+    "SpeechUpdate",
     "Stream",
     "StreamChoice",
     "StreamStage",

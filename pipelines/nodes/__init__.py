@@ -18,6 +18,8 @@ NODE_TYPES = {
     "matryoshka": "pooling.matryoshka:Matryoshka",
     "label": "pooling.label:Label",
     "rank": "pooling.rank:Rank",
+    "speech_prompt": "speech.speech_prompt:SpeechPrompt",
+    "segments": "speech.segments:Segments",
     "graph": "graph_node:GraphNode",
     "scheduler": "generation.scheduler:Scheduler",
     "model": "generation.body.model:Model",

@@ -73,6 +73,18 @@ class GuideSpec:
 
 
 @dataclass(slots=True)
+class TimestampRules:
+    """Times among the tokens of text, by Whisper's rules: `first` is the id of 0.00, ids above it are later.
+
+    Times come in pairs and never go back; the output begins with one, at most `max_initial` ids above the
+    first; a time is chosen where all times together are likelier than any other token.
+    """
+
+    first: int
+    max_initial: int | None = None
+
+
+@dataclass(slots=True)
 class SamplingParams:
     """Per-request sampling parameters; each default is the neutral value, which costs nothing.
 
@@ -91,6 +103,11 @@ class SamplingParams:
     logit_bias: dict[int, float] = field(default_factory=dict)
     allowed_token_ids: list[int] | None = None
     bad_words_ids: list[list[int]] = field(default_factory=list)  # sequences of ids not to be completed
+    opening: list[list[int]] = field(
+        default_factory=list
+    )  # the i-th token is one of opening[i]; these do not count in max_tokens
+    begin_suppress_ids: list[int] = field(default_factory=list)  # not the first token after the opening
+    timestamps: TimestampRules | None = None  # of the output after the opening
     stop_token_ids: list[int] = field(
         default_factory=list
     )  # end the sequence, as the model's own end tokens do
@@ -123,6 +140,9 @@ def check_ids(params: SamplingParams, vocab_size: int) -> None:
         ("bad_words", [token for word in params.bad_words_ids for token in word]),
         ("stop_token_ids", params.stop_token_ids),
         ("logprob_token_ids", params.logprob_token_ids),
+        ("opening", [token for choice in params.opening for token in choice]),
+        ("begin_suppress_tokens", params.begin_suppress_ids),
+        ("timestamps", [] if params.timestamps is None else [params.timestamps.first]),
     ):
         outside = sorted({token for token in ids if not 0 <= token < vocab_size})
         if outside:

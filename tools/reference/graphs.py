@@ -51,6 +51,7 @@ GROUPS = {
     ("pooling", "engine"): "Pooling: the engine",
     ("pooling", "step"): "Pooling: lines of a batcher's `body`, run once per batch in the engine host",
     ("pooling", "request"): "Pooling: lines that run in a worker",
+    ("speech", "request"): "Speech: lines that run in a worker",
     ("tensors", "engine"): "Tensors: the engine",
     ("tensors", "step"): "Tensors: lines of an infer node's `body`, run once per request in the engine host",
     ("graph_node", "request"): "Graphs in graphs",

@@ -11,6 +11,7 @@ from copy import copy
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.sampling.timestamps import TimestampState
 from pipelines.wire.sampling_params import SamplingParams
 
 
@@ -35,6 +36,9 @@ class RowEdits:
         self.phrases = [word for word in params.bad_words_ids if len(word) > 1]
         self.tail = TokenTail(output_ids, max(map(len, self.phrases), default=1) - 1)
         self.end_token_ids = _ids(end_token_ids)
+        self.opening = [_ids(choice) for choice in params.opening]
+        self.begin_suppressed = _ids(params.begin_suppress_ids)
+        self.times = self._times(output_ids)
         self.bias_ids = _ids(list(params.logit_bias))
         self.bias = np.array(list(params.logit_bias.values()), np.float32)
         self.repeats = params.repetition_penalty != 1
@@ -42,7 +46,26 @@ class RowEdits:
         self.remembers = self.repeats or self.counts
         self.seen = SeenTokens(prompt_ids if self.repeats else (), output_ids if self.remembers else ())
 
+    def _times(self, output_ids: Sequence[int]) -> TimestampState | None:
+        rules = self.params.timestamps
+        if rules is None:
+            return None
+        text_end = int(self.end_token_ids.min(initial=rules.first))
+        return TimestampState(rules, text_end, output_ids[len(self.opening) :])
+
+    @property
+    def begins(self) -> bool:
+        """Whether the next token is the first after the opening."""
+        return self.num_outputs == len(self.opening)
+
+    @property
+    def opens(self) -> bool:
+        """Whether the next token belongs to the opening."""
+        return self.num_outputs < len(self.opening)
+
     def append(self, token_id: int) -> None:
+        if self.times is not None and not self.opens:
+            self.times.append(token_id)
         self.num_outputs += 1
         if self.phrases:
             self.tail.append(token_id)
@@ -51,9 +74,12 @@ class RowEdits:
 
     def after(self, token_ids: Sequence[int]) -> RowEdits:
         """These edits as if `token_ids` were appended, read-only; self does not change."""
-        if not (self.remembers or self.phrases or self.num_outputs < self.params.min_tokens):
+        counts_outputs = self.num_outputs < max(self.params.min_tokens, len(self.opening) + 1)
+        if not (self.remembers or self.phrases or counts_outputs or self.times is not None):
             return self
         later = copy(self)
+        if self.times is not None:
+            later.times = self.times.after(token_ids[max(len(self.opening) - self.num_outputs, 0) :])
         later.num_outputs += len(token_ids)
         if self.phrases:
             later.tail = self.tail.after(token_ids)
@@ -135,6 +161,9 @@ def has_edits(params: SamplingParams) -> bool:
     return bool(
         params.allowed_token_ids is not None
         or params.bad_words_ids
+        or params.opening
+        or params.begin_suppress_ids
+        or params.timestamps is not None
         or params.min_tokens > 0
         or params.logit_bias
         or params.repetition_penalty != 1

@@ -43,6 +43,22 @@ def _apply_min_tokens(ops: SamplingOps, values: Any, edited: Edited) -> None:
     ops.ban(values, *_pairs(edited, [edits.end_token_ids for _, edits in edited]))
 
 
+def _apply_opening(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.allow_only(values, *_pairs(edited, [edits.opening[edits.num_outputs] for _, edits in edited]))
+
+
+def _apply_begin_suppress(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    ops.ban(values, *_pairs(edited, [edits.begin_suppressed for _, edits in edited]))
+
+
+def _apply_timestamps(ops: SamplingOps, values: Any, edited: Edited) -> None:
+    """Looks at all logits of a row: on a GPU the row is fetched for it."""
+    rows = np.array([j for j, _ in edited], np.int64)
+    fetched = ops.fetch(values, rows)
+    bits = [edits.times.allowed(row) for row, (_, edits) in zip(fetched, edited, strict=True) if edits.times]
+    ops.apply_bitmask(values, rows, np.stack(bits))
+
+
 def _apply_logit_bias(ops: SamplingOps, values: Any, edited: Edited) -> None:
     rows, ids = _pairs(edited, [edits.bias_ids for _, edits in edited])
     ops.add_bias(values, rows, ids, np.concatenate([edits.bias for _, edits in edited]))
@@ -67,13 +83,20 @@ STAGES = (
     Stage("allowed_token_ids", lambda edits: edits.restricts, _apply_allowed, True),
     Stage("bad_words", lambda edits: bool(edits.params.bad_words_ids), _apply_bad_words, True),
     Stage("min_tokens", lambda edits: edits.num_outputs < edits.params.min_tokens, _apply_min_tokens, True),
+    Stage("opening", lambda edits: edits.opens, _apply_opening),
+    Stage(
+        "begin_suppress_tokens",
+        lambda edits: edits.begins and len(edits.begin_suppressed) > 0,
+        _apply_begin_suppress,
+    ),
     Stage("logit_bias", lambda edits: len(edits.bias_ids) > 0, _apply_logit_bias),
     Stage("repetition_penalty", lambda edits: edits.repeats, _apply_repetition),
     Stage("presence_and_frequency_penalty", lambda edits: edits.counts, _apply_presence_and_frequency),
+    Stage("timestamps", lambda edits: edits.times is not None and not edits.opens, _apply_timestamps),
 )
-"""In the order of vLLM.  Then masks leave what guides allow, and a token is chosen: greedy rows take the
-likeliest id; the others apply temperature, min_p, top_k and top_p, in this order, inside one op that never
-writes to the logits."""
+"""In the order of vLLM, and of transformers where vLLM has no such stage.  Then masks leave what guides
+allow, and a token is chosen: greedy rows take the likeliest id; the others apply temperature, min_p, top_k
+and top_p, in this order, inside one op that never writes to the logits."""
 
 
 def sample(logits: Logits) -> Sampled:

@@ -82,6 +82,10 @@ def read_defaults(path: Path) -> dict[str, Any]:
     """
     stated = _read_object(path)
     defaults = {key.name: _number(path, name, stated[name]) for name, key in KEYS.items() if name in stated}
+    if suppressed := _ids(path, "suppress_tokens", stated):
+        defaults["bad_words_ids"] = [[token_id] for token_id in suppressed]
+    if at_begin := _ids(path, "begin_suppress_tokens", stated):
+        defaults["begin_suppress_ids"] = at_begin
     if "top_k" in defaults:
         defaults["top_k"] = max(0, defaults["top_k"])
     for name, most in MOST_DRAFTED.items():
@@ -110,6 +114,13 @@ def _number(path: Path, name: str, value: Any) -> Any:
     if not key.low <= value <= key.high or math.isinf(value) or (value == 0 and name in NEVER_ZERO):
         raise ValueError(f"{path}: {name} is out of range: {value!r}")
     return int(value) if key.whole else float(value)
+
+
+def _ids(path: Path, name: str, stated: dict[str, Any]) -> list[int]:
+    value = stated.get(name, [])
+    if not isinstance(value, list) or not all(type(each) is int and each >= 0 for each in value):
+        raise ValueError(f"{path}: {name} must be a list of token ids, got {value!r}")
+    return value
 
 
 def _flag(path: Path, name: str, value: Any) -> bool | None:

@@ -52,7 +52,8 @@ class SamplingRules:
             params["max_tokens"] = request.default_max_tokens
         params |= request.sampling
         params["max_tokens"] = min(params["max_tokens"], most, max_output)
-        params["bad_words_ids"] = [*params.get("bad_words_ids", []), *bad_words]
+        suppressed = self.defaults.get("bad_words_ids", [])
+        params["bad_words_ids"] = [*suppressed, *request.sampling.get("bad_words_ids", []), *bad_words]
         return SamplingParams(**params)
 
     def _defaults_for(self, request: GenerationInput) -> dict[str, Any]:

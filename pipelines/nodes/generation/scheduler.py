@@ -5,6 +5,7 @@ Scheduling itself is in `pipelines/host/engine`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
@@ -103,6 +104,8 @@ class Scheduler(Node, Checking):
             )
         max_output = self.max_context - min(lengths)
         params = self.rules.params(call.request, max_output, tokens[0].bad_words)
+        params = replace(params, **tokens[0].sampling)
+        params.max_tokens = min(params.max_tokens + len(params.opening), max_output)
         params.guide = guide_spec(call.request, call.plan, tokens[0], self.write)
         return call.submit(self.address, tokens, params)
 

@@ -131,9 +131,12 @@ def test_stages_stand_in_the_order_in_which_they_apply():
         "allowed_token_ids",
         "bad_words",
         "min_tokens",
+        "opening",
+        "begin_suppress_tokens",
         "logit_bias",
         "repetition_penalty",
         "presence_and_frequency_penalty",
+        "timestamps",
     ]
 
 

@@ -100,3 +100,10 @@ def test_what_is_said_of_guesses(read):
 def test_no_guesses_are_nothing_said_and_too_many_are_fewer(read):
     assert read(num_assistant_tokens=0, assistant_confidence_threshold=0.0, max_ngram_size=0) == {}
     assert read(num_assistant_tokens=100, max_ngram_size=10) == {"num_draft_tokens": 32, "max_ngram": 8}
+
+
+def test_suppressed_tokens_are_ids(read):
+    stated = {"suppress_tokens": [1, 2], "begin_suppress_tokens": [3]}
+    assert read(**stated) == {"bad_words_ids": [[1], [2]], "begin_suppress_ids": [3]}
+    with pytest.raises(ValueError, match="suppress_tokens must be a list of token ids"):
+        read(suppress_tokens=[-1])

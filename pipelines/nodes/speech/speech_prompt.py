@@ -1,0 +1,89 @@
+"""The speech_prompt node: what a Whisper decoder reads before it writes, and how its output must begin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from graphs.node import FilePath, Node, NodeConfig
+from pipelines.errors import RequestError
+from pipelines.nodes.interface import Loading, Running
+from pipelines.nodes.speech.whisper_tokens import WhisperTokens, read_whisper_tokens
+from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
+from pipelines.tasks import SpeechInput
+from pipelines.values import Tokens
+from pipelines.wire.sampling_params import TimestampRules
+
+MAX_PREVIOUS_TOKENS = 223
+"""The end of the earlier text that counts: half of Whisper's context, less one."""
+MAX_PREVIOUS_CHARS = 1 << 14
+"""Of a longer text the beginning is not read."""
+
+
+class SpeechPrompt(Node):
+    """Whisper's prompt for each window of sound: the earlier text and the start token.
+
+    Language, task and whether there are times are the opening of the output, so that one step detects the
+    language and gives the probability that there is no speech.
+    """
+
+    class Config(NodeConfig):
+        tokenizer: FilePath = Field(description="a tokenizer.json")
+        settings: FilePath = Field(description="a generation_config.json with Whisper's token ids")
+
+    def load(self, resources: Loading) -> None:
+        self.tokenizer = resources.shared(open_tokenizer, self.folder / self.config.tokenizer)
+        self.known: WhisperTokens = resources.shared(read_whisper_tokens, self.folder / self.config.settings)
+
+    def run(self, call: Running, windows: list[NDArray[np.float32]]) -> list[Tokens]:
+        """Raises RequestError for a language or a task that the model does not know."""
+        request: SpeechInput = call.request
+        sampling = {
+            "opening": self._opening(request),
+            "timestamps": self._times() if request.timestamps else None,
+            "logprobs": 0,
+            "logprob_token_ids": [self.known.no_speech],
+        }
+        ids = [*self._previous(request.previous_text), self.known.start]
+        return [Tokens(ids, sampling=sampling) for _ in windows]
+
+    def _opening(self, request: SpeechInput) -> list[list[int]]:
+        known = self.known
+        opening = [] if request.timestamps else [[known.no_timestamps]]
+        if not known.languages:
+            self._check_english(request)
+            return opening
+        names = [request.language] if request.language else request.candidates or list(known.languages)
+        task = known.tasks["translate" if request.translate else "transcribe"]
+        return [[self._language(name) for name in names], [task], *opening]
+
+    def _check_english(self, request: SpeechInput) -> None:
+        for name in [request.language or "en", *request.candidates]:
+            if name != "en":
+                raise RequestError(
+                    f"Unsupported language: {name!r}.  Must be one of ['en'].", field="language"
+                )
+        if request.translate:
+            raise RequestError(f"The model `{self.folder.name}` knows English only: it does not translate")
+
+    def _language(self, name: str) -> int:
+        if name not in self.known.languages:
+            raise RequestError(
+                f"Unsupported language: {name[:32]!r}.  Must be one of {sorted(self.known.languages)}.",
+                field="language",
+            )
+        return self.known.languages[name]
+
+    def _times(self) -> TimestampRules:
+        return TimestampRules(self.known.first_time, self.known.max_initial)
+
+    def _previous(self, text: str) -> list[int]:
+        if not text.strip():
+            return []
+        text = " " + text.strip()[-MAX_PREVIOUS_CHARS:]
+        ids: list[Any] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
+        words = [token_id for token_id in ids if token_id < self.known.start - 1]
+        return [self.known.previous, *words[-MAX_PREVIOUS_TOKENS:]]
