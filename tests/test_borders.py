@@ -42,6 +42,11 @@ MAY_IMPORT = {
         "pipelines.gguf",
         "pipelines.host.backends.onnx.decoder_format",
     },
+    "pipelines.whisper": {
+        "pipelines.gguf.onnx_writer",
+        "pipelines.host.backends.onnx.decoder_format",
+        "pipelines.whisper",
+    },
     "pipelines.telemetry": {"pipelines.telemetry"},
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.wire": {"pipelines.element_types", "pipelines.errors"}

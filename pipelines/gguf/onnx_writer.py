@@ -12,7 +12,6 @@ import onnx_ir as ir
 
 from pipelines.host.backends.onnx.decoder_format import DOMAIN, IR_VERSION, OPSET, VERSION
 
-MODEL, DATA = "model.onnx", "model.onnx.data"
 CONTRIB = "com.microsoft"
 PAGE_BYTES = 4096
 SMALL_BYTES = 1024
@@ -20,10 +19,12 @@ SMALL_BYTES = 1024
 
 
 class OnnxWriter:
-    """Use it as a context: leaving it closes the data file."""
+    """Writes `name`.onnx and its data file.  Use it as a context: leaving it closes the data file."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder, self._data = folder, (folder / DATA).open("wb")
+    def __init__(self, folder: Path, name: str = "model") -> None:
+        self._path = folder / f"{name}.onnx"
+        self._data_name = f"{name}.onnx.data"
+        self._data = (folder / self._data_name).open("wb")
         self._size = 0
         self._nodes: list[ir.Node] = []
         self._initializers: dict[str, ir.Value] = {}
@@ -77,7 +78,7 @@ class OnnxWriter:
             opset_imports={"": OPSET, DOMAIN: VERSION, CONTRIB: 1},
             name=name,
         )
-        ir.save(ir.Model(graph, ir_version=IR_VERSION, producer_name="braid"), self._folder / MODEL)
+        ir.save(ir.Model(graph, ir_version=IR_VERSION, producer_name="braid"), self._path)
 
     def _write(self, name: str, array: np.ndarray, dtype: ir.DataType) -> ir.ExternalTensor:
         padding = -self._size % PAGE_BYTES
@@ -87,5 +88,8 @@ class OnnxWriter:
         self._size = offset + array.nbytes
         shape = ir.Shape(array.shape)
         return ir.ExternalTensor(
-            DATA, offset, array.nbytes, dtype, shape=shape, name=name, base_dir=self._folder
+            *(self._data_name, offset, array.nbytes, dtype),
+            shape=shape,
+            name=name,
+            base_dir=self._path.parent,
         )

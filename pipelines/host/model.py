@@ -61,7 +61,8 @@ class HostModel:
         0 for a graph without an engine of its own.
         """
         decoding = [engine.limits.max_context for engine, _ in self._decoding()]
-        reading = [engine.bounds.max_tokens for engine in self._of(BatchEngine)]
+        texts = [engine.bounds for engine in self._of(BatchEngine) if engine.bounds.columns is None]
+        reading = [bounds.max_tokens for bounds in texts]
         return min((*decoding, *reading), default=0)
 
     @property

@@ -17,6 +17,10 @@ CPU_BATCH_TOKENS = 1024
 """Tokens of the largest efficient call on a CPU: the activations of more do not fit a core's cache."""
 
 
+Columns = tuple[int, int]
+"""(size of a column of features, columns of a window) that an encoder of sound reads."""
+
+
 @dataclass(frozen=True)
 class EncoderSettings:
     """How an encoder is run, from its line in the graph; None leaves the choice to the engine."""
@@ -34,6 +38,9 @@ class EncoderSession(Protocol):
     the length of either.  `max_tokens`: the longest text in tokens, special tokens included.  Ids are below
     `vocab_size`.  Calls of more than `good_batch_tokens` tokens (padding included) do not increase the
     throughput.
+
+    `columns`: what it reads instead of ids, where it encodes windows of sound; each then has `max_tokens`
+    tokens, the frames of its output.
     """
 
     @property
@@ -46,6 +53,8 @@ class EncoderSession(Protocol):
     def max_tokens(self) -> int: ...
     @property
     def vocab_size(self) -> int: ...
+    @property
+    def columns(self) -> Columns | None: ...
     @property
     def good_batch_tokens(self) -> int: ...
 

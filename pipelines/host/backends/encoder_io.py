@@ -6,6 +6,7 @@ Does not depend on an engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,17 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.encoder_contract import Columns
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 TASK_ADVICE = "Export it as an encoder: braid export HF_FOLDER --name NAME --task embed."
 
-INPUTS: dict[str, Callable[[TokenBatch, int], NDArray[np.int64]]] = {
+FEATURES = "input_features"
+"""The one input of an encoder of sound, as in transformers."""
+INPUTS: dict[str, Callable[[TokenBatch, int], NDArray[Any] | None]] = {
     "input_ids": lambda batch, pad_id: np.where(batch.mask, batch.ids, pad_id) if pad_id else batch.ids,
     "attention_mask": lambda batch, pad_id: batch.mask,
     "token_type_ids": lambda batch, pad_id: batch.types,
     "position_ids": lambda batch, pad_id: batch.positions,
+    FEATURES: lambda batch, pad_id: batch.features,
 }
-"""Name of an input → its values int64[num_texts, width], from a batch and the padding id."""
+"""Name of an input → its values, from a batch and the padding id: int64[num_texts, width], or features."""
 
 OUTPUTS = ("logits", "last_hidden_state", "token_embeddings", "sentence_embedding")
 """Outputs in order of preference, for models that have several; when none is present, the first output.
@@ -40,7 +45,9 @@ def check_inputs(path: Path, names: Collection[str]) -> None:
     unknown = sorted(set(names) - set(INPUTS))
     if unknown:
         raise ModelError(f"{path} needs inputs that an encoder does not have: {', '.join(unknown)}.")
-    if "input_ids" not in names:
+    if FEATURES in names and len(names) > 1:
+        raise ModelError(f"{path} needs {FEATURES} and other inputs: {', '.join(sorted(names))}.")
+    if FEATURES not in names and "input_ids" not in names:
         raise ModelError(f"{path} has no input_ids.")
 
 
@@ -49,6 +56,28 @@ def choose_output(names: Sequence[Collection[str]]) -> int:
     known = [[name for name in OUTPUTS if name in own] for own in names]
     ranks = [OUTPUTS.index(own[0]) if own else len(OUTPUTS) for own in known]
     return ranks.index(min(ranks))
+
+
+def read_columns(path: Path, shape: Sequence[Any]) -> Columns:
+    """The size and the number of columns of a window, from the shape of `FEATURES`.
+
+    Free axes are no integers.  Raises `ModelError`.
+    """
+    if len(shape) != 3 or not all(isinstance(each, int) for each in shape[1:]):
+        raise ModelError(f"{path}: its input {FEATURES} is {list(shape)}, not [windows, size, columns].")
+    return shape[1], shape[2]
+
+
+def probe_features(columns: Columns) -> TokenBatch:
+    """One window of silence, for probing an encoder of sound."""
+    return replace(blank_batch(1, 1), features=np.zeros((1, *columns), np.float32))
+
+
+def frames_shape(path: Path, values: NDArray[Any]) -> tuple[int, int]:
+    """(frames of a window, their length), from the output for one window.  Raises `ModelError`."""
+    if values.ndim != 3 or len(values) != 1:
+        raise ModelError(f"{path} gives {list(values.shape)} for a window of sound: no vectors of frames.")
+    return values.shape[1], values.shape[2]
 
 
 def output_shape(path: Path, values: NDArray[Any]) -> tuple[bool, int]:
@@ -64,7 +93,7 @@ def output_shape(path: Path, values: NDArray[Any]) -> tuple[bool, int]:
 
 
 def input_arrays(batch: TokenBatch, types: Mapping[str, Any], pad_id: int) -> dict[str, NDArray[Any]]:
-    """The inputs named in `types`, each in its integer type: [num_texts, width], C-contiguous.
+    """The inputs named in `types`, each in its type: [num_texts, width], or features; C-contiguous.
 
     They are writable as well: OpenVINO requires it of arrays that it reads in place.
     """

@@ -1,4 +1,7 @@
-"""The contract between batchers, step nodes and encoder sessions: a batch of texts, and its encoding."""
+"""The contract between batchers, step nodes and encoder sessions: a batch of texts, and its encoding.
+
+A window of sound is a text too: its tokens are the frames that the encoder gives for it.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,15 @@ class TokenBatch:
     """Texts side by side, each padded at its end to the width of the longest, or a little wider.
 
     ids, types: int64[num_texts, width], 0 behind a text's end; lengths: int64[num_texts], each at least 1;
-    activate: bool[num_texts], whether the request wants normalised vectors, or probabilities.
+    activate: bool[num_texts], whether the request wants normalised vectors, or probabilities; features, of
+    windows of sound: float32[num_texts, size, columns], and then the ids are all 0.
     """
 
     ids: NDArray[np.int64]
     lengths: NDArray[np.int64]
     types: NDArray[np.int64]
     activate: NDArray[np.bool_]
+    features: NDArray[np.float32] | None = None
 
     @cached_property
     def mask(self) -> NDArray[np.int64]:

@@ -73,6 +73,8 @@ def _infer(engine: ThreadedEngine[Any]) -> Exception | None:
 
 
 def _text(engine: BatchEngine) -> dict[str, NDArray[Any]]:
+    if engine.bounds.columns is not None:
+        return {"features": np.zeros((1, *engine.bounds.columns), np.float32)}
     count = min(PROMPT_TOKENS, engine.bounds.max_tokens)
     ids = _ids(count, engine.bounds.vocab_size)
     return {"ids": ids.astype(np.int32), "lengths": np.array([count], np.int32)}

@@ -17,7 +17,7 @@ from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
-from pipelines.values import Deferred, PooledOutputs, Tensors, Tokens
+from pipelines.values import Deferred, Features, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
     from pipelines.host.engine.batching.batch_engine import BatchEngine
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class Batcher(Node):
-    """Dynamic batching: texts of many requests run together through an encoder, in a thread of the engine
-    host.
+    """Dynamic batching: texts, or windows of sound, of many requests run together through an encoder, in a
+    thread of the engine host.
     """
 
     place: ClassVar[Place] = "engine"
@@ -51,8 +51,10 @@ class Batcher(Node):
     def load(self, resources: Loading) -> None:
         self.address = resources.address
 
-    def run(self, call: Running, tokens: list[Tokens]) -> Deferred[PooledOutputs]:
+    def run(self, call: Running, tokens: list[Tokens] | Features) -> Deferred[PooledOutputs]:
         """Raises RequestError for ids that no model has."""
+        if isinstance(tokens, Features):
+            return call.infer(self.address, Tensors(features=tokens.values)).map(pooled)
         lengths = [len(text.ids) for text in tokens]
         return call.infer(self.address, tensors_of(tokens, call.request), text_lengths=lengths).map(pooled)
 
@@ -86,7 +88,12 @@ class Batcher(Node):
         if wanted is not None and wanted > most:
             raise ValueError(f"max_tokens: the model reads {most} tokens, not {wanted}")
         vocab_size = min(encoder.vocab_size for encoder in body.encoders)
-        return Bounds(wanted or most, vocab_size, self._shape(body).size)
+        columns = {encoder.columns for encoder in body.encoders}
+        if len(columns) > 1:
+            raise ValueError("its encoders read different inputs: token ids, or features of one shape")
+        if columns != {None} and wanted not in (None, most):
+            raise ValueError(f"max_tokens: a window of sound always has {most} frames; remove it")
+        return Bounds(wanted or most, vocab_size, self._shape(body).size, columns.pop())
 
     def _shape(self, body: Body) -> RowShape:
         """The shape of what the body gives."""

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 import numpy as np
 import onnxruntime as ort
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
-from pipelines.host.backends.encoder_io import check_inputs, choose_output
+from pipelines.host.backends.encoder_io import FEATURES, check_inputs, choose_output
 
 INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
+
+
+def input_types(path: Path, session: ort.InferenceSession) -> Mapping[str, type[np.number]]:
+    """Name → type of all inputs: integers of an encoder of texts, or the features of one of sound.
+
+    Raises `ModelError`.
+    """
+    types = {port.name: port.type for port in session.get_inputs()}
+    if types == {FEATURES: "tensor(float)"}:
+        return {FEATURES: np.float32}
+    return integer_inputs(path, session)
 
 
 def integer_inputs(path: Path, session: ort.InferenceSession) -> dict[str, type[np.signedinteger]]:

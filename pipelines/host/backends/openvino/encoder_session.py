@@ -12,14 +12,18 @@ from numpy.typing import NDArray
 
 from ops import pooling
 from ops.contract import PoolingOps
-from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
+from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
+    FEATURES,
     PROBE_BATCH,
     blank_batch,
+    frames_shape,
     input_arrays,
     output_shape,
     padded_to_width,
+    probe_features,
+    read_columns,
 )
 from pipelines.host.backends.openvino.encoder_model import (
     compile_encoder,
@@ -55,28 +59,49 @@ class OpenVINOEncoder:
 
     ops: PoolingOps = pooling
     good_batch_tokens = CPU_BATCH_TOKENS
+    columns: Columns | None = None
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
-        facts = read_encoder_facts(path.parent)
-        self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
         weights = weights_beside(path)
         self._files = [weights] if weights else []
         model = read_encoder(path, weights)
         self._inputs = input_types(path, model)
+        if FEATURES in self._inputs:
+            self.columns = read_columns(path, [_size(each) for each in model.input().partial_shape])
+        else:
+            self._read_texts(path)
         select_output(path, model)
         with release_pages_during(self._files):
             compiled = compile_encoder(path, model, settings or EncoderSettings())
             self._compiled: ov.CompiledModel | None = compiled
             self._request: ov.InferRequest | None = compiled.create_infer_request()
-            self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
-        self._shapes_to_warm = [shape for shape in LIKELY_SHAPES if shape[1] <= self.max_tokens]
+            self._probe(path)
+        is_warm = self.columns is not None  # all windows are of one size
+        self._shapes_to_warm = [each for each in LIKELY_SHAPES if each[1] <= self.max_tokens and not is_warm]
         self._facts = facts_of(compiled)
 
+    def _read_texts(self, path: Path) -> None:
+        facts = read_encoder_facts(path.parent)
+        self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
+
+    def _probe(self, path: Path) -> None:
+        """Run once; read the output's shape, and for windows of sound how many frames they have."""
+        if self.columns is None:
+            self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
+            return
+        self.per_token, self.vocab_size, self._pad_id = True, 1, 0
+        values = self._infer(probe_features(self.columns))
+        self.max_tokens, self.size = frames_shape(path, values)
+
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
-        assert self._request is not None, "run comes before close"
         width = batch.ids.shape[1]
         wider = min(width + -width % WIDTH_STEP, self.max_tokens)
-        inputs = input_arrays(padded_to_width(batch, wider), self._inputs, self._pad_id)
+        values = self._infer(padded_to_width(batch, wider))
+        return values[:, :width] if values.ndim == 3 else values
+
+    def _infer(self, batch: TokenBatch) -> NDArray[np.float32]:
+        assert self._request is not None, "run comes before close"
+        inputs = input_arrays(batch, self._inputs, self._pad_id)
         for index, array in enumerate(inputs.values()):
             self._request.set_input_tensor(index, ov.Tensor(array, shared_memory=True))
         try:
@@ -84,7 +109,7 @@ class OpenVINOEncoder:
         except RuntimeError as error:
             raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
         values: NDArray[np.float32] = self._request.get_output_tensor(0).data
-        return values[:, :width] if values.ndim == 3 else values
+        return values
 
     def warm(self) -> bool:
         """Run one more shape of calls, until one takes long; return whether more are left."""
@@ -104,3 +129,8 @@ class OpenVINOEncoder:
         self._request = self._compiled = None
         self._shapes_to_warm = []
         self._files = []  # which the compiled model was reading
+
+
+def _size(axis: ov.Dimension) -> int | None:
+    """The length of an axis; None where it is free."""
+    return axis.get_length() if axis.is_static else None

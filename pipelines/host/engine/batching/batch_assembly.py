@@ -28,7 +28,14 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
         np.repeat([part.length for part in parts], sizes),
         types,
         np.repeat([part.request.activate for part in parts], sizes),
+        _features(parts),
     )
+
+
+def _features(parts: Sequence[BatchPart]) -> NDArray[np.float32] | None:
+    """Those of the windows of the parts, in order; None for texts of ids."""
+    found = [part.request.features[part.items] for part in parts if part.request.features is not None]
+    return np.concatenate(found) if found else None
 
 
 def scatter(values: NDArray[np.float32], parts: Sequence[BatchPart]) -> None:

@@ -10,7 +10,7 @@ from pipelines.errors import Overloaded
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
 from pipelines.host.engine.batching.joining_engine import JoiningEngine
-from pipelines.host.engine.batching.text_checks import Bounds, check_answer, check_texts
+from pipelines.host.engine.batching.text_checks import Bounds, check_answer, checked_texts
 from pipelines.host.engine.batching.waiting_queue import WaitingQueue
 from pipelines.host.engine.encoder_batch import TokenBatch
 from pipelines.host.engine.engine_contract import Result, TensorRequest
@@ -49,8 +49,7 @@ class BatchEngine(JoiningEngine[BatchPart]):
         super().__init__(body, profile or StepProfile(), warm, clock)
 
     def submit(self, key: Hashable, request: TensorRequest) -> None:
-        inputs = request.inputs
-        check_texts(inputs, self.bounds)
+        inputs = checked_texts(request.inputs, self.bounds)
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
         texts = texts_of(key, inputs, request.on_result, self._clock())
         with self._condition:

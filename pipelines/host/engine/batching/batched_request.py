@@ -19,7 +19,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 @dataclass(slots=True, eq=False)
 class Texts:
-    """One request.  `ids` int32[num_tokens] and `types`, if any, are of all texts, one after another.
+    """One request.  `ids` int32[num_tokens] and `types`, if any, are of all texts, one after another;
+    `features` float32[num_texts, size, columns], if any.
 
     `order` are the texts from the longest to the shortest; `remaining` of them have no output yet.  A larger
     `priority` runs later.
@@ -36,6 +37,7 @@ class Texts:
     order: Ints
     offsets: Ints
     remaining: int
+    features: NDArray[np.float32] | None = None
     outputs: NDArray[np.float32] | None = None
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
@@ -71,6 +73,7 @@ def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: fl
         np.argsort(-lengths, kind="stable"),
         np.cumsum(lengths, dtype=np.int64) - lengths,
         len(lengths),
+        inputs.get("features"),
     )
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.batching.batched_request import Arrays
@@ -15,16 +17,44 @@ MAX_ANSWER_VALUES = 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The limits of a body: tokens per text, vocabulary size, and numbers per output of its result."""
+    """The limits of a body: tokens per text, vocabulary size, and numbers per output of its result.
+
+    `columns`: of a body that reads windows of sound, the size and the number of the columns of each.
+    """
 
     max_tokens: int
     vocab_size: int
     output_size: int = 1
+    columns: tuple[int, int] | None = None
 
 
-def check_texts(inputs: Arrays, bounds: Bounds) -> None:
-    """Raise RequestError, with vLLM's text, for texts that the model cannot run."""
-    ids, lengths = inputs["ids"], inputs["lengths"]
+def checked_texts(inputs: Arrays, bounds: Bounds) -> Arrays:
+    """The texts of a request, those of windows of sound with ids of 0.
+
+    Raises RequestError, with vLLM's text, for texts that the model cannot run.
+    """
+    if bounds.columns is not None:
+        return _checked_windows(inputs, bounds, bounds.columns)
+    if "ids" not in inputs:
+        raise RequestError("this model reads token ids, not features")
+    _check_ids(inputs["ids"], inputs["lengths"], bounds)
+    return inputs
+
+
+def _checked_windows(inputs: Arrays, bounds: Bounds, columns: tuple[int, int]) -> Arrays:
+    features = inputs.get("features")
+    if features is None or features.shape[1:] != columns or not len(features):
+        has = "token ids" if features is None else f"features of shape {list(features.shape)}"
+        raise RequestError(
+            f"this model reads features of shape [windows, {columns[0]}, {columns[1]}], not {has}"
+        )
+    if features.dtype != np.float32 or not np.isfinite(features).all():
+        raise RequestError("features are finite numbers of float32")
+    lengths = np.full(len(features), bounds.max_tokens, np.int32)
+    return {**inputs, "ids": np.zeros(int(lengths.sum()), np.int32), "lengths": lengths}
+
+
+def _check_ids(ids: NDArray[Any], lengths: NDArray[Any], bounds: Bounds) -> None:
     if not len(lengths) or int(lengths.min()) < 1:
         raise RequestError("The decoder prompt cannot be empty")
     if lengths.max() > bounds.max_tokens:

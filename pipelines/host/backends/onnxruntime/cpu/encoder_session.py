@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from ops import pooling
 from ops.contract import PoolingOps
 from pipelines.host.backends.device_errors import ModelError
-from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, EncoderSettings
+from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
-from pipelines.host.backends.encoder_io import PROBE_BATCH, input_arrays, output_shape
+from pipelines.host.backends.encoder_io import (
+    FEATURES,
+    PROBE_BATCH,
+    frames_shape,
+    input_arrays,
+    output_shape,
+    probe_features,
+    read_columns,
+)
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
-from pipelines.host.backends.onnxruntime.session_io import integer_inputs, read_output
+from pipelines.host.backends.onnxruntime.session_io import input_types, read_output
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 FLOATS = ("tensor(float)", "tensor(float16)", "tensor(double)")
@@ -28,17 +36,29 @@ class OnnxCpuEncoder:
 
     ops: PoolingOps = pooling
     good_batch_tokens = CPU_BATCH_TOKENS
+    columns: Columns | None = None
 
     def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
         settings = settings or EncoderSettings()
         if settings.precision is not None:
             raise ModelError("engine onnxruntime on cpu has no precision.")
+        self._session: ort.InferenceSession | None = _open(path, settings.threads)
+        self._inputs = input_types(path, self._session)
+        self._output = read_output(path, self._session, FLOATS).name
+        if FEATURES in self._inputs:
+            self._read_frames(path, self._session)
+        else:
+            self._read_texts(path)
+
+    def _read_texts(self, path: Path) -> None:
         facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
-        self._session: ort.InferenceSession | None = _open(path, settings.threads)
-        self._inputs = integer_inputs(path, self._session)
-        self._output = read_output(path, self._session, FLOATS).name
         self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
+
+    def _read_frames(self, path: Path, session: ort.InferenceSession) -> None:
+        self.columns = read_columns(path, session.get_inputs()[0].shape)
+        self.per_token, self.vocab_size, self._pad_id = True, 1, 0
+        self.max_tokens, self.size = frames_shape(path, self.run(probe_features(self.columns)))
 
     def run(self, batch: TokenBatch) -> NDArray[np.float32]:
         assert self._session is not None, "run comes before close"

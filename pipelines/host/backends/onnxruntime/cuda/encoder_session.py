@@ -69,6 +69,8 @@ class OnnxCudaEncoder:
     good_batch_tokens = WARM_TOKENS
     _session: ort.InferenceSession
 
+    columns = None
+
     def __init__(self, path: Path, device: Device, runtime: EncoderRuntime) -> None:
         facts = read_encoder_facts(path.parent)
         self.max_tokens, self.vocab_size = facts.max_tokens, facts.vocab_size
