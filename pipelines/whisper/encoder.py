@@ -57,11 +57,9 @@ class _Encoder:
 
     def _convolved(self, state: ir.Value, name: str, inner: int, stride: int) -> ir.Value:
         at = f"{PREFIX}{name}"
-        weight, bias = (
-            self._store(f"{at}.weight", self._width, inner, 3),
-            self._store(f"{at}.bias", self._width),
-        )
-        sizes = {"kernel_shape": [3], "pads": [1, 1], "strides": [stride]}
+        weight = self._store(f"{at}.weight", self._width, inner, 3)
+        bias = self._store(f"{at}.bias", self._width)
+        sizes: dict[str, Any] = {"kernel_shape": [3], "pads": [1, 1], "strides": [stride]}
         return self._op("Gelu", self._op("Conv", state, weight, bias, **sizes))
 
     def _layer(self, at: str, state: ir.Value) -> ir.Value:
