@@ -11,10 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "programs"
 COMMON = "common"
 NODE = "node"
+TENSORS, REAL_TENSORS = "tensors", "real_tensors"
 
 
 class Program(NamedTuple):
-    """A file of programs/, and the package whose version is shown.
+    """A file of programs/, the package whose version is shown, and the fixture that serves what it asks for.
 
     Programs of the environment `common` run in every run of the tests, the others by `make clients`.
     """
@@ -22,24 +23,27 @@ class Program(NamedTuple):
     file: str
     package: str
     environment: str = COMMON
+    served: str = "demo"
 
     @property
     def name(self) -> str:
         return Path(self.file).stem
 
-    def command(self, url: str) -> list[str | Path]:
-        return ["node" if self.environment == NODE else python_of(self.environment), FOLDER / self.file, url]
+    def command(self, addresses: str) -> list[str | Path]:
+        interpreter = "node" if self.environment == NODE else python_of(self.environment)
+        return [interpreter, FOLDER / self.file, *addresses.split()]
 
     def installed(self) -> bool:
-        return self._home().exists()
+        return self.version() is not None
 
-    def version(self) -> str:
-        """Of the installed package."""
+    def version(self) -> str | None:
+        """Of the installed package; None where it is not installed."""
         if self.environment == NODE:
-            return json.loads((self._home() / self.package / "package.json").read_text())["version"]
+            package = self._home() / self.package / "package.json"
+            return json.loads(package.read_text())["version"] if package.exists() else None
         name = self.package.replace("-", "_")
-        (found,) = self._home().glob(f"lib/python*/site-packages/{name}-*.dist-info")
-        return found.stem.rpartition("-")[2]
+        found = next(self._home().glob(f"lib/python*/site-packages/{name}-*.dist-info"), None)
+        return found.stem.rpartition("-")[2] if found else None
 
     def variables(self) -> dict[str, str]:
         """Of its process: where node finds packages."""
@@ -71,13 +75,21 @@ PROGRAMS = [
     Program("litellm_tool_loop.py", "litellm"),
     Program("mistral_chat.py", "mistralai"),
     Program("openai_agents_run.py", "openai-agents"),
+    Program("model_status_reader.py", "httpx", served=TENSORS),
     Program("openai_embeddings.py", "openai"),
+    Program("ovmsclient_predict.py", "ovmsclient", served=TENSORS),
+    Program("tritonclient_aio.py", "tritonclient", served=TENSORS),
+    Program("tritonclient_grpc.py", "tritonclient", served=TENSORS),
+    Program("tritonclient_http.py", "tritonclient", served=TENSORS),
     Program("dspy_modules.py", "dspy", "frameworks"),
     Program("haystack_agent.py", "haystack-ai", "frameworks"),
     Program("llama_index_agent.py", "llama-index-core", "frameworks"),
     Program("pydantic_ai_agent.py", "pydantic-ai-slim", "frameworks"),
     Program("lm_eval_tasks.py", "lm-eval", "lm_eval"),
     Program("nemo_gym_rollouts.py", "nemo-gym", "nemo_gym"),
+    Program("kserve_inference.py", "kserve", "kserve", TENSORS),
+    Program("rapidocr_pages.py", "rapidocr-onnxruntime", REAL_TENSORS, REAL_TENSORS),
+    Program("silero_vad_frames.py", "silero-vad", REAL_TENSORS, REAL_TENSORS),
     Program("ai_sdk_agent.cjs", "@ai-sdk/openai-compatible", NODE),
     Program("openai_npm.cjs", "openai", NODE),
 ]

@@ -1,12 +1,26 @@
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import httpx
 import pytest
-from server_process import ServerProcess
+from client_programs import REAL_TENSORS, python_of
+from server_process import ServerProcess, free_port
+from tensor_models import SAME_TYPES, write_one, write_same, write_two
 
 MODEL_REPO = Path(__file__).resolve().parents[2] / "model_repo"
+JOINED = "from: request\n    max_batch: 16\n    max_wait_ms: 2"
+REAL_MODELS = {
+    "silero_vad": "silero_vad/data/silero_vad.onnx",
+    **{
+        f"ocr/{part}": f"rapidocr_onnxruntime/models/ch_{name}_infer.onnx"
+        for part, name in (("det", "PP-OCRv4_det"), ("cls", "ppocr_mobile_v2.0_cls"), ("rec", "PP-OCRv4_rec"))
+    },
+}
+"""Name → file in the packages of the environment of real tensor models."""
 
 
 @pytest.fixture(scope="package")
@@ -17,6 +31,47 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with ServerProcess(models, WORKERS="2") as running:
         running.ready(model="braid-demo")
         yield running.url
+
+
+@pytest.fixture(scope="package")
+def tensors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The addresses, HTTP and gRPC, of a server with small tensor models."""
+    models = tmp_path_factory.mktemp("tensors") / "models"
+    write_one(models / "detector")
+    write_two(models / "two")
+    graph = write_one(models / "joined", "model.xml") / "graph.yaml"
+    graph.write_text(graph.read_text().replace("from: request", JOINED))
+    for datatype, onnx in SAME_TYPES.items():
+        write_same(models / "same" / datatype, onnx)
+    with _serving(models) as addresses:
+        yield addresses
+
+
+@pytest.fixture(scope="package")
+def real_tensors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The same of a server with the models of packages that people install."""
+    models = tmp_path_factory.mktemp("real_tensors") / "models"
+    (packages,) = python_of(REAL_TENSORS).parents[1].glob("lib/python*/site-packages")
+    for name, file in REAL_MODELS.items():
+        (models / name).mkdir(parents=True)
+        shutil.copy(packages / file, models / name / "model.onnx")
+    with _serving(models) as addresses:
+        yield addresses
+
+
+@contextmanager
+def _serving(models: Path) -> Iterator[str]:
+    port = free_port()
+    with ServerProcess(models, GRPC_PORT=str(port)) as running:
+        running.wait_for(lambda: _is_ready(running.url), 60)
+        yield f"{running.url} 127.0.0.1:{port}"
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/v2/health/ready", timeout=5).status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -24,16 +24,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def test_a_program_runs(
     program: Program,
-    demo: str,
     record_property: Callable[[str, object], None],
     request: pytest.FixtureRequest,
 ) -> None:
     if not program.installed():
         assert not request.config.getoption("--every-client", default=False), "it was not installed"
         pytest.skip("the clients are not installed: `make test` installs them")
+    addresses = request.getfixturevalue(program.served)
     begin = time.monotonic()
     run = subprocess.run(
-        program.command(demo),
+        program.command(addresses),
         capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
@@ -49,4 +49,4 @@ def test_a_program_runs(
 
 def test_each_program_is_in_the_table() -> None:
     files = {path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".cjs")}
-    assert files - {"cases.py", "cases.cjs"} == {program.file for program in PROGRAMS}
+    assert files - {"cases.py", "cases.cjs", "tensor_elements.py"} == {program.file for program in PROGRAMS}

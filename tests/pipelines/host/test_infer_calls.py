@@ -161,7 +161,11 @@ def test_a_run_that_fails_fails_its_request_alone(models):
 def test_requests_that_are_joined_get_what_they_get_alone(models):
     for name in ("one", "two"):
         graph = models / name / "graph.yaml"
-        graph.write_text(graph.read_text().replace("from: request", "from: request\n    max_batch: 8", 1))
+        graph.write_text(
+            graph.read_text().replace(
+                "from: request", "from: request\n    max_batch: 8\n    max_wait_ms: 50", 1
+            )
+        )
     images = [IMAGE[:1] * number for number in range(12)] + [IMAGE, np.ones((20, 4), np.float32)]
 
     async def scene(client, catalogue):
