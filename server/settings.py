@@ -128,6 +128,12 @@ class Settings(BaseModel):
     max_body_mb: int = Field(
         default=64, ge=1, description="largest request body in MB; a larger one is a 413"
     )
+    max_audio_mb: float = Field(
+        default=25, gt=0, description="largest sound file in MB; a larger one is a 400"
+    )
+    max_audio_s: float = Field(
+        default=600, gt=0, description="longest recording in seconds; a longer one is a 400"
+    )
     max_concurrency: int = Field(
         default=320, ge=1, description="requests in flight in each worker; more are a 429"
     )

@@ -75,6 +75,8 @@ MODEL_BYTES = "braid:model_bytes"
 LOADS = "braid:model_loads"
 LOAD_TIME = "braid:model_load_seconds"
 UNLOADS = "braid:model_unloads"
+AUDIO_SECONDS = "braid:audio_seconds"
+REAL_TIME_FACTOR = "braid:audio_real_time_factor"
 
 PROGRESS = {
     "vllm:num_preemptions": "preemptions",
@@ -139,6 +141,10 @@ METRICS = {
     LOADS: MetricSpec("counter", "Loads of models, by result.", ("model_name", "result")),
     LOAD_TIME: MetricSpec("histogram", "Time of loads of models.", buckets=REQUEST_BUCKETS_S),
     UNLOADS: MetricSpec("counter", "Models that left memory, by reason.", ("model_name", "reason")),
+    AUDIO_SECONDS: MetricSpec("counter", "Seconds of sound that became text."),
+    REAL_TIME_FACTOR: MetricSpec(
+        "histogram", "Time of a transcription, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S
+    ),
     "http_requests": MetricSpec("counter", "HTTP requests that ended.", ("handler", "method", "status")),
     IGNORED_FIELDS: MetricSpec("counter", "Unknown request fields that were ignored.", ("handler",)),
     "http_request_size_bytes": MetricSpec("summary", "Content-Length of requests.", ("handler",)),

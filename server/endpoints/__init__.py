@@ -48,6 +48,7 @@ from server.endpoints.stored_responses import (
     StoredResponseEndpoint,
 )
 from server.endpoints.tokenizer import DetokenizeEndpoint, TokenizeEndpoint, TokenizerInfoEndpoint
+from server.endpoints.transcriptions import TranscriptionsEndpoint, TranslationsEndpoint
 from server.endpoints.version import VersionEndpoint
 from server.services import Services
 
@@ -67,6 +68,8 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/classify": ClassifyEndpoint,
     "/score": ScoreEndpoint,
     "/rerank": RerankEndpoint,
+    "/audio/transcriptions": TranscriptionsEndpoint,
+    "/audio/translations": TranslationsEndpoint,
     "/tokenize": TokenizeEndpoint,
     "/detokenize": DetokenizeEndpoint,
     "/tokenizer_info": TokenizerInfoEndpoint,

@@ -102,7 +102,7 @@ def _operation(path: str, method: str, operation: Operation, schemas: Schemas) -
             {"name": name, "in": "query", "schema": value} for name, value in operation.query.items()
         ]
     if operation.bodies:
-        content = {JSON: {"schema": schemas.body(operation.bodies)}}
+        content = {operation.body_type: {"schema": schemas.body(operation.bodies)}}
         schema["requestBody"] = {"required": True, "content": content}
     return schema | ({"security": []} if is_open else {})
 

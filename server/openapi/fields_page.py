@@ -30,6 +30,7 @@ from server.openapi.operations import (
     RESPONSE,
     SCORE,
     TOKENIZE,
+    TRANSCRIPTION,
 )
 from server.openapi.schemas import BodySchema
 from server.pooling.requests.embedding import MAX_IN_HEADER
@@ -105,6 +106,12 @@ INFER_NOTE = (
     + " are honoured, of a request, an input and an output. [kserve.md](kserve.md) describes the protocol."
 )
 
+SPEECH_NOTE = (
+    "`POST audio/translations` takes the same fields but `timestamp_granularities[]`, and `to_language`, "
+    "which must be `en`. The body is a form, multipart/form-data; [speech.md](speech.md) describes the "
+    "fields."
+)
+
 PAGES = (
     Page("POST completions", COMPLETION),
     Page(
@@ -141,6 +148,7 @@ PAGES = (
         ),
         "`POST messages/count_tokens` takes " + ", ".join(f"`{name}`" for name in COUNT.fields) + ".",
     ),
+    Page("POST audio/transcriptions", TRANSCRIPTION, note=SPEECH_NOTE),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
     Page("POST pooling", POOLING),
     Page("POST classify", CLASSIFICATION),

@@ -45,12 +45,15 @@ from server.pooling.requests.scoring import ScoreRequest
 from server.responses import unsupported_fields as responses
 from server.responses.reply_models import DeletedResponse, InputItemList, InputTokenCount, Response
 from server.responses.request import CountInputTokensRequest, ResponseRequest
+from server.speech.events import SpeechEvent
+from server.speech.replies import SegmentedReply, TranscriptionReply, TranslationReply, VerboseReply
+from server.speech.request import TranscriptionRequest, TranslationRequest
 from server.tokenizing import unsupported_fields as tokenizing
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
 from server.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
 
 TEXT, HTML = "text/plain", "text/html"
-JSON = "application/json"
+JSON, FORM = "application/json", "multipart/form-data"
 
 GUARDED = (401, 500)
 GETS = (*GUARDED, 404, 503)
@@ -73,6 +76,7 @@ class Operation:
     event: type[BaseModel] | None = None
     streams: bool = False
     query: Mapping[str, Schema] = field(default_factory=dict)
+    body_type: str = JSON
     errors: tuple[int, ...] = POSTS
 
 
@@ -92,6 +96,11 @@ TOKENIZE = (
     BodySchema(TokenizePrompt),
     BodySchema(TokenizeChat, tokenizing.IGNORED_CHAT, tokenizing.REFUSED_CHAT),
     BodySchema(TokenizeTexts),
+)
+
+
+TRANSCRIPTION, TRANSLATION = (
+    BodySchema(model, model.ignored, model.refused) for model in (TranscriptionRequest, TranslationRequest)
 )
 
 
@@ -157,6 +166,26 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
     "/chat/completions/batch": {
         "POST": Operation(
             "The next message of each of several conversations", "text", (BATCH,), (ChatCompletion,)
+        )
+    },
+    "/audio/transcriptions": {
+        "POST": Operation(
+            "The text of a recording",
+            "speech",
+            (TRANSCRIPTION,),
+            (TranscriptionReply, VerboseReply, SegmentedReply),
+            SpeechEvent,
+            body_type=FORM,
+        )
+    },
+    "/audio/translations": {
+        "POST": Operation(
+            "The text of a recording in English",
+            "speech",
+            (TRANSLATION,),
+            (TranslationReply, VerboseReply),
+            SpeechEvent,
+            body_type=FORM,
         )
     },
     "/completions": {"POST": Operation("Complete a text", "text", (COMPLETION,), (Completion,), Completion)},

@@ -407,6 +407,7 @@ ENDPOINTS = (
     Difference("texts are not scored by generating a label", ("chat__113*",), STATUS),
     Difference("adapters are not loaded by request", ("tool__023*", "tool__024*", "tool__025*"), STATUS),
     Difference("an engine does not sleep", ("gen__008*", "tool__036*", "tool__037*"), STATUS),
+    Difference("what is no form is refused, whether or not a model transcribes", ("tool__032*",), STATUS),
     Difference("there are no events of the cache", ("gen__012*",), STATUS),
     Difference(
         "a path that is not there is not told to a client without a key", ("gen2__037*", "gen2__038*"), STATUS

@@ -1,0 +1,78 @@
+"""Multipart forms: the bytes of a file and the texts of the other fields, all bounded."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+
+import falcon
+from falcon.media.multipart import BodyPart, MultipartForm, MultipartParseOptions
+from falcon.util.mediatypes import parse_header
+
+from pipelines.errors import RequestError
+
+MAX_PARTS = 64
+MAX_NAME_CHARS = 128
+MAX_TEXT_BYTES = 64 << 10
+"""Of a field that is no file."""
+MAX_BOUNDARY_CHARS = 70
+"""As RFC 2046 says."""
+LISTS = "[]"
+"""What the name of a field ends with that may come more than once."""
+
+
+@dataclass(slots=True)
+class UploadForm:
+    """`files` are the fields with a filename, `texts` the others, those named `...[]` as lists."""
+
+    texts: dict[str, str | list[str]] = field(default_factory=dict)
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def read_form(body: bytes, content_type: str) -> UploadForm:
+    """The fields of a form; takes long for a long body.  Raises RequestError."""
+    kind, options = parse_header(content_type)
+    boundary = options.get("boundary", "")
+    if kind != falcon.MEDIA_MULTIPART or not 0 < len(boundary) <= MAX_BOUNDARY_CHARS:
+        raise RequestError(
+            "Unsupported Media Type: send the file as multipart/form-data with a boundary", "Content-Type"
+        )
+    limits = MultipartParseOptions()
+    limits.max_body_part_count = MAX_PARTS
+    form = UploadForm()
+    try:
+        for part in MultipartForm(io.BytesIO(body), boundary.encode(), len(body), limits):
+            _add(form, part)
+    except (falcon.HTTPError, ValueError) as error:
+        text = getattr(error, "description", None) or str(error)
+        raise RequestError(f"the form is not valid multipart/form-data: {text}") from None
+    return form
+
+
+def _add(form: UploadForm, part: BodyPart) -> None:
+    name = part.name or ""
+    if not name or len(name) > MAX_NAME_CHARS:
+        raise RequestError(f"each field of the form needs a name of 1 to {MAX_NAME_CHARS} characters")
+    is_list = name.endswith(LISTS)
+    if name in form.files or (name in form.texts and not is_list):
+        raise RequestError(f"`{name}` is given twice", field=name)
+    if part.filename is not None:
+        form.files[name] = part.stream.read()
+        return
+    text = _text(part, name)
+    if is_list:
+        listed = form.texts.setdefault(name, [])
+        assert isinstance(listed, list)
+        listed.append(text)
+    else:
+        form.texts[name] = text
+
+
+def _text(part: BodyPart, name: str) -> str:
+    data = part.stream.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        raise RequestError(f"`{name}` may have {MAX_TEXT_BYTES} bytes at most", field=name)
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise RequestError(f"`{name}` must be UTF-8 text", field=name) from None
