@@ -3,12 +3,13 @@
 import os
 import sys
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tools.bench.contenders import Child, ContenderFailed, Served, free_port
-from tools.bench.environments import NotInstalled, Recipe, environment
+from tools.bench.environments import NotInstalled, Recipe, _run, environment
 from tools.bench.lineup import Entrant, Lineup
 from tools.bench.load import Load, Request, Settings
 from tools.bench.measuring import Measuring
@@ -118,7 +119,22 @@ def test_what_cannot_be_installed_is_remembered_with_its_reason(tmp_path, monkey
     assert stages == ["installing peer"]
 
 
-def test_an_environment_is_made_once_and_again_for_another_recipe(tmp_path, monkeypatch):
+@pytest.fixture
+def borrowed_pip(tmp_path, monkeypatch):
+    """Environments use the pip that is there: to install one in each takes as long as all else."""
+    installed = Path(find_spec("pip").origin).parents[1]
+    (tmp_path / "installed").mkdir()
+    for each in installed.glob("pip*"):
+        (tmp_path / "installed" / each.name).symlink_to(each)
+
+    def run(*command):
+        more = ("--without-pip",) if "venv" in command else ()
+        return _run("env", f"PYTHONPATH={tmp_path / 'installed'}", *command, *more)
+
+    monkeypatch.setattr("tools.bench.environments._run", run)
+
+
+def test_an_environment_is_made_once_and_again_for_another_recipe(tmp_path, borrowed_pip, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     stages = []
     for recipe in (Recipe(("pip",)), Recipe(("pip",)), Recipe(("pip", "pip"))):
