@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from breadth import skip_late
@@ -14,6 +15,9 @@ from fake_decoder import byte_tokenizer
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
 from tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    from server_process import ServerProcess
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 AT_ONCE = {"BRAID_FIRST_RUN": "0"}
@@ -34,6 +38,18 @@ def tokenizer_file(tmp_path_factory) -> Path:
     return path
 
 
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    """A running server with the shipped models, shared by all tests that do not stop it."""
+    from server_process import ServerProcess
+
+    models = tmp_path_factory.mktemp("demo") / "models"  # the log is written next to it
+    models.symlink_to(Path(__file__).parents[1] / "model_repo")
+    with ServerProcess(models, WORKERS="2") as running:
+        running.all_ready()
+        yield running
+
+
 def pytest_configure() -> None:
     """The environment of each process of the run, and of those that it starts.
 
@@ -52,9 +68,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests stay until the end: no collection of garbage looks at them again."""
+    """Modules and tests stay until the end: no collection of garbage looks at them again.
+
+    A host that runs in this process unfreezes all when a model leaves; to look at a million objects of torch
+    and of the tests then takes a second each time.
+    """
     gc.collect()
     gc.freeze()
+    gc.unfreeze = lambda: None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -5,13 +5,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from client_programs import REAL_TENSORS, python_of
 from server_process import ServerProcess, free_port
 from tensor_models import SAME_TYPES, write_one, write_same, write_two
 
-MODEL_REPO = Path(__file__).resolve().parents[2] / "model_repo"
 JOINED = "from: request\n    max_batch: 16\n    max_wait_ms: 2"
 REAL_MODELS = {
     "silero_vad": "silero_vad/data/silero_vad.onnx",
@@ -24,13 +22,9 @@ REAL_MODELS = {
 
 
 @pytest.fixture(scope="package")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with the shipped model."""
-    models = tmp_path_factory.mktemp("clients") / "models"  # the log is written next to it
-    models.symlink_to(MODEL_REPO)
-    with ServerProcess(models, WORKERS="2") as running:
-        running.ready(model="braid-demo")
-        yield running.url
+def demo(demo: ServerProcess) -> str:
+    """The address of the server with the shipped models."""
+    return demo.url
 
 
 @pytest.fixture(scope="package")
@@ -63,15 +57,8 @@ def real_tensors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def _serving(models: Path) -> Iterator[str]:
     port = free_port()
     with ServerProcess(models, GRPC_PORT=str(port)) as running:
-        running.wait_for(lambda: _is_ready(running.url), 60)
+        running.all_ready()
         yield f"{running.url} 127.0.0.1:{port}"
-
-
-def _is_ready(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/v2/health/ready", timeout=5).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shutil
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 from server_process import ServerProcess
 from settings import Setting
 
@@ -17,7 +15,6 @@ MODELS = Path(__file__).parent / "models"
 READ_BY_ALL = "tiny-qwen3"
 """The checkpoint whose folder has the tokenizer of all of them."""
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
-READY_S = 60
 
 ENGINES = {
     "openvino": ("path: model/openvino_model.xml, engine: openvino, precision: f32", ", kv_cache: f32"),
@@ -57,21 +54,5 @@ def write_repository(models: Path, exported: Path, engine: str, setting: Setting
 def serving(models: Path, keys: str) -> Iterator[ServerProcess]:
     """A server over a repository, ready."""
     with ServerProcess(models, API_KEYS=keys) as server:
-        _wait_ready(server)
+        server.all_ready()
         yield server
-
-
-def _wait_ready(server: ServerProcess) -> None:
-    end_s = time.monotonic() + READY_S
-    while not _is_ready(server):
-        assert time.monotonic() < end_s, server.log()
-        assert server.process.poll() is None, server.log()
-        time.sleep(0.05)
-
-
-def _is_ready(server: ServerProcess) -> bool:
-    try:
-        ready = httpx.get(f"{server.url}/v2/health/ready", timeout=5).status_code == 200
-        return ready and httpx.get(f"{server.url}/health", timeout=5).status_code == 200
-    except httpx.TransportError:
-        return False

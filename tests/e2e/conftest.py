@@ -7,24 +7,12 @@ import pytest
 from paced_model import write_model
 from server_process import ServerProcess
 
-MODEL_REPO = Path(__file__).parent.parent.parent / "model_repo"
-
 
 @pytest.fixture
 def models_dir(tmp_path: Path) -> Path:
     """A repository with one model, `fake`, whose steps take 5 ms."""
     write_model(tmp_path / "models" / "fake")
     return tmp_path / "models"
-
-
-@pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    """A running server with the shipped model, shared by all tests that do not stop it."""
-    models = tmp_path_factory.mktemp("demo") / "models"  # the log is written next to it
-    models.symlink_to(MODEL_REPO)
-    with ServerProcess(models, WORKERS="2") as running:
-        running.ready(model="braid-demo")
-        yield running
 
 
 @pytest.fixture(scope="session")

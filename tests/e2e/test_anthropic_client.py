@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import anthropic
 import httpx
 import pydantic
 import pytest
-from server_process import ServerProcess
 
-MODEL_REPO = Path(__file__).parent.parent.parent / "model_repo"
 WEATHER = {
     "name": "get_weather",
     "description": "Current weather of a city",
@@ -21,26 +17,9 @@ MARKS = 4
 WEATHER_QUESTION = {"role": "user", "content": "What is the weather in Oslo?"}
 
 
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory):
-    models = tmp_path_factory.mktemp("anthropic") / "models"  # its log is written beside it
-    models.symlink_to(MODEL_REPO)
-    with ServerProcess(models, API_KEYS="secret") as running:
-        running.wait_for(lambda: _ready(running), timeout_s=30)
-        yield running
-
-
-def _ready(running):
-    try:
-        answer = httpx.get(f"{running.url}/v2/health/ready", timeout=5, verify=False)
-    except httpx.TransportError:
-        return False
-    return answer.status_code == 200
-
-
 @pytest.fixture
 def client(demo):
-    with anthropic.Anthropic(base_url=demo.url, api_key="secret", max_retries=2) as made:
+    with anthropic.Anthropic(base_url=demo.url, api_key="none", max_retries=2) as made:
         yield made
 
 
@@ -153,16 +132,8 @@ def test_counted_tokens_are_those_of_the_reply(client):
     assert counted == used.input_tokens + used.cache_read_input_tokens
 
 
-def test_a_wrong_key_is_refused(demo):
-    with (
-        anthropic.Anthropic(base_url=demo.url, api_key="wrong", max_retries=0) as stranger,
-        pytest.raises(anthropic.AuthenticationError),
-    ):
-        stranger.messages.create(**arguments(user("hi")))
-
-
 def test_detokenize_restores_the_text(demo):
-    with httpx.Client(base_url=demo.url, headers={"x-api-key": "secret"}, verify=False) as http:
+    with httpx.Client(base_url=demo.url, verify=False) as http:
         body = {"model": "braid-demo", "messages": [WEATHER_QUESTION]}
         tokens = http.post("/tokenize", json=body).json()["tokens"]
         text = http.post("/detokenize", json={"model": "braid-demo", "tokens": tokens}).json()["prompt"]

@@ -59,13 +59,8 @@ def server(tmp_path_factory):
     write_model(models / "fake")
     write_slow_encoder(models / "vectors")
     with ServerProcess(models) as running:
-        running.ready()
-        running.wait_for(lambda: ask_once(running).status_code == 200)
+        running.all_ready()
         yield running
-
-
-def ask_once(server):
-    return httpx.post(f"{server.url}/v1/embeddings", json={"model": "vectors", "input": "a"}, timeout=30)
 
 
 def client_of(server):

@@ -31,8 +31,7 @@ def server(tmp_path_factory):
     for name, tools in TOOLS.items():
         write_model(models / name, exported, "onnxruntime", tools)
     with ServerProcess(models) as running:
-        for name in sorted(child.name for child in models.iterdir()):
-            running.ready(40, name)
+        running.all_ready()
         yield running
 
 

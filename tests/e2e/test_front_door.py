@@ -9,12 +9,13 @@ import sys
 import time
 
 import pytest
+from patience import PATIENCE_S
 from server_process import ROOT, ServerProcess
 
 
 def talk(server, *pieces, pause_s=0.0):
     """Send pieces on one connection; what came back until the server closed it."""
-    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE_S) as connection:
         for piece in pieces:
             connection.sendall(piece)
             time.sleep(pause_s)
@@ -63,7 +64,7 @@ def test_wrong_setting_stops_the_start_and_is_named(tmp_path, name):
     command = [sys.executable, "-m", "gunicorn", "-c", str(ROOT / "server" / "gunicorn_conf.py")]
     environment = {**os.environ, name: "eighty"}
     result = subprocess.run(
-        command, env=environment, cwd=tmp_path, capture_output=True, timeout=10, check=False
+        command, env=environment, cwd=tmp_path, capture_output=True, timeout=PATIENCE_S, check=False
     )
     assert result.returncode != 0
     assert name in result.stderr.decode()

@@ -48,15 +48,8 @@ def server(tmp_path_factory):
     models = tmp_path_factory.mktemp("minilm") / "models"
     write_models(models)
     with ServerProcess(models) as running:
-        running.wait_for(lambda: all(is_served(running, name) for name in NEAR), 60)
+        running.all_ready()
         yield running
-
-
-def is_served(server, model):
-    try:
-        return httpx.post(f"{server.url}/v1/embeddings", json=body(model, "a"), timeout=20).status_code == 200
-    except httpx.TransportError:
-        return False
 
 
 def body(model, texts, **more):
@@ -158,12 +151,12 @@ def test_a_disconnected_client_removes_a_thousand_waiting_texts(server):
     async def scene():
         async with httpx.AsyncClient(base_url=server.url, timeout=60) as client:
             leaving = asyncio.create_task(client.post("/v1/embeddings", json=body("exact", texts)))
-            await asyncio.to_thread(server.wait_for, lambda: waiting(server) > 100, 30)
+            await asyncio.to_thread(server.wait_for, lambda: waiting(server) > 100)
             leaving.cancel()
             await asyncio.gather(leaving, return_exceptions=True)
 
     asyncio.run(scene())
-    server.wait_for(lambda: waiting(server) == server.metric("vllm:num_requests_running", "exact") == 0, 20)
+    server.wait_for(lambda: waiting(server) == server.metric("vllm:num_requests_running", "exact") == 0)
     assert computed(server, "exact") - before < 1000 * MAX_TOKENS / 2
 
 

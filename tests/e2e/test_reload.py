@@ -17,14 +17,12 @@ import httpx
 import openai
 import pytest
 from paced_model import GRAPH, write_model
-from server_process import NO_LIMITS, ROOT, ServerProcess, ask, chat
+from server_process import NO_LIMITS, ROOT, ServerProcess, ask, chat, start_streams
 
 BROKEN = "version: 1\ntask: chat\nnodes: ["
 ALIAS = "version: 1\ntask: chat\nnodes:\n  reply: {type: graph, graph: edited, from: request}\n"
 CHANGED = ("edited", "half", "emptied")
-PATIENCE_S = 90
-"""For what takes seconds on a quiet machine."""
-PAUSE_S = 0.05
+PAUSE_S = 0.1
 STARTED = "Application startup complete"
 LONGEST_GAP_S = 5.0
 """Bound of the longest time without an answer across a reload: far below a worker's start on a busy machine."""
@@ -41,36 +39,58 @@ def served(tmp_path_factory):
     (models / "alias" / "graph.yaml").write_text(ALIAS)
     with ServerProcess(models, WORKERS="2") as server:
         server.models = models
-        for name in ("fake", *CHANGED, "alias"):
-            server.ready(PATIENCE_S, model=name)
+        server.all_ready()
         yield server
 
 
 def content(server, model):
     """Status and text of one short chat request on a connection of its own."""
-    body = {**chat(12, model=model), "temperature": 0}
     try:
-        reply = httpx.post(f"{server.url}/v1/chat/completions", json=body, timeout=20)
+        with httpx.Client(base_url=server.url, timeout=20) as client:
+            return reply_of(client, model)
     except httpx.TransportError as error:
         return type(error).__name__, ""
-    text = reply.json()["choices"][0]["message"]["content"] if reply.status_code == 200 else reply.text
-    return reply.status_code, text
 
 
-def get(server, path):
-    return httpx.get(f"{server.url}{path}", timeout=20)
+def reply_of(client, model):
+    reply = client.post("/v1/chat/completions", json={**chat(12, model=model), "temperature": 0})
+    if reply.status_code != 200:
+        return reply.status_code, reply.text
+    return reply.status_code, reply.json()["choices"][0]["message"]["content"]
 
 
-def agreed(server, model, num_looks=12):
-    """What list, card, request and readiness report, over connections to all workers: one set if they agree."""
-    found = set()
-    for _ in range(num_looks):
-        states = {one["id"]: one["status"]["value"] for one in get(server, "/v1/models").json()["data"]}
-        listed = states.get(model) == "loaded"
-        card = get(server, f"/v1/models/{model}").status_code
-        ready = get(server, "/v2/health/ready").status_code
-        found.add((listed, card, content(server, model)[0], ready))
-    return found
+def of_each_worker(server, look):
+    """What `look` finds with a client of each worker: one value where they agree."""
+    with server.each_worker() as clients:
+        return {look(client) for client in clients.values()}
+
+
+def contents(server, *models):
+    """(model, status, text) of a chat request to each of the models, in every worker."""
+
+    def look(client):
+        return tuple((model, *reply_of(client, model)) for model in models)
+
+    return {reply for replies in of_each_worker(server, look) for reply in replies}
+
+
+def agreed(server, *models):
+    """What list, card, request and readiness report of the models in every worker: one set if they agree."""
+
+    def look(client):
+        states = {one["id"]: one["status"]["value"] for one in client.get("/v1/models").json()["data"]}
+        ready = client.get("/v2/health/ready").status_code
+        return tuple(
+            (
+                states.get(model) == "loaded",
+                client.get(f"/v1/models/{model}").status_code,
+                reply_of(client, model)[0],
+                ready,
+            )
+            for model in models
+        )
+
+    return {report for reports in of_each_worker(server, look) for report in reports}
 
 
 class Clients:
@@ -107,7 +127,7 @@ def kill_workers(server):
     for worker in server.children()[1]:
         started = server.log().count(STARTED)
         worker.kill()
-        server.wait_for(lambda before=started: server.log().count(STARTED) > before, PATIENCE_S)
+        server.wait_for(lambda before=started: server.log().count(STARTED) > before)
 
 
 def change_template(folder):
@@ -124,7 +144,8 @@ def half_write_a_version(folder):
 def test_folders_that_are_no_model_any_more_change_nothing_that_is_served(served):
     """Changed and broken, half-written or emptied, while workers die and the server is reloaded."""
     names = (*CHANGED, "alias")
-    expected = {(name, *content(served, name)) for name in names}
+    expected = contents(served, *names)
+    assert len(expected) == len(names)
     assert {status for _, status, _ in expected} == {200}
     saved = served.models.parent / "saved"
     shutil.copytree(served.models, saved)
@@ -136,42 +157,37 @@ def test_folders_that_are_no_model_any_more_change_nothing_that_is_served(served
             file.unlink()
         kill_workers(served)
         served.reload()
-        served.wait_for(lambda: "holds no model any more" in served.log(), PATIENCE_S)
+        served.wait_for(lambda: "holds no model any more" in served.log())
     answers = {reply for reply in clients.replies if isinstance(reply[1], int)}
     assert answers == expected
     num_broken = sum(isinstance(reply[1], str) for reply in clients.replies)
     assert num_broken <= 2 * 4  # those that a killed worker had
-    for name in names:
-        assert agreed(served, name) == {(True, 200, 200, 200)}
+    assert agreed(served, *names) == {(True, 200, 200, 200)}
     served.models.rename(served.models.parent / "away")
     saved.rename(served.models)  # as it was, to the last date
     served.reload()
-    assert {(name, *content(served, name)) for name in names * 4} == expected
+    assert contents(served, *names) == expected
     assert "changed while" not in served.log()
 
 
 def test_only_a_load_changes_answers_and_only_a_reload_removes_models(served):
-    before = content(served, "edited")
+    (before,) = contents(served, "edited")
     with Clients(served, ["edited", "alias"]) as clients:
         change_template(served.models / "edited")
         write_model(served.models / "never", graph=BROKEN)
         served.reload()
-        served.wait_for(lambda: content(served, "edited") != before, PATIENCE_S)
+        served.wait_for(lambda: before not in contents(served, "edited"))
     assert {reply[1] for reply in clients.replies} == {200}
-    after = {content(served, name) for name in ("edited", "alias") * 6}
-    assert len(after) == 1
-    assert before not in after
-    assert agreed(served, "never") == {(False, 503, 503, 200)}
+    assert len({(status, text) for _, status, text in contents(served, "edited", "alias")}) == 1
+    served.wait_for(lambda: agreed(served, "never") == {(False, 503, 503, 200)})
 
     shutil.rmtree(served.models / "edited")
     shutil.rmtree(served.models / "never")
     kill_workers(served)
     assert agreed(served, "edited") == {(True, 200, 200, 200)}
     served.reload()
-    served.wait_for(lambda: get(served, "/v1/models/edited").status_code == 404, PATIENCE_S)
-    served.wait_for(lambda: agreed(served, "edited", 4) == {(False, 404, 404, 503)}, PATIENCE_S)
-    assert agreed(served, "never", 4) == {(False, 404, 404, 503)}
-    assert agreed(served, "alias", 4) == {(False, 503, 503, 503)}  # its graph names what is gone
+    served.wait_for(lambda: agreed(served, "edited", "never") == {(False, 404, 404, 503)})
+    assert agreed(served, "alias") == {(False, 503, 503, 503)}  # its graph names what is gone
 
 
 async def ping(url, gaps, stopped):
@@ -189,9 +205,7 @@ def test_a_reload_under_streams_has_no_gap(served):
     async def scene():
         stopped, gaps = asyncio.Event(), []
         pingers = [asyncio.create_task(ping(served.url, gaps, stopped)) for _ in range(3)]
-        streams = [asyncio.create_task(ask(served.url, 600)) for _ in range(32)]
-        running = "vllm:num_requests_running"
-        await asyncio.to_thread(served.wait_for, lambda: served.metric(running) >= len(streams))
+        streams = await start_streams(served.url, 600, 32)
         await asyncio.to_thread(served.reload)
         later = [await ask(served.url, 3) for _ in range(8)]
         replies = await asyncio.gather(*streams)
@@ -237,8 +251,8 @@ def test_reloads_in_a_row_lose_nothing_and_end(served):
             served.process.send_signal(signal.SIGHUP)
             time.sleep(0.5)
             most = max(most, len(served.children()[1]))
-        served.wait_for(lambda: "another one follows" in served.log(), PATIENCE_S)
-        served.wait_for(lambda: len(served.children()[1]) == 2, PATIENCE_S)
+        served.wait_for(lambda: "another one follows" in served.log())
+        served.wait_for(lambda: len(served.children()[1]) == 2)
     assert {reply[1] for reply in clients.replies} == {200}
     assert most <= 4 * served.num_workers
 
@@ -251,21 +265,21 @@ def test_the_host_is_replaced_with_the_code_and_broken_code_replaces_nothing(tmp
     write_model(tmp_path / "models" / "fake", graph=GRAPH)
     app, messages = root / "server" / "app.py", root / "pipelines" / "wire" / "messages.py"
     with ServerProcess(tmp_path / "models", root=root) as server:
-        server.ready(PATIENCE_S)
+        server.ready()
         host, good = server.host().pid, app.read_text()
         app.write_text("this is no Python\n")
         with Clients(server, ["fake"]) as clients:
             server.process.send_signal(signal.SIGHUP)
-            server.wait_for(lambda: "The reload failed" in server.log(), PATIENCE_S)
-            time.sleep(1)
+            server.wait_for(lambda: "The reload failed" in server.log())
+            time.sleep(0.5)
         assert {reply[1] for reply in clients.replies} == {200}
         app.write_text(good)
         add_message_field(messages)
         server.reload()
-        server.wait_for(lambda: server.children()[0] is not None and server.host().pid != host, PATIENCE_S)
-        server.ready(timeout_s=PATIENCE_S)
+        server.wait_for(lambda: server.children()[0] is not None and server.host().pid != host)
+        server.ready()
         assert "runs another version of Braid" in server.log()
-        assert {content(server, "fake")[0] for _ in range(12)} == {200}
+        assert {status for _, status, _ in contents(server, "fake")} == {200}
         assert len(server.children()[1]) == 1
 
 

@@ -7,6 +7,7 @@ import time
 
 import openai
 import pytest
+from patience import PATIENCE_S, SOON_S
 from pydantic import BaseModel
 from server_process import ServerProcess
 
@@ -39,8 +40,8 @@ def slow(server):
         yield client.responses
 
 
-def ended(responses, response_id, timeout_s=8.0):
-    deadline_s = time.monotonic() + timeout_s
+def ended(responses, response_id):
+    deadline_s = time.monotonic() + PATIENCE_S
     while (found := responses.retrieve(response_id)).status not in ENDED:
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
@@ -167,7 +168,7 @@ def test_a_background_response_is_cancelled_by_any_worker(server, slow):
         name = long_one(slow).id
         server.wait_for(lambda: server.metric("vllm:num_requests_running") == 1)
         assert slow.cancel(name).status == "cancelled"
-        assert server.wait_for(lambda: server.metric("vllm:num_requests_running") == 0) < 1.5
+        assert server.wait_for(lambda: server.metric("vllm:num_requests_running") == 0) < SOON_S
         assert slow.retrieve(name).status == "cancelled"
 
 
@@ -179,7 +180,7 @@ def test_a_worker_that_dies_leaves_failed_responses(models_dir):
             for worker in server.children()[1]:
                 worker.kill()
             server.ready()
-            found = [ended(client.responses, name, timeout_s=12) for name in names]
+            found = [ended(client.responses, name) for name in names]
             events = list(client.responses.retrieve(names[0], stream=True))
     assert {(one.status, one.error.code) for one in found} == {("failed", "server_error")}
     assert events[-1].type == "response.failed"

@@ -24,7 +24,7 @@ def client(tmp_path_factory):
     file = folder / f"{NAME}.gguf"
     file.symlink_to(FILE)
     with ServerProcess(file, WORKERS="1", CACHE=str(folder / "cache")) as running:
-        running.ready(120, NAME)
+        running.ready(NAME)
         yield openai.OpenAI(base_url=f"{running.url}/v1", api_key="none")
 
 

@@ -30,8 +30,7 @@ def server(tmp_path_factory):
     draft = {"vocab_size": 259, "block_tokens": 16, "max_context": 4096, "dissent": 0.3}
     (models / "draft" / "draft.json").write_text(json.dumps(draft))
     with ServerProcess(models) as running:
-        for name in ("plain", *DRAFT_TOKENS):
-            running.ready(model=name)
+        running.all_ready()
         yield running
 
 

@@ -21,7 +21,6 @@ class Node:
 def collections():
     thresholds = gc.get_threshold()
     yield
-    gc.unfreeze()
     gc.set_threshold(*thresholds)
 
 

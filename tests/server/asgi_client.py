@@ -9,6 +9,8 @@ import asyncio
 import json
 from typing import Any
 
+from patience import PATIENCE_S
+
 
 class Answer:
     """What came back: `writes` are the body's pieces as they were sent."""
@@ -132,7 +134,7 @@ class AsgiClient:
 
     async def ask(self, method: str, path: str, *args: Any, **more: Any) -> Answer:
         request = self.begin(method, path, *args, **more)
-        await asyncio.wait_for(request.task, 10)
+        await asyncio.wait_for(request.task, PATIENCE_S)
         return request.answer
 
     async def get(self, path: str, **headers: str) -> Answer:
@@ -145,5 +147,5 @@ class AsgiClient:
 
     async def post(self, path: str, body: Any, **headers: str) -> Answer:
         request = self.begin_post(path, body, **headers)
-        await asyncio.wait_for(request.task, 10)
+        await asyncio.wait_for(request.task, PATIENCE_S)
         return request.answer

@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import pytest
+from patience import until
 from scripted import said
 
 from server.http.auth import OPEN_PATHS, Keys
@@ -143,7 +144,7 @@ def test_beyond_the_limit_requests_are_told_to_come_again(make_rig):
 
     async def scenario(client):
         first = client.begin_post(CHAT, BODY)
-        await asyncio.sleep(0.05)
+        await until(lambda: rig.services.admission.num_inside)
         second = await client.post(CHAT, BODY)
         first.hang_up()
         await first.task

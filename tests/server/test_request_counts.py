@@ -1,8 +1,7 @@
 """HTTP requests in /metrics: by the template of the path, and nothing that a client can make up."""
 
-import asyncio
-
 import pytest
+from patience import until
 from prometheus_client.parser import text_string_to_metric_families
 
 BODY = {"model": "tiny", "messages": [{"role": "user", "content": "hi"}]}
@@ -111,7 +110,7 @@ def test_a_client_that_left_is_counted(rig):
 
     async def scenario(client):
         waiting = client.begin_post("/v1/chat/completions", BODY)
-        await asyncio.sleep(0.05)
+        await until(lambda: rig.pipeline.calls)
         waiting.hang_up()
         await waiting.task
 

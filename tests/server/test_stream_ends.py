@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from patience import PATIENCE_S, until
 from scripted import HI, said
 
 from pipelines.errors import EngineError, RequestError, Unavailable
@@ -53,10 +54,10 @@ def test_a_hang_up_closes_the_call_at_once(rig):
 
     async def scenario(client):
         request = client.begin_post(CHAT, BODY)
-        await asyncio.wait_for(request.answer.wrote.wait(), 5)
+        await asyncio.wait_for(request.answer.wrote.wait(), PATIENCE_S)
         assert not rig.pipeline.calls[0].closed
         request.hang_up()
-        await asyncio.wait_for(request.task, 1)
+        await asyncio.wait_for(request.task, PATIENCE_S)
         assert rig.pipeline.calls[0].closed
 
     rig.run(scenario)
@@ -68,9 +69,9 @@ def test_a_hang_up_before_the_first_piece_closes_the_call(rig):
 
     async def scenario(client):
         request = client.begin_post(CHAT, BODY)
-        await asyncio.sleep(0.05)
+        await until(lambda: rig.pipeline.calls)
         request.hang_up()
-        await asyncio.wait_for(request.task, 1)
+        await asyncio.wait_for(request.task, PATIENCE_S)
 
     rig.run(scenario)
     assert rig.pipeline.calls[0].closed
@@ -82,9 +83,9 @@ def test_a_hang_up_ends_a_reply_that_is_no_stream(rig):
 
     async def scenario(client):
         request = client.begin_post(CHAT, {**BODY, "stream": False})
-        await asyncio.sleep(0.05)
+        await until(lambda: rig.pipeline.calls)
         request.hang_up()
-        await asyncio.wait_for(request.task, 1)
+        await asyncio.wait_for(request.task, PATIENCE_S)
 
     rig.run(scenario)
     assert rig.pipeline.calls[0].closed
@@ -95,7 +96,7 @@ def test_a_cancelled_stream_closes_its_call(rig):
 
     async def scenario(client):
         request = client.begin_post(CHAT, BODY)
-        await asyncio.wait_for(request.answer.wrote.wait(), 5)
+        await asyncio.wait_for(request.answer.wrote.wait(), PATIENCE_S)
         request.task.cancel()
         await asyncio.wait({request.task})
 
@@ -138,9 +139,9 @@ def test_a_shutdown_tells_open_streams(rig):
 
     async def scenario(client):
         request = client.begin_post(CHAT, BODY)
-        await asyncio.wait_for(request.answer.wrote.wait(), 5)
+        await asyncio.wait_for(request.answer.wrote.wait(), PATIENCE_S)
         rig.services.end_streams()
-        await asyncio.wait_for(request.task, 1)
+        await asyncio.wait_for(request.task, PATIENCE_S)
         return request.answer
 
     answer = rig.run(scenario)

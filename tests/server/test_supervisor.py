@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from patience import PATIENCE_S
 
 from server.process.private_folder import PrivateFolder, remove_left_over
 from server.process.supervisor import EngineSupervisor, restart_delay_s
@@ -55,10 +56,10 @@ class Stage:
         return self.supervisor._process
 
     def wait_for_death(self):
-        self.process.wait(5)
+        self.process.wait(PATIENCE_S)
 
     def wait_for_beat(self):
-        deadline_s = time.monotonic() + 5
+        deadline_s = time.monotonic() + PATIENCE_S
         before = self.supervisor._heartbeat_ns
         while self.heartbeat.stat().st_mtime_ns == before:
             assert time.monotonic() < deadline_s
@@ -158,7 +159,7 @@ def test_silent_host_is_aborted(stage, caplog):
     scene.supervisor.poll()
     scene.clock.now_s += 11
     scene.supervisor.poll()
-    assert scene.process.wait(5) == -signal.SIGABRT
+    assert scene.process.wait(PATIENCE_S) == -signal.SIGABRT
     assert "ENGINE TIMEOUT" in caplog.text
 
 
@@ -171,7 +172,7 @@ def test_stopped_host_that_cannot_abort_is_killed(stage):
     for _ in range(2):
         scene.clock.now_s += 11
         scene.supervisor.poll()
-    assert scene.process.wait(5) == -signal.SIGKILL
+    assert scene.process.wait(PATIENCE_S) == -signal.SIGKILL
 
 
 def test_host_has_longer_to_its_first_beat(stage):
@@ -182,7 +183,7 @@ def test_host_has_longer_to_its_first_beat(stage):
     assert scene.process.poll() is None
     scene.clock.now_s += 11
     scene.supervisor.poll()
-    assert scene.process.wait(5) == -signal.SIGABRT
+    assert scene.process.wait(PATIENCE_S) == -signal.SIGABRT
 
 
 def test_signal_before_the_first_beat_is_kept_from_a_host_that_would_die_of_it(stage):

@@ -7,6 +7,7 @@ import threading
 from contextvars import ContextVar
 
 import pytest
+from patience import PATIENCE_S, SOON_S
 from scripted import ScriptedPipeline
 
 from pipelines.cancellation import check_cancelled
@@ -105,7 +106,7 @@ def test_long_work_that_nobody_wants_ends():
         await begun.wait()
         for job in jobs:
             job.drop(ClientGone())
-        assert await asyncio.wait_for(queue.put(int, 1, "a").done, 10) == 0
+        assert await asyncio.wait_for(queue.put(int, 1, "a").done, PATIENCE_S) == 0
         return [type(job.done.exception()) for job in jobs]
 
     assert run(scene) == [ClientGone] * NUM_THREADS
@@ -158,7 +159,7 @@ class SlowPipeline(ScriptedPipeline):
         self.prepared.append(text[0])
         if len(text) > 90_000:
             self.begun.release()
-            self.go.wait(10)
+            self.go.wait(PATIENCE_S)
         return super().prepare(generation, client, *more)
 
 
@@ -170,7 +171,7 @@ async def occupied(client, pipeline):
     """Requests whose long work takes all threads for it."""
     requests = [client.begin_post("/v1/completions", body(LONG)) for _ in range(NUM_THREADS)]
     for _ in requests:
-        assert await asyncio.to_thread(pipeline.begun.acquire, timeout=10)
+        assert await asyncio.to_thread(pipeline.begun.acquire, timeout=PATIENCE_S)
     return requests
 
 
@@ -202,7 +203,7 @@ def test_work_of_a_client_who_left_is_dropped(make_rig):
             gone = client.begin_post("/v1/completions", body("g" * 100_000))
             await asyncio.sleep(0.05)
             gone.hang_up()
-            await asyncio.wait_for(gone.task, 5)  # while all threads are still taken
+            await asyncio.wait_for(gone.task, SOON_S)  # while all threads are still taken
         finally:
             pipeline.go.set()
         await asyncio.gather(*(each.task for each in held))

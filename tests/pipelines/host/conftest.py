@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from patience import PATIENCE_S
 from scripted_host import Repository, RunningHost
 
 from pipelines.host.host import Host
@@ -36,5 +37,5 @@ def running_host(tmp_path, repository) -> Iterator[RunningHost]:
     if repository.hold is not None:
         repository.hold.set()
     host.drain()
-    thread.join(5)
+    thread.join(PATIENCE_S)
     assert not thread.is_alive()

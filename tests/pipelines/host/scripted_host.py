@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from patience import PATIENCE_S, until
 
 from pipelines.errors import RequestError
 from pipelines.host.backends.tensor_contract import TensorPort
@@ -151,7 +153,7 @@ class Repository:
 
     def build(self, folder, sources):
         if self.hold is not None:
-            self.hold.wait(5)
+            self.hold.wait(PATIENCE_S)
         if folder.name in self.broken:
             raise self.broken[folder.name]
         self.built.append(Model({"generated": ScriptedEngine(self.step_s)}))
@@ -184,14 +186,6 @@ async def connected(path: Path) -> AsyncIterator[EngineClient]:
         await client.close()
 
 
-async def until(condition: Callable[[], bool], timeout_s: float = 5.0) -> None:
-    """Wait for a condition; fails the test when it does not come."""
-    deadline_s = asyncio.get_running_loop().time() + timeout_s
-    while not condition():
-        assert asyncio.get_running_loop().time() < deadline_s, "the condition did not come true"
-        await asyncio.sleep(0.002)
-
-
 def submit(client, *, max_tokens=3, prompts=None, model="m", instance_id=None, node="generated", **more):
     update_queue = UpdateQueue()
     number = client.status.models[0].instance_id if instance_id is None else instance_id
@@ -205,7 +199,7 @@ def submit(client, *, max_tokens=3, prompts=None, model="m", instance_id=None, n
 async def read(update_queue):
     """Tokens and finish of each choice, to the end."""
     tokens, finish = {}, {}
-    while updates := await asyncio.wait_for(update_queue.get(), 5):
+    while updates := await asyncio.wait_for(update_queue.get(), PATIENCE_S):
         for update in updates:
             tokens.setdefault(update.choice, []).extend(update.piece.token_ids)
             finish[update.choice] = update.piece.finish

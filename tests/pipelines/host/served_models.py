@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 
+from patience import PATIENCE_S
 from scripted_host import until
 
 from pipelines.host.host import Host
@@ -22,7 +23,7 @@ async def serve(client, models, scene):
     await catalogue.start()
     await client.start()
     try:
-        await until(lambda: client.status is not None and client.status.state == "ready", 20)
+        await until(lambda: client.status is not None and client.status.state == "ready")
         await until(lambda: all(card.state == "ready" for card in catalogue.cards()))
         return await scene(client, catalogue)
     finally:
@@ -46,5 +47,5 @@ def over_a_socket(scene, models):
         return asyncio.run(serve(over_socket(str(path)), models, scene))
     finally:
         host.drain()
-        thread.join(10)
+        thread.join(PATIENCE_S)
         assert not thread.is_alive()

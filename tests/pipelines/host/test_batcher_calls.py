@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from fake_decoder import write_fake_model
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
+from patience import PATIENCE_S
 from scripted_host import read, submit, until
 from served_models import in_one_process, over_a_socket
 from tensor_models import write_onnx
@@ -68,7 +69,7 @@ def held(encoders, monkeypatch):
 
     def wait(encoder, batch):
         gate.began.set()
-        assert gate.wait(10)
+        assert gate.wait(PATIENCE_S)
         return run(encoder, batch)
 
     monkeypatch.setattr(FakeEncoder, "run", wait)
@@ -87,7 +88,7 @@ def opened(client, catalogue, texts, model="rows", **more):
 async def ask(client, catalogue, texts, model="rows", **more):
     call = opened(client, catalogue, texts, model, **more)
     try:
-        return await asyncio.wait_for(call.answer(), 10)
+        return await asyncio.wait_for(call.answer(), PATIENCE_S)
     finally:
         call.close()
 
@@ -160,7 +161,7 @@ def test_a_call_that_is_closed_while_rows_are_cut_has_no_answer(models, monkeypa
 
         def close(rows):
             loop.call_soon_threadsafe(lambda: (call.close(), closed.set()))
-            assert closed.wait(10)
+            assert closed.wait(PATIENCE_S)
             return rows
 
         call.result = call.result.map(close)

@@ -6,6 +6,7 @@ import queue
 
 import numpy as np
 from fake_decoder import FAKE_GRAPH, write_fake_model
+from patience import PATIENCE_S
 from tensor_models import write_one
 
 from pipelines.host.engine.engine_contract import GenerationRequest, TensorRequest
@@ -54,7 +55,7 @@ def test_runs_over_tensors_are_steps_of_their_own_kind(tmp_path):
         image = np.ones((2, 4), np.float32)
         for key in range(3):
             engine.submit(key, TensorRequest({"image": image}, None, lambda key, answer: told.put(answer)))
-        answers = [told.get(timeout=10) for _ in range(3)]
+        answers = [told.get(timeout=PATIENCE_S) for _ in range(3)]
         (runs,) = engine.profile.summary()
     finally:
         host_model.close()

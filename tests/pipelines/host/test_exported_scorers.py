@@ -9,6 +9,7 @@ import warnings
 import numpy as np
 import pytest
 from breadth import after
+from patience import PATIENCE_S
 from served_models import in_one_process
 
 from pipelines.tasks import PoolingInput
@@ -73,7 +74,7 @@ def prompt(text):
 async def ask(client, pipeline, request):
     call = pipeline.open(request, client)
     try:
-        return await asyncio.wait_for(call.answer(), 20)
+        return await asyncio.wait_for(call.answer(), PATIENCE_S)
     finally:
         call.close()
 

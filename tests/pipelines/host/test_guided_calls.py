@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass, field
 
 import pytest
+from patience import PATIENCE_S
 from scripted_host import Model, over, read, until
 
 from pipelines.errors import RequestError, Unavailable
@@ -25,7 +26,7 @@ class SlowModel(Model):
 
     def guide_maker(self, node, params):
         self.asked.set()
-        self.ready.wait(5)
+        self.ready.wait(PATIENCE_S)
         if self.raises is not None:
             raise self.raises
         return lambda: params.guide.grammar
@@ -144,7 +145,7 @@ def test_a_choice_that_was_aborted_meanwhile_gives_nothing(running_host, slow):
         model.ready.set()
         tokens = {}
         while len(tokens) < 2 or any(len(ids) < 3 for ids in tokens.values()):
-            for update in await asyncio.wait_for(update_queue.get(), 5):
+            for update in await asyncio.wait_for(update_queue.get(), PATIENCE_S):
                 tokens.setdefault(update.choice, []).extend(update.piece.token_ids)
         return sorted(tokens)
 

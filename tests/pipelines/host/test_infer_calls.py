@@ -8,6 +8,7 @@ import time
 import numpy as np
 import pytest
 from fake_decoder import write_fake_model
+from patience import PATIENCE_S
 from scripted_host import read, submit, until
 from served_models import in_one_process, over_a_socket
 from tensor_models import ADDING, TWO, WAITING, write_one, write_onnx, write_two
@@ -40,7 +41,7 @@ def over(request, models):
 async def ask(client, catalogue, model, inputs, outputs=None):
     call = catalogue.get(model).open(TensorInput(Tensors(inputs), outputs), client)
     try:
-        return await asyncio.wait_for(call.answer(), 10)
+        return await asyncio.wait_for(call.answer(), PATIENCE_S)
     finally:
         call.close()
 

@@ -25,12 +25,28 @@ NAMES = [*"abcd"]
 
 
 class Measured(Repository):
-    """Four models of 1 GiB.  `most_bytes` is what they took together at most."""
+    """Four models of 1 GiB.  `most_bytes` is what they took together at most.
+
+    While `is_written`, each look finds the first of them changed.
+    """
 
     def __init__(self):
         super().__init__([Folder(name, graph=GRAPH) for name in NAMES])
         self.most_bytes = 0
         self.num_building = {}
+        self.num_looks = 0
+        self.is_written = False
+
+    def scan(self, folder):
+        self.num_looks += 1
+        if self.is_written:
+            self.folders[0] = Folder("a", fingerprint=f"part {self.num_looks}", graph=GRAPH)
+        return super().scan(folder)
+
+    async def looked(self, count):
+        """Return when so many more looks were begun."""
+        last = self.num_looks + count
+        await until(lambda: self.num_looks >= last)
 
     def build(self, folder, sources):
         assert not self.num_building.get(folder.name), "two loads of one model"
@@ -145,7 +161,7 @@ def test_models_without_calls_leave_when_their_time_is_over(repository, tmp_path
         await until(lambda: [*states(client).values()] == ["ready", *["unloaded"] * 3])
         return await call(client, "b")
 
-    assert served(repository, tmp_path, scene, idle_s=0.3)[1] == {0: "length"}
+    assert served(repository, tmp_path, scene, idle_s=1.0)[1] == {0: "length"}
 
 
 def test_a_worker_that_hangs_up_leaves_the_queue(repository, tmp_path):
@@ -163,21 +179,20 @@ def test_a_worker_that_hangs_up_leaves_the_queue(repository, tmp_path):
 
 def test_a_polled_folder_is_taken_when_two_looks_find_it_equal(repository, tmp_path):
     async def scene(client):
-        for look in range(6):  # it is being written
-            repository.folders[0] = Folder("a", fingerprint=f"part {look}", graph=GRAPH)
-            await asyncio.sleep(0.04)
+        repository.is_written = True
+        await repository.looked(6)
         loads_while_written = len(repository.built)
+        repository.is_written = False
         await until(lambda: len(repository.built) > loads_while_written)
         repository.broken["b"] = RuntimeError("half a file")
         repository.folders[1] = Folder("b", fingerprint="bad", graph=GRAPH)
         await until(lambda: bool(client.status.models[1].problems))
-        await asyncio.sleep(0.3)  # what failed is not tried again while it does not change
+        await repository.looked(5)  # what failed is not tried again while it does not change
         return loads_while_written, len(repository.built)
 
-    looks = {"scan": repository.scan, "build": repository.build, "poll_s": 0.05}
+    looks = {"scan": repository.scan, "build": repository.build, "poll_s": 0.02}
     written, settled = in_process(scene, tmp_path, **looks)
-    assert written <= 5  # the four of the start, and one look may meet another at most
-    assert settled == written + 1
+    assert (written, settled) == (len(NAMES), len(NAMES) + 1)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from patience import PATIENCE_S
 from scripted_host import Folder, Model, connected, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
@@ -61,7 +62,7 @@ def test_status_is_starting_until_the_first_scan_is_loaded(tmp_path, repository)
         await until(lambda: client.status.state == "ready")
         await client.close()
         host.drain()
-        await asyncio.to_thread(thread.join, 5)
+        await asyncio.to_thread(thread.join, PATIENCE_S)
         return before
 
     assert asyncio.run(scene()) == "starting"
@@ -185,7 +186,7 @@ def test_drain_finishes_what_runs_and_refuses_what_is_new(running_host, reposito
         return result
 
     assert over(running_host, scene)[1] == {0: "length"}
-    running_host.thread.join(5)
+    running_host.thread.join(PATIENCE_S)
     assert repository.built[0].closed
 
 
@@ -205,7 +206,7 @@ def test_client_finds_a_host_that_comes_later(tmp_path, repository):
             await read(submit(client)[1])
             host.drain()
             await until(lambda: client.status is None)
-            await asyncio.to_thread(thread.join, 5)
+            await asyncio.to_thread(thread.join, PATIENCE_S)
         await client.close()
         return [getattr(status, "state", None) for status in seen]
 
@@ -310,6 +311,6 @@ def test_a_reload_is_answered_when_every_worker_has_built_what_changed(running_h
             await asyncio.sleep(0.1)
             assert not reloading.done()
             other.report_use([entry(client).instance_id], client.status.number)
-            assert await asyncio.wait_for(reloading, 5)
+            assert await asyncio.wait_for(reloading, PATIENCE_S)
 
     over(running_host, scene)

@@ -8,6 +8,7 @@ import threading
 from types import SimpleNamespace
 
 import pytest
+from patience import PATIENCE_S
 from scripted_host import Folder, over, read, submit, until
 
 from pipelines.errors import NotFound, Unavailable
@@ -108,7 +109,7 @@ class LongStep:
 
     def __call__(self):
         self._began = True
-        self._go.wait(5)
+        self._go.wait(PATIENCE_S)
         return []
 
     async def begun(self):
@@ -156,7 +157,7 @@ def test_a_lost_host_fails_who_asks():
         finally:
             await client.close()
 
-    asyncio.run(asyncio.wait_for(scene(), 5))
+    asyncio.run(asyncio.wait_for(scene(), PATIENCE_S))
     assert sent[1:] == [Profile(1, "m", 7, math.inf)]
 
 

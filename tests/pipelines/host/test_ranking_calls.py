@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from fake_decoder import byte_tokenizer
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
+from patience import PATIENCE_S
 from served_models import in_one_process
 
 from pipelines.errors import RequestError
@@ -38,7 +39,7 @@ def ask(graph, tmp_path, monkeypatch):
     def whole(**fields):
         async def scene(client, catalogue):
             call = catalogue.get("pairs").open(PoolingInput(**fields), client)
-            return (await asyncio.wait_for(call.answer(), 10)).values, call.prompt_lengths
+            return (await asyncio.wait_for(call.answer(), PATIENCE_S)).values, call.prompt_lengths
 
         return in_one_process(scene, tmp_path)
 

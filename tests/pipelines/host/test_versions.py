@@ -8,6 +8,7 @@ import socket
 import threading
 
 import pytest
+from patience import PATIENCE_S
 from scripted_host import over, read, submit, until
 
 from pipelines.errors import Unavailable
@@ -42,7 +43,7 @@ class OtherHost:
     def close(self):
         self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
-        self._thread.join(5)
+        self._thread.join(PATIENCE_S)
 
 
 def test_a_worker_of_another_version_gets_no_status(running_host, caplog):

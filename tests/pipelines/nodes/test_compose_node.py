@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from prompt_nodes import framed_tokenizer
 from tensor_models import write_onnx
 
@@ -80,7 +81,7 @@ def ask(models, name, *requests):
         await client.start()
         await catalogue.start()
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while [card.state for card in catalogue.cards()] != ["ready", "ready"]:
                     await asyncio.sleep(0.01)
                 return [await answer(catalogue.get(name), request, client) for request in requests]

@@ -7,13 +7,12 @@ import socket
 import threading
 
 import pytest
+from patience import PATIENCE_S, SOON_S
 
 from pipelines.wire.listener import Disconnected
 from pipelines.wire.messages import SCHEMA, Abort, Frame, Framer, Hello, TokenUpdate, ToWorker, encode
 from pipelines.wire.socket_listener import SocketListener
 from pipelines.wire.token_piece import TokenPiece
-
-WAIT_S = 5.0
 
 
 class Worker:
@@ -21,11 +20,11 @@ class Worker:
 
     def __init__(self, listener, path):
         self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(WAIT_S)
+        self.socket.settimeout(PATIENCE_S)
         self.socket.connect(str(path))
         self._framer = Framer(ToWorker)
         self.send(Hello(7, SCHEMA))
-        self.peer, message = listener.inbox.get(timeout=WAIT_S)
+        self.peer, message = listener.inbox.get(timeout=PATIENCE_S)
         assert message == Hello(7, SCHEMA)
 
     def send(self, message):
@@ -58,7 +57,7 @@ class HeldInbox(queue.SimpleQueue):
 
     def put(self, item):
         if self.held:
-            self.freed.wait(4 * WAIT_S)
+            self.freed.wait(2 * PATIENCE_S)
         super().put(item)
 
 
@@ -100,7 +99,7 @@ def test_a_worker_that_does_not_read_holds_no_other_up(listener, join):
     post_each(listener, quick.peer, frames(1))
     assert quick.read(1) == frames(1)
     quick.send(Abort(3))
-    assert listener.inbox.get(timeout=WAIT_S) == (quick.peer, Abort(3))
+    assert listener.inbox.get(timeout=PATIENCE_S) == (quick.peer, Abort(3))
 
 
 def test_who_posts_does_not_wait_for_the_gates_thread(tmp_path):
@@ -112,7 +111,7 @@ def test_who_posts_does_not_wait_for_the_gates_thread(tmp_path):
     worker.send(Abort(3))
     posting = threading.Thread(target=post_each, args=(listener, worker.peer, frames(2000)), daemon=True)
     posting.start()
-    posting.join(WAIT_S)
+    posting.join(SOON_S)
     has_waited = posting.is_alive()
     listener.inbox.freed.set()
     assert worker.read(2000) == frames(2000)
@@ -131,9 +130,9 @@ def test_whatever_fails_while_one_is_read_the_others_are_served(listener, join):
     worker, other = join(), join()
     worker.peer._framer = None
     worker.send(Abort(3))
-    assert listener.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
+    assert listener.inbox.get(timeout=PATIENCE_S) == (worker.peer, Disconnected())
     other.send(Abort(4))
-    assert listener.inbox.get(timeout=WAIT_S) == (other.peer, Abort(4))
+    assert listener.inbox.get(timeout=PATIENCE_S) == (other.peer, Abort(4))
 
 
 def test_what_was_posted_is_sent_before_the_gate_closes(listener, join, tmp_path):
@@ -151,7 +150,7 @@ def test_what_was_posted_is_sent_before_the_gate_closes(listener, join, tmp_path
 def test_noise_ends_the_connection(listener, join, noise):
     worker = join()
     worker.socket.sendall(noise)
-    assert listener.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
+    assert listener.inbox.get(timeout=PATIENCE_S) == (worker.peer, Disconnected())
     assert worker.socket.recv(1) == b""
     post_each(listener, worker.peer, frames(1))  # nobody is there: no error
 
@@ -160,7 +159,7 @@ def test_a_worker_that_left_is_gone_once(listener, join):
     worker = join()
     worker.socket.close()
     post_each(listener, worker.peer, frames(10))
-    assert listener.inbox.get(timeout=WAIT_S) == (worker.peer, Disconnected())
+    assert listener.inbox.get(timeout=PATIENCE_S) == (worker.peer, Disconnected())
     with pytest.raises(queue.Empty):
         listener.inbox.get(timeout=0.05)
 
@@ -177,7 +176,7 @@ def test_a_worker_that_never_reads_is_hung_up_on(listener, tmp_path, monkeypatch
     for _ in range(40):
         listener.send([(deaf.peer, frame)])
         assert len(deaf.peer._unsent) < 2 << 20
-    assert listener.inbox.get(timeout=WAIT_S) == (deaf.peer, Disconnected())
+    assert listener.inbox.get(timeout=PATIENCE_S) == (deaf.peer, Disconnected())
     listener.send([(deaf.peer, frame), (other.peer, Frame([TokenUpdate(2, 0, TokenPiece([5], 1))]))])
     assert other.read(1) == [Frame([TokenUpdate(2, 0, TokenPiece([5], 1))])]
     deaf.socket.close()

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from patience import PATIENCE_S
 
 from pipelines.errors import Unavailable
 from pipelines.wire.logprobs import TokenLogprobs
@@ -23,7 +24,7 @@ def update(token_ids: list[int], choice: int = 0, **fields: Any) -> TokenUpdate:
 
 
 def got(box: UpdateQueue) -> list[TokenUpdate]:
-    return asyncio.run(asyncio.wait_for(box.get(), 1))
+    return asyncio.run(asyncio.wait_for(box.get(), PATIENCE_S))
 
 
 def test_updates_of_one_choice_that_pile_up_are_joined():

@@ -3,6 +3,8 @@
 import asyncio
 import time
 
+from patience import SOON_S
+
 from pipelines.wire.messages import ModelStatus, Status
 from pipelines.worker.catalogue import Catalogue
 
@@ -24,7 +26,7 @@ class StatusClient:
         return True
 
 
-def waited_s(*statuses):
+def waited_s(at_most_s, *statuses):
     """How long a worker waits whose host says these, one after the other; None: the host went away."""
 
     async def scene():
@@ -32,10 +34,10 @@ def waited_s(*statuses):
         catalogue = Catalogue(client)
         await catalogue.start()
         start_s = time.monotonic()
-        waiting = asyncio.create_task(catalogue.caught_up(2.0))
+        waiting = asyncio.create_task(catalogue.caught_up(at_most_s))
         for status in statuses:
             client.say(status)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.05)
         await waiting
         await catalogue.close()
         return time.monotonic() - start_s
@@ -48,13 +50,13 @@ def status(*names):
 
 
 def test_a_host_without_models_is_waited_for_once():
-    assert waited_s(status()) < 1
+    assert waited_s(20.0, status()) < SOON_S
 
 
 def test_a_model_that_cannot_be_built_is_waited_for():
-    assert waited_s(status("broken")) >= 2
+    assert waited_s(0.3, status("broken")) >= 0.3
 
 
 def test_a_host_that_goes_is_not_waited_for():
     """Its master was killed, say: the worker must come to look for it."""
-    assert waited_s(status("broken"), None) < 1
+    assert waited_s(20.0, status("broken"), None) < SOON_S

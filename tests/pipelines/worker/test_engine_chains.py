@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 
 from graphs.graph import Source
 from graphs.node import Node
@@ -94,7 +95,7 @@ class Engines:
 
     async def next(self, kind, number=1):
         """The `number`-th message of a kind, once it was sent."""
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             while len(found := [message for message in self.sent if isinstance(message, kind)]) < number:
                 await asyncio.sleep(0)
         return found[number - 1]

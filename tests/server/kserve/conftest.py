@@ -9,6 +9,7 @@ import httpx
 import pytest
 from fake_decoder import write_fake_model
 from kserve_requests import TYPES, Asked, services
+from patience import PATIENCE_S
 from raw_server import RawServer
 from tensor_models import write_one, write_two
 
@@ -38,7 +39,7 @@ def server(models) -> Iterator[RawServer]:
 
 
 def wait_ready(server: RawServer) -> None:
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + PATIENCE_S
     while httpx.get(f"http://127.0.0.1:{server.port}/v2/health/ready").status_code != 200:
         assert time.monotonic() < until_s
         time.sleep(0.02)

@@ -7,6 +7,7 @@ import asyncio
 import numpy as np
 import pytest
 from kserve_requests import IMAGE, NUMBERS, services
+from patience import PATIENCE_S
 
 from server.app import create_app
 from server.kserve.datatypes import NAMES
@@ -30,7 +31,7 @@ class Channel:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=TYPES[f"{of or method}Response"].FromString,
         )
-        return await call(request, metadata=self._metadata, timeout=20, **more)
+        return await call(request, metadata=self._metadata, timeout=PATIENCE_S, **more)
 
     async def infer(self, model="detector", array=IMAGE, name="image", datatype="FP32", **more):
         return await self.ask("ModelInfer", infer_request(model, array, name, datatype, **more))
@@ -41,7 +42,7 @@ class Channel:
             request_serializer=lambda message: message.SerializeToString(),
             response_deserializer=TYPES["ModelStreamInferResponse"].FromString,
         )
-        return call(requests, metadata=self._metadata, timeout=20)
+        return call(requests, metadata=self._metadata, timeout=PATIENCE_S)
 
 
 def infer_request(model="detector", array=IMAGE, name="image", datatype="FP32", **more):
@@ -61,7 +62,7 @@ def listening(models):
             create_app(made)
             await made.client.start()
             await made.catalogue.start()
-            for _ in range(2000):
+            for _ in range(9000):
                 cards = made.catalogue.cards()
                 if cards and all(card.state == "ready" for card in cards):
                     break

@@ -9,6 +9,7 @@ import httpx2
 import pydantic
 import pytest
 from messages_bodies import SCRIPTS, WEATHER, body
+from raw_server import RawServer
 from scripted import ScriptedPipeline
 
 
@@ -151,3 +152,14 @@ def test_the_clients_key_header_is_a_key(scripted_client):
     with pytest.raises(anthropic.AuthenticationError) as caught:
         client.run(create(), api_key="wrong")
     assert caught.value.body["error"]["type"] == "authentication_error"
+
+
+def test_a_wrong_key_is_refused_over_a_socket(make_rig):
+    with (
+        RawServer(make_rig(api_keys=("secret",)).app) as server,
+        anthropic.Anthropic(
+            base_url=f"http://127.0.0.1:{server.port}", api_key="wrong", max_retries=0
+        ) as stranger,
+        pytest.raises(anthropic.AuthenticationError),
+    ):
+        stranger.messages.create(**body())

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 from pooled_calls import PooledPipeline, rows, vector
 
 from graphs.errors import MAX_LISTED
@@ -274,7 +275,7 @@ def test_a_hang_up_closes_the_call(rig):
         while not rig.pipeline.calls:
             await asyncio.sleep(0)
         request.hang_up()
-        await asyncio.wait_for(request.task, 10)
+        await asyncio.wait_for(request.task, PATIENCE_S)
 
     rig.run(scenario)
     assert rig.pipeline.calls[0].closed

@@ -16,6 +16,7 @@ from broken_bodies import BROKEN
 from fake_decoder import byte_tokenizer
 from fake_encoder import FAKE_BATCHER, row_of, use_fake_encoders, write_fake_encoder
 from openai import AsyncOpenAI, NotFoundError
+from patience import PATIENCE_S
 from random_bodies import random_body
 
 from server.app import create_app
@@ -70,7 +71,7 @@ def ask(models, monkeypatch):
     async def whole(asked):
         app = create_app(connect(Settings(models=models, in_process=True, responses_store=False)))
         async with AsgiClient(app) as client:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while num_loaded(await client.get("/v1/models")) < len(MODELS):
                     await asyncio.sleep(0.02)
             return [await client.post(path, body) for path, body in asked]
@@ -199,7 +200,7 @@ def test_openais_client(models, monkeypatch):
                 await create(model="moods")
             return [[row.embedding for row in each.data] for each in (*same, cut)], cut.usage
 
-    (coded, plain, cut), usage = asyncio.run(asyncio.wait_for(scenario(), 20))
+    (coded, plain, cut), usage = asyncio.run(asyncio.wait_for(scenario(), PATIENCE_S))
     assert coded == plain == [row_of(ids(text), size=8).tolist() for text in ("a", "bc")]
     first = [row_of(ids(text)[:1], size=8)[:2] for text in ("a", "b")]
     assert cut == [pytest.approx((row / np.linalg.norm(row)).tolist()) for row in first]

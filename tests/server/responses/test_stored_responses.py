@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 
 import pytest
+from patience import PATIENCE_S
 from responses_bodies import PATH, ask, events
 from scripted import said
 
@@ -194,7 +195,7 @@ def test_a_client_that_leaves_cancels_its_call(rig, stream):
         while not rig.pipeline.calls or not (request.answer.writes or not stream):
             await asyncio.sleep(0.01)
         request.hang_up()
-        await asyncio.wait_for(request.task, 5)
+        await asyncio.wait_for(request.task, PATIENCE_S)
 
     rig.run(scenario)
     assert rig.pipeline.calls[0].closed

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from small_steps import make_step
 
 from pipelines.host.backends.onnxruntime.cuda.cuda_graphs import (
@@ -170,7 +171,7 @@ def test_others_wait_for_a_capture_to_end():
         caller.join(timeout=0.05)
         assert caller.is_alive()
         order.append("captured")
-    caller.join(timeout=5)
+    caller.join(timeout=PATIENCE_S)
     assert order == ["captured", "called"]
 
 

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from patience import PATIENCE_S
 
 from pipelines.errors import Overloaded, RequestError
 from pipelines.host.backends.tensor_contract import TensorPort
@@ -27,7 +28,7 @@ class Body:
 
     def __call__(self, batch: Tensors) -> Tensors:
         self.began.put(int(batch["x"]))
-        assert self.turns.acquire(timeout=5)
+        assert self.turns.acquire(timeout=PATIENCE_S)
         if batch["x"] < 0:
             raise RequestError("negative", "x")
         return Tensors(x=batch["x"], more=batch["x"])
@@ -47,7 +48,7 @@ def engine(body):
     yield made
     made.close()
     body.turns.release(10)
-    assert body.closed.wait(5)
+    assert body.closed.wait(PATIENCE_S)
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def put(engine, told, number, outputs=None):
 
 def begin(engine, body, told, number):
     put(engine, told, number)
-    assert body.began.get(timeout=5) == number
+    assert body.began.get(timeout=PATIENCE_S) == number
 
 
 def test_requests_are_run_one_by_one_as_they_came(engine, body, told):
@@ -71,7 +72,7 @@ def test_requests_are_run_one_by_one_as_they_came(engine, body, told):
     put(engine, told, 2)
     assert (engine.counts().running, engine.counts().waiting) == (1, 2)
     body.turns.release(3)
-    assert [told.get(timeout=5)[0] for _ in range(3)] == [3, 1, 2]
+    assert [told.get(timeout=PATIENCE_S)[0] for _ in range(3)] == [3, 1, 2]
     assert (engine.counts().steps, engine.counts().failed_steps) == (3, 0)
 
 
@@ -84,7 +85,7 @@ def test_only_so_many_may_wait(engine, body, told):
     engine.cancel(1)
     put(engine, told, 3)
     body.turns.release(3)
-    assert [told.get(timeout=5)[0] for _ in range(3)] == [0, 2, 3]
+    assert [told.get(timeout=PATIENCE_S)[0] for _ in range(3)] == [0, 2, 3]
 
 
 def test_only_so_many_bytes_may_wait(engine, body, told, monkeypatch):
@@ -94,16 +95,16 @@ def test_only_so_many_bytes_may_wait(engine, body, told, monkeypatch):
     with pytest.raises(Overloaded, match="1 requests wait"):
         put(engine, told, 2)
     body.turns.release(2)
-    assert [told.get(timeout=5)[0] for _ in range(2)] == [0, 1]
+    assert [told.get(timeout=PATIENCE_S)[0] for _ in range(2)] == [0, 1]
 
 
 def test_a_run_that_fails_is_followed_by_the_next(engine, body, told):
     begin(engine, body, told, -1)
     put(engine, told, 1)
     body.turns.release(2)
-    key, error = told.get(timeout=5)
+    key, error = told.get(timeout=PATIENCE_S)
     assert (key, str(error)) == (-1, "negative")
-    assert told.get(timeout=5)[1]["x"] == 1
+    assert told.get(timeout=PATIENCE_S)[1]["x"] == 1
     assert engine.counts().failed_steps == 1
 
 
@@ -124,7 +125,7 @@ def test_an_aborted_run_goes_on_to_its_end(engine, body, told):
     put(engine, told, 1)
     assert body.began.empty()
     body.turns.release(2)
-    assert told.get(timeout=5)[0] == 1
+    assert told.get(timeout=PATIENCE_S)[0] == 1
 
 
 def test_closing_drops_what_waits_and_closes_the_body_after_the_run(body, told):
@@ -134,5 +135,5 @@ def test_closing_drops_what_waits_and_closes_the_body_after_the_run(body, told):
     engine.close()
     assert not body.closed.is_set()
     body.turns.release(2)
-    assert body.closed.wait(5)
+    assert body.closed.wait(PATIENCE_S)
     assert told.empty()  # the running one was dropped with its engine, too

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from host_device import HostDevice
+from patience import PATIENCE_S
 
 from ops.cuda.sampling import CudaSamplingOps
 from pipelines.errors import RequestError
@@ -48,7 +49,7 @@ class Watched:
 
     def fill(self, bits):
         self.asked.set()
-        assert self.answers.wait(5)
+        assert self.answers.wait(PATIENCE_S)
         bits[:] = 0
         bits[self.token_id // 32] = 1 << self.token_id % 32
 
@@ -122,7 +123,7 @@ def test_masks_are_filled_while_the_model_runs(node):
     guides = [Watched(7), Watched(1000), Watched(2040)]
     step = step_of(*guides)
     node.prepare(step)
-    assert guides[0].asked.wait(5)  # here the model runs
+    assert guides[0].asked.wait(PATIENCE_S)  # here the model runs
     for guide in guides:
         guide.answers.set()
     assert sample(node.run(Logits(values(3), step))).token_ids.tolist() == [7, 1000, 2040]
