@@ -22,6 +22,7 @@ from pipelines.host.engine.step import NO_STATE, Step
 NEVER_WRITTEN = -1
 NEVER_COMPUTED = 0x5EED  # a state that no sequence may begin with
 LOGIT_RANGE = 12.0
+FIRST_FRAME = 1 << 20  # the place of the first frame of a context, behind those of all its tokens
 
 
 @dataclass(slots=True)
@@ -29,7 +30,8 @@ class FakeSession:
     """A `DecoderSession` whose cache int64[num_blocks, block_tokens] stores the token ids themselves.
 
     `host_cache` is the same for the host blocks.  With `keeps_states` (and the whole context in sight) it
-    has recurrent states, each a hash of all tokens before it, which must agree with the cache.  Each
+    has recurrent states, each a hash of all tokens before it, which must agree with the cache.  With
+    `frame_size` the next token also depends on the frames that a sequence attends to.  Each
     step takes at least `step_s` seconds, with the GIL released.  A step with the token `poison` raises
     RuntimeError after it has written to the cache, as a lost device would.  A token depends on the last
     `sight_tokens` of its context; None: on the whole context.  A step with the token `deadly` ends the
@@ -48,6 +50,7 @@ class FakeSession:
     num_steps: int = 0
     keeps_states: bool = False
     can_swap: bool = True
+    frame_size: int = 0
     step_times_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -78,11 +81,15 @@ class FakeSession:
         self._move_blocks(step)
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
         self.cache.reshape(-1)[slots] = step.token_ids
+        if len(step.new_frames):
+            self.cache.reshape(-1)[step.frame_slots] = fake_frames(step.new_frames)
         if self.deadly is not None and (step.token_ids == self.deadly).any():
             os.abort()
         if self.poison is not None and (step.token_ids == self.poison).any():
             raise RuntimeError(f"the step met the poisoned token {self.poison}")
         digests = self._digests(step)
+        if self.frame_size:
+            digests += self._frame_digests(step)
         if self.keeps_states:
             digests += (self._advance_states(step) - digests) * GOLDEN  # nothing where the two agree
         if self.dissent:
@@ -118,6 +125,15 @@ class FakeSession:
         owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
         return begins[owners] + sums[step.logit_indices]
 
+    def _frame_digests(self, step: Step) -> NDArray[np.uint64]:
+        """uint64[num_logits]: a hash of the cached frames that each sampled position attends to."""
+        digests = []
+        for blocks, num_frames in zip(step.frame_table, step.num_frames, strict=True):
+            stored = self.cache[blocks].reshape(-1)[:num_frames]
+            digests.append(_hashed_frames(stored).sum(dtype=np.uint64))
+        owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
+        return np.array(digests, np.uint64)[owners]
+
     def _digests(self, step: Step) -> NDArray[np.uint64]:
         """uint64[num_logits]: a hash of the cached context up to and including each sampled position."""
         owners = np.searchsorted(step.starts, step.logit_indices, side="right") - 1
@@ -130,13 +146,26 @@ class FakeSession:
         return np.add.reduceat(hashed, begins) if len(begins) else hashed
 
 
-def fake_logits(contexts: list[NDArray[np.int64]], vocab_size: int) -> NDArray[np.float32]:
-    """The logits after each context: float32[len(contexts), vocab_size], a hash of all its tokens in order.
+def fake_logits(
+    contexts: list[NDArray[np.int64]], vocab_size: int, frames: NDArray[np.float32] | None = None
+) -> NDArray[np.float32]:
+    """The logits after each context: float32[len(contexts), vocab_size], a hash of all its tokens in order,
+    and of the `frames` that it attends to.
 
     `FakeSession` computes the same from its cache, so a test can predict the output of a sequence alone.
     """
     digests = [_hashed(context, np.arange(len(context))).sum(dtype=np.uint64) for context in contexts]
-    return _logits(np.array(digests, np.uint64), vocab_size)
+    seen = np.uint64(0) if frames is None else _hashed_frames(fake_frames(frames)).sum(dtype=np.uint64)
+    return _logits(np.array(digests, np.uint64) + seen, vocab_size)
+
+
+def fake_frames(frames: NDArray[np.float32]) -> NDArray[np.int64]:
+    """What the cache stores of each frame: its first number."""
+    return frames[:, 0].astype(np.int64)
+
+
+def _hashed_frames(stored: NDArray[np.int64]) -> NDArray[np.uint64]:
+    return _hashed(stored, np.arange(len(stored)) + FIRST_FRAME)
 
 
 def _logits(digests: NDArray[np.uint64], vocab_size: int) -> NDArray[np.float32]:

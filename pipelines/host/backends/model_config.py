@@ -8,7 +8,10 @@ from typing import Any
 
 from pipelines.host.backends.device_errors import ModelError
 
-CONTEXT_FIELDS = ("max_position_embeddings", "n_positions", "seq_len", "seq_length", "n_ctx", "max_seq_len")
+CONTEXT_FIELDS = (
+    *("max_target_positions", "max_position_embeddings", "n_positions"),
+    *("seq_len", "seq_length", "n_ctx", "max_seq_len"),
+)
 """Fields of config.json for the longest context in tokens; the first that is present counts."""
 
 

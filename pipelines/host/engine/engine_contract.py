@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Literal, Protocol, TypeVar
 
+import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.outputs import Output
@@ -32,7 +33,8 @@ class GenerationRequest:
 
     `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams`
     the choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are
-    shared only between requests of equal `cache_salt`.  Tenants take turns.
+    shared only between requests of equal `cache_salt`.  Tenants take turns.  `frames` are what each prompt's
+    choices attend to, float32[num_frames, frame_size] of an encoder; [] for a model without them.
     """
 
     prompts: list[list[int]]
@@ -41,6 +43,7 @@ class GenerationRequest:
     cache_salt: str = ""
     guide: GuideMaker | None = None
     tenant: str = ""
+    frames: list[NDArray[np.float32]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import StepContext
-from pipelines.host.engine.submission_checks import Limits, check
+from pipelines.host.engine.submission_checks import Limits, check, check_frames
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
@@ -39,7 +39,8 @@ class GenerationEngine:
 
     `num_host_blocks` blocks in host memory store the cache of preempted sequences; without a free one it is
     computed again.  A model with recurrent states has `num_states` rows for them, at least two for each of
-    `max_sequences`: one to read in a step, one to write.
+    `max_sequences`: one to read in a step, one to write.  A model that attends to frames of an encoder reads
+    `frame_size` numbers of each.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
@@ -55,14 +56,19 @@ class GenerationEngine:
         eos_token_ids: frozenset[int],
         num_host_blocks: int = 0,
         num_states: int = 0,
+        frame_size: int = 0,
         profile: StepProfile | None = None,
         close_body: Callable[[], None] = lambda: None,
     ) -> None:
         if 0 < num_states < 2 * settings.max_sequences:
             raise ValueError(f"{num_states} rows for the states of {settings.max_sequences} sequences")
         cache_tokens = num_blocks * block_tokens
-        self.limits = Limits(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens)
-        self.slots = SequenceSlots(settings.max_sequences, blocks_for(self.limits.max_context, block_tokens))
+        self.limits = Limits(
+            settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens, frame_size
+        )
+        columns = blocks_for(self.limits.max_context, block_tokens)
+        frame_columns = num_blocks if frame_size else 0
+        self.slots = SequenceSlots(settings.max_sequences, columns, frame_columns, frame_size)
         self.cache = Cache(
             num_blocks,
             block_tokens,
@@ -92,10 +98,11 @@ class GenerationEngine:
         """
         if key in self._active:
             raise ValueError(f"request {key!r} is already running")
-        check(request, self.limits)
+        limits = check_frames(request, self.limits)
+        check(request, limits)
         if request.params.beams is not None:
-            check_beams(request, request.params.beams, self._eos_token_ids, self.limits)
-        groups = sequence_groups(key, request, self._eos_token_ids, self.limits, self._submit_orders)
+            check_beams(request, request.params.beams, self._eos_token_ids, limits)
+        groups = sequence_groups(key, request, self._eos_token_ids, limits, self._submit_orders)
         self._active.add(key, [sequence for group in groups for sequence in group])
         for leader, *_ in groups:
             self.scheduler.add(leader)

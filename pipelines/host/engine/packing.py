@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipelines.host.engine.kv_cache.cache import BlockMoves
 from pipelines.host.engine.kv_cache.sequence_states import StateRows
 from pipelines.host.engine.slots import SequenceSlots
-from pipelines.host.engine.step import NO_STATE, Step, no_ids, no_pairs, no_slots
+from pipelines.host.engine.step import NO_STATE, Step, no_frames, no_ids, no_pairs, no_slots, no_table
 from pipelines.host.engine.step_plan import Plan
 
 
@@ -64,9 +64,17 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         state_interval=np.array([rows.interval for rows in moves.states], np.int32),
         scored_ids=scored.ids,
         scored_top_counts=scored.tops,
+        frame_table=_frame_table(slots, slot_of) if slots.frame_size else no_table(),
+        num_frames=slots.num_frames[slot_of] if slots.frame_size else no_slots(),
+        new_frames=np.concatenate([no_frames(slots.frame_size), *(one.values for one in moves.frames)]),
+        frame_slots=np.concatenate([no_slots(), *(one.slots for one in moves.frames)]),
         slots=slot_of,
         draft_budget=_draft_budget(plan) if speculates else no_slots(),
     )
+
+
+def _frame_table(slots: SequenceSlots, slot_of: NDArray[np.int32]) -> NDArray[np.int32]:
+    return slots.frame_table[slot_of, : slots.num_frame_blocks[slot_of].max()]
 
 
 def _draft_budget(plan: Plan) -> NDArray[np.int32]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Hashable, Iterator
+from collections.abc import Sequence as Many
 
 from pipelines.host.engine.beam.beam_search import start_search
+from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.kv_cache.prefix_digests import root
 from pipelines.host.engine.prompt_scoring import PromptScores
@@ -28,8 +30,10 @@ def sequence_groups(
     """
     params, n = request.params, request.n
     width = n if params.beams is None else params.beams.width
+    frames: Many[EncoderFrames | None] = [EncoderFrames(values) for values in request.frames]
+    frames = frames or [None] * len(request.prompts)
     sequences = [
-        _sequence(key, number, request, eos_token_ids, limits, next(submit_orders))
+        _sequence(key, number, request, frames[number // width], eos_token_ids, limits, next(submit_orders))
         for number in range(len(request.prompts) * width)
     ]
     groups = [sequences[first : first + width] for first in range(0, len(sequences), width)]
@@ -51,6 +55,7 @@ def _sequence(
     key: Hashable,
     number: int,
     request: GenerationRequest,
+    frames: EncoderFrames | None,
     eos_token_ids: frozenset[int],
     limits: Limits,
     submit_order: int,
@@ -68,8 +73,9 @@ def _sequence(
         stop_token_ids=frozenset(params.stop_token_ids),
         max_length=min(len(prompt) + params.max_tokens, limits.max_context),
         submit_order=submit_order,
-        root=root(request.cache_salt),
+        root=root(request.cache_salt, b"" if frames is None else frames.digest),
         tenant=request.tenant,
+        frames=frames,
         repetition=watch_repetition(params),
         guide=None if guide is None else guide(),
     )

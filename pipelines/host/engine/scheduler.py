@@ -9,7 +9,6 @@ from time import perf_counter
 from pipelines.host.engine.kv_cache.cache import Cache
 from pipelines.host.engine.policy import (
     EngineSettings,
-    blocks_for,
     may_admit,
     share_draft_budget,
     split_budget,
@@ -156,7 +155,7 @@ class StepScheduler:
         """
         shares = self._shares()
         sequence = self.waiting.first(shares)
-        if not shares.may_claim(sequence, blocks_for(len(sequence.token_ids), self.cache.block_tokens)):
+        if not shares.may_claim(sequence, self.cache.num_needed(sequence, [])):
             return 0
         while not self._fits(sequence):
             victim = shares.last_beyond(self.running[1:], sequence.params.priority)

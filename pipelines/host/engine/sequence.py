@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
 from pipelines.host.engine.beam.beam_group import Beam, Ending
+from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.prompt_scoring import PromptScores
 from pipelines.host.engine.repetition import RepetitionWatch
 from pipelines.host.sampling.guide import Guide
@@ -71,6 +72,7 @@ class Sequence:
     submit_order: int  # unique; the smaller, the older
     root: bytes  # start of its chain of block digests
     tenant: str = ""  # whose it is: tenants take turns
+    frames: EncoderFrames | None = None  # what it attends to beside its own tokens
     num_cached: int = 0
     num_registered: int = 0  # blocks registered in the pool
     branch: int = 0  # tokens after which a step ends, since its state is to be stored; 0: nowhere
@@ -78,6 +80,7 @@ class Sequence:
     admitted_s: float | None = None  # when that was; None once its first token was returned
     slot: int = NO_SLOT
     blocks: list[int] = field(default_factory=list)
+    frame_blocks: list[int] = field(default_factory=list)  # those of `frames` while it runs
     host_blocks: list[int] = field(default_factory=list)  # blocks_for(num_cached) of them, or none
     digests: list[bytes] = field(default_factory=list)  # of its first full blocks
     followers: list[Sequence] = field(default_factory=list)

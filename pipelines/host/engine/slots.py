@@ -14,14 +14,20 @@ class SequenceSlots:
     """One slot for each of at most `num_slots` running sequences.
 
     Of a running sequence: block_table[slot, :num_blocks[slot]] are its blocks, num_past[slot] its
-    `num_cached`, last_token[slot] its last token id.  Other entries are undefined.
+    `num_cached`, last_token[slot] its last token id.  Where sequences attend to frames of `frame_size`
+    numbers, num_frames[slot] is how many, and frame_table[slot, :num_frame_blocks[slot]] are their blocks,
+    `frame_columns` at most.  Other entries are undefined.
     """
 
-    def __init__(self, num_slots: int, columns: int) -> None:
+    def __init__(self, num_slots: int, columns: int, frame_columns: int = 0, frame_size: int = 0) -> None:
         self.block_table: NDArray[np.int32] = np.zeros((num_slots, columns), np.int32)
         self.num_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.num_past: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.last_token: NDArray[np.int64] = np.zeros(num_slots, np.int64)
+        self.frame_size = frame_size
+        self.frame_table: NDArray[np.int32] = np.zeros((num_slots, frame_columns), np.int32)
+        self.num_frame_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
+        self.num_frames: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.free = list(reversed(range(num_slots)))
 
     @property
@@ -40,6 +46,11 @@ class SequenceSlots:
     def set_blocks(self, slot: int, blocks: list[int]) -> None:
         self.block_table[slot, : len(blocks)] = blocks
         self.num_blocks[slot] = len(blocks)
+
+    def set_frames(self, slot: int, blocks: list[int], num_frames: int) -> None:
+        self.frame_table[slot, : len(blocks)] = blocks
+        self.num_frame_blocks[slot] = len(blocks)
+        self.num_frames[slot] = num_frames
 
     def add_block(self, slot: int, block: int) -> None:
         self.block_table[slot, self.num_blocks[slot]] = block

@@ -30,6 +30,11 @@ def no_table() -> NDArray[np.int32]:
     return np.empty((0, 0), np.int32)
 
 
+def no_frames(frame_size: int = 0) -> NDArray[np.float32]:
+    """float32[0, frame_size]: no frames to add to the cache."""
+    return np.empty((0, frame_size), np.float32)
+
+
 NO_STATE = -1
 """In place of the row that a sequence without computed tokens would read."""
 ONLY_LAST = 1 << 30
@@ -57,6 +62,10 @@ class Step:
     zeros where that is NO_STATE.  It writes states to the rows after it: after every `state_interval[i]`
     tokens, counted from the beginning of the sequence, and after the last one (`num_state_writes`).  No row
     is written twice, or read by one sequence and written by another.
+
+    A model that attends to frames of an encoder finds those of sequence `i`, `num_frames[i]` of them, in
+    blocks of the same cache: `frame_table[i]`, in order.  Before any token attends to them the step writes
+    the keys and values of `new_frames` to the slots `frame_slots`, whole contexts one after another.
 
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
     sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
@@ -101,6 +110,16 @@ class Step:
     """
     state_interval: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs], tokens: ONLY_LAST where one state is written; int32[0] without states."""
+    frame_table: NDArray[np.int32] = field(default_factory=no_table)
+    """int32[num_seqs, columns]: blocks of frames; int32[0, 0] for a model without them.  Columns after the
+    last frame of a sequence are undefined.
+    """
+    num_frames: NDArray[np.int32] = field(default_factory=no_slots)
+    """int32[num_seqs], frames: at least 1; int32[0] for a model without them."""
+    new_frames: NDArray[np.float32] = field(default_factory=no_frames)
+    """float32[k, frame_size]: frames whose keys and values the step writes."""
+    frame_slots: NDArray[np.int32] = field(default_factory=no_slots)
+    """int32[k]: where, as block * block_tokens + offset."""
     slots: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs]: the slot of each sequence; the engine always sets it."""
     draft_budget: NDArray[np.int32] = field(default_factory=no_slots)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.policy import blocks_for
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 MAX_SCORES = 1 << 22
@@ -21,11 +22,44 @@ class Limits:
     model_context: int
     cache_tokens: int
     block_tokens: int
+    frame_size: int = 0
 
     @property
     def max_context(self) -> int:
         """Most tokens of one sequence, output included; the last token is never cached."""
         return min(self.model_context, self.cache_tokens + 1)
+
+    def beside(self, num_frames: int) -> Limits:
+        """What is left for tokens beside the blocks of the frames."""
+        taken = blocks_for(num_frames, self.block_tokens) * self.block_tokens
+        return replace(self, cache_tokens=self.cache_tokens - taken)
+
+
+def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
+    """The limits for the tokens of a request, whose frames are in the cache too.
+
+    Raises RequestError for frames that the model does not read, or that leave no room.
+    """
+    frames, size = request.frames, limits.frame_size
+    if len(frames) != (len(request.prompts) if size else 0):
+        what = "the frames of an encoder" if size else "no frames"
+        raise RequestError(
+            f"this model attends to {what}; the request has those of {len(frames)} inputs for "
+            f"{len(request.prompts)} prompts"
+        )
+    if not frames:
+        return limits
+    for values in frames:
+        if values.ndim != 2 or values.shape[1] != size or not len(values):
+            raise RequestError(f"this model attends to frames of {size} numbers, not to {values.shape}")
+    left = limits.beside(max(map(len, frames)))
+    if left.cache_tokens < limits.block_tokens:
+        raise ContextTooLong(
+            f"This model's cache holds {limits.cache_tokens} tokens and frames together. However, your input "
+            f"has {max(map(len, frames))} frames. Please reduce its length, or serve the model with more "
+            "cache.memory_gb."
+        )
+    return left
 
 
 def check(request: GenerationRequest, limits: Limits) -> None:

@@ -11,6 +11,16 @@ loaded.
     node      attended[1, num_heads, num_tokens, head_size] = braid::PagedAttention(
                   query[1, num_heads, num_tokens, head_size],
                   key, value[1, num_kv_heads, num_tokens, head_size])      rotary embedding already applied
+
+A decoder that reads the frames of an encoder has one more input and, in the layers that attend to them, one
+more node.  The frames of the input are those whose keys and values the step adds to the cache; every token
+attends to all frames of its sequence.  They are in blocks of the same caches as the layer's own tokens, with
+as many heads of the same size.
+
+    input     context_frames float32[1, num_frames, frame_size]
+    node      attended[1, num_heads, num_tokens, head_size] = braid::ContextAttention(
+                  query[1, num_heads, num_tokens, head_size],
+                  key, value[1, num_kv_heads, num_frames, head_size])
 """
 
 from __future__ import annotations
@@ -23,10 +33,14 @@ ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale", "windo
 """Of every attention node.  `window`: tokens that a query attends to, itself included; -1 is no limit.
 `softcap` 0 is none.  `scale` multiplies the scores before the cap.  `layer` counts from 0, in order.
 """
+CONTEXT_ATTENTION = "ContextAttention"
+CONTEXT_ATTRIBUTES = ("layer", "num_heads", "num_kv_heads", "head_size", "scale")
+"""Of every attention to frames; `layer` is that of the attention node whose cache it shares."""
 CALIBRATION = ("key_absmax", "value_absmax")
 """Optional floats: the largest absolute key and value during calibration, for a quantized cache."""
 
 INPUT_IDS, POSITION_IDS, LOGITS_INDICES, LOGITS = "input_ids", "position_ids", "logits_indices", "logits"
+CONTEXT_FRAMES = "context_frames"
 OPSET = 23
 IR_VERSION = 10
 SIDES = ("key", "value")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx_ir as ir
@@ -13,6 +13,9 @@ from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
     ATTRIBUTES,
     CALIBRATION,
+    CONTEXT_ATTENTION,
+    CONTEXT_ATTRIBUTES,
+    CONTEXT_FRAMES,
     DOMAIN,
     INPUT_IDS,
     LOGITS,
@@ -28,6 +31,9 @@ INPUTS = {INPUT_IDS, POSITION_IDS, LOGITS_INDICES}
 def check_inputs(graph: ir.Graph) -> None:
     """Raise `ModelError` unless inputs, output and operator set are those of the format."""
     given = {str(value.name): value for value in graph.inputs}
+    frames = given.pop(CONTEXT_FRAMES, None)
+    if frames is not None and frames.dtype != ir.DataType.FLOAT:
+        raise ModelError(f"{CONTEXT_FRAMES} is {frames.dtype}, not FLOAT.")
     if set(given) != INPUTS:
         raise ModelError(
             f"reads {', '.join(sorted(given))}; a decoder in Braid's format reads "
@@ -55,17 +61,50 @@ def read_layers(graph: ir.Graph) -> list[AttentionLayer]:
     return layers
 
 
+def read_frame_size(graph: ir.Graph, layers: list[AttentionLayer]) -> int:
+    """The length of the frames that a decoder attends to, 0 without them.  Raises `ModelError`.
+
+    `layers` are those of its own tokens, whose caches the frames share.
+    """
+    nodes = [node for node in graph if (node.domain, node.op_type) == (DOMAIN, CONTEXT_ATTENTION)]
+    frames = next((value for value in graph.inputs if value.name == CONTEXT_FRAMES), None)
+    if not nodes and frames is None:
+        return 0
+    shape = None if frames is None else frames.shape
+    if not nodes or shape is None or len(shape) != 3 or not isinstance(shape[2], int):
+        raise ModelError(f"has {len(nodes)} {DOMAIN}::{CONTEXT_ATTENTION} and {CONTEXT_FRAMES} {shape}.")
+    found = [_read_context_layer(node) for node in nodes]
+    numbers = [layer.layer for layer in found]
+    if numbers != sorted(set(numbers)) or numbers[-1] >= len(layers):
+        raise ModelError(f"its attentions to frames are of the layers {numbers} of {len(layers)}.")
+    for layer in found:
+        own = layers[layer.layer]
+        if (layer.num_kv_heads, layer.head_size) != (own.num_kv_heads, own.head_size):
+            raise ModelError(f"layer {layer.layer} has other heads for frames than for tokens.")
+    return shape[2]
+
+
+def _read_context_layer(node: ir.Node) -> AttentionLayer:
+    return _read_attributes(node, CONTEXT_ATTRIBUTES, frozenset(), {"window": -1, "softcap": 0.0})
+
+
 def _read_layer(node: ir.Node) -> AttentionLayer:
-    missing = [name for name in ATTRIBUTES if name not in node.attributes]
-    unknown = set(node.attributes) - {*ATTRIBUTES, *CALIBRATION}
+    return _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), {})
+
+
+def _read_attributes(
+    node: ir.Node, names: Sequence[str], optional: frozenset[str], others: Mapping[str, Any]
+) -> AttentionLayer:
+    missing = [name for name in names if name not in node.attributes]
+    unknown = set(node.attributes) - {*names, *optional}
     if missing or unknown or len(node.inputs) != 3:
         raise ModelError(
-            f"{DOMAIN}::{ATTENTION} {node.name} has {len(node.inputs)} of 3 inputs, lacks "
+            f"{DOMAIN}::{node.op_type} {node.name} has {len(node.inputs)} of 3 inputs, lacks "
             f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this version of Braid "
             "does not support."
         )
     values = {name: attribute.value for name, attribute in node.attributes.items()}
-    layer = AttentionLayer(**values)
+    layer = AttentionLayer(**values, **others)
     _check_layer(layer)
     return layer
 

@@ -18,7 +18,12 @@ from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.model_config import CONTEXT_FIELDS, read_config
 from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
-from pipelines.host.backends.onnx.format_checks import check_inputs, find_vocab_size, read_layers
+from pipelines.host.backends.onnx.format_checks import (
+    check_inputs,
+    find_vocab_size,
+    read_frame_size,
+    read_layers,
+)
 from pipelines.host.backends.onnx.genai import is_genai, rewrite_genai
 from pipelines.host.backends.onnx.optimum import is_optimum, rewrite_optimum
 
@@ -54,7 +59,8 @@ def read_decoder(path: Path) -> DecoderModel:
         layers = read_layers(model.graph)
         check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)
-        return DecoderModel(model, folder, layers, vocabulary, max_context, _element_type(model.graph))
+        frame_size, element_type = read_frame_size(model.graph, layers), _element_type(model.graph)
+        return DecoderModel(model, folder, layers, vocabulary, max_context, element_type, frame_size)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 

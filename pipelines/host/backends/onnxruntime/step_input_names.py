@@ -12,3 +12,5 @@ from __future__ import annotations
 
 CUMULATIVE, PAST, TABLE, SLOTS = "cumulative_sequence_length", "past_seqlens", "block_table", "slot_mapping"
 METADATA = "attention_metadata"
+FRAME_TABLE, NUM_FRAMES, FRAME_SLOTS = "frame_table", "num_frames", "frame_slots"
+"""Of a decoder that attends to frames: int32[B, W'], int32[B], int32[C]; see `engine.step`."""

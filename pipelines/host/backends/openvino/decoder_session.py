@@ -18,6 +18,7 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
@@ -88,7 +89,9 @@ class OpenVINOSession:
         properties = checked_properties(settings)
         self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
-        model, self.max_context, self._files = _read(path)
+        model, self.max_context, self.frame_size, self._files = _read(path)
+        if self.frame_size:
+            properties["KV_CACHE_PRECISION"] = _cache_for_frames(settings)
         with release_pages_during(self._files):
             compiled = _compile(model, settings.device, properties)
             self._compiled: ov.CompiledModel | None = compiled
@@ -125,6 +128,7 @@ class OpenVINOSession:
         memory = OpenVINOCache(self._layout, num_blocks + 1)
         self._set_tensors(memory.tensors)
         self._memory: OpenVINOCache | None = memory
+        self._frames = FrameInputs(self.frame_size, num_blocks + 1, self.block_tokens)
         return memory
 
     def _place_states(self, num_states: int) -> None:
@@ -141,11 +145,20 @@ class OpenVINOSession:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
+        if len(step.new_frames):
+            self._write_frames(step)
         inputs = self._padded(step_inputs(step))
+        if self.frame_size:
+            inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
         if self.state_bytes:
             num_more = len(inputs["past_lens"]) - step.num_seqs
             inputs = inputs | self._states.step_inputs(step, num_more)
         return self._infer(inputs)[: step.num_logits]
+
+    def _write_frames(self, step: Step) -> None:
+        """Write keys and values of the step's new frames, in a call of their own beside a warm-up step."""
+        inputs = warmup_inputs(1, self._min_rows, self._spare_block, self.block_tokens)
+        self._infer(inputs | self._frames.writing_inputs(step, self._min_rows))
 
     def _padded(self, inputs: StepInputs) -> StepInputs:
         """The inputs of one of the few sizes that kernels are compiled for, at most `max_tokens` wide."""
@@ -195,6 +208,8 @@ class OpenVINOSession:
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
         """Run a warm-up step in the spare block."""
         inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens)
+        if self.frame_size:
+            inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
         if self.state_bytes:
             inputs = inputs | self._states.warmup_inputs(num_seqs)
         self._infer(inputs)
@@ -220,19 +235,39 @@ class OpenVINOSession:
         self._files = []  # which the compiled model was reading
 
 
-def _read(path: Path) -> tuple[ov.Model, int, list[MappedFile]]:
-    """The paged model with gathered logit rows, its longest context in tokens, the files that it reads."""
+def _read(path: Path) -> tuple[ov.Model, int, int, list[MappedFile]]:
+    """The paged model with gathered logit rows, its longest context in tokens, the length of the frames that
+    it attends to, the files that it reads.
+    """
     if path.suffix == ".onnx":
         from pipelines.host.backends.openvino.from_onnx import read_onnx
 
         read = read_onnx(path)
-        return read.model, read.max_context, list(read.weights.files.values())
+        return read.model, read.max_context, read.frame_size, list(read.weights.files.values())
     weights = _weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
-    return model, max_context, [weights] if weights else []
+    return model, max_context, 0, [weights] if weights else []
+
+
+def _cache_for_frames(settings: OpenVINOSettings) -> str:
+    """The cache's element type for a decoder that attends to frames: that of the activations.
+
+    A quantized cache has scales for several keys together, which each step would round again.
+    """
+    if settings.kv_cache in ("u8", "i8", "u4"):
+        raise ModelError(
+            f"kv_cache {settings.kv_cache}: a decoder that attends to the frames of an encoder has a cache "
+            "of f32, bf16 or f16; remove the line."
+        )
+    precision = settings.precision or _name(ov.Core().get_property("CPU", "INFERENCE_PRECISION_HINT"))
+    return settings.kv_cache or precision
+
+
+def _name(element_type: ov.Type) -> str:
+    return str(element_type.to_string())
 
 
 def _weights_beside(path: Path) -> MappedFile | None:

@@ -7,7 +7,7 @@ tests/pipelines/host/backends/test_openvino_from_onnx.py.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ from openvino import opset13 as ops
 from pipelines.host.backends.device_errors import Unsupported
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
+    CONTEXT_ATTENTION,
     DOMAIN,
     INPUT_IDS,
     LOGITS_INDICES,
@@ -47,6 +48,9 @@ STEP_SHAPES: dict[str, list[str | int]] = {
 }
 """int32 inputs that the graph gains, in the order in which the attention node takes them."""
 
+FRAMES = "frames."
+"""Before the names of such inputs for attention to frames, where every token is a sequence of its own."""
+
 ONNX_TYPES = {name: dtype for dtype, name in ELEMENT_TYPES.items()}
 UNUSED: list[tuple[type, tuple[int, ...]]] = [
     (np.int32, (0,)),  # windows over which scores are summed
@@ -68,6 +72,7 @@ class PagedOnnx(NamedTuple):
     model: ov.Model
     weights: DetachedWeights
     max_context: int
+    frame_size: int = 0
 
 
 def read_onnx(path: Path) -> PagedOnnx:
@@ -92,7 +97,7 @@ def page_decoder(decoder: DecoderModel) -> PagedOnnx:
             parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
             parameter.set_partial_shape(ov.PartialShape.dynamic(4))
     model.validate_nodes_and_infer_types()
-    return PagedOnnx(model, weights, decoder.max_context)
+    return PagedOnnx(model, weights, decoder.max_context, decoder.frame_size)
 
 
 def _refuse_softcap(decoder: DecoderModel) -> None:
@@ -109,18 +114,26 @@ def _refuse_softcap(decoder: DecoderModel) -> None:
 def _declare_inputs(decoder: DecoderModel) -> None:
     """Make step and cache inputs of the graph and of its attention nodes; ids and positions lose a rank."""
     graph = decoder.model.graph
-    step = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in STEP_SHAPES.items()}
-    graph.inputs.extend(step.values())
-    for node in list(graph):
-        if (node.domain, node.op_type) == (DOMAIN, ATTENTION):
-            layer = decoder.layers[node.attributes["layer"].as_int()]
-            cache = _declare_cache(graph, layer, ONNX_TYPES[decoder.element_type])
-            _extend_inputs(graph, node, [*cache, *step.values()])
+    step = {ATTENTION: _declare_step(graph, "")}
+    if decoder.frame_size:
+        step[CONTEXT_ATTENTION] = _declare_step(graph, FRAMES)
+    caches = [_declare_cache(graph, layer, ONNX_TYPES[decoder.element_type]) for layer in decoder.layers]
+    for node in [node for node in graph if node.domain == DOMAIN and node.op_type in step]:
+        _extend_inputs(graph, node, [*caches[node.attributes["layer"].as_int()], *step[node.op_type]])
     for value in list(graph.inputs):
         if value.name in (INPUT_IDS, POSITION_IDS):
             _drop_batch(graph, value)
         elif value.name == LOGITS_INDICES:
             value.name = LOGITS_INPUT
+
+
+def _declare_step(graph: ir.Graph, prefix: str) -> list[ir.Value]:
+    inputs = [
+        ir.val(prefix + name, ir.DataType.INT32, [f"{prefix}{size}" for size in shape])
+        for name, shape in STEP_SHAPES.items()
+    ]
+    graph.inputs.extend(inputs)
+    return inputs
 
 
 def _declare_cache(graph: ir.Graph, layer: AttentionLayer, dtype: ir.DataType) -> list[ir.Value]:
@@ -133,9 +146,8 @@ def _declare_cache(graph: ir.Graph, layer: AttentionLayer, dtype: ir.DataType) -
 
 
 def _extend_inputs(graph: ir.Graph, node: ir.Node, more: Sequence[ir.Value]) -> None:
-    longer = ir.node(
-        ATTENTION, [*node.inputs, *more], dict(node.attributes), domain=DOMAIN, name=node.name, num_outputs=1
-    )
+    inputs, attributes = [*node.inputs, *more], dict(node.attributes)
+    longer = ir.node(node.op_type, inputs, attributes, domain=DOMAIN, name=node.name, num_outputs=1)
     old, new = node.outputs, longer.outputs
     new[0].name, new[0].type, new[0].shape = old[0].name, old[0].type, old[0].shape
     ir.convenience.replace_nodes_and_values(graph, node, [node], [longer], old, new)
@@ -162,7 +174,12 @@ def _convert(graph: bytes) -> ov.Model:
     from openvino.frontend.onnx import ConversionExtension
 
     core = ov.Core()
-    for operator, conversion in ((ATTENTION, _attention), (BLOCK_MATMUL, convert_block_matmul)):
+    conversions = {
+        ATTENTION: _attention,
+        CONTEXT_ATTENTION: _context_attention,
+        BLOCK_MATMUL: convert_block_matmul,
+    }
+    for operator, conversion in conversions.items():
         core.add_extension(ConversionExtension(operator, DOMAIN, conversion))
     try:
         return core.read_model(graph)
@@ -193,31 +210,65 @@ def _error_summary(error: Exception) -> str:
 
 def _attention(node: Any) -> list[ov.Output]:
     """OpenVINO's attention node for the format's node, which has cache and step among its inputs."""
+    query, key, value = _query_key_value(node)
+    window = max(node.get_attribute("window"), 0)  # 0 is no limit
+    return _split_heads(node, _paged(node, query, key, value, window))
+
+
+def _context_attention(node: Any) -> list[ov.Output]:
+    """The same node for attention to frames: each token is a sequence of its own, whose new key is that of
+    its last frame and whose past are the other frames.
+
+    So a token attends to exactly its frames.  Keys beyond one for each token are those of frames that are
+    only written: their sequences come first, and what their queries, all zero, find is dropped.
+    """
+    query, key, value = _query_key_value(node)
+    num_keys, num_queries = (
+        ops.gather(ops.shape_of(rows), ops.constant([0]), ops.constant(0)) for rows in (key, query)
+    )
+    more = ops.subtract(num_keys, num_queries)
+    width = ops.constant([node.get_attribute("num_heads") * node.get_attribute("head_size")])
+    nothing = ops.broadcast(ops.constant(np.float32(0)), ops.concat([more, width], 0))
+    attended = _paged(node, ops.concat([nothing, query], 0).output(0), key, value, 0)
+    step, axis = ops.constant([1]), ops.constant([0])
+    return _split_heads(node, ops.slice(attended, more, num_keys, step, axis).output(0))
+
+
+def _query_key_value(node: Any) -> Iterator[ov.Output]:
+    heads, kv_heads, size = (node.get_attribute(name) for name in ("num_heads", "num_kv_heads", "head_size"))
+    for number, width in enumerate((heads, kv_heads, kv_heads)):
+        yield _rows(node.get_input(number), width * size)
+
+
+def _paged(node: Any, query: ov.Output, key: ov.Output, value: ov.Output, window: int) -> ov.Output:
+    """[tokens, heads * size] that the rows of `query` find, over the node's cache and step."""
     from openvino.op import _PagedAttentionExtension
 
-    heads, kv_heads, size = (node.get_attribute(name) for name in ("num_heads", "num_kv_heads", "head_size"))
+    kv_heads, size = node.get_attribute("num_kv_heads"), node.get_attribute("head_size")
     key_cache, value_cache, past, begins, blocks, block_begins, longest = (
         node.get_input(3 + number) for number in range(2 + len(STEP_SHAPES))
     )
     attended = _PagedAttentionExtension(
         [
-            *(
-                _rows(node.get_input(number), width * size)
-                for number, width in enumerate((heads, kv_heads, kv_heads))
-            ),
+            *(query, key, value),
             *(key_cache, value_cache, past, begins, blocks, block_begins),
             _constant(node.get_attribute("scale"), np.float32),
-            _constant(max(node.get_attribute("window"), 0), np.int32),  # 0 is no limit
+            _constant(window, np.int32),
             _constant([], np.float32),  # ALiBi slopes
             longest,
             *(_constant(np.zeros(shape), dtype) for dtype, shape in UNUSED),
         ]
     )
     sizes = {"num_k_heads": kv_heads, "num_v_heads": kv_heads, "k_head_size": size, "v_head_size": size}
-    for name, value in sizes.items():
-        attended.set_rt_info(value, name)  # the device shapes the cache by it
+    for name, number in sizes.items():
+        attended.set_rt_info(number, name)  # the device shapes the cache by it
+    return attended.output(0)
+
+
+def _split_heads(node: Any, rows: ov.Output) -> list[ov.Output]:
+    heads, size = node.get_attribute("num_heads"), node.get_attribute("head_size")
     dtype = node.get_input(0).get_element_type()
-    split = ops.reshape(ops.convert(attended.output(0), dtype), ops.constant([1, -1, heads, size]), False)
+    split = ops.reshape(ops.convert(rows, dtype), ops.constant([1, -1, heads, size]), False)
     outputs: list[ov.Output] = ops.transpose(split, ops.constant(HEADS_LAST)).outputs()
     return outputs
 

@@ -11,8 +11,10 @@ from collections.abc import Sequence as Many
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.kv_cache import prefix_digests
 from pipelines.host.engine.kv_cache.block_pool import BlockPool
+from pipelines.host.engine.kv_cache.frame_blocks import FrameBlocks
 from pipelines.host.engine.kv_cache.sequence_states import SequenceStates, StateRows
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
 from pipelines.host.engine.policy import blocks_for, may_swap_out
@@ -34,12 +36,15 @@ class Reservation(NamedTuple):
 
 
 class BlockMoves(NamedTuple):
-    """What a step moves before its model runs, in this order; each pair is (from, to).  And its states."""
+    """What a step moves before its model runs, in this order; each pair is (from, to).  And its states, and
+    the frames that it writes.
+    """
 
     swaps_out: list[tuple[int, int]]  # block, host block
     swaps_in: list[tuple[int, int]]  # host block, block
     copies: list[tuple[int, int]]  # block, block
     states: list[StateRows]  # of each slice; [] for a model without states
+    frames: list[EncoderFrames]
 
 
 class Cache:
@@ -66,6 +71,7 @@ class Cache:
         self.pool = BlockPool(num_blocks)
         self.swap = SwapSpace(num_host_blocks)
         self.states = SequenceStates(num_states, block_tokens, reuse_prefixes)
+        self.frames = FrameBlocks(self.pool, slots, block_tokens)
         self.slots = slots
 
     def shortage(self, slices: Many[Slice]) -> int:
@@ -92,7 +98,9 @@ class Cache:
         reservations: list[Reservation] = []
         try:
             copies = self._reserve(slices, reservations)
-            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies, self.states.reserve(slices))
+            frames = self.frames.to_write(slices)
+            states = self.states.reserve(slices)
+            yield BlockMoves(self.swap.swaps_out(), self.swap.swaps_in(), copies, states, frames)
         except BaseException:
             for reservation in reversed(reservations):
                 self._undo(reservation)
@@ -101,6 +109,8 @@ class Cache:
             self.states.undo()
             raise
         self.swap.finish_swaps()
+        for each in frames:
+            each.are_written = True
 
     def match(self, sequence: Sequence) -> list[int]:
         """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse.
@@ -120,9 +130,12 @@ class Cache:
         return blocks[: self.states.num_usable(sequence, len(blocks))] if self.states.used else blocks
 
     def num_needed(self, sequence: Sequence, matched: list[int]) -> int:
-        """Free blocks that all tokens of a waiting sequence would take, matched free ones included."""
+        """Free blocks that all tokens and frames of a waiting sequence would take, matched free ones
+        included.
+        """
         num_owned = sum(self.pool.references[block] > 0 for block in matched)
-        return blocks_for(len(sequence.token_ids), self.block_tokens) - num_owned
+        num_blocks = blocks_for(len(sequence.token_ids), self.block_tokens)
+        return num_blocks - num_owned + self.frames.num_needed(sequence)
 
     def num_reserved(self, running: Many[Sequence]) -> int:
         """Blocks that the pending tokens of `running` will take."""
@@ -145,6 +158,7 @@ class Cache:
             self.pool.share(block)
         sequence.blocks = list(blocks)
         sequence.num_registered = len(blocks)
+        self.frames.attach(sequence)
         self.swap.swap_in(sequence, len(blocks))
         if not sequence.host_blocks:
             sequence.num_cached = len(blocks) * self.block_tokens
@@ -208,6 +222,7 @@ class Cache:
         """The end of a context is the first to be reused for other content."""
         for block in reversed(sequence.blocks):
             self.pool.release(block)
+        self.frames.release(sequence)
         sequence.blocks = []
         sequence.num_registered = 0
 

@@ -10,9 +10,13 @@ from hashlib import blake2b
 DIGEST_BYTES = 16
 
 
-def root(cache_salt: str) -> bytes:
-    """Where a chain begins: prefixes are shared only among requests with the same salt."""
-    return blake2b(cache_salt.encode(), digest_size=DIGEST_BYTES).digest()
+def root(cache_salt: str, frames: bytes = b"") -> bytes:
+    """Where a chain begins: prefixes are shared only among requests with the same salt.
+
+    `frames` is the digest of the frames that the sequence attends to: the values of its own tokens depend on
+    them.
+    """
+    return blake2b(cache_salt.encode(), key=frames, digest_size=DIGEST_BYTES).digest()
 
 
 def extend(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
 from engine_rig import VOCAB_SIZE, Rig, Text
+from numpy.typing import NDArray
 
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.step import Step
@@ -24,6 +26,7 @@ class Wanted:
     prompts: list[list[int]]
     params: SamplingParams
     n: int
+    frames: list[NDArray[np.float32]] = field(default_factory=list, kw_only=True)
 
 
 class Chances(NamedTuple):
@@ -53,7 +56,7 @@ class Life:
         return [self.random.randrange(VOCAB_SIZE) for _ in range(count)]
 
     def submit(self, key: int, asked: Wanted, salt: str = "", guide: GuideMaker | None = None) -> None:
-        request = GenerationRequest(asked.prompts, asked.params, asked.n, salt, guide)
+        request = GenerationRequest(asked.prompts, asked.params, asked.n, salt, guide, frames=asked.frames)
         self.rig.engine.submit(key, request)
         self.rig.texts |= {(key, choice): Text() for choice in range(len(asked.prompts) * asked.n)}
 

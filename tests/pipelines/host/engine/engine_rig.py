@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,9 +56,13 @@ class Rig:
         num_draft_tokens: int = 0,
         keeps_states: bool = False,
         num_stored_states: int = 8,
+        frame_size: int = 0,
     ) -> None:
         self.session = FakeSession(
-            VOCAB_SIZE, block_tokens, max_context, poison=poison, keeps_states=keeps_states
+            *(VOCAB_SIZE, block_tokens, max_context),
+            poison=poison,
+            keeps_states=keeps_states,
+            frame_size=frame_size,
         )
         self.session.reserve(max_step_tokens, max_sequences)
         num_states = 2 * max_sequences + num_stored_states if keeps_states else 0
@@ -86,6 +90,7 @@ class Rig:
             eos_token_ids,
             num_host_blocks,
             num_states,
+            frame_size,
         )
 
     def _body(self, context: StepContext) -> Sampled:
@@ -105,10 +110,13 @@ class Rig:
         n: int = 1,
         salt: str = "",
         tenant: str = "",
+        frames: Sequence[NDArray[np.float32]] = (),
         **params: object,
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
-        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, tenant=tenant))
+        self.engine.submit(
+            key, GenerationRequest(list(prompts), wanted, n, salt, tenant=tenant, frames=list(frames))
+        )
         for choice in range(len(prompts) * n):
             self.texts[key, choice] = Text()
 
@@ -172,6 +180,7 @@ def check_step(step: Step, limits: EngineSettings, session: FakeSession) -> None
     assert (np.diff(step.logit_indices) >= 0).all()
     check_moves(step, session)
     check_states(step, session)
+    check_frames(step, session)
     for name in ("token_ids", "positions", "logit_indices", "scored_ids", "scored_top_counts"):
         assert getattr(step, name).dtype == np.int64, name
     for name in ("starts", "num_past", "block_table", "num_blocks", "logit_slots", "slots", "state_table"):
@@ -210,6 +219,29 @@ def check_states(step: Step, session: FakeSession) -> None:
     assert ((written >= 0) & (written < len(session.states))).all()
 
 
+def check_frames(step: Step, session: FakeSession) -> None:
+    """What `Step` promises of the frames of an encoder, which only some models attend to."""
+    assert step.frame_slots.dtype == step.frame_table.dtype == step.num_frames.dtype == np.int32
+    assert step.new_frames.shape == (len(step.frame_slots), session.frame_size)
+    if not session.frame_size:
+        assert step.frame_table.shape == (0, 0)
+        assert not len(step.num_frames)
+        return
+    assert (step.num_frames >= 1).all()
+    assert (step.num_frames <= step.frame_table.shape[1] * session.block_tokens).all()
+    assert len(np.unique(step.frame_slots)) == len(step.frame_slots)
+    written = set((step.frame_slots // session.block_tokens).tolist())
+    read = {
+        block
+        for blocks, num_frames in zip(step.frame_table, step.num_frames, strict=True)
+        for block in blocks[: -(-num_frames // session.block_tokens)].tolist()
+    }
+    assert written <= read
+    assert not read & set(step.copies[:, 1].tolist())
+    own = np.arange(step.block_table.shape[1]) < step.num_blocks[:, None]
+    assert not read & set(step.block_table[own].tolist())
+
+
 def written_states(step: Step) -> NDArray[np.int32]:
     columns = np.arange(step.state_table.shape[1] - 1)
     return step.state_table[:, 1:][columns < step.num_state_writes[:, None]]
@@ -221,9 +253,10 @@ def alone(
     choice: int = 0,
     eos_token_ids: frozenset[int] = frozenset(),
     max_context: int = 200,
+    frames: NDArray[np.float32] | None = None,
 ) -> Text:
     """What a prompt gives with no engine at all: hash the whole context, sample, append."""
-    scores = scores_alone(prompt, params)
+    scores = scores_alone(prompt, params, frames)
     if params.max_tokens == 0:
         return Text(finish="length", prompt_logprobs=scores)
     params = dataclasses.replace(params, logprobs=None)
@@ -233,7 +266,7 @@ def alone(
     rows.set(0, params, prompt, [], choice, sorted(ends))
     ids, text = list(prompt), Text(prompt_logprobs=scores)
     while text.finish is None:
-        values = fake_logits([np.array(ids, np.int64)], VOCAB_SIZE)
+        values = fake_logits([np.array(ids, np.int64)], VOCAB_SIZE, frames)
         token_id = int(values.argmax() if plain else sample(Logits(values, lone_step(rows))).token_ids[0])
         text.token_ids.append(token_id)
         if token_id in ends:
@@ -248,13 +281,15 @@ def alone(
     return text
 
 
-def scores_alone(prompt: list[int], params: SamplingParams) -> list[TokenLogprobs] | None:
+def scores_alone(
+    prompt: list[int], params: SamplingParams, frames: NDArray[np.float32] | None = None
+) -> list[TokenLogprobs] | None:
     """How likely each token of a prompt but the first is, each from all that stands before it."""
     k = params.prompt_logprobs
     if k is None:
         return None
     contexts = [np.array(prompt[:end], np.int64) for end in range(1, len(prompt))]
-    values = [fake_logits([context], VOCAB_SIZE) for context in contexts]
+    values = [fake_logits([context], VOCAB_SIZE, frames) for context in contexts]
     rows, targets = np.zeros(1, np.int64), np.array(prompt[1:], np.int64)
     found = [
         numpy_ops.gather_logprobs(row, rows, targets[place : place + 1], k)

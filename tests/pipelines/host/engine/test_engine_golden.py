@@ -18,12 +18,22 @@ NUM_SCHEDULES = 160
 
 
 class Schedule(Life):
-    """Ordinary requests, whose prompts often meet."""
+    """Ordinary requests, whose prompts often meet; `attending` to frames, which are often the same."""
 
     def __init__(
-        self, seed: int, failing: bool = False, swapping: bool = False, keeps_states: bool = False
+        self,
+        seed: int,
+        failing: bool = False,
+        swapping: bool = False,
+        keeps_states: bool = False,
+        attending: bool = False,
     ) -> None:
         super().__init__(seed)
+        lengths = [self.random.randint(1, 20) for _ in range(3)] if attending else []
+        self.frames = [
+            np.array([[float(self.random.randrange(1000))] for _ in range(length)], np.float32)
+            for length in lengths
+        ]
         self.failing, self.swapping = failing, swapping
         self.wanted: dict[int, Wanted] = {}
         draw = self.random
@@ -36,7 +46,8 @@ class Schedule(Life):
         self.rig = Rig(
             max_sequences=max_sequences,
             max_step_tokens=max_sequences + draw.choice([1, 3, 8, 40]),
-            num_blocks=draw.randint(longest, longest * draw.choice([1, 2, 1 if self.swapping else 5])),
+            num_blocks=draw.randint(longest, longest * draw.choice([1, 2, 1 if self.swapping else 5]))
+            + -(-max(lengths, default=0) // block_tokens),
             block_tokens=block_tokens,
             max_context=self.max_context,
             eos_token_ids=EOS,
@@ -44,6 +55,7 @@ class Schedule(Life):
             num_host_blocks=draw.choice([longest // 2, longest, 9 * longest]) if self.swapping else 0,
             max_scored_tokens=draw.choice([1, 3, 10, 128]),
             keeps_states=keeps_states,
+            frame_size=1 if attending else 0,
             num_stored_states=draw.choice([0, 2, 20]) if keeps_states else 0,
         )
         self.roots = [self.ids(draw.randint(1, self.max_prompt)) for _ in range(3)]
@@ -85,13 +97,18 @@ class Schedule(Life):
         n = draw.randint(1, min(3, self.rig.engine.scheduler.settings.max_sequences))
         prompts = [self.prompt() for _ in range(draw.choice([1, 1, 2]))]
         salt = draw.choice(["", "", "tenant"])
-        self.wanted[key] = Wanted(prompts, self.params(), n)
+        frames = [draw.choice(self.frames) for _ in prompts] if self.frames else []
+        self.wanted[key] = Wanted(prompts, self.params(), n, frames=frames)
         self.submit(key, self.wanted[key], salt)
 
     def check(self) -> None:
         for (key, choice), text in self.rig.texts.items():
             request = self.wanted[key]
-            want = alone(request.prompts[choice // request.n], request.params, choice, EOS, self.max_context)
+            prompt = choice // request.n
+            frames = request.frames[prompt] if request.frames else None
+            want = alone(
+                request.prompts[prompt], request.params, choice, EOS, self.max_context, frames=frames
+            )
             if (self.failing and text.finish == "error") or (key, choice) in self.gone:
                 assert text.token_ids == want.token_ids[: len(text.token_ids)]
                 assert text.prompt_logprobs in (None, want.prompt_logprobs)
@@ -142,6 +159,26 @@ def test_the_schedules_with_states_meet_forks_preemption_and_reuse():
     shared = [rows[rows != NO_STATE] for rows in read]
     assert sum(len(rows) - len(np.unique(rows)) for rows in shared) > 20
     assert sum((step.state_interval < ONLY_LAST).sum() for step in steps) > 20
+
+
+@pytest.mark.parametrize("swapping", [False, True])
+@pytest.mark.parametrize("seed", after(12, range(4000, 4060)))
+def test_text_of_a_model_with_frames_equals_text_alone(seed, swapping):
+    schedule = Schedule(seed, failing=seed % 2 == 0, swapping=swapping, attending=True)
+    schedule.run()
+    schedule.check()
+
+
+def test_the_schedules_with_frames_meet_choices_preemption_and_reuse():
+    schedules = [Schedule(seed, failing=True, attending=True) for seed in range(4000, 4020)]
+    counts = [schedule.run() for schedule in schedules]
+    assert sum(one.preemptions for one in counts) > 10
+    assert sum(one.prefix_hit_tokens for one in counts) > 20
+    steps = [step for schedule in schedules for step in schedule.rig.steps]
+    contexts = [set(map(tuple, step.frame_table.tolist())) for step in steps]
+    assert sum(step.num_seqs - len(one) for step, one in zip(steps, contexts, strict=True)) > 100
+    num_written = sum(len(step.frame_slots) > 0 for step in steps)
+    assert sum(len(schedule.wanted) for schedule in schedules) < num_written < len(steps) / 2
 
 
 def test_the_schedules_meet_preemption_reuse_copies_and_eviction():

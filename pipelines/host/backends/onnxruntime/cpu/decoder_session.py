@@ -17,7 +17,13 @@ from ops.contract import SamplingOps
 from pipelines.host.backends.decoder_contract import NO_STEP_TIMES
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
-from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, LOGITS, LOGITS_INDICES, POSITION_IDS
+from pipelines.host.backends.onnx.decoder_format import (
+    CONTEXT_FRAMES,
+    INPUT_IDS,
+    LOGITS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+)
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.read_decoder import read_decoder
 from pipelines.host.backends.onnxruntime.cpu.kv_cache import OnnxCpuCache, OnnxCpuCacheLayout
@@ -30,7 +36,15 @@ from pipelines.host.backends.onnxruntime.cpu.model_calls import (
     plan_calls,
 )
 from pipelines.host.backends.onnxruntime.runtime import CPU, open_session, version
-from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnxruntime.step_input_names import (
+    CUMULATIVE,
+    FRAME_SLOTS,
+    FRAME_TABLE,
+    NUM_FRAMES,
+    PAST,
+    SLOTS,
+    TABLE,
+)
 from pipelines.host.engine.step import Step
 
 ADVICE = dict.fromkeys(
@@ -72,6 +86,7 @@ class OnnxCpuSession:
         self.block_tokens = settings.block_tokens
         self.vocab_size = decoder.vocab_size
         self.max_context = decoder.max_context
+        self.frame_size = decoder.frame_size
         self._layout = OnnxCpuCacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
         self.block_bytes = self._layout.block_bytes
         self._costs = _costs(decoder)
@@ -99,7 +114,7 @@ class OnnxCpuSession:
         self._binding = self._session.io_binding()
         self._cache.bind(self._binding)
         self._logits = np.empty((1, self.vocab_size), np.float32)
-        self._compute(_first_call(self._spare_block))
+        self._compute(_first_call(self._spare_block, self.frame_size))
 
     def run(self, step: Step) -> NDArray[np.float32]:
         assert self._cache is not None, "run comes between allocate and close"
@@ -165,7 +180,7 @@ def _is_looked_up(weights: ir.Value) -> bool:
     return all(node.op_type.startswith("Gather") for node in weights.consumers())
 
 
-def _first_call(spare_block: int) -> ModelCall:
+def _first_call(spare_block: int, frame_size: int) -> ModelCall:
     """A call of one token in the spare block, which initializes the session before the first request."""
     nothing = np.zeros(1, np.int32)
     inputs: dict[str, NDArray[Any]] = {
@@ -177,4 +192,7 @@ def _first_call(spare_block: int) -> ModelCall:
         SLOTS: nothing - 1,
         LOGITS_INDICES: PLACEHOLDER_INDEX,
     }
+    if frame_size:
+        inputs[FRAME_TABLE], inputs[NUM_FRAMES] = inputs[TABLE], nothing + 1
+        inputs[FRAME_SLOTS], inputs[CONTEXT_FRAMES] = nothing[:0], np.zeros((1, 0, frame_size), np.float32)
     return ModelCall(inputs, np.zeros(0, np.int64))

@@ -12,13 +12,29 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from pipelines.host.backends.onnx.decoder_format import ATTENTION, DOMAIN, INPUT_IDS, SIDES, AttentionLayer
+from pipelines.host.backends.onnx.decoder_format import (
+    ATTENTION,
+    CONTEXT_ATTENTION,
+    DOMAIN,
+    INPUT_IDS,
+    SIDES,
+    AttentionLayer,
+)
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnxruntime.block_sums import multiply_block_sums
 from pipelines.host.backends.onnxruntime.graph_writer import GraphWriter, add_batch_axis, declare_step_inputs
-from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnxruntime.step_input_names import (
+    CUMULATIVE,
+    FRAME_SLOTS,
+    FRAME_TABLE,
+    NUM_FRAMES,
+    PAST,
+    SLOTS,
+    TABLE,
+)
 
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
+HEADS_LAST = [0, 2, 1, 3]  # the permutation [1, heads, tokens, size] ↔ [1, tokens, heads, size]
 NO_WINDOW = -1
 FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
@@ -32,6 +48,9 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
     block_tokens, num_kv_heads, head_size].  Outputs: logits float32[N, vocab] · key_cache_out.{i},
     value_cache_out.{i}: the caches, written in place when bound to their inputs' memory.
 
+    A decoder with frames also has context_frames float32[1, C, frame_size] · frame_table int32[B, W'] ·
+    num_frames int32[B] · frame_slots int32[C].
+
     Each sequence attends over W * block_tokens gathered keys, and its new tokens are padded to the largest
     number of new tokens; so sequences of unlike lengths are better computed in separate calls.
     """
@@ -42,14 +61,35 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
     add_batch_axis(writer, inputs)
     places = _find_places(writer, inputs, block_tokens)
     masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
+    frames = _find_frames(writer, places, block_tokens) if decoder.frame_size else None
     writer.insert_before(first)
-    for node in [node for node in graph if (node.domain, node.op_type) == (DOMAIN, ATTENTION)]:
+    context_nodes = {node.attributes["layer"].as_int(): node for node in _nodes(graph, CONTEXT_ATTENTION)}
+    for node in _nodes(graph, ATTENTION):
         layer = decoder.layers[node.attributes["layer"].as_int()]
         caches = _declare_caches(graph, layer, block_tokens, ELEMENT_TYPES[decoder.element_type])
-        _replace(writer, node, layer, caches, places, masks[_window(layer)])
+        context = context_nodes.get(layer.layer)
+        new, cells = _new_rows(writer, node), places.cells
+        if context is not None:
+            assert frames is not None
+            new = [
+                writer.op("Concat", *rows, axis=1)
+                for rows in zip(new, _new_rows(writer, context), strict=True)
+            ]
+            cells = frames.cells
+        stored = [_store(writer, rows, layer, cache, cells) for rows, cache in zip(new, caches, strict=True)]
+        attended = _attend(writer, node, layer, stored, places, places, masks[_window(layer)])
+        writer.replace(node, attended)
+        if context is not None:
+            assert frames is not None
+            writer.replace(context, _attend(writer, context, layer, stored, places, frames, frames.mask))
     multiply_block_sums(graph, writer)
+    graph.sort()  # the keys of frames come before the layer that stores them
     graph.opset_imports.pop(DOMAIN, None)
     return model
+
+
+def _nodes(graph: ir.Graph, op_type: str) -> list[ir.Node]:
+    return [node for node in graph if (node.domain, node.op_type) == (DOMAIN, op_type)]
 
 
 # The graph's borders
@@ -118,6 +158,37 @@ def _find_places(writer: GraphWriter, inputs: dict[str, ir.Value], block_tokens:
     )
 
 
+@dataclass(frozen=True)
+class _FramePlaces:
+    """The frames that sequences attend to: K' = W' * block_tokens keys are gathered for each."""
+
+    table: ir.Value  # int32[B, W']
+    cells: ir.Value  # int64[T + C, 2], the (block, offset) of each token, then of each new frame
+    gathered: ir.Value  # int64[2], (B, K')
+    mask: ir.Value  # bool[B, 1, S, K']
+
+
+def _find_frames(writer: GraphWriter, places: _Places, block_tokens: int) -> _FramePlaces:
+    shapes: dict[str, list[str | int]] = {
+        FRAME_TABLE: ["batch", "frame_columns"],
+        NUM_FRAMES: ["batch"],
+        FRAME_SLOTS: ["num_frames"],
+    }
+    inputs = {name: ir.val(name, ir.DataType.INT32, shape) for name, shape in shapes.items()}
+    writer.graph.inputs.extend(inputs.values())
+    op, ints = writer.op, writer.ints
+    num_keys = op("Mul", op("Shape", inputs[FRAME_TABLE], start=1), ints(block_tokens))
+    counts = op("Unsqueeze", op("Cast", inputs[NUM_FRAMES], to=ir.DataType.INT64), ints(1, 2))
+    ends = op("Expand", counts, op("Shape", places.queries))
+    seen = op("Less", writer.arange(op("Squeeze", num_keys, ints(0))), ends)
+    return _FramePlaces(
+        table=inputs[FRAME_TABLE],
+        cells=op("Concat", places.cells, _cells(writer, inputs[FRAME_SLOTS], block_tokens), axis=0),
+        gathered=op("Concat", op("Shape", inputs[NUM_FRAMES]), num_keys, axis=0),
+        mask=op("Unsqueeze", seen, ints(1)),
+    )
+
+
 def _cells(writer: GraphWriter, slots: ir.Value, block_tokens: int) -> ir.Value:
     """(block, offset) of each slot.  Slot -1 is block -1, which is the last block to ScatterND."""
     op = writer.op
@@ -148,47 +219,54 @@ def _mask(writer: GraphWriter, places: _Places, window: int) -> ir.Value:
 # One layer
 
 
-def _replace(
+def _new_rows(writer: GraphWriter, node: ir.Node) -> list[ir.Value]:
+    """Keys and values of an attention node, tokens first."""
+    return [writer.op("Transpose", value, perm=HEADS_LAST) for value in node.inputs[1:]]
+
+
+def _attend(
     writer: GraphWriter,
     node: ir.Node,
     layer: AttentionLayer,
-    caches: list[_Cache],
+    stored: list[ir.Value],
     places: _Places,
+    seen: _Places | _FramePlaces,
     mask: ir.Value,
-) -> None:
-    op, heads, kv_heads, size = writer.op, layer.num_heads, layer.num_kv_heads, layer.head_size
-    query, *new = (op("Transpose", value, perm=[0, 2, 1, 3]) for value in node.inputs)
-    keys, values = (
-        _gather(writer, _store(writer, rows, layer, cache, places), layer, places)
-        for rows, cache in zip(new, caches, strict=True)
-    )
+) -> ir.Value:
+    """What the node gives, over the stored keys and values of the tokens or frames that it sees."""
+    op, size = writer.op, layer.head_size
+    heads, scale = node.attributes["num_heads"].as_int(), node.attributes["scale"].as_float()
+    keys, values = (_gather(writer, cache, layer, seen) for cache in stored)
+    query = op("Transpose", node.inputs[0], perm=HEADS_LAST)
     padded = op("Gather", op("Reshape", query, writer.ints(-1, heads * size)), places.padded)
     attended = op(
         "Attention",
         *(padded, keys, values, mask),
         q_num_heads=heads,
-        kv_num_heads=kv_heads,
-        scale=layer.scale,
+        kv_num_heads=layer.num_kv_heads,
+        scale=scale,
         softcap=layer.softcap,
     )
     flat = op("Gather", op("Reshape", attended, writer.ints(-1, heads * size)), places.packed)
-    result = op("Transpose", op("Reshape", flat, writer.ints(1, -1, heads, size)), perm=[0, 2, 1, 3])
-    writer.replace(node, result)
+    return op("Transpose", op("Reshape", flat, writer.ints(1, -1, heads, size)), perm=HEADS_LAST)
 
 
 def _store(
-    writer: GraphWriter, rows: ir.Value, layer: AttentionLayer, cache: _Cache, places: _Places
+    writer: GraphWriter, rows: ir.Value, layer: AttentionLayer, cache: _Cache, cells: ir.Value
 ) -> ir.Value:
     """The cache with the new rows written to it.
 
     ScatterND is directly between the graph's input and its output, with a pair of indices for each row: only
-    then ONNX Runtime writes in place.  A Reshape on either side makes it copy the whole cache each step.
+    then ONNX Runtime writes in place.  A Reshape on either side makes it copy the whole cache each step, and
+    so would a second one for the frames of the layer.
     """
     rows = writer.op("Reshape", rows, writer.ints(-1, layer.num_kv_heads, layer.head_size))
-    return writer.op("ScatterND", cache.before, places.cells, rows, output=cache.after)
+    return writer.op("ScatterND", cache.before, cells, rows, output=cache.after)
 
 
-def _gather(writer: GraphWriter, cache: ir.Value, layer: AttentionLayer, places: _Places) -> ir.Value:
+def _gather(
+    writer: GraphWriter, cache: ir.Value, layer: AttentionLayer, seen: _Places | _FramePlaces
+) -> ir.Value:
     """Each sequence's part of the cache: [B, K, num_kv_heads * head_size]."""
-    shape = writer.op("Concat", places.gathered, writer.ints(layer.num_kv_heads * layer.head_size), axis=0)
-    return writer.op("Reshape", writer.op("Gather", cache, places.table), shape)
+    shape = writer.op("Concat", seen.gathered, writer.ints(layer.num_kv_heads * layer.head_size), axis=0)
+    return writer.op("Reshape", writer.op("Gather", cache, seen.table), shape)

@@ -13,8 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ops.cache_blocks import slot_mapping
-from pipelines.host.backends.onnx.decoder_format import INPUT_IDS, LOGITS_INDICES, POSITION_IDS
-from pipelines.host.backends.onnxruntime.step_input_names import CUMULATIVE, PAST, SLOTS, TABLE
+from pipelines.host.backends.onnx.decoder_format import (
+    CONTEXT_FRAMES,
+    INPUT_IDS,
+    LOGITS_INDICES,
+    POSITION_IDS,
+)
+from pipelines.host.backends.onnxruntime.step_input_names import (
+    CUMULATIVE,
+    FRAME_SLOTS,
+    FRAME_TABLE,
+    NUM_FRAMES,
+    PAST,
+    SLOTS,
+    TABLE,
+)
 from pipelines.host.engine.step import Step
 
 Indices = NDArray[np.int64]
@@ -54,19 +67,46 @@ def plan_calls(step: Step, block_tokens: int, spare_block: int, costs: CallCosts
     num_new = np.diff(step.starts)
     columns = -(-(step.num_past + num_new) // block_tokens)
     slots = slot_mapping(step.block_table, step.starts, step.positions, block_tokens).astype(np.int32)
-    table = step.block_table[:, : columns.max()]
-    table = np.where(np.arange(table.shape[1]) < columns[:, None], table, np.int32(spare_block))
-    groups = group_sequences(num_new, columns * block_tokens, costs)
+    table = _filled(step.block_table, columns, spare_block)
+    frame_columns = -(-step.num_frames // block_tokens)
+    contexts = columns + frame_columns if len(frame_columns) else columns
+    groups = group_sequences(num_new, contexts * block_tokens, costs)
     if len(groups) == 1:
-        return [_call_of_all(step, table, slots)]
-    return [_call(step, table[:, : columns[rows].max()], slots, rows) for rows in groups]
+        calls = [_call_of_all(step, table, slots)]
+    else:
+        calls = [_call(step, table[:, : columns[rows].max()], slots, rows) for rows in groups]
+    if len(frame_columns):
+        frame_table = _filled(step.frame_table, frame_columns, spare_block)
+        for number, (call, rows) in enumerate(zip(calls, groups, strict=True)):
+            call.inputs.update(_frames(step, frame_table[:, : frame_columns[rows].max()], rows, number == 0))
+    return calls
+
+
+def _filled(table: NDArray[np.int32], columns: NDArray[np.int32], spare_block: int) -> NDArray[np.int32]:
+    """The used columns of a block table; entries behind a row's own are `spare_block`."""
+    table = table[:, : columns.max()]
+    return np.where(np.arange(table.shape[1]) < columns[:, None], table, np.int32(spare_block))
+
+
+def _frames(step: Step, table: NDArray[np.int32], rows: Indices, is_first: bool) -> dict[str, NDArray[Any]]:
+    """What a call of these sequences needs of frames; the first call of a step writes the new ones."""
+    written = slice(None) if is_first else slice(0)
+    return {
+        FRAME_TABLE: table[rows],
+        NUM_FRAMES: step.num_frames[rows],
+        FRAME_SLOTS: step.frame_slots[written],
+        CONTEXT_FRAMES: step.new_frames[None, written],
+    }
 
 
 def newly_started_blocks(step: Step, block_tokens: int) -> NDArray[np.int32]:
-    """The blocks whose first token this step computes: their old content belongs to no sequence any more."""
+    """The blocks whose first token or frame this step computes: their old content belongs to no sequence."""
     tokens = np.flatnonzero(step.positions % block_tokens == 0)
     owners = np.searchsorted(step.starts, tokens, side="right") - 1
-    return step.block_table[owners, step.positions[tokens] // block_tokens]
+    started = step.block_table[owners, step.positions[tokens] // block_tokens]
+    if not len(step.frame_slots):
+        return started
+    return np.concatenate([started, np.unique(step.frame_slots // block_tokens)])
 
 
 def group_sequences(

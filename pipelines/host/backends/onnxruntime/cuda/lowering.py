@@ -79,6 +79,10 @@ def choose_cache(decoder: DecoderModel, kv_cache: str | None) -> str:
 
 def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
     """Lower the decoder for a session.  Raises `ModelError`."""
+    if decoder.frame_size:
+        raise ModelError(
+            "it attends to the frames of an encoder, which is not computed on cuda yet; write `device: cpu`."
+        )
     cache = choose_cache(decoder, kv_cache)
     block_tokens = block_tokens_for(decoder.layers, cache)
     model = lower_for_cuda(decoder, block_tokens, cache)
