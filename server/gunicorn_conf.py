@@ -17,6 +17,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from pipelines.telemetry import registry
+from server.ovms_config import remove_temporary
 from server.process import startup
 from server.settings import SettingsError, bracketed, read_settings
 
@@ -57,3 +58,4 @@ def child_exit(arbiter: Any, worker: Any) -> None:
 def on_exit(arbiter: Any) -> None:
     """After the workers have drained."""
     startup.stop(arbiter)
+    remove_temporary(settings.models)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -218,10 +217,8 @@ def _models(given: Mapping[str, Any]) -> Path:
     if (config is None) == (name is None) or (name is None) != (path is None):
         raise click.UsageError("Use config_path or model_path with model_name")
     if config is None:
-        options = _model_options(given)
-        config = Path(tempfile.mkdtemp(prefix="braid-ovms-")) / "config.json"
-        ovms_config.add(config, name, path.resolve(), options)
-    elif stray := [option for option in MODEL_OPTIONS if given[option] is not None]:
+        return ovms_config.write_temporary(name, path.resolve(), _model_options(given))
+    if stray := [option for option in MODEL_OPTIONS if given[option] is not None]:
         raise click.UsageError(
             f"--{stray[0]} goes with --model_name; with --config_path it stands in the file"
         )

@@ -4,15 +4,41 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pipelines.repository.ovms.config_file import read_file
+from pipelines.repository.ovms.config_file import read_config, read_file
 from pipelines.repository.ovms.config_schema import ServerConfig
 from pipelines.repository.ovms.graph_file import FILE
 
 MODELS, GRAPHS = "model_config_list", "mediapipe_config_list"
+TEMPORARY = "braid-ovms-"
+"""How the name of a folder begins that holds the config.json of a server's only model."""
+
+
+def write_temporary(name: str, path: Path, options: Mapping[str, Any]) -> Path:
+    """A config.json of one model, in a folder that `remove_temporary` removes when the server ends.
+
+    Raises ValueError where the file would not be valid, and leaves nothing behind then.
+    """
+    config = Path(tempfile.mkdtemp(prefix=TEMPORARY)) / "config.json"
+    try:
+        add(config, name, path, options)
+        read_config(config)
+    except ValueError:
+        remove_temporary(config)
+        raise
+    return config
+
+
+def remove_temporary(config: Path) -> None:
+    """Remove what `write_temporary` made; any other file stays."""
+    folder = config.parent
+    if folder.name.startswith(TEMPORARY) and folder.parent == Path(tempfile.gettempdir()):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def add(config: Path, name: str, path: Path, options: Mapping[str, Any]) -> None:

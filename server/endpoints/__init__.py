@@ -17,9 +17,11 @@ from server.endpoints.health import HealthEndpoint, LiveEndpoint, PingEndpoint, 
 from server.endpoints.invocations import InvocationsEndpoint
 from server.endpoints.kserve import (
     InferEndpoint,
+    ModelConfigEndpoint,
     ModelMetadataEndpoint,
     ModelNamesEndpoint,
     ModelReadyEndpoint,
+    ModelStatsEndpoint,
     ServerMetadataEndpoint,
 )
 from server.endpoints.load import LoadEndpoint
@@ -111,6 +113,8 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/v2/models": ModelNamesEndpoint,
     "/v2/models/{name:path}": ModelMetadataEndpoint,
     "/v2/models/{name:path}/ready": ModelReadyEndpoint,
+    "/v2/models/{name:path}/config": ModelConfigEndpoint,
+    "/v2/models/{name:path}/stats": ModelStatsEndpoint,
     "/v2/models/{name:path}/infer": InferEndpoint,
     "/v2/models/{name:path}/generate": GenerateEndpoint,
     "/v2/models/{name:path}/generate_stream": GenerateStreamEndpoint,
@@ -118,6 +122,8 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/v2/models/{name:path}/versions/{version}/generate_stream": GenerateStreamEndpoint,
     "/v2/models/{name:path}/versions/{version}": ModelMetadataEndpoint,
     "/v2/models/{name:path}/versions/{version}/ready": ModelReadyEndpoint,
+    "/v2/models/{name:path}/versions/{version}/config": ModelConfigEndpoint,
+    "/v2/models/{name:path}/versions/{version}/stats": ModelStatsEndpoint,
     "/v2/models/{name:path}/versions/{version}/infer": InferEndpoint,
     "/v2/health/live": LiveEndpoint,
     "/v2/health/ready": ReadyEndpoint,

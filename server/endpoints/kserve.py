@@ -14,6 +14,7 @@ from server.kserve.inference import encoded
 from server.kserve.messages import ModelNames, ModelReadiness
 from server.kserve.run import INFER, run_inference
 from server.kserve.served import check_ready, find_served, metadata, server_metadata
+from server.kserve.triton import model_config, statistics
 from server.model_lookup import find_pipeline
 from server.services import Services
 
@@ -64,6 +65,26 @@ class ModelReadyEndpoint(_ServedEndpoint):
     ) -> None:
         check_ready(self._services, name, version)
         json_reply(resp, ModelReadiness(name, True))
+
+
+class ModelConfigEndpoint(_ServedEndpoint):
+    """GET v2/models/{name}/config: Triton's description of a model."""
+
+    async def on_get(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
+    ) -> None:
+        resp.media = model_config(metadata(self._services, find_served(self._services, name, version)))
+
+
+class ModelStatsEndpoint(_ServedEndpoint):
+    """GET v2/models/{name}/stats: Triton's counts of a model that is loaded."""
+
+    async def on_get(
+        self, req: falcon.asgi.Request, resp: falcon.asgi.Response, name: str, version: str | None = None
+    ) -> None:
+        served = find_served(self._services, name, version)
+        profiled = await self._services.client.profile(served.key)
+        resp.media = {"model_stats": [statistics(name, str(served.status.version), profiled)]}
 
 
 class InferEndpoint(_ServedEndpoint):

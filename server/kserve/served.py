@@ -20,7 +20,7 @@ NEWEST = ("", "0")
 VERSION = re.compile("[0-9]{1,18}")
 PLATFORMS = {"infer": "braid_tensors"}
 TEXT_PLATFORM = "braid_text"
-EXTENSIONS = ["binary_tensor_data", "model_repository"]
+EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"]
 """Those of the protocol that this server has."""
 
 

@@ -151,6 +151,8 @@ KSERVE_MODEL = Operation(
     "The versions and tensors of a model", "tensors", reply=(ModelMetadata,), errors=GETS
 )
 KSERVE_READY = Operation("Whether a model takes requests", "tensors", reply=(ModelReadiness,), errors=GETS)
+TRITON_CONFIG = Operation("Triton's description of a model", "tensors", reply=JSON, errors=GETS)
+TRITON_STATS = Operation("What a loaded model did, for Triton's clients", "tensors", reply=JSON, errors=GETS)
 KSERVE_INFER = Operation("Run a model on tensors", "tensors", (INFER,), (InferReply,))
 GENERATE = Operation("Triton's generate: a text, vectors, classes or scores", "text", (GENERATE_BODY,), JSON)
 GENERATE_STREAM = Operation("The same text as events", "text", (GENERATE_BODY,), streams=True)
@@ -328,6 +330,8 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     },
     "/v2/models/{name:path}": {"GET": KSERVE_MODEL},
     "/v2/models/{name:path}/ready": {"GET": KSERVE_READY},
+    "/v2/models/{name:path}/config": {"GET": TRITON_CONFIG},
+    "/v2/models/{name:path}/stats": {"GET": TRITON_STATS},
     "/v2/models/{name:path}/infer": {"POST": KSERVE_INFER},
     "/v2/models/{name:path}/generate": {"POST": GENERATE},
     "/v2/models/{name:path}/generate_stream": {"POST": GENERATE_STREAM},
@@ -335,6 +339,8 @@ ROOT_OPERATIONS: dict[str, dict[str, Operation]] = {
     "/v2/models/{name:path}/versions/{version}/generate_stream": {"POST": GENERATE_STREAM},
     "/v2/models/{name:path}/versions/{version}": {"GET": KSERVE_MODEL},
     "/v2/models/{name:path}/versions/{version}/ready": {"GET": KSERVE_READY},
+    "/v2/models/{name:path}/versions/{version}/config": {"GET": TRITON_CONFIG},
+    "/v2/models/{name:path}/versions/{version}/stats": {"GET": TRITON_STATS},
     "/v2/models/{name:path}/versions/{version}/infer": {"POST": KSERVE_INFER},
     "/v2/health/live": {
         method: Operation("Whether the worker responds", "server", reply=(Liveness,), errors=())

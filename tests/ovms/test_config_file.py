@@ -126,6 +126,22 @@ def test_a_fault_of_one_servable_is_its_own(entry, what, tmp_path):
     assert line(found["good"])["path"] == "dummy.xml"
 
 
+def test_a_fault_has_the_line_of_its_entry_in_the_file_that_lists_it(tmp_path):
+    model(tmp_path / "good", 1)
+    model(tmp_path / "bad", 1)
+    entries = [{"config": {"name": "good"}}, {"config": {"name": "bad", "shape": "(x)"}}]
+    nested = [{"config": {"name": "nested", "base_path": "none"}}]
+    (tmp_path / "good" / "subconfig.json").write_text(json.dumps({"model_config_list": nested}, indent=1))
+    (tmp_path / "config.json").write_text(json.dumps({"model_config_list": entries}, indent=1))
+    found = {each.name: each for each in read_config(tmp_path / "config.json")}
+    for name, said in (
+        ("bad", r"^config.json:10: bad: shape \(x\)"),
+        ("nested", "^subconfig.json:5: nested: its"),
+    ):
+        with pytest.raises(GraphError, match=said):
+            found[name].graph_text(None)
+
+
 def test_braid_device_takes_the_place_of_others(tmp_path):
     model(tmp_path / "m", 1)
     (servable,) = read_config(write(tmp_path, [{"name": "m", "target_device": "NPU"}]))

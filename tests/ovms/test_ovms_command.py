@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from server import cli, ovms_command
+from server import cli, ovms_command, ovms_config
 
 SERVE = ["--rest_port", "8000"]
 
@@ -70,6 +70,18 @@ def test_one_model_is_served_by_a_config_file_of_its_own(run, models):
         "name": "d", "base_path": str(models / "dummy"), "plugin_config": {"NUM_STREAMS": 1}, "nireq": 2,
         "shape": "(1,10)",
     }  # fmt: skip
+
+
+def test_the_config_file_of_one_model_leaves_nothing_behind(run, models, config):
+    environment, _ = run("--model_name", "d", "--model_path", models / "dummy", *SERVE)
+    made = Path(environment["BRAID_MODELS"])
+    ovms_config.remove_temporary(made)
+    ovms_config.remove_temporary(config)
+    assert (made.parent.exists(), config.exists()) == (False, True)
+    policy = ["--model_version_policy", '{"newest": {}}']
+    _, done = run("--model_name", "d", "--model_path", models / "dummy", *policy, *SERVE)
+    assert "model_version_policy.newest: unknown key" in done.output
+    assert not list(Path(tempfile.tempdir).glob(f"{ovms_config.TEMPORARY}*"))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -42,10 +43,12 @@ PATIENCE_S = 120
 
 
 class ModelServer(ServerProcess):
-    """The same server, started by `braid ovms`."""
+    """The same server, started by `braid ovms`, with `flags` or the config.json that it is made with."""
+
+    flags: tuple[str, ...] = ()
 
     def __enter__(self) -> ModelServer:
-        flags = ["--config_path", self._env["BRAID_MODELS"], "--rest_port", str(self.port)]
+        flags = [*(self.flags or ("--config_path", self._env["BRAID_MODELS"])), "--rest_port", str(self.port)]
         flags += ["--rest_bind_address", "127.0.0.1", "--rest_workers", "1"]
         with self._log_path.open("wb") as log:
             self.process = subprocess.Popen(
@@ -166,3 +169,39 @@ def test_a_half_written_config_file_changes_nothing_and_a_whole_one_is_taken(ser
         time.sleep(0.1)
     assert loaded(client) == [*sorted(GRAPHS), "pipe"]
     file.write_text(whole)
+
+
+def test_one_model_by_its_flags_leaves_when_idle_comes_back_and_is_polled(tmp_path, monkeypatch):
+    folder, temporary = tmp_path / "dummy", tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    write_ir(folder / "1" / "dummy.xml", DUMMY.replace("NUMBER", "1.0"))
+    server = ModelServer(folder)
+    server.flags = (
+        *("--model_name", "dummy", "--model_path", str(folder), "--nireq", "4"),
+        *("--plugin_config", '{"NUM_STREAMS": "2"}'),
+        *("--file_system_poll_wait_seconds", "1", "--idle_unload_timeout_seconds", "1"),
+    )
+
+    def infer() -> float:
+        inputs = [{"name": "b", "shape": [1, 10], "datatype": "FP32", "data": [0.0] * 10}]
+        url = f"{server.url}/v2/models/dummy/infer"
+        reply = httpx.post(url, json={"inputs": inputs}, timeout=60).raise_for_status().json()
+        return reply["outputs"][0]["data"][0]
+
+    def is_loaded() -> bool:
+        return 'ovms_graph_loaded{name="dummy"} 1.0' in httpx.get(f"{server.url}/metrics").text
+
+    with server as running:
+        running.settled()
+        assert infer() == 1.0
+        running.wait_for(lambda: not is_loaded(), PATIENCE_S)
+        status = httpx.get(f"{server.url}/v1/config").json()["dummy"]["model_version_status"]
+        assert status[0]["state"] == "AVAILABLE"
+        with ThreadPoolExecutor(8) as threads:
+            assert set(threads.map(lambda _: infer(), range(16))) == {1.0}
+        write_ir(tmp_path / "new" / "dummy.xml", DUMMY.replace("NUMBER", "2.0"))
+        (tmp_path / "new").rename(folder / "2")
+        running.wait_for(lambda: infer() == 2.0, PATIENCE_S)
+        assert list(temporary.glob("braid-ovms-*"))
+    assert not list(temporary.glob("braid-ovms-*"))

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import ValidationError
 
-from pipelines.repository.model_versions import is_other_version, other_version
+from pipelines.repository.model_versions import is_other_version, model_of, other_version
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.ovms.classic_model import classic_servables
 from pipelines.repository.ovms.config_schema import GraphEntry, ModelEntry, ServerConfig, SubConfig, sentences
@@ -25,6 +27,7 @@ DAG = (
     "a DAG of pipeline_config_list; the model server itself calls them deprecated: write a graph.pbtxt with "
     "session and inference calculators"
 )
+_NAME = re.compile(r'"name"\s*:\s*("(?:[^"\\]|\\.)*")')
 Config = TypeVar("Config", bound=SubConfig)
 
 
@@ -46,7 +49,24 @@ def read_config(file: Path) -> list[Servable]:
     ]
     dags = [Servable(each.name, 1, file.parent, faults=(DAG,)) for each in config.pipeline_config_list]
     listed = [*(one for several in classic.values() for one in several), *graphs, *dags]
-    return sorted(listed, key=lambda servable: servable.name)
+    files = [nested for entry, home in entries if (nested := _subconfig(entry, home)).is_file()]
+    placed = _places([*files, file])
+    return sorted((_placed(one, placed) for one in listed), key=lambda servable: servable.name)
+
+
+def _places(files: list[Path]) -> dict[str, tuple[str, int]]:
+    """Name of a servable → the file that lists it, and its line there."""
+    found = {}
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        for match in _NAME.finditer(text):
+            found[json.loads(match[1])] = (file.name, text.count("\n", 0, match.start()) + 1)
+    return found
+
+
+def _placed(servable: Servable, places: dict[str, tuple[str, int]]) -> Servable:
+    place, line = places.get(model_of(servable.name), (servable.place, servable.line))
+    return replace(servable, place=place, line=line)
 
 
 def read_file(file: Path, schema: type[Config]) -> Config:
@@ -65,9 +85,13 @@ def _entries(config: ServerConfig, file: Path) -> Iterator[tuple[GraphEntry, Pat
     """(entry, folder that its base_path starts from), with those of subconfigs."""
     for entry in (*config.model_config_list, *config.mediapipe_config_list):
         yield entry, file.parent
-        nested = base_path(entry, file.parent) / (entry.subconfig or SUBCONFIG)
+        nested = _subconfig(entry, file.parent)
         if nested.is_file():
             yield from ((each, nested.parent) for each in read_file(nested, SubConfig).model_config_list)
+
+
+def _subconfig(entry: GraphEntry, home: Path) -> Path:
+    return base_path(entry, home) / (entry.subconfig or SUBCONFIG)
 
 
 def base_path(entry: GraphEntry, home: Path) -> Path:

@@ -23,7 +23,7 @@ class Servable:
     Its graph is that of `graph`, a graph.pbtxt; else that of one model, `file` in `folder`, with `settings`
     on `device`, OpenVINO's word, `max_runs` at once; else what the folder itself means.  `others` are the
     models that a graph.pbtxt may name, `places` the folders whose files belong to it, `faults` what is wrong
-    with its entry.
+    with its entry, whose name stands in line `line` of `place`.
     """
 
     name: str
@@ -39,6 +39,8 @@ class Servable:
     others: Mapping[str, ServedFile] = field(default_factory=dict)
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    place: str = "config.json"
+    line: int = 1
 
     def files(self) -> Iterator[Path]:
         """Every file that belongs to it."""
@@ -54,7 +56,7 @@ class Servable:
         faults, said = list(self.faults), list(self.notes)
         where = device(self.device, override, True, faults.append, said.append)
         if faults:
-            raise GraphError([Problem(1, fault, f"{self.name} (config.json)") for fault in faults])
+            raise GraphError([self._problem(fault) for fault in faults])
         notes = "".join(f"# note: {note}\n" for note in said)
         if self.graph is not None:
             source = f"{self.name}/{self.graph.name}"
@@ -67,4 +69,7 @@ class Servable:
         try:
             return notes + new_graph(self.folder).removeprefix(HEADER)
         except ValueError as error:
-            raise GraphError([Problem(1, str(error), f"{self.name} (config.json)")]) from error
+            raise GraphError([self._problem(str(error))]) from error
+
+    def _problem(self, text: str) -> Problem:
+        return Problem(self.line, f"{self.name}: {text}", self.place)

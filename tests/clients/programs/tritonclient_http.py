@@ -36,6 +36,17 @@ def what_a_model_is() -> None:
     assert [output["name"] for output in found["outputs"]] == ["boxes", "doubled"]
 
 
+def what_a_model_has_done() -> None:
+    config = client.get_model_config("same/BYTES")
+    assert config["input"] == [{"name": "given", "data_type": "TYPE_STRING", "dims": [-1, -1]}]
+    before = client.get_inference_statistics("two")["model_stats"][0]
+    two_models_give_what_numpy_computes()
+    after = client.get_inference_statistics("two")["model_stats"][0]
+    assert after["inference_count"] == before["inference_count"] + 1
+    assert after["execution_count"] == before["execution_count"] + 1
+    assert after["inference_stats"]["compute_infer"]["ns"] > before["inference_stats"]["compute_infer"]["ns"]
+
+
 def same(datatype: str, binary: bool) -> None:
     array = elements(datatype)
     wanted = [triton.InferRequestedOutput("taken", binary_data=binary)]
@@ -104,6 +115,7 @@ run(
     [
         what_the_server_is,
         what_a_model_is,
+        what_a_model_has_done,
         *(named(f"{each}_as_bytes", same, each, True) for each in TYPES),
         *(named(f"{each}_in_json", same, each, False) for each in TYPES if each not in ONLY_AS_BYTES),
         two_models_give_what_numpy_computes,

@@ -146,6 +146,20 @@ def test_what_a_server_and_its_models_say(ask):
     }
 
 
+def test_what_triton_s_clients_ask_of_a_model(ask):
+    config = ask.get("/v2/models/org/two/versions/1/config").json()
+    assert (config["name"], config["max_batch_size"]) == ("org/two", 0)
+    assert config["input"] == [{"name": "image", "data_type": "TYPE_FP32", "dims": [-1, 4]}]
+
+    def counts():
+        (stats,) = ask.get("/v2/models/detector/stats").json()["model_stats"]
+        return stats["inference_count"], stats["execution_count"]
+
+    requests, runs = counts()
+    ask.infer("detector", DETECT)
+    assert counts() == (requests + 1, runs + 1)
+
+
 @pytest.mark.parametrize("path", ["", "/ready", "/versions/9", "/versions/x/ready"])
 def test_models_and_versions_that_do_not_exist(ask, path):
     assert "does not exist" in refused(ask.get(f"/v2/models/nope{path}"), 404)
