@@ -15,6 +15,7 @@ from fake_decoder import byte_tokenizer
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
 from tokenizers import Tokenizer
+from torch_operators import list_once
 
 if TYPE_CHECKING:
     from server_process import ServerProcess
@@ -81,6 +82,7 @@ def pytest_collection_finish() -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     skip_late(item)
+    list_once()
 
 
 @pytest.hookimpl(optionalhook=True)

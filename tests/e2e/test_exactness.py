@@ -11,6 +11,7 @@ import httpx
 import jsonschema
 import numpy as np
 import pytest
+from breadth import after
 from exact_models import CHECKPOINT, END, ENGINES, VOCABULARY, Reference, export, write_model
 from server_process import ServerProcess
 from tokenizers import Tokenizer
@@ -414,10 +415,11 @@ def test_forced_calls_hold_to_their_schemas(model, choice, server):
     assert ended > 0.3 * len(bodies)  # the others lost their way in a number without an end
 
 
+@pytest.mark.parametrize("seeds", after(1, [range(1), range(1, 3)]), ids=["one", "more"])
 @pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
 @pytest.mark.parametrize("model", TOOLS)
-def test_streamed_calls_are_the_whole_calls(model, choice, server):
-    for seed in range(3):
+def test_streamed_calls_are_the_whole_calls(model, choice, seeds, server):
+    for seed in seeds:
         body = calling(model, choice, seed)
         (answer,) = ask(server, [body], "/v1/chat/completions")
         whole = answer["choices"][0]["message"].get("tool_calls") or []

@@ -27,17 +27,22 @@ GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n  
     "allowed: {type: grammar, from: logits, tokenizer: tokenizer.json}\n"
     "      next: {type: sampler, from: allowed}",
 )
-WAIT_S = 10
+WAIT_S = 30
 NUM_EXAMPLES, NUM_ALIAS_EXAMPLES = 8, 2
-ALIAS = "/v3/"
-"""The prefix under which every route of /v1 is served again, by the same handler."""
+SAME_AT_ROOT = ROOT_ROUTES.keys() & ROUTES.keys()
 SAME_BODY = ("/messages/count_tokens", "/responses/input_tokens", "/chat/completions/batch", "/invocations")
 """The ends of paths whose bodies are read by the models of another path: those of messages take long to draw."""
 
 
+def is_alias(name: str) -> bool:
+    """Whether a path, or an operation on it, is served by the handler of another: /v3 by that of /v1, /v1 of the root."""
+    path = name.rpartition(" ")[2]
+    return path.startswith("/v3/") or (path.startswith("/v1/") and path.removeprefix("/v1") in SAME_AT_ROOT)
+
+
 def of_alias(path: str) -> list[pytest.MarkDecorator]:
-    """`make breadth` sends to the alias too."""
-    return [pytest.mark.breadth] if ALIAS in path else []
+    """`make breadth` sends to aliases too."""
+    return [pytest.mark.breadth] if is_alias(path) else []
 
 
 def of_breadth(path: str) -> list[pytest.MarkDecorator]:
@@ -93,7 +98,7 @@ def check(status: int, text: str, asked: object) -> None:
 @pytest.mark.parametrize(("name", "mode"), CASES)
 def test_requests_of_the_document_are_answered(name, mode, url):
     @settings(
-        max_examples=NUM_ALIAS_EXAMPLES if ALIAS in name else NUM_EXAMPLES,
+        max_examples=NUM_ALIAS_EXAMPLES if is_alias(name) else NUM_EXAMPLES,
         derandomize=True,
         database=None,
         deadline=None,
