@@ -18,7 +18,7 @@ from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.http.exchange import LONG_BODY_BYTES, ClientGone, Exchange
 from server.services import Services
-from server.speech.windows import Sound, Window, cut, window_at
+from server.speech.windows import SAMPLES_PER_S, Sound, Window, cut, window_at
 
 TEMPERATURES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 """A window whose text is not good is tried again at the next of them, as in Whisper."""
@@ -60,6 +60,16 @@ class WindowText:
         self.continues_s = update.continues_s
         self.num_tokens += update.piece.num_tokens
         self.is_whole |= update.piece.finish is not None
+
+    @property
+    def rest(self) -> Window | None:
+        """What comes after the last segment, where the model said that something does."""
+        if self.continues_s is None or not (self.segments and self.segments[-1].is_closed):
+            return None
+        rest = self.window.sound[round(self.continues_s * SAMPLES_PER_S) :]
+        if self.continues_s < LEAST_STEP_S or len(rest) < LEAST_STEP_S * SAMPLES_PER_S:
+            return None
+        return Window(self.window.start_s + self.continues_s, rest)
 
     @property
     def is_unsure(self) -> bool:
@@ -141,9 +151,11 @@ class Transcriber:
         windows = cut(sound)
         if len(windows) > 1:
             await self._settle_language(sound)
-        running = [asyncio.create_task(self._best(window)) for window in windows]
+        running = [asyncio.create_task(self._all(window)) for window in windows]
         try:
-            return self._transcription(sound, await asyncio.gather(*running))
+            return self._transcription(
+                sound, [each for texts in await asyncio.gather(*running) for each in texts]
+            )
         finally:
             for each in running:
                 each.cancel()
@@ -182,9 +194,8 @@ class Transcriber:
             if len(calls) < len(windows):
                 calls.append(asyncio.create_task(self._open(windows[len(calls)], self._sampling)))
                 self._exchange.at_end(calls[-1].cancel)
-            call = await calls[i]
-            text = WindowText(window, self._temperature, num_prompt=len(call.prompt_ids[0]))
-            async for update in self._updates(call, text):
+            text = WindowText(window, self._temperature)
+            async for update in self._updates(await calls[i], text):
                 yield text, update
 
     async def _settle_language(self, sound: Sound) -> None:
@@ -195,6 +206,13 @@ class Transcriber:
     def _temperature(self) -> float:
         given: float = self._sampling.get("temperature", 0.0)
         return given
+
+    async def _all(self, window: Window) -> list[WindowText]:
+        """The texts of a window: where the model ends before the sound does, the rest is read too."""
+        texts = [await self._best(window)]
+        while (rest := texts[-1].rest) is not None:
+            texts.append(await self._best(rest))
+        return texts
 
     async def _best(self, window: Window) -> WindowText:
         """The text of the first attempt that is good, else of the last; of silence none."""
@@ -230,6 +248,7 @@ class Transcriber:
     async def _updates(self, call: Call, text: WindowText) -> AsyncIterator[SpeechUpdate]:
         try:
             async for batch in call.updates():
+                text.num_prompt = len(call.prompt_ids[0])  # known once the encoder has run
                 for _, update in batch:
                     text.add(update)
                     yield update
@@ -240,7 +259,7 @@ class Transcriber:
 
     def _transcription(self, sound: Sound, texts: list[WindowText]) -> Transcription:
         language = self._request.language or next((each.language for each in texts if each.language), "en")
-        duration_s = len(sound) / 16_000
+        duration_s = len(sound) / SAMPLES_PER_S
         return Transcription(duration_s, language, texts)
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from scripted import ScriptedPipeline, piece
+from scripted import ScriptedCall, ScriptedPipeline, piece
 
 from pipelines.errors import RequestError
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
@@ -51,7 +51,16 @@ class SpeechPipeline(ScriptedPipeline):
 
     def prepare(self, generation: Any, client: Any, tenant: str = "") -> Any:
         self.batches = [[(0, update)] for update in self.script(generation)]
-        return super().prepare(generation, client, tenant)
+        call = super().prepare(generation, client, tenant)
+        ids, call.prompt_ids = call.prompt_ids, []
+
+        async def updates() -> Any:
+            call.prompt_ids = ids  # as with an encoder before the prompt
+            async for batch in ScriptedCall.updates(call):
+                yield batch
+
+        call.updates = updates
+        return call
 
     @property
     def requests(self) -> list[Any]:

@@ -171,6 +171,17 @@ def test_one_after_another_begins_where_a_segment_ended(speak):
     assert answer["text"] == "one two"
 
 
+def test_what_the_model_left_out_at_the_end_of_a_window_is_read_too(speak):
+    def script(request):
+        if len(request.windows[0]) == 10 * 16_000:
+            return [heard(" one", "stop", [segment(0, 6, " one")], language="en", continues_s=6.0)]
+        return [heard(" two", "stop", [segment(1, 3, " two")])]
+
+    answer = speak(seconds=10.0, script=script, response_format="verbose_json").json
+    assert [(each["start"], each["end"]) for each in answer["segments"]] == [(0, 6), (7, 9)]
+    assert answer["text"] == "one two"
+
+
 # --- attempts
 
 
