@@ -55,13 +55,26 @@ class Tokens:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """Rows of tokens that stay in the engine host until their call ends, for a scheduler's context.
+
+    `request_id` names them there; `lengths` are the rows of each text.
+    """
+
+    request_id: int
+    lengths: list[int]
+
+
+@dataclass(frozen=True, slots=True)
 class PooledOutputs:
     """The output of a batcher: one vector for each text, or one for each token of each text.
 
-    `values`: float32[num_texts, size]; of tokens a float32[num_tokens, size] for each text.
+    `values`: float32[num_texts, size]; of tokens a float32[num_tokens, size] for each text, [] where the
+    engine host holds them.
     """
 
     values: NDArray[np.float32] | list[NDArray[np.float32]]
+    held: Held | None = None
 
     @property
     def per_token(self) -> bool:
@@ -287,6 +300,7 @@ __all__ = [
     "Classes",
     "Deferred",
     "Features",
+    "Held",
     "PooledOutputs",
     "Prompt",
     "ReplyUpdate",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from pipelines.host.engine.engine_contract import Engine
 from pipelines.host.instances import ModelInstance
@@ -19,11 +22,16 @@ ALL = -1
 
 @dataclass(frozen=True)
 class InFlightCall:
-    """A request in flight.  `open` holds the choices that have not ended."""
+    """A request in flight.  `open` holds the choices that have not ended.
+
+    One that `holds` its outputs has not ended when they are there: `held` are the rows of each text.
+    """
 
     instance: ModelInstance
     engine: Engine[Any]
     open: set[int]
+    holds: bool = False
+    held: list[NDArray[np.float32]] = field(default_factory=list)
 
 
 class Calls:

@@ -8,7 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, cast
 
-from pipelines.errors import Unavailable
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import EngineError, Unavailable
 from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
 from pipelines.host.in_flight import Calls, InFlightCall, Key
 from pipelines.host.instances import ModelInstance, ModelInstances
@@ -88,7 +91,7 @@ class Requests:
             engine = instance.model.stepped[message.node]
             call = InFlightCall(instance, engine, choices)
             if message.params.guide is None:
-                engine.submit(key, _generation(message))
+                engine.submit(key, _generation(message, self._frames(key, message)))
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
@@ -121,7 +124,7 @@ class Requests:
     def _enter(self, call: InFlightCall, key: Key, message: Submit, guide: GuideMaker | None) -> None:
         """Submit a call whose guide is ready, without the choices that were cancelled meanwhile."""
         engine = call.instance.model.stepped[message.node]
-        engine.submit(key, _generation(message, guide))
+        engine.submit(key, _generation(message, self._frames(key, message), guide))
         for choice in set(range(len(message.prompts) * message.n)) - call.open:
             engine.cancel(key, choice)
 
@@ -135,7 +138,7 @@ class Requests:
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])
             return
-        self._calls.start(key, InFlightCall(instance, engine, {0}))
+        self._calls.start(key, InFlightCall(instance, engine, {0}, message.hold))
         self._publisher.note_change()
 
     def _put_result(self, key: Hashable, result: Result) -> None:
@@ -146,9 +149,22 @@ class Requests:
         """A call that was cancelled meanwhile is not in `_calls`, and its result is dropped."""
         call, (sender, request_id) = self._calls.find(event.key), event.key
         if call is not None:
-            self._calls.ended(event.key, call)
-            self._listener.send([(sender, inferred(request_id, event.result))])
+            result = event.result
+            if call.holds and isinstance(result, dict):
+                result = _hold(call, request_id, result)
+            else:
+                self._calls.ended(event.key, call)
+            self._listener.send([(sender, inferred(request_id, result))])
         self._publisher.note_change()
+
+    def _frames(self, key: Key, message: Submit) -> list[NDArray[np.float32]]:
+        """What the prompts attend to: the outputs that another call of the same connection holds."""
+        if message.context is None:
+            return []
+        call = self._calls.find((key[0], message.context))
+        if call is None or not call.held:
+            raise EngineError("what this request attends to is not held any more")
+        return call.held
 
     def _take(self, message: Submit | SubmitTensors) -> ModelInstance:
         if self.refused:
@@ -160,7 +176,16 @@ class Requests:
         self._publisher.note_change()
 
 
-def _generation(message: Submit, guide: GuideMaker | None = None) -> GenerationRequest:
+def _hold(call: InFlightCall, request_id: int, result: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+    """Keep rows of tokens with their call; the reply is where each text's begin."""
+    lengths = result["lengths"]
+    call.held.extend(np.split(result["embeddings"], np.cumsum(lengths)[:-1]))
+    return {"lengths": lengths, "held": np.array([request_id], np.int64)}
+
+
+def _generation(
+    message: Submit, frames: list[NDArray[np.float32]], guide: GuideMaker | None = None
+) -> GenerationRequest:
     return GenerationRequest(
-        message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant
+        *(message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant, frames)
     )

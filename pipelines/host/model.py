@@ -13,6 +13,7 @@ from graphs.graph import Binding
 from graphs.node import FilePath
 from pipelines.errors import RequestError
 from pipelines.host.body import LiveBody
+from pipelines.host.context_checks import check_contexts, held_lines
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.engine_contract import Engine, EngineKind
 from pipelines.host.engine.generation_engine import GenerationEngine
@@ -144,7 +145,9 @@ def load_for_host(model: ModelFolder, graphs: Graphs | None = None, device: str 
         for binding in graph.bindings:
             if binding.body:
                 _start(host_model, model, binding, device)
-                _check_pooled_outputs(host_model, binding)
+                if binding.name not in held_lines(graph.bindings):
+                    _check_pooled_outputs(host_model, binding)
+        check_contexts(host_model.engines, graph.bindings)
     except BuildError:
         host_model.close()
         raise

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values import Deferred, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values import Deferred, Held, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -84,9 +84,16 @@ class Running(Protocol):
         """What the later nodes need."""
 
     def submit(
-        self, address: EngineAddress, prompts: list[Tokens], params: SamplingParams
+        self,
+        address: EngineAddress,
+        prompts: list[Tokens],
+        params: SamplingParams,
+        context: Held | None = None,
     ) -> Stream[TokenUpdate]:
-        """Prepare prompts for a generative engine: `request.n` choices for each of them."""
+        """Prepare prompts for a generative engine: `request.n` choices for each of them.
+
+        Prompt i attends to text i of `context`, which this call has had held.
+        """
 
     def infer(
         self,
@@ -94,8 +101,12 @@ class Running(Protocol):
         inputs: Tensors,
         outputs: list[str] | None = None,
         text_lengths: Sequence[int] | None = None,
+        hold: bool = False,
     ) -> Deferred[Tensors]:
-        """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text."""
+        """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text.
+
+        `hold`: the rows that it gives stay in the engine host until the call ends.
+        """
 
 
 @runtime_checkable

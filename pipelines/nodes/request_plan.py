@@ -15,13 +15,15 @@ class RequestPlan:
 
     `keep_special_tokens`: the text of special tokens must stay in the output.  `tool_calls`: how
     calls are found in the output, None where no node looks for calls.  `reasoning`: the same of reasoning.
-    `handled`: optional fields of the request that a node takes into account.
+    `handled`: optional fields of the request that a node takes into account.  `held`: lines whose outputs
+    stay in the engine host, where a later engine reads them.
     """
 
     keep_special_tokens: bool = False
     tool_calls: ToolCallRule | None = None
     reasoning: ReasoningRule | None = None
     handled: frozenset[str] = frozenset()
+    held: frozenset[str] = frozenset()
 
 
 NOTHING = RequestPlan()
@@ -36,4 +38,5 @@ def merged(parts: Sequence[RequestPlan]) -> RequestPlan:
         tool_calls=next((part.tool_calls for part in parts if part.tool_calls is not None), None),
         reasoning=next((part.reasoning for part in parts if part.reasoning is not None), None),
         handled=frozenset().union(*(part.handled for part in parts)),
+        held=frozenset().union(*(part.held for part in parts)),
     )

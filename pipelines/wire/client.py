@@ -140,6 +140,7 @@ class EngineClient:
         n: int = 1,
         cache_salt: str = "",
         tenant: str = "",
+        context: int | None = None,
     ) -> int:
         """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
 
@@ -149,7 +150,12 @@ class EngineClient:
         link = self._listening_link()
         request_id = next(self._ids)
         try:
-            link.send(Submit(request_id, model, instance_id, node, prompts, params, n, cache_salt, tenant))
+            link.send(
+                Submit(
+                    *(request_id, model, instance_id, node, prompts, params),
+                    *(n, cache_salt, tenant, context),
+                )
+            )
         except ValueError as error:
             raise RequestError(f"the prompts are too long: {error}") from error
         update_queue.open.update(range(len(prompts) * n))
@@ -166,6 +172,7 @@ class EngineClient:
         *,
         slot: PendingReply,
         tenant: str = "",
+        hold: bool = False,
     ) -> int:
         """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
 
@@ -176,7 +183,7 @@ class EngineClient:
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
         try:
-            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, tenant))
+            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, tenant, hold))
         except ValueError as error:
             raise RequestError(f"the names of the tensors are too long: {error}") from error
         slot.open.add(0)
@@ -282,6 +289,11 @@ class EngineClient:
         self._remove_ended(request_id, update_queue)
         if self._link is not None:
             self._link.send(Abort(request_id, choice))
+
+    def release(self, request_id: int) -> None:
+        """The outputs that the host holds of a request are not needed any more."""
+        if self._link is not None:
+            self._link.send(Abort(request_id))
 
     def abort_all(self, error: BraidError) -> None:
         """End every request in flight with `error`, here and in the host."""

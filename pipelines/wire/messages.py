@@ -54,7 +54,8 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     """Worker to host: run `prompts` through engine node `node` of one instance of a model.
 
     `request_id` is unique on its connection.  Choice `prompt_index * n + k` is the k-th output of a prompt.
-    `tenant` is a digest of the API key or session that the request came with: tenants take turns.
+    `tenant` is a digest of the API key or session that the request came with: tenants take turns.  `context`
+    is the id of the SubmitTensors whose outputs are held: prompt i attends to those of its text i.
     """
 
     request_id: int
@@ -66,6 +67,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     n: int = 1
     cache_salt: str = ""
     tenant: str = ""
+    context: int | None = None
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):
@@ -108,6 +110,8 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
 
     `request_id` is from the same numbers as that of Submit, and Abort cancels it; `outputs` None is all;
     `tenant` is as that of Submit.
+    `hold`: the rows of tokens that it gives stay in the host until Abort, or until the worker is gone; the
+    reply has their `lengths`, and the id in `held`.
     """
 
     request_id: int
@@ -117,6 +121,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     inputs: list[Tensor]
     outputs: list[str] | None = None
     tenant: str = ""
+    hold: bool = False
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):

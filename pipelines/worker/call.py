@@ -11,7 +11,7 @@ from pipelines.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.tool_calls import ToolCallCounts
-from pipelines.values import Deferred, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values import Deferred, Held, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
@@ -47,11 +47,17 @@ class Call:
     # --- for nodes
 
     def submit(
-        self, address: EngineAddress, prompts: list[Tokens], params: SamplingParams
+        self,
+        address: EngineAddress,
+        prompts: list[Tokens],
+        params: SamplingParams,
+        context: Held | None = None,
     ) -> Stream[TokenUpdate]:
         """Prepare prompts for a generative engine: `request.n` choices for each of them."""
-        request = self.request
-        submission = TokenSubmission(address, prompts, params, request.n, request.cache_salt, self._tenant)
+        request, held = self.request, None if context is None else context.request_id
+        submission = TokenSubmission(
+            *(address, prompts, params, request.n, request.cache_salt, self._tenant), context=held
+        )
         self._submissions.append(submission)
         return Stream(submission)
 
@@ -61,9 +67,12 @@ class Call:
         inputs: Tensors,
         outputs: list[str] | None = None,
         text_lengths: Sequence[int] | None = None,
+        hold: bool = False,
     ) -> Deferred[Tensors]:
         """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text."""
-        submission = TensorSubmission(address, inputs, outputs, text_lengths or (), self._tenant)
+        submission = TensorSubmission(
+            *(address, inputs, outputs, text_lengths or (), self._tenant), hold=hold
+        )
         self._submissions.append(submission)
         return Deferred(submission)
 
@@ -196,10 +205,9 @@ class Call:
         return value
 
     def _abort(self) -> None:
-        """End every submission that was sent; one that has ended already is left alone."""
+        """End every submission that was sent, and what the host holds; what has ended is left alone."""
         for submission in self._submissions:
-            if submission.request_id is not None:
-                self._client.abort(submission.request_id)
+            submission.end(self._client)
 
     # --- choices
 

@@ -14,7 +14,10 @@ from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
 @dataclass(slots=True, eq=False)
 class TokenSubmission:
-    """Prompts for a generative engine: `n` choices of each.  `request_id` is None until they were sent."""
+    """Prompts for a generative engine: `n` choices of each.  `request_id` is None until they were sent.
+
+    `context` is the id of the request whose held outputs they attend to, if they do.
+    """
 
     address: EngineAddress
     prompts: list[Tokens]
@@ -22,6 +25,7 @@ class TokenSubmission:
     n: int
     cache_salt: str
     tenant: str = ""
+    context: int | None = None
     update_queue: UpdateQueue = field(default_factory=UpdateQueue)
     request_id: int | None = None
 
@@ -52,14 +56,20 @@ class TokenSubmission:
             n=self.n,
             cache_salt=self.cache_salt,
             tenant=self.tenant,
+            context=self.context,
         )
+
+    def end(self, client: EngineClient) -> None:
+        if self.request_id is not None:
+            client.abort(self.request_id)
 
 
 @dataclass(slots=True, eq=False)
 class TensorSubmission:
     """Tensors for an engine that replies once.  `request_id` is None until they were sent.
 
-    `text_lengths`: the tokens of each text that they hold; [] where they hold none.
+    `text_lengths`: the tokens of each text that they hold; [] where they hold none.  `hold`: the host holds
+    what the engine gives until `end`.
     """
 
     address: EngineAddress
@@ -67,6 +77,7 @@ class TensorSubmission:
     outputs: list[str] | None
     text_lengths: Sequence[int] = ()
     tenant: str = ""
+    hold: bool = False
     reply: PendingReply = field(default_factory=PendingReply)
     request_id: int | None = None
 
@@ -86,7 +97,17 @@ class TensorSubmission:
             self.outputs,
             slot=self.reply,
             tenant=self.tenant,
+            hold=self.hold,
         )
+
+    def end(self, client: EngineClient) -> None:
+        if self.request_id is None:
+            return
+        if self.hold:
+            self.hold = False
+            client.release(self.request_id)
+        else:
+            client.abort(self.request_id)
 
 
 Submission = TokenSubmission | TensorSubmission

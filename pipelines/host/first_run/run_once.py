@@ -43,7 +43,9 @@ def _generate(engine: GenerationEngine) -> str | None:
     limits = engine.limits
     count = max(1, min(PROMPT_TOKENS, limits.max_context - NEW_TOKENS - 1))
     params = SamplingParams(max_tokens=NEW_TOKENS, temperature=0.0, ignore_eos=True)
-    engine.submit("first", GenerationRequest([_ids(count, limits.vocab_size).tolist()], params))
+    frames = [np.zeros((1, limits.frame_size), np.float32)] if limits.frame_size else []
+    prompts = [_ids(count, limits.vocab_size).tolist()]
+    engine.submit("first", GenerationRequest(prompts, params, frames=frames))
     while engine.has_work:
         for output in engine.step():
             if output.error is not None:

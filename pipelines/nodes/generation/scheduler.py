@@ -24,11 +24,11 @@ from pipelines.nodes.generation.output_guide import (
     guide_spec,
 )
 from pipelines.nodes.generation.sampling_rules import SamplingRules
-from pipelines.nodes.interface import Checking, Loading, Running
+from pipelines.nodes.interface import Checking, Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.tasks import GenerationInput
-from pipelines.values import Stream, Tokens, TokenUpdate
+from pipelines.values import Deferred, PooledOutputs, Stream, Tokens, TokenUpdate
 
 if TYPE_CHECKING:
     from pipelines.host.backends.decoder_contract import DecoderSession
@@ -46,8 +46,12 @@ class CacheConfig(NodeConfig):
     )
 
 
-class Scheduler(Node, Checking):
-    """Continuous batching over a paged key-value cache."""
+class Scheduler(Node, Checking, Planning):
+    """Continuous batching over a paged key-value cache.
+
+    `context`: what each prompt attends to beside its own tokens, the encoder's rows for its text or sound;
+    they stay in the engine host, and their keys and values are in the same cache.
+    """
 
     place = "engine"
     body = BodyContract(root="step", gives=StepContext, result=Sampled)
@@ -69,6 +73,8 @@ class Scheduler(Node, Checking):
         self.address = resources.address
         self.max_context = resources.max_context
         body = resources.binding.body if resources.binding else ()
+        source = resources.binding.sources.get("context") if resources.binding else None
+        self.held = frozenset() if source is None else frozenset({source.root})
         self.write = self._grammar_writer(body, resources)
         self.rules = SamplingRules(
             self.max_context,
@@ -90,10 +96,15 @@ class Scheduler(Node, Checking):
             return None
         return grammar_writer(resources.shared(open_tokenizer, self.folder / tokenizers[0]))
 
+    def plan(self, request: GenerationInput) -> RequestPlan:
+        return RequestPlan(held=self.held)
+
     def check(self, request: GenerationInput, plan: RequestPlan) -> None:
         check_guidable(request, self.write)
 
-    def run(self, call: Running, tokens: list[Tokens]) -> Stream[TokenUpdate]:
+    def run(
+        self, call: Running, tokens: list[Tokens], context: Deferred[PooledOutputs] | None = None
+    ) -> Stream[TokenUpdate]:
         lengths = [len(prompt.ids) for prompt in tokens]
         if max(lengths) >= self.max_context:
             raise ContextTooLong(
@@ -107,7 +118,9 @@ class Scheduler(Node, Checking):
         params = replace(params, **tokens[0].sampling)
         params.max_tokens = min(params.max_tokens + len(params.opening), max_output)
         params.guide = guide_spec(call.request, call.plan, tokens[0], self.write)
-        return call.submit(self.address, tokens, params)
+        if context is None:
+            return call.submit(self.address, tokens, params)
+        return context.stream(lambda rows: call.submit(self.address, tokens, params, rows.held))
 
     def start(self, body: Body) -> GenerationEngine:
         """The engine around a loaded body, its cache allocated.  Called once, in the engine host.
@@ -123,6 +136,8 @@ class Scheduler(Node, Checking):
         target = sessions[-1]  # a draft model is above its target model
         for draft in sessions[:-1]:
             check_draft(draft, target)
+            if target.frame_size:
+                raise ValueError("a decoder that attends to frames has no draft model; remove its line")
         max_context = self._max_context(target)
         settings = EngineSettings(
             max_sequences=self.config.max_sequences,
@@ -143,6 +158,7 @@ class Scheduler(Node, Checking):
             num_blocks=size.num_blocks,
             num_host_blocks=num_host_blocks,
             num_states=size.num_states,
+            frame_size=target.frame_size,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
             max_context=max_context,

@@ -17,7 +17,7 @@ from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
-from pipelines.values import Deferred, Features, PooledOutputs, Tensors, Tokens
+from pipelines.values import Deferred, Features, Held, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
     from pipelines.host.engine.batching.batch_engine import BatchEngine
@@ -53,10 +53,11 @@ class Batcher(Node):
 
     def run(self, call: Running, tokens: list[Tokens] | Features) -> Deferred[PooledOutputs]:
         """Raises RequestError for ids that no model has."""
+        hold = self.address.node in call.plan.held
         if isinstance(tokens, Features):
-            return call.infer(self.address, Tensors(features=tokens.values)).map(pooled)
-        lengths = [len(text.ids) for text in tokens]
-        return call.infer(self.address, tensors_of(tokens, call.request), text_lengths=lengths).map(pooled)
+            return call.infer(self.address, Tensors(features=tokens.values), hold=hold).map(pooled)
+        lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
+        return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)
 
     def start(self, body: Body) -> BatchEngine:
         """The engine around a loaded body, which it owns from now on.  Called once, in the engine host.
@@ -130,6 +131,8 @@ def _ids(tokens: list[Tokens], num_tokens: int) -> np.ndarray[tuple[int], np.dty
 
 def pooled(reply: Tensors) -> PooledOutputs:
     """The engine's reply as the lines after the batcher read it."""
+    if "held" in reply:
+        return PooledOutputs([], Held(int(reply["held"][0]), reply["lengths"].tolist()))
     values, lengths = reply["embeddings"], reply.get("lengths")
     if lengths is None:
         return PooledOutputs(values)

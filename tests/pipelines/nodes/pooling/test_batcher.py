@@ -13,13 +13,17 @@ from pipelines.host.model import load_for_host
 from pipelines.inspection import inspect
 from pipelines.loading import BuildError
 from pipelines.nodes.pooling.batcher import Batcher, pooled
+from pipelines.nodes.request_plan import NOTHING
 from pipelines.repository.model_folders import scan
 from pipelines.tasks import PoolingInput
 from pipelines.values import Deferred, Tensors, Tokens
+from pipelines.wire.address import EngineAddress
+
+HERE = EngineAddress("model", 1, "rows")
 
 
 class Call(SimpleNamespace):
-    def infer(self, address, inputs, outputs=None, text_lengths=None):
+    def infer(self, address, inputs, outputs=None, text_lengths=None, hold=False):
         self.sent = SimpleNamespace(address=address, inputs=inputs, outputs=outputs, lengths=text_lengths)
         return Deferred(None)
 
@@ -27,12 +31,12 @@ class Call(SimpleNamespace):
 @pytest.fixture
 def node(tmp_path):
     made = Batcher(Batcher.Config(), tmp_path)
-    made.load(SimpleNamespace(address="here"))
+    made.load(SimpleNamespace(address=HERE))
     return made
 
 
 def call(**wanted):
-    return Call(request=PoolingInput(**wanted))
+    return Call(request=PoolingInput(**wanted), plan=NOTHING)
 
 
 def built(folder, **host):
@@ -56,7 +60,7 @@ def test_texts_go_over_one_behind_another(node):
     assert (sent["lengths"].tolist(), sent["lengths"].dtype) == ([2, 1], np.int32)
     assert (sent["activate"].tolist(), sent["priority"].tolist()) == ([0], [-3])
     assert "types" not in sent
-    assert (made.sent.lengths, made.sent.address) == ([2, 1], "here")
+    assert (made.sent.lengths, made.sent.address) == ([2, 1], HERE)
 
 
 def test_what_goes_without_saying_is_not_sent(node):
