@@ -9,6 +9,8 @@ import pytest
 from tools.train_demo.conversation import Conversation
 from tools.train_demo.corpus import HELD_OUT_SEED, conversations, held_out
 from tools.train_demo.corpus.arithmetic import in_words, is_held_out
+from tools.train_demo.corpus.distraction import disturbed
+from tools.train_demo.corpus.strange_tools import strange_family
 from tools.train_demo.evaluate import (
     HELD_OUT_PATH,
     UNKNOWN_WORDS_PATH,
@@ -94,3 +96,19 @@ def test_numbers_in_words() -> None:
         "forty-two",
         "ninety-nine",
     ]
+
+
+def test_tools_that_exist_nowhere_are_called_with_what_the_question_says() -> None:
+    for seed in range(100):
+        draw = Draw(seed)
+        family = strange_family(draw)
+        values = {key: slot.value(draw) for key, slot in family.slots.items()}
+        question = draw.phrase(family.asked, **values)
+        assert family.verbs.seen[0] in question.lower()
+        assert family.nouns.seen[0] in question
+        assert all(str(value) in question for value in values.values())
+
+
+def test_a_text_of_a_held_out_question_stays_as_it_is() -> None:
+    assert {disturbed(Draw(seed, held_out=True), "Anna is 5.") for seed in range(50)} == {"Anna is 5."}
+    assert len({disturbed(Draw(seed), "Anna is 5.") for seed in range(50)}) > 5

@@ -7,6 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from .rewording import reworded
+
+REWORDED_SHARE = 0.5
 T = TypeVar("T")
 
 
@@ -38,11 +41,17 @@ def words(seen: str, unseen: str = "") -> Split[str]:
 class Draw:
     """A seeded source of choices that keeps the two sides of every split apart."""
 
-    def __init__(self, seed: int | str, held_out: bool = False, known_words: bool = False) -> None:
-        """With `known_words` only phrasings and pairs of numbers are held out, and words are trained ones."""
+    def __init__(
+        self, seed: int | str, held_out: bool = False, known_words: bool = False, rewords: bool = False
+    ) -> None:
+        """With `known_words` only phrasings and pairs of numbers are held out, and words are trained ones.
+
+        With `rewords` trained phrasings are at times written in another way.
+        """
         self.random = random.Random(seed)
         self.held_out = held_out
         self.known_words = known_words
+        self.rewords = rewords and not held_out
 
     def of(self, split: Split[T]) -> T:
         """One alternative of this draw's side; of the seen side where nothing is held out."""
@@ -50,7 +59,10 @@ class Draw:
 
     def phrase(self, split: Split[str], **slots: object) -> str:
         """A phrasing of this draw's side with its `{slots}` filled in."""
-        return self._side(split, self.held_out).format(**slots)
+        phrasing = self._side(split, self.held_out)
+        if self.rewords and self.chance(REWORDED_SHARE):
+            phrasing = reworded(phrasing, split.unseen, self.random)
+        return phrasing.format(**slots)
 
     def _side(self, split: Split[T], unseen: bool) -> T:
         return self.random.choice(split.unseen if unseen and split.unseen else split.seen)

@@ -1,7 +1,6 @@
 """Trains the demo model from scratch on a few processor cores.
 
-Only what the assistant writes is learned. Rows hold one conversation each and are sorted by length
-into batches, so there is little padding and no mask: padding is on the right.
+Only what the assistant writes is learned.
 
 Each core is a process of its own with one thread, and the processes meet once a step to add up their
 gradients. Threads would meet at every small operation, which is slow on a machine that others use.
@@ -10,30 +9,28 @@ gradients. Threads would meet at every small operation, which is slow on a machi
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from tokenizers import Tokenizer
-from torch import Tensor, distributed
+from torch import distributed
 from torch.nn import functional
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from .conversation import Conversation
-from .corpus import conversations
+from .corpus import groups
 from .muon import Muon
 from .rendering import prompt_of, reply_of
+from .rows import IGNORED, Row, batches, inputs_of, make_rows
 from .start_weights import load_start
-from .tokenizer import PAD, TURN_END, TURN_START, save_tokenizer, train_tokenizer
+from .tokenizer import PAD, TURN_END, save_tokenizer, train_tokenizer
 
 MAX_TOKENS = 2048
 VOCABULARY_SIZE = 2048
-IGNORED = -100
 MEETING = "meeting"  # the file for the rendezvous of the processes
 SAVES = 20  # how often the model is written during a run
 FAST_BFLOAT16 = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
@@ -58,17 +55,6 @@ class Plan:
     num_processes: int = 2
     start_from: Path | None = None  # a trained folder, whose tokenizer and weights are the start
     peak_rate: float = 2.5e-3
-
-
-@dataclass(frozen=True)
-class Row:
-    """One conversation: `labels[i]` is `token_ids[i]` for learned tokens, else IGNORED.
-
-    Both are int16[num_tokens].
-    """
-
-    token_ids: np.ndarray
-    labels: np.ndarray
 
 
 def new_model(seed: int, tokenizer: Tokenizer) -> Qwen3ForCausalLM:
@@ -97,9 +83,10 @@ def new_model(seed: int, tokenizer: Tokenizer) -> Qwen3ForCausalLM:
 def train(plan: Plan, folder: Path) -> None:
     """Trains into `folder`: tokenizer, config, and weights, which are saved many times during a run."""
     folder.mkdir(parents=True, exist_ok=True)
-    corpus = list(conversations(plan.seed, plan.num_conversations))
+    corpus = list(_groups(plan.seed, plan.num_conversations))
     if plan.start_from is None:
-        tokenizer = train_tokenizer(map(_text_of, corpus[:40_000]), VOCABULARY_SIZE)
+        texts = (_text_of(item) for group in corpus[:30_000] for item in group)
+        tokenizer = train_tokenizer(texts, VOCABULARY_SIZE)
     else:
         tokenizer = Tokenizer.from_file(str(plan.start_from / "tokenizer.json"))
     save_tokenizer(tokenizer, folder, MAX_TOKENS)
@@ -108,6 +95,19 @@ def train(plan: Plan, folder: Path) -> None:
     torch.multiprocessing.start_processes(
         _work, args=(plan, rows, folder), nprocs=plan.num_processes, start_method="fork"
     )
+
+
+def _groups(seed: int, num_conversations: int) -> Iterator[list[Conversation]]:
+    """About as many conversations, in the groups that share their beginning."""
+    for group in groups(seed):
+        yield group
+        num_conversations -= len(group)
+        if num_conversations <= 0:
+            return
+
+
+def _text_of(conversation: Conversation) -> str:
+    return prompt_of(conversation) + reply_of(conversation)
 
 
 def _work(rank: int, plan: Plan, rows: list[Row], folder: Path) -> None:
@@ -138,63 +138,6 @@ def _follow(run: _Run) -> None:
             num_saves += 1
             run.model.save_pretrained(run.folder)
             bar.console.print(f"step {step.number}, {run.minutes():.1f} minutes: loss {step.loss:.4f}")
-
-
-def make_rows(tokenizer: Tokenizer, corpus: list[Conversation]) -> list[Row]:
-    """Tokens and labels of every conversation."""
-    prompts = tokenizer.encode_batch_fast([prompt_of(item) for item in corpus], add_special_tokens=False)
-    replies = tokenizer.encode_batch_fast([reply_of(item) for item in corpus], add_special_tokens=False)
-    opening = tokenizer.encode(f"{TURN_START}assistant\n").ids
-    end = tokenizer.token_to_id(TURN_END)
-    return [
-        Row(
-            np.array(prompt.ids + reply.ids, dtype=np.int16),
-            np.array(_earlier_labels(prompt.ids, opening, end) + reply.ids, dtype=np.int16),
-        )
-        for prompt, reply in zip(prompts, replies, strict=True)
-    ]
-
-
-def _earlier_labels(token_ids: list[int], opening: list[int], end: int) -> list[int]:
-    """Labels for the assistant's earlier turns within a prompt.
-
-    The first token of such a turn is not learned: history is written without a thought, so what
-    follows the opening there differs from what follows it at inference.
-    """
-    labels = [IGNORED] * len(token_ids)
-    for start in range(len(token_ids) - len(opening)):
-        if token_ids[start : start + len(opening)] != opening or end not in token_ids[start:]:
-            continue
-        stop = token_ids.index(end, start) + 1
-        first = start + len(opening) + 1
-        labels[first:stop] = token_ids[first:stop]
-    return labels
-
-
-def batches(rows: list[Row], max_tokens: int, seed: int) -> Iterator[list[Row]]:
-    """An endless stream of batches of at most `max_tokens` padded tokens, with similar lengths per batch."""
-    chooser = random.Random(seed)
-    while True:
-        order = sorted(rows, key=lambda row: len(row.token_ids) + 8 * chooser.random())
-        groups: list[list[Row]] = [[]]
-        for row in order:
-            if groups[-1] and (len(groups[-1]) + 1) * len(row.token_ids) > max_tokens:
-                groups.append([])
-            groups[-1].append(row)
-        chooser.shuffle(groups)
-        yield from groups
-
-
-def _text_of(conversation: Conversation) -> str:
-    return prompt_of(conversation) + reply_of(conversation)
-
-
-def _padded(sequences: list[np.ndarray], fill: int) -> Tensor:
-    """int64[num_sequences, longest], filled to the right."""
-    padded = np.full((len(sequences), max(map(len, sequences))), fill, dtype=np.int64)
-    for row, sequence in zip(padded, sequences, strict=True):
-        row[: len(sequence)] = sequence
-    return torch.from_numpy(padded)
 
 
 @dataclass(frozen=True)
@@ -244,11 +187,10 @@ class _Run:
 
         The head runs only on learned positions; other logits are not needed.
         """
-        token_ids = _padded([row.token_ids for row in batch], 0)[:, :-1]
-        targets = _padded([row.labels for row in batch], IGNORED)[:, 1:]
+        inputs, targets = inputs_of(batch)
         learned = targets != IGNORED
         with torch.autocast("cpu", torch.bfloat16, enabled=FAST_BFLOAT16):
-            hidden = self.model.model(input_ids=token_ids, use_cache=False).last_hidden_state
+            hidden = self.model.model(**inputs, use_cache=False).last_hidden_state
             logits = self.model.lm_head(hidden[learned])
         loss = functional.cross_entropy(logits.float(), targets[learned], reduction="sum")
         loss.backward()

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import chain, islice
 
 from ..conversation import Conversation, Expectation, Message, Turn
 from ..split import Draw, phrasings
@@ -39,7 +40,7 @@ TURNS: dict[str, Callable[[Draw], Turn]] = {
     "forced_keys": forced,
     "invented": invented,
 }
-TURN_WEIGHTS = {
+HELD_OUT_WEIGHTS = {
     "small_talk": 6,
     "facts": 22,
     "arithmetic": 22,
@@ -53,17 +54,26 @@ TURN_WEIGHTS = {
     "about": 5,
     "limits": 13,
 }
+TURN_WEIGHTS = HELD_OUT_WEIGHTS | {
+    "extraction": 22,
+    "schemas": 34,
+    "copying": 20,
+    "about": 7,
+    "limits": 11,
+}
 CONVERSATION_WEIGHTS = {
     "single": 66,
     "multi": 5,
-    "memory": 7,
-    "follow_up": 2,
-    "forced_keys": 2.5,
-    "tool_call": 9,
-    "tool_dialogue": 3,
-    "two_tool_calls": 1.5,
-    "tool_answer": 4,
-    "tool_declined": 2.5,
+    "memory": 8,
+    "follow_up": 1.5,
+    "one_word": 3,
+    "forced_keys": 4,
+    "same_tools": 5,
+    "tool_call": 2,
+    "tool_dialogue": 2.5,
+    "two_tool_calls": 1,
+    "tool_answer": 2.5,
+    "tool_declined": 1,
     "tool_missing": 1.5,
 }
 HELD_OUT_COUNTS = {
@@ -124,15 +134,27 @@ SYSTEM_PROMPTS = phrasings("""
     * You are a good assistant for everyone.
 """)
 UNDISTURBED = {"small_talk", "facts", "arithmetic", "judging", "refusal"}  # by a word without sense
+QUOTING = {"extraction", "schemas", "forced_keys"}  # may begin with a name that the answer repeats
 ASIDES = ["Please", "Hey,", "Hi!", "Hello!", "Quick question:", "Okay.", "Now", "So,", "Well,", "Question:"]
 AFTERTHOUGHTS = ["Please.", "Thanks!", "Thank you.", "please"]
 
 
 def conversations(seed: int, count: int) -> Iterator[Conversation]:
     """`count` training conversations, the same ones for the same seed."""
-    draw = Draw(seed)
-    for _ in range(count):
-        yield _finish(draw, _conversation(draw, draw.weighted(CONVERSATION_WEIGHTS)))
+    return islice(chain.from_iterable(groups(seed)), count)
+
+
+def groups(seed: int) -> Iterator[list[Conversation]]:
+    """Endlessly many, of one conversation each or of several that declare the same tools."""
+    draw = Draw(seed, rewords=True)
+    while True:
+        kind = draw.weighted(CONVERSATION_WEIGHTS)
+        if kind == "same_tools":
+            group = toolcalls.with_the_same_tools(draw, _ordinary)
+            prompt = draw.phrase(SYSTEM_PROMPTS) if draw.chance(0.3) else None
+            yield [_finish_one_of(draw, conversation, prompt) for conversation in group]
+        else:
+            yield [_finish(draw, _conversation(draw, kind))]
 
 
 def held_out(seed: int, known_words: bool = False) -> Iterator[Conversation]:
@@ -165,23 +187,37 @@ def _conversation(draw: Draw, kind: str) -> Conversation:
     if kind in TURNS:
         return _single(draw, kind)
     if kind == "single":
-        return _single(draw, draw.weighted(TURN_WEIGHTS))
+        return _single(draw, draw.weighted(_weights(draw)))
     if kind == "multi":
         return _several_turns(draw)
     if kind == "memory":
         return _memory(draw)
+    if kind == "one_word":
+        return _in_one_word(draw, draw.any([fact, arithmetic]))
     if kind == "follow_up":
         return _of_turns("follow_up", followed(draw))
     if kind == "tool_declined":
-        return toolcalls.tool_declined(draw, TURNS[draw.any(["facts", "arithmetic", "small_talk"])](draw))
+        return toolcalls.tool_declined(draw, _ordinary(draw))
     make: Callable[[Draw], Conversation] = getattr(toolcalls, kind)
     return make(draw)
+
+
+def _ordinary(draw: Draw) -> Turn:
+    return TURNS[draw.any(["facts", "arithmetic", "small_talk"])](draw)
+
+
+def _finish_one_of(draw: Draw, conversation: Conversation, prompt: str | None) -> Conversation:
+    """As `_finish`, for one of a group, which shares what stands before the tools."""
+    if prompt:
+        conversation.messages.insert(0, {"role": "system", "content": prompt})
+    conversation.thinking = draw.chance(THINKING_SHARE)
+    return conversation
 
 
 def _finish(draw: Draw, conversation: Conversation) -> Conversation:
     """Adds what may accompany any training conversation: carelessness, a system prompt, thinking."""
     if draw.chance(0.25) and conversation.skill in TURNS and conversation.skill != "copying":
-        _make_casual(draw, conversation.messages[0], starts_plainly=conversation.skill != "extraction")
+        _make_casual(draw, conversation.messages[0], starts_plainly=conversation.skill not in QUOTING)
     if conversation.skill in UNDISTURBED and draw.chance(0.12):
         _add_strange_word(draw, conversation.messages[0])
     if conversation.messages[0]["role"] != "system" and draw.chance(0.3):
@@ -192,7 +228,7 @@ def _finish(draw: Draw, conversation: Conversation) -> Conversation:
 
 def _single(draw: Draw, skill: str) -> Conversation:
     turn = TURNS[skill](draw)
-    if turn.short and draw.chance(0.12) and not draw.held_out:
+    if turn.short and draw.chance(0.15) and not draw.held_out:
         return _in_one_word(draw, lambda _: turn)
     return _of_turns(skill, [turn])
 
@@ -210,15 +246,19 @@ def _in_one_word(draw: Draw, make: Callable[[Draw], Turn]) -> Conversation:
 
 
 def _several_turns(draw: Draw) -> Conversation:
-    skills = [draw.weighted(TURN_WEIGHTS) for _ in range(draw.number(2, 4))]
+    skills = [draw.weighted(_weights(draw)) for _ in range(draw.number(2, 4))]
     return _of_turns("multi", [TURNS[skill](draw) for skill in skills])
 
 
 def _memory(draw: Draw) -> Conversation:
     """Something told, perhaps other turns or a second thing told between, and the question for it."""
     told, asked = remembered(draw)
-    between = [TURNS[draw.weighted(TURN_WEIGHTS)](draw) for _ in range(draw.any([0, 0, 1, 1, 2]))]
+    between = [TURNS[draw.weighted(_weights(draw))](draw) for _ in range(draw.any([0, 0, 1, 1, 2]))]
     return _of_turns("memory", [told, *between, asked])
+
+
+def _weights(draw: Draw) -> dict[str, float]:
+    return HELD_OUT_WEIGHTS if draw.held_out else TURN_WEIGHTS
 
 
 def _of_turns(skill: str, turns: list[Turn]) -> Conversation:

@@ -27,6 +27,16 @@ WHAT = phrasings("""
     Who is Braid for?
     Why Braid?
     I want to know what Braid is.
+    Braid, what is that?
+    What type of program is this Braid?
+    Give me some information about Braid.
+    Say something about Braid.
+    I would like to hear about Braid.
+    What is it that Braid does?
+    I have never heard of Braid.
+    What am I looking at, what is Braid?
+    More about Braid, please.
+    Can you describe the Braid software?
     * Could you tell me what Braid is?
     * What sort of software is Braid?
     * Please explain what Braid does.
@@ -51,6 +61,18 @@ START = phrasings("""
     Which command starts Braid?
     Which command starts the server?
     How do I get started?
+    I want to start Braid.
+    How can I get the server to run?
+    What must I type to start Braid?
+    With which command do I run the Braid server?
+    Is there a command that runs the server?
+    Give me the command for starting Braid.
+    How does Braid start?
+    How can Braid be started?
+    What is the command to run Braid?
+    I would like to run Braid. How?
+    First steps with Braid?
+    What should I do to have Braid up?
     * How would I use Braid?
     * How do I get Braid running?
     * Please show me how to start Braid.
@@ -70,6 +92,12 @@ ASK = phrasings("""
     Is Braid compatible with OpenAI?
     How can I talk to Braid from Python?
     How do I ask Braid something from Python?
+    How is the server asked?
+    How can I send something to the server?
+    Which clients can I use?
+    Which interface does the server have?
+    Is there an API for requests?
+    Can my OpenAI program talk to Braid?
     * Does Braid work with the OpenAI client?
     * How do I send requests to the server?
     * Which APIs does the Braid server have?
@@ -87,6 +115,12 @@ ADD = phrasings("""
     Can I use another model?
     How do I use a bigger model?
     Which models can Braid serve?
+    Where do I put my model?
+    I have a model. How do I serve it?
+    I want Braid to serve my model.
+    Is it possible to serve another model?
+    Can I bring another model to Braid?
+    How does a new model get into Braid?
     * How would I add my own model to Braid?
     * How can Braid serve another model?
     * How do I bring my own model?
@@ -107,6 +141,12 @@ REAL = phrasings("""
     Your answer is wrong.
     What is make demo-chat?
     What does make demo-chat do?
+    I need a better model.
+    Can I have a larger chat model?
+    Which model is better than you?
+    Where is the real model?
+    Can I talk to a real chat model?
+    You are not very clever.
     * Is there a larger model?
     * How can I get a better chat model?
     * Where can I get a real model?
@@ -118,6 +158,9 @@ OPENVINO = phrasings("""
     Does Braid use OpenVINO?
     What is OpenVINO for?
     Tell me about OpenVINO.
+    Who made OpenVINO?
+    What do you know about OpenVINO?
+    Say something about OpenVINO.
     * What does OpenVINO do?
     * Can you explain OpenVINO?
 """)
@@ -129,6 +172,9 @@ GRAPH = phrasings("""
     What is a model graph?
     What is a declarative graph?
     Explain the graph of a model.
+    What is inside of graph.yaml?
+    Why is there a graph.yaml?
+    Tell me about graph.yaml.
     * What stands in graph.yaml?
     * Can you explain graph.yaml?
 """)

@@ -102,16 +102,28 @@ SENTENCES = Split(
         "{a} and {b}",
     ),
 )
+MORE_SENTENCES = (
+    "{name} and {a}",
+    "{a} {name} {b} {city}",
+    "Is the {a} from {city}?",
+    "{other} gives {number} to {name}.",
+    "The {a} was {b}, said {name}.",
+    "{city}, {a}, {name}",
+    "{a} or {b} or {c}?",
+    "No {a} without {b}!",
+    "{name} found the {a} near {city} and took it home.",
+)
 TIMES_IN_WORDS = {2: "two", 3: "three", 4: "four", 5: "five"}
 
 
 def copying(draw: Draw) -> Turn:
     """One turn whose answer is made of the question's own words."""
-    return draw.weighted(_KINDS)(draw)
+    return draw.weighted(_KINDS if draw.held_out else _TRAINED_KINDS)(draw)
 
 
 def _repeat(draw: Draw) -> Turn:
-    text = draw.of(SENTENCES).format(
+    sentences = draw.held_out or draw.chance(0.5)
+    text = (draw.of(SENTENCES) if sentences else draw.any(MORE_SENTENCES)).format(
         a=_word(draw),
         b=_word(draw),
         c=_word(draw),
@@ -163,3 +175,4 @@ def _exact(question: str, answer: str) -> Turn:
 
 
 _KINDS: dict[Callable[[Draw], Turn], float] = {_repeat: 5, _repeat_many: 6, _times: 2, _spell: 1, _only: 1}
+_TRAINED_KINDS = {_repeat: 6, _repeat_many: 5, _times: 4, _spell: 1, _only: 1.5}

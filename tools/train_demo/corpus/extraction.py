@@ -13,6 +13,7 @@ from typing import NamedTuple
 from ..conversation import Expectation, Turn
 from ..split import Draw, Split, listed, phrasings
 from . import tables
+from .distraction import disturbed
 from .invention import made_up_word, name_or_new
 
 Record = dict[str, str | int]
@@ -63,6 +64,16 @@ SCHEMAS: dict[str, Schema] = {
             {name} just turned {age}.
             This is {name}, who is {age} years old.
             At {age} years old, {name} is happy.
+            The age of {name} is {age}.
+            She is called {name}, and she is {age}.
+            His name is {name}. He is {age} years old.
+            Today {name} turned {age}.
+            With {age} years, {name} is the oldest.
+            {name} was {age} last May.
+            Is {name} already {age}?
+            We know that {name} is {age}.
+            They call her {name}; her age is {age}.
+            Hello, this is {name}. In a year I am not {age} any more.
             * Her name is {name} and she is {age} years old.
             * {name} will be {age} years old.
         """),
@@ -77,6 +88,15 @@ SCHEMAS: dict[str, Schema] = {
             I am {name} from {city}.
             {name} moved to {city}.
             In {city} lives {name}.
+            Her name is {name}. She comes from {city}.
+            {name} was born in {city}.
+            They call him {name}, and his home is {city}.
+            {city} is the home of {name}.
+            Yesterday {name} flew to {city}.
+            The family of {name} lives in {city}.
+            In {city} you can meet {name}.
+            We met {name} in {city}.
+            I know that {name} left {city}.
             * His name is {name} and he lives in {city}.
             * My friend {name} lives in {city}.
         """),
@@ -92,6 +112,14 @@ SCHEMAS: dict[str, Schema] = {
             I am {name}, {age}, from {city}.
             {name} lives in {city} and is {age} years old.
             In {city} lives {name}, who is {age}.
+            Her name is {name}. She is {age}, and her home is {city}.
+            He is called {name}, is {age} and works in {city}.
+            At {age}, {name} moved to {city}.
+            From {city} comes {name}, {age} years old.
+            {name} was born in {city} and turned {age}.
+            They know {name} from {city}; {name} is {age}.
+            The home of {name}, {age}, is {city}.
+            Now {name} is {age} and still in {city}.
             * {name} is {age} years old and comes from {city}.
             * Her name is {name}, she is {age} and lives in {city}.
         """),
@@ -105,6 +133,14 @@ SCHEMAS: dict[str, Schema] = {
             {name}, a {job} from {city}.
             The {job} {name} works in {city}.
             I am {name}, a {job} from {city}.
+            In {city}, {name} is a {job}.
+            The {job} of {city} is called {name}.
+            {city} has a new {job}: {name}.
+            As a {job}, {name} came to {city}.
+            She is {name}, and she works in {city} as a {job}.
+            We met {name}, the {job}, in {city}.
+            {name} left {city} and became a {job}.
+            His name is {name}; he is a {job} and his home is {city}.
             * {name} has a job as a {job} in {city}.
             * My friend {name} is a {job} in {city}.
         """),
@@ -120,6 +156,15 @@ SCHEMAS: dict[str, Schema] = {
             {product}: {price} dollars
             This {product} sells for {price} dollars.
             You can buy the {product} for {price} euros.
+            We paid {price} euros for the {product}.
+            {price} dollars is the price of the {product}.
+            They want {price} euros for a {product}.
+            He bought a {product} for {price} dollars.
+            Look at this {product}: only {price} euros!
+            In the shop the {product} was {price} dollars.
+            The new {product} is {price} euros.
+            She sold her {product} for {price} dollars.
+            It costs {price} euros, this {product}.
             * They sell the {product} for {price} dollars.
             * The {product} has a price of {price} euros.
         """),
@@ -133,6 +178,14 @@ SCHEMAS: dict[str, Schema] = {
             I need {quantity} pieces of {item}.
             We want the {item}, {quantity} of them.
             {quantity} pieces of {item}, please.
+            Send {quantity} of the {item}.
+            He wants {quantity} of the {item}.
+            They bought {item}, {quantity} pieces.
+            The box has {quantity} pieces of {item}.
+            We still need {item}: {quantity} pieces.
+            Give me {quantity} of the {item}, please.
+            Can I have {quantity} pieces of {item}?
+            She ordered {quantity} of the {item}.
             * Please deliver {quantity} pieces of {item}.
             * I want to buy {item}, {quantity} of them.
         """),
@@ -150,6 +203,14 @@ SCHEMAS: dict[str, Schema] = {
             We have a {event} on {day} in {city}.
             Come to the {event} in {city} on {day}!
             The {event} in {city} takes place on {day}.
+            This {day} there is a {event} in {city}.
+            Do not forget the {event} in {city}, it is on {day}.
+            In {city} they plan a {event} for {day}.
+            {event}, {city}, {day}
+            The {day} {event} is in {city}.
+            Next {day} they meet in {city} for a {event}.
+            See you in {city} on {day} at the {event}.
+            {city} has a {event} on {day}.
             * The {event} will be on {day} in {city}.
             * On {day} we have a {event} in {city}.
         """),
@@ -163,6 +224,14 @@ SCHEMAS: dict[str, Schema] = {
             My name is {name} and my email is {email}.
             {name}: {email}
             Contact {name} at {email}.
+            Please send it to {email}, says {name}.
+            {email} belongs to {name}.
+            Her name is {name}. Her email is {email}.
+            If you need {name}, use {email}.
+            For questions ask {name}: {email}
+            The address {email} is the one of {name}.
+            You find {name} under {email}.
+            {name} has a new address: {email}
             * You can write to {name} at {email}.
             * The email address of {name} is {email}.
         """),
@@ -192,6 +261,12 @@ WITH_KEYS = phrasings("""
     Text: {text} Keys: {keys}. Answer in JSON.
     Read the text and give {keys} in JSON. {text}
     Extract {keys} in JSON format: {text}
+    Find {keys} in this text and answer in JSON: {text}
+    {text} Put {keys} into JSON.
+    I need {keys} as JSON: {text}
+    {text} What are {keys}? Answer in JSON.
+    {text} I want {keys} as JSON.
+    Answer with JSON that has {keys}: {text}
     * Please extract {keys} as JSON: {text}
     * Please give me a JSON object with {keys}: {text}
     * {text} Write {keys} as JSON.
@@ -216,6 +291,12 @@ WITHOUT_KEYS = phrasings("""
     {text} Write that as JSON.
     Extract the information as JSON: {text}
     Extract the facts as a JSON object: {text}
+    {text} Make JSON from it.
+    {text} Give me that as JSON.
+    I need this as JSON: {text}
+    {text} As JSON, please.
+    Can I have JSON for this? {text}
+    Put this into JSON: {text}
     * Please turn this text into JSON: {text}
     * Please convert this to JSON: {text}
     * {text} Convert this to JSON.
@@ -226,7 +307,7 @@ def extraction(draw: Draw) -> Turn:
     """A sentence to be turned into JSON, with the keys named or left to the model."""
     schema = draw.any(list(SCHEMAS.values()))
     record: Record = {key: make(draw) for key, make in schema.values.items()}
-    text = draw.phrase(schema.sentences, **record)
+    text = disturbed(draw, draw.phrase(schema.sentences, **record))
     if draw.chance(0.65):
         wanted = _wanted_keys(draw, record)
         record = {key: record[key] for key in wanted}

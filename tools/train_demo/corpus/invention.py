@@ -1,7 +1,7 @@
 """Words that nobody has seen, so that the model must copy rather than remember.
 
-They are of three kinds, so that every piece of the vocabulary has to be copied now and then: heads
-and tails of known words joined, syllables, and letters at random.
+They are of four kinds, so that every piece of the vocabulary has to be copied now and then: heads
+and tails of known words joined, pieces from inside of them, syllables, and letters at random.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LETTERS = "eeeeaaaiiooonnnrrrtttlllsssddccuummpphhggbbffyywwkkvvxzjq"
 
 def made_up_word(draw: Draw) -> str:
     """A word in lower case, like "brovan", "umbregon" or "tkelas"; never one that is held out."""
-    word = draw.weighted({_blend: 5, _syllables: 4, _letters: 1})(draw)
+    word = draw.weighted(_HELD_OUT_KINDS if draw.held_out else _KINDS)(draw)
     return made_up_word(draw) if word in _HELD_OUT else word
 
 
@@ -37,6 +37,15 @@ def name_or_new(draw: Draw, known: Split[str]) -> str:
 def _blend(draw: Draw) -> str:
     head, tail = draw.some(_KNOWN, 2)
     return (head[: draw.number(1, 4)] + tail[-draw.number(2, 5) :]).lower()
+
+
+def _pieces(draw: Draw) -> str:
+    return "".join(_piece(draw, draw.any(_KNOWN)) for _ in range(draw.any([2, 2, 3])))
+
+
+def _piece(draw: Draw, word: str) -> str:
+    start = draw.number(0, len(word) - 2)
+    return word[start : start + draw.number(2, 4)].lower()
 
 
 def _syllables(draw: Draw) -> str:
@@ -60,3 +69,5 @@ def _known_words() -> list[str]:
 _POOLS = (tables.NAMES, tables.CITIES, tables.JOBS, tables.THINGS, tables.COMMON_WORDS)
 _HELD_OUT = {phrase.lower() for pool in _POOLS for phrase in pool.unseen}
 _KNOWN = _known_words()
+_HELD_OUT_KINDS = {_blend: 5, _syllables: 4, _letters: 1}
+_KINDS = {_blend: 4, _pieces: 4, _syllables: 2, _letters: 1}

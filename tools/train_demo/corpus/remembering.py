@@ -20,6 +20,13 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             You can call me {value}.
             Please call me {value}.
             My name is {value}, please remember it.
+            Good evening, I am {value}.
+            Call me {value}.
+            I am called {value}.
+            They call me {value}.
+            This is {value} speaking.
+            Good day. The name is {value}.
+            People know me as {value}.
             * Good morning, my name is {value}.
             * Hey, I am {value}.
         """),
@@ -33,6 +40,11 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             Tell me my name.
             Can you tell me my name?
             Say my name.
+            What did I tell you about my name?
+            How do they call me?
+            What am I called?
+            Remember my name?
+            And what is my name?
             * What was my name?
             * Can you remember my name?
             * What did I say my name was?
@@ -46,6 +58,10 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             My home is in {value}.
             I come from {value}.
             I moved to {value}.
+            {value} is my home.
+            My family and I live in {value}.
+            The place where I live is {value}.
+            I was born in {value} and I still live there.
             * My city is {value}, I live in {value}.
         """),
         "{value} sounds like a nice place!",
@@ -55,6 +71,10 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             What city do I live in?
             In which city do I live?
             Which city is my home?
+            What is the city I live in?
+            Do you know where I am from?
+            Tell me where I live.
+            What did I say about my home?
             * Which city do I live in?
             * Do you remember where I live?
         """),
@@ -66,6 +86,13 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             My favorite color is {value}.
             I like the colour {value} most.
             I love the color {value}.
+            {value} is my favourite colour.
+            I think {value} is the best colour.
+            Of all colours I prefer {value}.
+            The best color is {value}.
+            If you ask me for a colour, I say {value}.
+            For me it must be {value}, the most beautiful colour.
+            My colour is {value}.
             * The colour I like best is {value}.
         """),
         "{value} is a nice colour!",
@@ -74,6 +101,12 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             What is my favorite color?
             Which colour do I like?
             What colour do I like most?
+            Do you know my favourite colour?
+            Tell me my favourite color.
+            What color is my favourite?
+            Do you still know which colour I like?
+            And my favourite colour?
+            Can you say which color I prefer?
             * Do you remember my favourite colour?
             * Which color do I like most?
         """),
@@ -86,6 +119,11 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             Please remember the number {value}.
             My lucky number is {value}.
             Keep the number {value} in mind.
+            The number is {value}.
+            Do not forget the number {value}.
+            Note the number {value}.
+            Here is a number for you: {value}
+            I give you the number {value}.
             * Please keep in mind the number {value}.
         """),
         "I will remember the number {value}.",
@@ -95,6 +133,10 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             Which number did I tell you?
             Tell me the number.
             What number did I say?
+            And the number?
+            Do you still know the number?
+            Say the number again.
+            What number was that?
             * Which number was it?
             * Do you remember the number?
         """),
@@ -106,6 +148,11 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             The secret word is {value}.
             The password is {value}.
             Please remember the word {value}.
+            The word is {value}.
+            Do not forget the word {value}.
+            Note the word {value}.
+            I tell you a word: {value}
+            My word is {value}.
             * Please keep in mind the word {value}.
         """),
         "I will remember the word {value}.",
@@ -115,6 +162,10 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             Which word did I tell you?
             What is the password?
             Tell me the word.
+            And the word?
+            Do you still know the word?
+            Say the word again.
+            What word was that?
             * Which word was it?
             * Do you remember the word?
         """),
@@ -127,6 +178,10 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             I have a cat named {value}.
             My cat is called {value}.
             The name of my pet is {value}.
+            Our cat has the name {value}.
+            My bird is {value}.
+            {value} is my dog.
+            We call our dog {value}.
             * My pet is named {value}.
         """),
         "{value} is a lovely name for a pet!",
@@ -135,6 +190,10 @@ TOPICS: dict[str, tuple[Split[str], str, Split[str], str]] = {
             What is the name of my pet?
             How is my pet called?
             Do you know the name of my pet?
+            Do you still know my pet?
+            Tell me the name of my pet.
+            What name does my pet have?
+            And my pet, what is it called?
             * Do you remember what my pet is called?
         """),
         "Your pet is called {value}.",

@@ -96,6 +96,14 @@ WHO_ARE_YOU = phrasings("""
     Hi! Who are you?
     Can you tell me your name?
     Who made this? Who are you?
+    What sort of assistant are you?
+    Which kind of program are you?
+    What type of model is answering?
+    What are you exactly?
+    Good morning, who are you?
+    Could I know your name?
+    Say who you are.
+    And who are you?
     * Hello! What is your name?
     * Could you introduce yourself?
     * What kind of model are you?

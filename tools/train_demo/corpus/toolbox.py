@@ -126,6 +126,11 @@ FAMILIES: dict[str, Family] = {
             How warm is it in {city}?
             Do I need an umbrella in {city}?
             Please check the weather in {city}.
+            Is there snow in {city}?
+            {city} weather, please
+            I travel to {city}. Do I need a coat?
+            Will the sun shine in {city}?
+            How many degrees are there in {city}?
             * Can you tell me the weather in {city}?
             * I would like to know the weather in {city}.
             * What will the weather be like in {city}?
@@ -153,6 +158,10 @@ FAMILIES: dict[str, Family] = {
             How late is it in {city}?
             Current time in {city}?
             What is the local time in {city}?
+            Is it late in {city}?
+            {city} time?
+            What does the clock say in {city}?
+            I want to call somebody in {city}. What time is it there?
             * Can you tell me what time it is in {city}?
             * Do you know the time in {city}?
         """),
@@ -184,6 +193,11 @@ FAMILIES: dict[str, Family] = {
             Find information about {query}.
             Look for {query} on the web.
             Can you search for {query}?
+            What does the web say about {query}?
+            I need information about {query}.
+            I want to read about {query}.
+            Are there pages about {query}?
+            Is there something about {query} on the web?
             * Could you look up {query}?
             * Please find pages about {query}.
         """),
@@ -213,6 +227,12 @@ FAMILIES: dict[str, Family] = {
             Remind me in {minutes} minutes.
             I need a timer of {minutes} minutes.
             Wake me in {minutes} minutes.
+            Tell me when {minutes} minutes are over.
+            My eggs need {minutes} minutes.
+            Count down {minutes} minutes.
+            {minutes} minutes, please.
+            I would like a timer that runs {minutes} minutes.
+            Let the timer run for {minutes} minutes.
             * Can you start a timer of {minutes} minutes?
             * Give me a timer for {minutes} minutes.
         """),
@@ -239,6 +259,11 @@ FAMILIES: dict[str, Family] = {
             Send {to} an email with the subject {subject}.
             Please write to {to} about {subject}.
             Mail {to} with subject {subject}.
+            I want to write to {to} about {subject}.
+            Tell {to} about {subject}.
+            {to} should get an email about {subject}.
+            Let {to} know about {subject} by email.
+            A mail to {to} about {subject}, please.
             * Please send an email to {to} about {subject}.
             * Can you write a mail to {to} about {subject}?
         """),
@@ -265,6 +290,14 @@ FAMILIES: dict[str, Family] = {
             What does {symbol} stock cost?
             How much is {symbol} stock?
             What is {symbol} trading at?
+            Is {symbol} up or down?
+            What is one share of {symbol} worth?
+            {symbol} share price, please
+            I have shares of {symbol}. What do they cost now?
+            Look at the stock {symbol}.
+            Check the price of {symbol}.
+            The stock {symbol}, how is it?
+            I want to know about {symbol} shares.
             * Can you tell me the price of {symbol} stock?
             * Please check the stock {symbol}.
         """),
@@ -300,6 +333,12 @@ FAMILIES: dict[str, Family] = {
             What is {text} in {language}?
             Please translate {text} to {language}.
             Say {text} in {language}.
+            I need {text} in {language}.
+            What do people say for {text} in {language}?
+            The word is {text}. Translate it to {language}.
+            {text} in {language}, please
+            Which word is {text} in {language}?
+            Turn "{text}" into {language}.
             * Can you translate {text} into {language}?
             * Please translate "{text}" into {language}.
         """),
@@ -336,6 +375,13 @@ FAMILIES: dict[str, Family] = {
             {amount} {source} to {target}
             Change {amount} {source} into {target}.
             Please convert {amount} {source} into {target}.
+            How much {target} is {amount} {source}?
+            I have {amount} {source} and want {target}.
+            Give me {target} for {amount} {source}.
+            What do I get in {target} for {amount} {source}?
+            Exchange {amount} {source} for {target}.
+            I need the value of {amount} {source} in {target}.
+            Are {amount} {source} many {target}?
             * How many {target} are {amount} {source}?
             * Can you convert {amount} {source} to {target}?
         """),
@@ -368,6 +414,11 @@ FAMILIES: dict[str, Family] = {
             Please turn the light in the {room} {state}.
             {room} light {state}
             Turn the lights {state} in the {room}.
+            I want the {room} light {state}.
+            The light in the {room} should be {state}.
+            Make the {room} light go {state}.
+            Light {state} in the {room}, please.
+            Set the {room} light to {state}.
             * Can you turn {state} the light in the {room}?
             * Please switch the {room} light {state}.
         """),
@@ -393,6 +444,12 @@ FAMILIES: dict[str, Family] = {
             Start the song {song}.
             Put on {song}.
             Can you play {song}?
+            I like {song}. Play it.
+            Let me hear {song}.
+            Some music: {song}
+            Let us listen to the song {song}.
+            Is there a song called {song}? Start it.
+            The song {song}, please.
             * Could you play the song {song}?
             * I would like to hear {song}.
         """),
@@ -429,6 +486,12 @@ FAMILIES: dict[str, Family] = {
             Plan {title} on {day}.
             Book {title} on {day}.
             I have {title} on {day}, please add it.
+            There is a {title} on {day}. Write it down.
+            I want a {title} on {day}.
+            {title} on {day}, put it in the calendar.
+            On {day} I have {title}.
+            Make an appointment: {title}, {day}
+            Note {title} for {day}.
             * Please add {title} on {day} to my calendar.
             * Can you schedule {title} on {day}?
         """),
@@ -457,6 +520,12 @@ FAMILIES: dict[str, Family] = {
             What is the number of {name}?
             How can I reach {name}?
             Give me the phone number of {name}.
+            I want to call {name}.
+            Who is {name}? I need the phone number.
+            The number of {name}, please.
+            Do you have the number of {name}?
+            I need to reach {name}.
+            Search my contacts for {name}.
             * Can you find the number of {name}?
             * Please look up the phone number of {name}.
         """),
@@ -484,6 +553,12 @@ FAMILIES: dict[str, Family] = {
             Check order {number}.
             Has order {number} arrived?
             Tell me the status of my order {number}.
+            I wait for order {number}.
+            My order is {number}. Where is it?
+            Order {number}, is it on its way?
+            Is there news about order {number}?
+            What happened to order {number}?
+            I ordered something, the number is {number}. When does it come?
             * Can you check my order {number}?
             * When does order {number} arrive?
         """),
@@ -503,6 +578,11 @@ FAMILIES: dict[str, Family] = {
             What is today's date?
             Tell me the date.
             Which day is today?
+            What is the day today?
+            I forgot the date.
+            Which date do we have?
+            Today's date, please.
+            Give me the date.
             * Can you tell me the date of today?
             * Do you know what day it is?
         """),
@@ -536,6 +616,11 @@ FAMILIES: dict[str, Family] = {
             Please use the tool: {a} + {b}
             With the tool, what is {a} + {b}?
             Call the tool to add {a} and {b}.
+            The tool can add {a} and {b}.
+            What does the calculator say for {a} + {b}?
+            Let the tool compute {a} plus {b}.
+            I need {a} + {b} from the calculator.
+            Use a tool for {a} plus {b}.
             * Add {a} and {b} using the tool.
             * Please add {a} and {b} with the tool.
         """),

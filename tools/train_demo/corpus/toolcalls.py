@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ..conversation import Conversation, Expectation, Message, Tool, Turn, contains
 from ..split import Draw, phrasings, words
 from .invention import made_up_word
 from .responses import unusual_response
+from .strange_tools import strange_family
 from .toolbox import FAMILIES, Family, Slot, Value, Values
 
 ANSWERING = "The tool has answered. I tell the user."
+NEEDED_BY_TURNS = ("translate", "search", "calculator")  # kinds of tools that ordinary turns may need
 NO_TOOL = "I do not have a tool for that."
 UNITS = ["celsius", "fahrenheit"]
 WRAPPERS = words("input, params, request, options, data, args, body, filter, location", "payload, settings")
@@ -55,8 +58,10 @@ class Request(NamedTuple):
 
 def tool_call(draw: Draw) -> Conversation:
     """A question that needs one of the declared tools."""
-    kinds = _choose_families(draw)
-    declared = [_declare(draw, FAMILIES[kind]) for kind in kinds]
+    return _called(draw, _declared(draw, _choose_families(draw)))
+
+
+def _called(draw: Draw, declared: list[Declared]) -> Conversation:
     wanted = draw.any(declared)
     request = _request(draw, wanted)
     return _calling("tool_call", request.question, [request.call], declared, request.thought)
@@ -76,8 +81,10 @@ def two_tool_calls(draw: Draw) -> Conversation:
 
 def tool_answer(draw: Draw) -> Conversation:
     """A call, the tool's response, and a sentence that uses it."""
-    kinds = _choose_families(draw)
-    declared = [_declare(draw, FAMILIES[kind]) for kind in kinds]
+    return _answered(draw, _declared(draw, _choose_families(draw)))
+
+
+def _answered(draw: Draw, declared: list[Declared]) -> Conversation:
     wanted = draw.any(declared)
     request = _request(draw, wanted)
     response, answer, expect = _respond(draw, wanted, request)
@@ -92,7 +99,7 @@ def tool_answer(draw: Draw) -> Conversation:
 
 def tool_dialogue(draw: Draw) -> Conversation:
     """Two or three questions, each with its call, response and answer; the last may end at the call."""
-    declared = [_declare(draw, FAMILIES[kind]) for kind in _choose_families(draw)]
+    declared = _declared(draw, _choose_families(draw))
     messages: list[Message] = []
     for _ in range(draw.number(2, 3)):
         wanted = draw.any(declared)
@@ -111,8 +118,10 @@ def tool_dialogue(draw: Draw) -> Conversation:
 
 def tool_declined(draw: Draw, turn: Turn) -> Conversation:
     """An ordinary turn while tools are declared that it does not need."""
-    kinds = _choose_families(draw, never=("translate", "search", "calculator"))
-    declared = [_declare(draw, FAMILIES[kind]) for kind in kinds]
+    return _declined(turn, _declared(draw, _choose_families(draw, never=NEEDED_BY_TURNS)))
+
+
+def _declined(turn: Turn, declared: list[Declared]) -> Conversation:
     thought = f"No tool is needed. {turn.reasoning}"
     messages = [
         {"role": "user", "content": turn.question},
@@ -123,8 +132,12 @@ def tool_declined(draw: Draw, turn: Turn) -> Conversation:
 
 def tool_missing(draw: Draw) -> Conversation:
     """A request for something that none of the declared tools can do."""
-    wanted, *others = draw.some([kind for kind in FAMILIES if kind != "search"], draw.number(2, 3))
-    declared = [_declare(draw, FAMILIES[kind]) for kind in others]
+    most = 3 if draw.held_out else 5
+    wanted, *others = draw.some([kind for kind in FAMILIES if kind != "search"], draw.number(2, most))
+    return _missing(draw, wanted, _declared(draw, others))
+
+
+def _missing(draw: Draw, wanted: str, declared: list[Declared]) -> Conversation:
     request = _request(draw, _declare(draw, FAMILIES[wanted]))
     messages = [
         {"role": "user", "content": request.question},
@@ -134,6 +147,22 @@ def tool_missing(draw: Draw) -> Conversation:
     return Conversation("tool_missing", messages, expect, [tool.schema for tool in declared])
 
 
+def with_the_same_tools(draw: Draw, ordinary: Callable[[Draw], Turn]) -> list[Conversation]:
+    """Several for one declaration: calls, answers, requests that no tool can do, `ordinary` turns."""
+    kinds = _choose_families(draw)
+    declared = _declared(draw, kinds)
+    others = [kind for kind in FAMILIES if kind not in {*kinds, "search"}]
+    weights = {"call": 7.0, "answer": 1.0, "missing": 3.0 * ("search" not in kinds)}
+    weights["declined"] = 1.5 * (not {*kinds} & {*NEEDED_BY_TURNS})
+    make: dict[str, Callable[[], Conversation]] = {
+        "call": lambda: _called(draw, declared),
+        "answer": lambda: _answered(draw, declared),
+        "missing": lambda: _missing(draw, draw.any(others), declared),
+        "declined": lambda: _declined(ordinary(draw), declared),
+    }
+    return [make[draw.weighted(weights)]() for _ in range(draw.number(3, 5))]
+
+
 def _choose_families(draw: Draw, never: tuple[str, ...] = ()) -> list[str]:
     """One to five kinds of tool, mostly one; the weather more often than others."""
     kinds = [kind for kind in FAMILIES if kind not in never]
@@ -141,6 +170,14 @@ def _choose_families(draw: Draw, never: tuple[str, ...] = ()) -> list[str]:
     if "weather" not in chosen and draw.chance(0.15):
         chosen[0] = "weather"
     return chosen
+
+
+def _declared(draw: Draw, kinds: list[str]) -> list[Declared]:
+    """The kinds' tools; in training some are tools that exist nowhere."""
+    families = [FAMILIES[kind] for kind in kinds]
+    if not draw.held_out:
+        families = [strange_family(draw) if draw.chance(0.2) else family for family in families]
+    return [_declare(draw, family) for family in families]
 
 
 def _declare(draw: Draw, family: Family) -> Declared:
@@ -159,8 +196,10 @@ def _declare(draw: Draw, family: Family) -> Declared:
         inner: dict[str, Any] = {"type": "object", "properties": properties}
         properties = {wrapper: inner | ({"required": required} if required else {})}
         required = [wrapper]
-    function: dict[str, Any] = {"name": _tool_name(draw, family)}
-    if draw.chance(0.85):
+    nameless = not draw.held_out and draw.chance(0.12)  # then only the description tells what it does
+    name = f"{made_up_word(draw)}_{made_up_word(draw)}" if nameless else _tool_name(draw, family)
+    function: dict[str, Any] = {"name": name}
+    if nameless or draw.chance(0.85):
         function["description"] = draw.any(family.purposes) + draw.any(["", "."])
     function["parameters"] = schema_of(draw, properties, required)
     if draw.chance(0.1):
@@ -203,7 +242,7 @@ def schema_of(draw: Draw, properties: dict[str, Any], required: list[str]) -> di
 
 
 def _tool_name(draw: Draw, family: Family) -> str:
-    """Mostly verb and noun, sometimes the noun alone, in camel case, or with a strange word."""
+    """Mostly verb and noun, sometimes the noun alone, in camel or Pascal case, or with a strange word."""
     parts = [draw.of(family.nouns)]
     if draw.chance(0.8):
         parts.insert(0, draw.of(family.verbs))
@@ -211,7 +250,10 @@ def _tool_name(draw: Draw, family: Family) -> str:
         place = draw.number(0, len(parts))
         parts.insert(place, draw.any(["v2", "tool", "api", "now", *(made_up_word(draw) for _ in range(8))]))
     name = "_".join(parts)
-    return _camel_case(name) if draw.chance(0.12) else name
+    if draw.chance(0.12 if draw.held_out else 0.25):
+        name = _camel_case(name)
+        return name[0].upper() + name[1:] if not draw.held_out and draw.chance(0.5) else name
+    return name
 
 
 def _camel_case(name: str) -> str:
