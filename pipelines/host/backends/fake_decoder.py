@@ -51,6 +51,7 @@ class FakeSession:
     keeps_states: bool = False
     can_swap: bool = True
     frame_size: int = 0
+    max_frames: int = 0
     step_times_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))

@@ -16,7 +16,8 @@ class DecoderModel:
 
     `layers[i]` is the node whose attribute `layer` is i.  `element_type` is that of queries, keys and values:
     "f32", "f16" or "bf16".  `frame_size` is the length of the frames that it attends to, 0 for a decoder
-    without them.  A lowering may change `model` in place, so a DecoderModel is lowered once.
+    without them; `max_frames` is how many its encoder gives at most.  A lowering may change `model` in place,
+    so a DecoderModel is lowered once.
     """
 
     model: ir.Model
@@ -26,3 +27,4 @@ class DecoderModel:
     max_context: int
     element_type: str
     frame_size: int = 0
+    max_frames: int = 0

@@ -60,7 +60,10 @@ def read_decoder(path: Path) -> DecoderModel:
         check_num_layers(len(layers), fields)
         vocabulary = find_vocab_size(model.graph, fields)
         frame_size, element_type = read_frame_size(model.graph, layers), _element_type(model.graph)
-        return DecoderModel(model, folder, layers, vocabulary, max_context, element_type, frame_size)
+        max_frames = _max_frames(fields, max_context) if frame_size else 0
+        return DecoderModel(
+            *(model, folder, layers, vocabulary, max_context, element_type, frame_size, max_frames)
+        )
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
 
@@ -76,6 +79,11 @@ def _bring_into_form(model: ir.Model, fields: Mapping[str, Any]) -> None:
         rewrite_optimum(model, fields)
     else:
         raise ModelError(f"No decoder with a cache. {READS} {EXPORT_ADVICE}")
+
+
+def _max_frames(fields: Mapping[str, Any], max_context: int) -> int:
+    """An encoder without a bound of its own reads as many tokens as the decoder."""
+    return int(fields.get("max_source_positions") or max_context)
 
 
 # Files

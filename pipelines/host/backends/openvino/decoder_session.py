@@ -89,7 +89,7 @@ class OpenVINOSession:
         properties = checked_properties(settings)
         self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
-        model, self.max_context, self.frame_size, self._files = _read(path)
+        model, self.max_context, self.frame_size, self.max_frames, self._files = _read(path)
         if self.frame_size:
             properties["KV_CACHE_PRECISION"] = _cache_for_frames(settings)
         with release_pages_during(self._files):
@@ -235,21 +235,22 @@ class OpenVINOSession:
         self._files = []  # which the compiled model was reading
 
 
-def _read(path: Path) -> tuple[ov.Model, int, int, list[MappedFile]]:
+def _read(path: Path) -> tuple[ov.Model, int, int, int, list[MappedFile]]:
     """The paged model with gathered logit rows, its longest context in tokens, the length of the frames that
-    it attends to, the files that it reads.
+    it attends to and their largest number, the files that it reads.
     """
     if path.suffix == ".onnx":
         from pipelines.host.backends.openvino.from_onnx import read_onnx
 
         read = read_onnx(path)
-        return read.model, read.max_context, read.frame_size, list(read.weights.files.values())
+        files = list(read.weights.files.values())
+        return read.model, read.max_context, read.frame_size, read.max_frames, files
     weights = _weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
-    return model, max_context, 0, [weights] if weights else []
+    return model, max_context, 0, 0, [weights] if weights else []
 
 
 def _cache_for_frames(settings: OpenVINOSettings) -> str:

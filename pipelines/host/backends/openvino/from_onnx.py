@@ -73,6 +73,7 @@ class PagedOnnx(NamedTuple):
     weights: DetachedWeights
     max_context: int
     frame_size: int = 0
+    max_frames: int = 0
 
 
 def read_onnx(path: Path) -> PagedOnnx:
@@ -97,7 +98,7 @@ def page_decoder(decoder: DecoderModel) -> PagedOnnx:
             parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
             parameter.set_partial_shape(ov.PartialShape.dynamic(4))
     model.validate_nodes_and_infer_types()
-    return PagedOnnx(model, weights, decoder.max_context, decoder.frame_size)
+    return PagedOnnx(model, weights, decoder.max_context, decoder.frame_size, decoder.max_frames)
 
 
 def _refuse_softcap(decoder: DecoderModel) -> None:

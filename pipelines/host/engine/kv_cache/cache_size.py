@@ -30,6 +30,9 @@ class CachedSession(Protocol):
     def state_bytes(self) -> int: ...
 
     @property
+    def max_frames(self) -> int: ...
+
+    @property
     def can_swap(self) -> bool: ...
 
     def reserve(self, max_tokens: int, max_sequences: int, max_scored: int = 0) -> int:
@@ -57,7 +60,9 @@ def device_cache(
     free = min(session.reserve(*limits) for session in sessions)
     budget = free if memory_gb is None else int(memory_gb * GIB)
     block_tokens = sessions[-1].block_tokens
-    useful = settings.max_sequences * blocks_for(max_context, block_tokens)
+    max_frames = max(session.max_frames for session in sessions)
+    columns = blocks_for(max_context, block_tokens) + blocks_for(max_frames, block_tokens)
+    useful = settings.max_sequences * columns
     num_states = 2 * settings.max_sequences + settings.num_draft_tokens if state_bytes else 0
     left = budget - num_states * state_bytes
     if state_bytes and settings.reuse_prefixes:

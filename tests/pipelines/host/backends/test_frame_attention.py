@@ -106,7 +106,7 @@ def test_tokens_equal_transformers(name, decoder, wanted):
     found, counts = run_together(engine), engine.counts()
     session.close()
     assert found == wanted
-    assert session.frame_size == WIDTH
+    assert (session.frame_size, session.max_frames) == (WIDTH, 50)
     assert counts.blocks_used == 0
     assert counts.preemptions > 5
     assert all(len(set(tokens)) > 3 for tokens in wanted.values()), "degenerate text proves nothing"

@@ -26,6 +26,11 @@ def test_a_model_without_states_has_blocks_alone():
     assert size == CacheSize(100, 0)
 
 
+def test_what_all_sequences_can_use_includes_their_frames():
+    sizes = [device_cache(1.0, SETTINGS, [FakeSession(max_frames=count)], 40) for count in (0, 1500)]
+    assert [size.num_blocks for size in sizes] == [4 * 10, 4 * (10 + 375)]
+
+
 def test_states_of_sequences_drafts_and_prefixes_are_counted_against_the_memory():
     session = FakeSession(keeps_states=True, block_tokens=64)
     budget = 100 * session.block_bytes

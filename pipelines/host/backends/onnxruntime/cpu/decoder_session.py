@@ -86,7 +86,7 @@ class OnnxCpuSession:
         self.block_tokens = settings.block_tokens
         self.vocab_size = decoder.vocab_size
         self.max_context = decoder.max_context
-        self.frame_size = decoder.frame_size
+        self.frame_size, self.max_frames = decoder.frame_size, decoder.max_frames
         self._layout = OnnxCpuCacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
         self.block_bytes = self._layout.block_bytes
         self._costs = _costs(decoder)
