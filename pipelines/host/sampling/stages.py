@@ -81,7 +81,12 @@ def _apply_presence_and_frequency(ops: SamplingOps, values: Any, edited: Edited)
 
 STAGES = (
     Stage("allowed_token_ids", lambda edits: edits.restricts, _apply_allowed, True),
-    Stage("bad_words", lambda edits: bool(edits.params.bad_words_ids), _apply_bad_words, True),
+    Stage(
+        "bad_words",
+        lambda edits: bool(edits.params.bad_words_ids) and not edits.opens,
+        _apply_bad_words,
+        True,
+    ),
     Stage("min_tokens", lambda edits: edits.num_outputs < edits.params.min_tokens, _apply_min_tokens, True),
     Stage("opening", lambda edits: edits.opens, _apply_opening),
     Stage(

@@ -39,6 +39,12 @@ def test_an_opening_is_followed_before_anything_else_counts():
     assert chosen(params, [6, 7, 8], favours) == 9
 
 
+def test_an_opening_may_be_a_token_that_is_suppressed_later():
+    params = SamplingParams(temperature=0, opening=[[5]], bad_words_ids=[[5], [6]])
+    assert chosen(params, [], logits(_6=9)) == 5
+    assert chosen(params, [5], logits(_6=9, _5=8, _7=1)) == 7
+
+
 @pytest.mark.parametrize(
     ("output", "best", "expected"),
     [
