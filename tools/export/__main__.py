@@ -18,6 +18,9 @@ from tools.export.choose_export import ALL_TASKS, AUTO, FORMATS, WEIGHTS, Export
 from tools.export.folder import ExportError
 from tools.export.gguf_file import check_options, export_gguf, is_gguf
 from tools.export.served_once import run_exported
+from tools.export.speech.export_whisper import check_options as check_whisper_options
+from tools.export.speech.export_whisper import export_whisper
+from tools.export.speech.whisper_folder import is_whisper
 
 EXTRA = ("torch", "transformers", "nncf", "openvino", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
 """Modules that the extra `export` installs; optimum-intel is needed for few models."""
@@ -109,7 +112,8 @@ def main(
 ) -> None:
     """Export a Hugging Face model (a folder, or a hub id where there is a hub) for Braid to serve.
 
-    A GGUF file keeps its weights as they are, and needs neither torch nor transformers.
+    A GGUF file keeps its weights as they are.  It needs neither torch nor transformers, nor does a Whisper
+    model, of Hugging Face's form or of CTranslate2's.
     """
     console = Console(stderr=True)
     folder = out or models / name
@@ -130,6 +134,9 @@ def _choose(source: str, options: Options, console: Console) -> Export:
     if is_gguf(source):
         check_options(click.get_current_context())
         return lambda folder, stage: export_gguf(Path(source), folder, stage)
+    if is_whisper(source):
+        check_whisper_options(click.get_current_context())
+        return lambda folder, stage: export_whisper(Path(source), folder, options.weights, stage)
     _check_extra(console)
     return choose(source, options)
 

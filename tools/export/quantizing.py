@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.host.backends.onnx.decoder_format import LOGITS
-from tools.export.simplifying import parameter
+from tools.export.parameters import parameter
 
 DOMAIN, OPERATOR = "com.microsoft", "MatMulNBits"
 BITS = {"int8": 8, "int4": 4}

@@ -13,6 +13,7 @@ from onnxscript.rewriter.rules.fusion._rms_normalization import fuse_rms_normali
 from onnxscript.rewriter.rules.fusion._rotary_embedding import fuse_partial_rotary_embedding
 
 from pipelines.host.backends.onnx.decoder_format import IR_VERSION
+from tools.export.parameters import parameter
 
 PRODUCER = "braid"
 HALVES_ALIKE = ("Cos", "Sin", "Cast", "Identity", "Mul")
@@ -56,14 +57,6 @@ def _drop_exporter_metadata(model: ir.Model) -> None:
     values = [*graph.inputs, *graph.initializers.values(), *(each for node in graph for each in node.outputs)]
     for noted in (model, graph, *values):
         noted.metadata_props.clear()
-
-
-def parameter(graph: ir.Graph, name: str, tensor: ir.TensorProtocol | np.ndarray) -> ir.Value:
-    """A new initializer of `graph`."""
-    held = ir.tensor(tensor, name=name) if isinstance(tensor, np.ndarray) else tensor
-    value = ir.Value(name=name, type=ir.TensorType(held.dtype), shape=ir.Shape(held.shape), const_value=held)
-    graph.register_initializer(value)
-    return value
 
 
 def fold_transposed_weights(graph: ir.Graph) -> None:
