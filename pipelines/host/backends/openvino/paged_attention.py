@@ -46,6 +46,9 @@ and writes.
 CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
 """Inputs of a paged decoder for its cache, two for each layer of attention."""
 
+ENCODER_INPUT = "encoder_hidden_states"
+"""Input of the decoders of encoder-decoder models, as optimum exports them."""
+
 STATE_INPUT = re.compile(r"\w+_state_table\.(\d+)")
 """Inputs of a paged decoder for its recurrent states, one or two for each such layer, [rows, ...]."""
 
@@ -61,6 +64,11 @@ def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
     model = _read(path, weights)
     if not model.get_variables():
         raise ModelError(f"{path} has no state, so its attention cannot be paged. {EXPORT_ADVICE}")
+    if any(ENCODER_INPUT in port.get_names() for port in model.inputs):
+        raise ModelError(
+            f"{path} attends to an encoder ({ENCODER_INPUT}), and OpenVINO pages a part of its attention "
+            "only. Convert the checkpoint it was made from with braid export HF_FOLDER --name NAME."
+        )
     config = path.parent / "config.json"
     fields, max_context = read_config(config), read_max_context(config)
     try:

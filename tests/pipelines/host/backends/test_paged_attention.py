@@ -146,3 +146,14 @@ def test_a_window_of_the_config_is_carried_over_where_the_mask_has_none(declarin
 )
 def test_the_context_ends_where_the_model_becomes_another(fields, longest):
     assert exact_context(fields, 512) == longest
+
+
+def test_the_decoder_of_an_encoder_decoder_model_is_refused(tmp_path):
+    """OpenVINO would page the attention to its own tokens, and leave that to the encoder as it is."""
+    frames = ops.parameter([-1, -1, 8], np.float32, name="encoder_hidden_states")
+    frames.output(0).set_names({"encoder_hidden_states"})
+    held = ops.read_value(frames, "keys", ov.Type.f32, ov.PartialShape([-1, -1, 8]))
+    model = ov.Model([ops.result(held)], [ops.assign(held, "keys")], [frames])
+    ov.save_model(model, tmp_path / "openvino_decoder_model.xml")
+    with pytest.raises(ModelError, match="attends to an encoder .* pages a part of its attention only"):
+        read_paged(tmp_path / "openvino_decoder_model.xml")
