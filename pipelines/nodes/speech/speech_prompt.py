@@ -67,7 +67,7 @@ class SpeechPrompt(Node):
                     f"Unsupported language: {name!r}.  Must be one of ['en'].", field="language"
                 )
         if request.translate:
-            raise RequestError(f"The model `{self.folder.name}` knows English only: it does not translate")
+            raise RequestError("This model knows English only: it does not translate", "model")
 
     def _language(self, name: str) -> int:
         if name not in self.known.languages:
