@@ -6,7 +6,6 @@ import json
 
 import onnx_ir as ir
 import pytest
-from conftest import HAS_EXPORT
 from engine_invariants import snapshot, violations
 from whisper_decoders import WIDTH, generate_from, some_frames, tiny_whisper, write_tiny_whisper
 
@@ -21,7 +20,7 @@ from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.stages import sample
 from pipelines.wire.sampling_params import Beams, SamplingParams
 
-pytestmark = pytest.mark.skipif(not HAS_EXPORT, reason="needs the export extra")
+pytest.importorskip("transformers", reason="needs the export extra")
 
 NUM_TOKENS = 16
 CASES = [  # frames, prompt, beams, choices
