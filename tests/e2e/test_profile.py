@@ -51,7 +51,7 @@ def test_the_command_shows_something_on_an_idle_server(server):
 
 
 def test_a_load_that_is_refused_is_an_error(server):
-    done = CliRunner().invoke(main, ["--url", server.url, "--model", "nope", "--load", "1"])
+    done = CliRunner().invoke(main, ["--url", server.url, "--model", "nope", "--load", "8"])
     assert done.exit_code == 1
     assert "404" in done.output
     with pytest.raises(RequestRefused, match="404"):

@@ -95,10 +95,10 @@ def _streams(
 ) -> None:
     """Run one stream after another; each prompt has a unique beginning, so that no prefix is reused."""
     has_started = False
-    while not ended.is_set() and not errors:
-        prompt = f"{own} {time.monotonic_ns()}" + " the" * words
-        body = {"model": model, "prompt": prompt, "max_tokens": MAX_TOKENS, "ignore_eos": True}
-        try:
+    try:
+        while not ended.is_set() and not errors:
+            prompt = f"{own} {time.monotonic_ns()}" + " the" * words
+            body = {"model": model, "prompt": prompt, "max_tokens": MAX_TOKENS, "ignore_eos": True}
             with server.open("/v1/completions", {**body, "temperature": 0, "stream": True}) as reply:
                 for line in reply:
                     if not has_started and line.startswith(EVENT):
@@ -106,9 +106,10 @@ def _streams(
                         started.release()
                     if ended.is_set():
                         return
-        except RequestRefused as error:
-            errors.append(error)
-            started.release()
-        except OSError as error:
-            errors.append(RequestRefused(f"a stream ended early: {error}"))
+    except RequestRefused as error:
+        errors.append(error)
+    except OSError as error:
+        errors.append(RequestRefused(f"a stream ended early: {error}"))
+    finally:
+        if not has_started:
             started.release()
