@@ -13,7 +13,7 @@ from server.kserve.infer_reply import encode_infer
 from server.kserve.inference import encoded
 from server.kserve.messages import ModelNames, ModelReadiness
 from server.kserve.run import INFER, run_inference
-from server.kserve.served import check_ready, find_served, metadata, server_metadata
+from server.kserve.served import EXTENSIONS, check_ready, find_served, metadata, server_metadata
 from server.kserve.triton import model_config, statistics
 from server.model_lookup import find_pipeline
 from server.services import Services
@@ -33,7 +33,7 @@ class ServerMetadataEndpoint:
         pass
 
     async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
-        json_reply(resp, server_metadata())
+        json_reply(resp, server_metadata(EXTENSIONS))
 
 
 class _ServedEndpoint:

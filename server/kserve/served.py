@@ -20,8 +20,9 @@ NEWEST = ("", "0")
 VERSION = re.compile("[0-9]{1,18}")
 PLATFORMS = {"infer": "braid_tensors"}
 TEXT_PLATFORM = "braid_text"
-EXTENSIONS = ["binary_tensor_data", "model_configuration", "model_repository", "statistics"]
-"""Those of the protocol that this server has."""
+EXTENSIONS = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+"""Those of the protocol that this server has over HTTP."""
+GRPC_EXTENSIONS = ("binary_tensor_data",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +68,8 @@ def metadata(services: Services, served: Served) -> ModelMetadata:
     )
 
 
-def server_metadata() -> ServerMetadata:
-    return ServerMetadata("braid", SERVER_VERSION, EXTENSIONS)
+def server_metadata(extensions: Sequence[str]) -> ServerMetadata:
+    return ServerMetadata("braid", SERVER_VERSION, list(extensions))
 
 
 def _tensors(specs: Sequence[TensorSpec]) -> list[TensorMetadata]:

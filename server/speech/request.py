@@ -14,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, m
 
 from pipelines.errors import RequestError
 from server.generation.requests.field_types import (
+    Items,
     MinP,
     NumTokens,
     Penalty,
@@ -51,7 +52,7 @@ class SpeechOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     language_detection_only: bool | None = None
-    language_candidates: Annotated[list[StrictStr], Field(max_length=MAX_CANDIDATES)] | None = None
+    language_candidates: Annotated[Items[StrictStr], Field(max_length=MAX_CANDIDATES)] | None = None
 
 
 class SpeechRequest(BaseModel):
@@ -153,7 +154,7 @@ class TranscriptionRequest(SpeechRequest):
 
     translates: ClassVar[bool] = False
 
-    timestamp_granularities: list[Literal["segment", "word"]] | None = Field(
+    timestamp_granularities: Items[Literal["segment", "word"]] | None = Field(
         default=None, alias="timestamp_granularities[]"
     )
 

@@ -28,6 +28,26 @@ def demo(demo: ServerProcess) -> str:
 
 
 @pytest.fixture(scope="package")
+def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a server with a small random Whisper, exported as `whisper`."""
+    from click.testing import CliRunner
+    from ctranslate2_files import write_folder
+    from tiny_whisper import SIZES, make_whisper, weights_of
+
+    from tools.export.__main__ import main
+
+    folder = tmp_path_factory.mktemp("speech")
+    source, models = folder / "faster-whisper", folder / "models"
+    write_folder(source, weights_of(make_whisper(eos_token_id=50257)), SIZES["encoder_attention_heads"])
+    options = ["--name", "whisper", "--models", str(models), "--weights", "fp32", "--no-first-run"]
+    done = CliRunner().invoke(main, [str(source), *options])
+    assert done.exit_code == 0, done.output
+    with ServerProcess(models) as running:
+        running.all_ready()
+        yield running.url
+
+
+@pytest.fixture(scope="package")
 def tensors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The addresses, HTTP and gRPC, of a server with small tensor models."""
     models = tmp_path_factory.mktemp("tensors") / "models"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from documents import ROOT, Block, all_blocks
+from sound_files import sound_file, tone
 
 CLIENTS = Path(os.environ.get("CLIENTS_PYTHON", ROOT / ".venv-clients" / "bin" / "python"))
 SHOWN_URL = "http://127.0.0.1:8000"
@@ -19,8 +20,11 @@ REAL_MODEL, DEMO_MODEL = '"smollm2"', '"braid-demo"'
 OTHER_CLIENTS = re.compile(r"^(import|from) (cohere|litellm|langchain_openai)\b", re.MULTILINE)
 
 
-PROGRAMS = [block for block in all_blocks() if block.language == "python" and SHOWN_URL in block.text]
-CURLS = [block for block in all_blocks() if block.language == "" and "curl http" in block.text]
+RECORDING = "speech.mp3"
+SHOWN = [block for block in all_blocks() if RECORDING not in block.text]
+PROGRAMS = [block for block in SHOWN if block.language == "python" and SHOWN_URL in block.text]
+CURLS = [block for block in SHOWN if block.language == "" and "curl http" in block.text]
+HEARD = [block for block in all_blocks() if RECORDING in block.text and SHOWN_URL in block.text]
 
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
@@ -47,6 +51,21 @@ def test_a_curl_command_is_answered(block: Block, demo: str) -> None:
     )
     assert run.returncode == 0, run.stderr
     assert {"model", "model_name"} & json.loads(run.stdout).keys()
+
+
+@pytest.mark.parametrize("block", HEARD, ids=str)
+def test_a_recording_is_answered(block: Block, speech: str, tmp_path: Path) -> None:
+    """The text of a model with random weights may be empty."""
+    (tmp_path / RECORDING).write_bytes(sound_file(tone(0.8), "mp3", "libmp3lame"))
+    text = block.text.replace(SHOWN_URL, speech)
+    shell = ["bash", "-c", text.replace("curl ", "curl -sSf ")]
+    command = [sys.executable, "-c", text] if block.language == "python" else shell
+    run = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr[-3000:]
+
+
+def test_both_ways_to_send_a_recording_are_shown() -> None:
+    assert {block.language for block in HEARD} == {"", "python"}
 
 
 def test_the_readme_shows_both() -> None:

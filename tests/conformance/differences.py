@@ -334,7 +334,7 @@ ERRORS = (
         "every error has OpenAI's envelope: a path that is not there",
         (
             *("gen__011*", "gen2__012*", "gen2__018*", "gen2__039*"),
-            *("tool__030*", "tool__031*", "tool__032*", "tool__033*"),
+            *("tool__030*", "tool__031*", "tool__033*"),
         ),
         ("detail", "error"),
     ),

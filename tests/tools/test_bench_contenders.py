@@ -3,7 +3,7 @@
 import os
 import sys
 from dataclasses import replace
-from importlib.util import find_spec
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
@@ -122,7 +122,7 @@ def test_what_cannot_be_installed_is_remembered_with_its_reason(tmp_path, monkey
 @pytest.fixture
 def borrowed_pip(tmp_path, monkeypatch):
     """Environments use the pip that is there: to install one in each takes as long as all else."""
-    installed = Path(find_spec("pip").origin).parents[1]
+    installed = Path(distribution("pip").locate_file(""))
     (tmp_path / "installed").mkdir()
     for each in installed.glob("pip*"):
         (tmp_path / "installed" / each.name).symlink_to(each)

@@ -18,7 +18,14 @@ from server.kserve.grpc.tensors import read_message, reply_message, work_size
 from server.kserve.inference import Inference
 from server.kserve.messages import ModelMetadata
 from server.kserve.run import INFER, run_inference, stream_inference
-from server.kserve.served import Served, check_ready, find_served, metadata, server_metadata
+from server.kserve.served import (
+    GRPC_EXTENSIONS,
+    Served,
+    check_ready,
+    find_served,
+    metadata,
+    server_metadata,
+)
 from server.model_lookup import find_pipeline
 from server.server_ready import is_ready
 from server.services import Services
@@ -110,7 +117,7 @@ class InferenceService:
         return TYPES["ServerReadyResponse"](ready=is_ready(self._services))
 
     async def _server_metadata(self, request: Any, exchange: Exchange) -> Any:
-        known = server_metadata()
+        known = server_metadata(GRPC_EXTENSIONS)
         return TYPES["ServerMetadataResponse"](
             name=known.name, version=known.version, extensions=known.extensions
         )

@@ -95,7 +95,7 @@ def test_every_method_and_every_refusal(listening):
         assert (await ask.ask("ServerLive", TYPES["ServerLiveRequest"]())).live
         assert (await ask.ask("ServerReady", TYPES["ServerReadyRequest"]())).ready
         server = await ask.ask("ServerMetadata", TYPES["ServerMetadataRequest"]())
-        assert (server.name, list(server.extensions)) == ("braid", ["binary_tensor_data", "model_repository"])
+        assert (server.name, list(server.extensions)) == ("braid", ["binary_tensor_data"])
         told = await ask.ask("ModelMetadata", TYPES["ModelMetadataRequest"](name="detector", version="1"))
         assert [(each.name, each.datatype, list(each.shape)) for each in told.inputs] == [
             ("image", "FP32", [-1, 4])

@@ -193,20 +193,20 @@ def test_compressed_weights_give_the_logits_of_onnxruntime(compressed):
 
 @pytest.mark.slow
 def test_compressed_weights_are_used_where_they_lie(compressed):
-    model, weights, _ = read_onnx(compressed)
+    read = read_onnx(compressed)
     files = [
         line.split() for line in Path("/proc/self/maps").read_text().splitlines() if str(compressed) in line
     ]
     spans = [tuple(int(end, 16) for end in line[0].split("-")) for line in files]
-    large = [one for one in constants(model) if one.get_byte_size() > 2000]
+    large = [one for one in constants(read.model) if one.get_byte_size() > 2000]
     assert {one.get_element_type().to_string() for one in large} >= {"u8", "f16"}
     assert all(any(low <= one.data.ctypes.data < high for low, high in spans) for one in large)
 
 
 @pytest.mark.slow
 def test_the_device_computes_with_compressed_weights(compressed):
-    model, weights, _ = read_onnx(compressed)
-    compiled = ov.Core().compile_model(model, "CPU")
+    read = read_onnx(compressed)
+    compiled = ov.Core().compile_model(read.model, "CPU")
     types = [
         node.output(0).get_element_type().to_string()
         for node in compiled.get_runtime_model().get_ordered_ops()

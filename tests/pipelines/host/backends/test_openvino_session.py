@@ -148,7 +148,7 @@ def test_the_context_length_is_the_first_field_that_is_there(config, expected, t
 def test_a_config_without_a_context_length_says_what_to_add(tmp_path):
     path = tmp_path / "config.json"
     path.write_text("{}")
-    with pytest.raises(ModelError, match=r"names no context length; add one of max_position_embeddings"):
+    with pytest.raises(ModelError, match=r"names no context length; add one of max_target_positions"):
         read_max_context(path)
 
 
