@@ -16,6 +16,7 @@ from server.dialects import OVMS, dialect_of
 from server.http.errors import from_validation, public_error
 from server.http.exchange import Exchange
 from server.http.streaming import as_stream, first_piece, next_piece
+from server.http.work_queue import LONG_WORK_BYTES
 from server.model_lookup import Ability, find_pipeline
 from server.services import Services
 from server.speech.events import SpeechEvents
@@ -26,8 +27,6 @@ from server.speech.transcription import Transcriber, Transcription
 from server.speech.windows import SAMPLES_PER_S, Sound
 
 SPEECH = Ability(("transcribe",), "transcribe speech")
-DECODING_BYTES = 10
-"""A byte of a compressed file is as much work as ten bytes of text."""
 
 
 class TranscriptionsEndpoint:
@@ -93,8 +92,9 @@ class TranscriptionsEndpoint:
             )
 
     async def _decoded(self, file: bytes, exchange: Exchange) -> Sound:
+        """Long work, however few bytes a recording has."""
         limits = AudioLimits(max_seconds=self._services.settings.max_audio_s)
-        return await exchange.off_loop(lambda: decode_audio(file, limits), len(file) * DECODING_BYTES)
+        return await exchange.off_loop(lambda: decode_audio(file, limits), len(file) + LONG_WORK_BYTES)
 
     async def _transcribed(
         self, request: SpeechRequest, transcriber: Transcriber, sound: Sound

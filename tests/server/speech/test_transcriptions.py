@@ -1,7 +1,11 @@
 """POST audio/transcriptions and audio/translations: fields, formats, windows, attempts, streams."""
 
+import asyncio
+
 import pytest
-from speech_rig import TRANSLATIONS, form, heard, segment
+from speech_rig import TRANSCRIPTIONS, TRANSLATIONS, SpeechPipeline, decoded, form, heard, recording, segment
+
+import server.endpoints.transcriptions as endpoint
 
 VTT = "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nGuten Tag\n\n"
 SRT = "1\n00:00:00,000 --> 00:00:01,000\nGuten Tag\n\n"
@@ -246,3 +250,15 @@ def test_a_failure_has_a_status_of_its_own(speak):
 
     assert speak(stream="true", script=script).status == 500
     assert speak(script=script).status == 500
+
+
+def test_large_recordings_side_by_side(make_rig, monkeypatch):
+    """Each of 3 MB; 128 MB of one client may wait."""
+    monkeypatch.setattr(endpoint, "decode_audio", decoded)
+    body, headers = form(recording() + bytes(3 << 20))
+
+    async def eight(client):
+        return await asyncio.gather(*(client.post(TRANSCRIPTIONS, body, **headers) for _ in range(8)))
+
+    answers = make_rig(SpeechPipeline()).run(eight)
+    assert {answer.status for answer in answers} == {200}
