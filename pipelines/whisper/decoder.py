@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from pipelines.gguf.onnx_writer import OnnxWriter
 from pipelines.host.backends.onnx.decoder_format import (
@@ -21,19 +19,18 @@ from pipelines.host.backends.onnx.decoder_format import (
     LOGITS_INDICES,
     POSITION_IDS,
 )
+from pipelines.whisper.layers import LayerWriter, Weights
 
 F32, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
 HEADS_FIRST = [0, 2, 1, 3]
-EPSILON = 1e-5
 PREFIX = "model.decoder."
-Weights = Mapping[str, NDArray[Any]]
 
 
 def write_decoder(weights: Weights, config: Mapping[str, Any], folder: Path, name: str = "decoder") -> None:
     """Write `name`.onnx and its data to `folder`: embeddings, layers with two attentions each, and the head.
 
     `weights` have the names and `config` the fields of Hugging Face's Whisper.  KeyError for a weight that
-    is missing.
+    is missing, ValueError for one of another shape.
     """
     with OnnxWriter(folder, name) as writer:
         _WhisperDecoder(weights, config, writer).write()
@@ -41,12 +38,15 @@ def write_decoder(weights: Weights, config: Mapping[str, Any], folder: Path, nam
 
 class _WhisperDecoder:
     def __init__(self, weights: Weights, config: Mapping[str, Any], writer: OnnxWriter) -> None:
-        self._weights, self._writer, self._op = weights, writer, writer.op
+        self._writer, self._op, self._layer_writer = writer, writer.op, LayerWriter(weights, writer)
         self._width = int(config["d_model"])
         self._heads = int(config["decoder_attention_heads"])
         self._layers = int(config["decoder_layers"])
         self._size = self._width // self._heads
-        self._vocabulary = len(weights[f"{PREFIX}embed_tokens.weight"])
+        self._inner = int(config["decoder_ffn_dim"])
+        self._max_context = int(config["max_target_positions"])
+        self._vocabulary = int(config["vocab_size"])
+        self._has_head = "proj_out.weight" in weights
 
     def write(self) -> None:
         op = self._op
@@ -54,14 +54,15 @@ class _WhisperDecoder:
         positions = ir.val(POSITION_IDS, INT64, [1, "num_tokens"])
         rows = ir.val(LOGITS_INDICES, INT64, ["num_logits"])
         frames = ir.val(CONTEXT_FRAMES, F32, [1, "num_frames", self._width])
-        table = self._store(f"{PREFIX}embed_tokens.weight")
-        places = self._store(f"{PREFIX}embed_positions.weight")
+        store = self._layer_writer.store
+        table = store(f"{PREFIX}embed_tokens.weight", self._vocabulary, self._width)
+        places = store(f"{PREFIX}embed_positions.weight", self._max_context, self._width)
         state = op("Add", op("Gather", table, ids), op("Gather", places, positions))
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", self._width])
         for layer in range(self._layers):
             state = self._layer(layer, state, frames)
         taken = op("Gather", op("Squeeze", state, self._writer.ints(0)), rows)
-        head = self._store("proj_out.weight") if "proj_out.weight" in self._weights else table
+        head = store("proj_out.weight", self._vocabulary, self._width) if self._has_head else table
         logits = op("Gemm", self._norm(taken, f"{PREFIX}layer_norm"), head, transB=1)
         logits.name, logits.dtype = LOGITS, F32
         logits.shape = ir.Shape(["num_logits", self._vocabulary])
@@ -77,8 +78,9 @@ class _WhisperDecoder:
             seen = read if kind == ATTENTION else frames
             attended = self._attend(layer, f"{at}{name}", kind, read, seen, **more)
             state = op("Add", state, attended)
-        fed = self._linear(self._norm(state, f"{at}final_layer_norm"), f"{at}fc1")
-        return op("Add", state, self._linear(op("Gelu", fed), f"{at}fc2"))
+        linear, width, inner = self._layer_writer.linear, self._width, self._inner
+        fed = linear(self._norm(state, f"{at}final_layer_norm"), f"{at}fc1", inner, width)
+        return op("Add", state, linear(op("Gelu", fed), f"{at}fc2", width, inner))
 
     def _attend(
         self, layer: int, at: str, kind: str, read: ir.Value, seen: ir.Value, **more: Any
@@ -108,15 +110,7 @@ class _WhisperDecoder:
         return heads
 
     def _linear(self, rows: ir.Value, name: str) -> ir.Value:
-        product = self._op("MatMul", rows, self._store(f"{name}.weight", turned=True))
-        if f"{name}.bias" not in self._weights:
-            return product
-        return self._op("Add", product, self._store(f"{name}.bias"))
+        return self._layer_writer.linear(rows, name, self._width, self._width)
 
     def _norm(self, rows: ir.Value, name: str) -> ir.Value:
-        scale, bias = self._store(f"{name}.weight"), self._store(f"{name}.bias")
-        return self._op("LayerNormalization", rows, scale, bias, axis=-1, epsilon=EPSILON)
-
-    def _store(self, name: str, turned: bool = False) -> ir.Value:
-        array = np.asarray(self._weights[name], np.float32)
-        return self._writer.store(name, array.T if turned else array)
+        return self._layer_writer.norm(rows, name, self._width)

@@ -10,18 +10,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx_ir as ir
-from numpy.typing import NDArray
 
 from pipelines.gguf.onnx_writer import OnnxWriter
+from pipelines.whisper.layers import LayerWriter, Weights
 
 F32 = ir.DataType.FLOAT
 INPUT, OUTPUT = "input_features", "last_hidden_state"
 HEADS_FIRST, KEYS_LAST = [0, 2, 1, 3], [0, 2, 3, 1]
-EPSILON = 1e-5
 PREFIX = "model.encoder."
-Weights = Mapping[str, NDArray[Any]]
 
 
 def write_encoder(weights: Weights, config: Mapping[str, Any], folder: Path, name: str = "encoder") -> None:
@@ -36,7 +33,7 @@ def write_encoder(weights: Weights, config: Mapping[str, Any], folder: Path, nam
 
 class _Encoder:
     def __init__(self, weights: Weights, config: Mapping[str, Any], writer: OnnxWriter) -> None:
-        self._weights, self._writer, self._op = weights, writer, writer.op
+        self._writer, self._op, self._layer_writer = writer, writer.op, LayerWriter(weights, writer)
         self._width, self._heads = int(config["d_model"]), int(config["encoder_attention_heads"])
         self._layers, self._inner = int(config["encoder_layers"]), int(config["encoder_ffn_dim"])
         self._mels, self._frames = int(config["num_mel_bins"]), int(config["max_source_positions"])
@@ -46,7 +43,7 @@ class _Encoder:
         features = ir.val(INPUT, F32, ["num_windows", self._mels, 2 * self._frames])
         state = self._convolved(features, "conv1", self._mels, stride=1)
         state = self._convolved(state, "conv2", width, stride=2)
-        places = self._store(f"{PREFIX}embed_positions.weight", self._frames, width)
+        places = self._layer_writer.store(f"{PREFIX}embed_positions.weight", self._frames, width)
         state = op("Add", op("Transpose", state, perm=[0, 2, 1]), places)
         for layer in range(self._layers):
             state = self._layer(f"{PREFIX}layers.{layer}.", state)
@@ -57,8 +54,8 @@ class _Encoder:
 
     def _convolved(self, state: ir.Value, name: str, inner: int, stride: int) -> ir.Value:
         at = f"{PREFIX}{name}"
-        weight = self._store(f"{at}.weight", self._width, inner, 3)
-        bias = self._store(f"{at}.bias", self._width)
+        weight = self._layer_writer.store(f"{at}.weight", self._width, inner, 3)
+        bias = self._layer_writer.store(f"{at}.bias", self._width)
         sizes: dict[str, Any] = {"kernel_shape": [3], "pads": [1, 1], "strides": [stride]}
         return self._op("Gelu", self._op("Conv", state, weight, bias, **sizes))
 
@@ -87,19 +84,7 @@ class _Encoder:
         return self._op("Transpose", split, perm=order)
 
     def _linear(self, rows: ir.Value, name: str, outer: int, inner: int) -> ir.Value:
-        product = self._op("MatMul", rows, self._store(f"{name}.weight", outer, inner))
-        if f"{name}.bias" not in self._weights:
-            return product
-        return self._op("Add", product, self._store(f"{name}.bias", outer))
+        return self._layer_writer.linear(rows, name, outer, inner)
 
     def _norm(self, rows: ir.Value, name: str) -> ir.Value:
-        scale, bias = (self._store(f"{name}.{each}", self._width) for each in ("weight", "bias"))
-        return self._op("LayerNormalization", rows, scale, bias, axis=-1, epsilon=EPSILON)
-
-    def _store(self, name: str, *shape: int) -> ir.Value:
-        """The weight of this name and shape, in float32; that of a product is stored [inner, outer]."""
-        array = np.asarray(self._weights[name], np.float32)
-        if array.shape != shape:
-            raise ValueError(f"{name} is {list(array.shape)}, not {list(shape)}")
-        is_product = array.ndim == 2 and not name.endswith("embed_positions.weight")
-        return self._writer.store(name, array.T if is_product else array)
+        return self._layer_writer.norm(rows, name, self._width)
