@@ -301,14 +301,14 @@ class Catalogue:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), RETRY_S if self._problems else None)
             self._changed.clear()
-            if self._client.status is not None:
-                await self._catch_up()
+            if (status := self._client.status) is not None:
+                await self._catch_up(status)
                 if not self._changed.is_set() and not self._problems:
                     self._caught_up.set()
 
-    async def _catch_up(self) -> None:
+    async def _catch_up(self, status: Status) -> None:
         """Build what the host loaded since the last look, off the event loop, and swap it in."""
-        status, models = self._client.status, self._models
+        models = self._models
         live = {name for name, model in models.items() if model.state == "ready"}
         for name in (self._built.keys() | self._problems.keys()) - live:
             self._built.pop(name, None)
@@ -318,7 +318,7 @@ class Catalogue:
             if built is None or built.instance_id != models[name].instance_id:
                 await self._build_one(models[name])
         newest = self._client.status
-        if status is not None and newest is not None and status.engine_pid == newest.engine_pid:
+        if newest is not None and newest.engine_pid == status.engine_pid:
             self._followed = status.number
         self._report_use()
 

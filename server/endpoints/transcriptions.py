@@ -23,7 +23,8 @@ from server.speech.events import SpeechEvents
 from server.speech.form import UploadForm, read_form
 from server.speech.replies import FORMATS, JSON, SpeechReply
 from server.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
-from server.speech.transcription import Transcriber, Transcription
+from server.speech.transcription import Transcriber
+from server.speech.window_text import Transcription
 from server.speech.windows import SAMPLES_PER_S, Sound
 
 SPEECH = Ability(("transcribe",), "transcribe speech")

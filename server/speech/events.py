@@ -12,7 +12,7 @@ from pipelines.errors import BraidError
 from pipelines.values import SpeechUpdate
 from server.generation.replies.reply_models import Reply, Usage
 from server.generation.replies.sse import DONE, error_events, event
-from server.speech.transcription import WindowText, joiner
+from server.speech.window_text import WindowText, joiner
 
 
 class ContentDelta(Reply):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Literal
 
 from server.generation.replies.reply_models import Reply
-from server.speech.transcription import Transcription, WindowText, compression_ratio, mean_logprob
+from server.speech.window_text import Transcription, WindowText, compression_ratio, mean_logprob
 from server.speech.windows import SAMPLES_PER_S, WINDOW_SAMPLES
 
 FRAMES_PER_S = 100

@@ -54,7 +54,7 @@ def _thing(draw: Draw) -> str:
 
 
 def _of(draw: Draw, known: Split[str], most: int = 1) -> str:
-    """A known word, or in training at times up to `most` that nobody has seen."""
+    """A known word, or in training at times up to `most` that are made up."""
     if draw.held_out or not draw.chance(0.3):
         return draw.of(known)
     return " ".join(made_up_word(draw) for _ in range(draw.number(1, most)))
@@ -457,7 +457,7 @@ def _free_key(draw: Draw) -> str:
 
 
 def _strange_key(draw: Draw) -> str:
-    """A name without sense, as in schemas that nobody has seen."""
+    """A name without sense, as in schemas that were not seen before."""
     word, other = made_up_word(draw), made_up_word(draw)
     return draw.any(
         [word, word, f"{word}_{other}", f"{word}{other.capitalize()}", f"{word}_id", f"is_{word}"]

@@ -45,8 +45,8 @@ def _asked(draw: Draw, verb: str, noun: str, keys: list[str]) -> str:
     """The request, with a place for each parameter."""
     if len(keys) == 1:
         return draw.any(ONE).format(verb=verb, noun=noun, key=keys[0])
-    told = draw.any([" and ", ", "]).join(f"{key} {{{key}}}" for key in keys)
-    return f"{verb} the {noun}" + (f" with {told}" if keys else "")
+    fields = draw.any([" and ", ", "]).join(f"{key} {{{key}}}" for key in keys)
+    return f"{verb} the {noun}" + (f" with {fields}" if keys else "")
 
 
 def _slot(draw: Draw) -> tuple[str, Slot]:
