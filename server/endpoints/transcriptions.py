@@ -95,7 +95,8 @@ class TranscriptionsEndpoint:
     async def _decoded(self, file: bytes, exchange: Exchange) -> Sound:
         """Long work, however few bytes a recording has."""
         limits = AudioLimits(max_seconds=self._services.settings.max_audio_s)
-        return await exchange.off_loop(lambda: decode_audio(file, limits), len(file) + LONG_WORK_BYTES)
+        num_bytes = max(len(file), LONG_WORK_BYTES + 1)
+        return await exchange.off_loop(lambda: decode_audio(file, limits), num_bytes)
 
     async def _transcribed(
         self, request: SpeechRequest, transcriber: Transcriber, sound: Sound
