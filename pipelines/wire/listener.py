@@ -14,7 +14,7 @@ from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
-from pipelines.wire.client import EngineClient, Link
+from pipelines.wire.connection import HostConnection, Link
 from pipelines.wire.messages import ToHost, ToWorker
 
 Peer = Hashable
@@ -54,12 +54,12 @@ class InProcessListener:
         self._inbox = inbox
         self._opened.set()
 
-    async def connect(self, client: EngineClient) -> Link:
+    async def connect(self, connection: HostConnection) -> Link:
         """A link to the host.  Raises OSError until the listener is open."""
         if not self._opened.is_set():
             raise ConnectionRefusedError("the engine has not started")
         self._loop = asyncio.get_running_loop()
-        return _DirectLink(client, self._inbox)
+        return _DirectLink(connection, self._inbox)
 
     def send(self, messages: Outgoing) -> None:
         if not messages:
@@ -74,8 +74,8 @@ class InProcessListener:
 class _DirectLink:
     """A peer to the host, a link to the client."""
 
-    def __init__(self, client: EngineClient, inbox: Inbox) -> None:
-        self.client = client
+    def __init__(self, connection: HostConnection, inbox: Inbox) -> None:
+        self.connection = connection
         self.open = True
         self._inbox = inbox
 
@@ -91,4 +91,4 @@ def _hand_over(messages: Outgoing) -> None:
     for peer, message in messages:
         link = cast(_DirectLink, peer)
         if link.open:
-            link.client.received(message)
+            link.connection.received(message)

@@ -6,7 +6,8 @@ import asyncio
 import logging
 from typing import cast
 
-from pipelines.wire.client import EngineClient, Link
+from pipelines.wire.client import EngineClient
+from pipelines.wire.connection import HostConnection, Link
 from pipelines.wire.messages import Framer, MalformedFrame, ToHost, ToWorker, encode
 
 log = logging.getLogger("braid.wire")
@@ -15,9 +16,9 @@ log = logging.getLogger("braid.wire")
 def over_socket(path: str) -> EngineClient:
     """A client of the host that listens at unix socket `path`, now or later."""
 
-    async def connect(client: EngineClient) -> Link:
+    async def connect(connection: HostConnection) -> Link:
         loop = asyncio.get_running_loop()
-        _, link = await loop.create_unix_connection(lambda: _SocketLink(client), path)
+        _, link = await loop.create_unix_connection(lambda: _SocketLink(connection), path)
         return link
 
     return EngineClient(connect)
@@ -26,8 +27,8 @@ def over_socket(path: str) -> EngineClient:
 class _SocketLink(asyncio.Protocol):
     """A unix-socket connection: frames out, messages in.  A malformed frame ends it."""
 
-    def __init__(self, client: EngineClient) -> None:
-        self._client = client
+    def __init__(self, connection: HostConnection) -> None:
+        self._connection = connection
         self._framer = Framer(ToWorker)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -36,13 +37,13 @@ class _SocketLink(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         try:
             for message in self._framer.feed(data):
-                self._client.received(message)
+                self._connection.received(message)
         except MalformedFrame as error:
             log.error("the engine sent no message: %s", error)
             self._transport.abort()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._client.lost()
+        self._connection.lost()
 
     def send(self, message: ToHost) -> None:
         if not self._transport.is_closing():

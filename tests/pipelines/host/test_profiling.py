@@ -14,7 +14,8 @@ from scripted_host import Folder, over, read, submit, until
 from pipelines.errors import NotFound, Unavailable
 from pipelines.host.profile_reply import LoopTimes
 from pipelines.telemetry.exposition import render
-from pipelines.wire import client as client_module
+from pipelines.wire import questions
+from pipelines.wire.client import EngineClient
 from pipelines.wire.messages import ModelStatus, Profile, Status
 from pipelines.wire.socket_link import over_socket
 
@@ -121,7 +122,7 @@ class LongStep:
 
 
 def test_a_host_in_a_long_step_is_not_waited_for(running_host, repository, monkeypatch):
-    monkeypatch.setattr(client_module, "REPLY_S", 0.05)
+    monkeypatch.setattr(questions, "REPLY_S", 0.05)
 
     async def scene(client):
         step = LongStep(repository.engine)
@@ -144,7 +145,7 @@ def test_a_lost_host_fails_who_asks():
         return SimpleNamespace(send=sent.append, close=lambda: None)
 
     async def scene():
-        client = client_module.EngineClient(connect)
+        client = EngineClient(connect)
         await client.start()
         await until(lambda: sent)
         client.received(Status(1, "ready", [ModelStatus("m", 1, 7, "ready")]))

@@ -1,0 +1,138 @@
+"""What a worker asks of the engine host about its models, and waits for: profiles, loads, unloads, resets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+from collections.abc import AsyncIterator
+from typing import cast
+
+from pipelines.errors import BraidError, Unavailable
+from pipelines.wire.connection import Connect, HostConnection
+from pipelines.wire.host_errors import host_error, lost_error
+from pipelines.wire.messages import (
+    KeepModel,
+    ModelSettled,
+    PrefixCacheReset,
+    Profile,
+    Profiled,
+    ReleaseModel,
+    Rescan,
+    ResetPrefixCache,
+    ToWorker,
+    UnloadModel,
+    WantModel,
+)
+
+REPLY_S = 10.0
+"""How long a worker waits for a reply that the host gives between two steps."""
+
+Reply = Profiled | PrefixCacheReset | ModelSettled
+
+
+class HostQuestions(HostConnection):
+    """Each question has an id, and a future in `_replies` until its reply came or the connection ended."""
+
+    def __init__(self, connect: Connect) -> None:
+        super().__init__(connect)
+        self._ids = itertools.count(1)
+        self._replies: dict[int, asyncio.Future[Reply]] = {}
+
+    async def profile(self, model: str, recent_s: float = math.inf) -> Profiled:
+        """Where the time of a model's steps goes, in the instance that new calls use.
+
+        Totals since it was loaded; percentiles of the last `recent_s` seconds, as far as they are recorded.
+        Raises NotFound, and Unavailable when no host listens or it does not reply within REPLY_S.
+        """
+        request = Profile(next(self._ids), model, self._instance_of(model), recent_s)
+        profiled = cast(Profiled, await self._reply_to(request, REPLY_S))
+        if profiled.error is not None:
+            raise host_error(profiled)
+        return profiled
+
+    async def reset_prefix_cache(self) -> None:
+        """Empty the prefix caches of all models; requests in flight go on with the blocks they have.
+
+        Raises Unavailable when no host listens or it does not reply within REPLY_S.
+        """
+        await self._reply_to(ResetPrefixCache(next(self._ids)), REPLY_S)
+
+    @contextlib.asynccontextmanager
+    async def wanted(self, model: str, by_hand: bool = False) -> AsyncIterator[None]:
+        """A model is loaded, and stays so inside.
+
+        `by_hand`: a client says so, rather than a request that needs it.  Raises the host's BraidError where
+        it cannot be loaded, and Unavailable when no host listens.
+        """
+        async with self._settled(WantModel(next(self._ids), model, by_hand)):
+            yield
+
+    async def unload(self, model: str) -> None:
+        """Unload a model until it is `wanted` by hand; returns when its calls have ended and it is closed.
+
+        Raises NotFound, and Unavailable when no host listens.
+        """
+        async with self._settled(UnloadModel(next(self._ids), model)):
+            pass
+
+    async def rescan(self) -> bool:
+        """Have the host look at the model repository; whether it loaded or removed anything.
+
+        Raises Unavailable with the problems of what could not be loaded.
+        """
+        async with self._settled(Rescan(next(self._ids))) as settled:
+            return settled.has_changed
+
+    def keep(self, model: str, seconds: float) -> None:
+        """From now on a model stays loaded for this time without calls.  Raises Unavailable."""
+        self._listening_link().send(KeepModel(model, seconds))
+
+    def received(self, message: ToWorker) -> None:
+        if isinstance(message, Reply):
+            self._set_reply(message)
+        else:
+            super().received(message)
+
+    def lost(self, error: BraidError | None = None) -> None:
+        for reply in self._replies.values():
+            if not reply.done():
+                reply.set_exception(error or lost_error())
+        super().lost(error)
+
+    @contextlib.asynccontextmanager
+    async def _settled(self, request: WantModel | UnloadModel | Rescan) -> AsyncIterator[ModelSettled]:
+        """The host's reply, however long it takes; at the end the host is informed."""
+        try:
+            settled = cast(ModelSettled, await self._reply_to(request, None))
+            if settled.error is not None:
+                raise host_error(settled)
+            yield settled
+        finally:
+            self._send(ReleaseModel(request.request_id))
+
+    async def _reply_to(
+        self,
+        request: Profile | ResetPrefixCache | WantModel | UnloadModel | Rescan,
+        timeout_s: float | None,
+    ) -> Reply:
+        link = self._listening_link()
+        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        self._replies[request.request_id] = reply
+        link.send(request)
+        try:
+            return await asyncio.wait_for(reply, timeout_s)
+        except TimeoutError:
+            raise Unavailable("the engine is in a long step; try again") from None
+        finally:
+            del self._replies[request.request_id]
+
+    def _set_reply(self, message: Reply) -> None:
+        reply = self._replies.get(message.request_id)
+        if reply is not None and not reply.done():
+            reply.set_result(message)
+
+    def _instance_of(self, model: str) -> int:
+        models = self._status.models if self._status is not None else []
+        return next((one.instance_id for one in models if one.name == model), 0)
