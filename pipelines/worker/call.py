@@ -36,6 +36,7 @@ class Call:
         self.request = request
         self.plan = plan
         self.result: Any = None
+        self.held: dict[str, Any] = {}  # the values of lines whose outputs the host holds
         self._client = client
         self._tenant = tenant
         self._submissions: list[Submission] = []
@@ -105,17 +106,15 @@ class Call:
 
     def start(self) -> None:
         """Send what is ready to its engines.  Raises Unavailable without one; then nothing runs."""
-        if self._closed or not self._submissions:
-            raise ValueError("this call was closed, or its graph has no engine node")
+        if self._closed:
+            raise ValueError("this call was closed")
         try:
             for submission in list(self._submissions):
                 self._send(submission)
         except BraidError:
             self._abort()
             raise
-        source = self.result.source
-        first = source if isinstance(source, TokenSubmission) else self._submissions[0]
-        self._open = set(range(first.num_choices))
+        self._open = set(range(_first_submission(self.result).num_choices))
         if not isinstance(self.result, Stream) and self.prompt_lengths:
             self._timing.read(self.prompt_lengths)
 
@@ -245,3 +244,12 @@ class Call:
         else:
             self._timing.completed(len(self._open), finish)
         self._open.clear()
+
+
+def _first_submission(value: Stream[Any] | Deferred[Any]) -> Submission:
+    """What a value begins with; of a later call it may be an earlier one's."""
+    source: Any = value.source
+    while isinstance(source, Deferred):
+        source = source.source
+    submission: Submission = source
+    return submission

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pipelines.nodes.interface import Checking, NamesGraph, Planning, Running
@@ -48,17 +49,22 @@ class Pipeline:
         call.start()
         return call
 
-    def prepare(self, request: Any, client: EngineClient, tenant: str = "") -> Call:
+    def prepare(
+        self, request: Any, client: EngineClient, tenant: str = "", earlier: Call | None = None
+    ) -> Call:
         """Run the nodes for one request without sending anything; may be called in any thread.
 
-        `tenant` is whose turn it takes among those that wait for an engine.  Raises RequestError.
-        The call is started, or dropped, on the client's event loop.
+        `tenant` is whose turn it takes among those that wait for an engine.  `earlier`: a call about the same
+        input, whose reply has begun; what the host holds of it is used again, until that call is closed.
+        Raises RequestError.  The call is started, or dropped, on the client's event loop.
         """
         plan = self.plan(request)
         self.check(request, plan)
         check_handled(self.name, request, plan)
         call = Call(self.name, request, plan, client, tenant)
-        call.result = self.run(call, request)
+        values = self._values(call, request, earlier.held if earlier else {})
+        call.held = {name: values[name] for name in plan.held if name in values}
+        call.result = values[self.lines[-1].name]
         return call
 
     def plan(self, request: Any) -> RequestPlan:
@@ -72,11 +78,24 @@ class Pipeline:
 
     def run(self, call: Running, request: Any) -> Any:
         """Run the lines in order; the last one's value is the result."""
-        values = {"request": request}
-        for line in self.lines:
-            values[line.name] = line.node.run(call, **line.inputs(values))
-        return values[self.lines[-1].name]
+        return self._values(call, request, {})[self.lines[-1].name]
 
     def close(self) -> None:
         for line in self.lines:
             line.node.close()
+
+    def _values(self, call: Running, request: Any, known: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the lines, of which some may be known already."""
+        values = {"request": request, **known}
+        for line in self._without(known) if known else self.lines:
+            values[line.name] = line.node.run(call, **line.inputs(values))
+        return values
+
+    def _without(self, known: Collection[str]) -> list[Line]:
+        """The lines that must run for the result where these values are known, in order."""
+        wanted, needed = {self.lines[-1].name}, []
+        for line in reversed(self.lines):
+            if line.name in wanted and line.name not in known:
+                needed.append(line)
+                wanted.update(source.root for source in line.sources.values())
+        return needed[::-1]

@@ -15,8 +15,9 @@ from pipelines.tasks import SpeechInput
 from pipelines.values import SpeechUpdate
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
-from server.http.exchange import LONG_BODY_BYTES, ClientGone, Exchange
+from server.http.exchange import ClientGone, Exchange
 from server.services import Services
+from server.speech.window_calls import WindowCalls
 from server.speech.window_text import LEAST_STEP_S, Transcription, WindowText
 from server.speech.windows import SAMPLES_PER_S, Sound, Window, cut, window_at
 
@@ -49,18 +50,16 @@ class Transcriber:
 
     async def detect(self, sound: Sound) -> str:
         """The language of a recording's first window."""
-        known = languages_of(self._pipeline)
-        if self._request.language or not known:
-            return self._request.language or "en"
-        text = await self._read(cut(sound)[0], {"max_tokens": 0, "temperature": 0.0})
-        return text.language or ""
+        with self._calls(cut(sound)[0]) as calls:
+            await self._settle_language(calls)
+        return "en" if self._request.language is None else self._request.language
 
     async def parallel(self, sound: Sound) -> Transcription:
         """All windows side by side, in the language of the first."""
-        windows = cut(sound)
+        windows = [self._calls(each) for each in cut(sound)]
         if len(windows) > 1:
-            await self._settle_language(sound)
-        running = [asyncio.create_task(self._all(window)) for window in windows]
+            await self._settle_language(windows[0])
+        running = [asyncio.create_task(self._all(calls)) for calls in windows]
         try:
             return self._transcription(
                 sound, [each for texts in await asyncio.gather(*running) for each in texts]
@@ -74,7 +73,7 @@ class Transcriber:
         texts: list[WindowText] = []
         at_s = 0.0
         while (window := window_at(sound, at_s)) is not None:
-            text = await self._best(window)
+            text = await self._best(self._calls(window))
             more = window_at(sound, at_s + window.duration_s) is not None
             if more and (text.continues_s or 0) >= LEAST_STEP_S:  # what has no end is read again
                 assert text.continues_s is not None
@@ -93,78 +92,61 @@ class Transcriber:
 
         What was sent is not taken back: each window is tried once.
         """
-        windows = cut(sound)
+        windows = [self._calls(each) for each in cut(sound)]
         if len(windows) > 1:
-            await self._settle_language(sound)
-        calls = [asyncio.create_task(self._open(window, self._sampling)) for window in windows[:SIDE_BY_SIDE]]
-        for task in calls:
-            self._exchange.at_end(task.cancel)
-        for i, window in enumerate(windows):
-            if len(calls) < len(windows):
-                calls.append(asyncio.create_task(self._open(windows[len(calls)], self._sampling)))
-                self._exchange.at_end(calls[-1].cancel)
-            text = WindowText(window, self._temperature)
-            async for update in self._updates(await calls[i], text):
-                yield text, update
+            await self._settle_language(windows[0])
+        opened: list[asyncio.Task[Call]] = []
+        for i, calls in enumerate(windows):
+            for each in windows[len(opened) : i + SIDE_BY_SIDE]:
+                opened.append(asyncio.create_task(self._open(each, self._sampling)))
+                self._exchange.at_end(opened[-1].cancel)
+            text = WindowText(calls.window, self._temperature)
+            with calls:
+                async for update in _updates(await opened[i], text):
+                    yield text, update
 
-    async def _settle_language(self, sound: Sound) -> None:
+    def _calls(self, window: Window) -> WindowCalls:
+        return WindowCalls(self._services, self._pipeline, self._exchange, window)
+
+    async def _settle_language(self, calls: WindowCalls) -> None:
+        """From now on the language is the one that the request names, or that of this window."""
         if self._request.language is None and languages_of(self._pipeline):
-            self._request = replace(self._request, language=await self.detect(sound))
+            text = await self._read(calls, {"max_tokens": 0, "temperature": 0.0})
+            self._request = replace(self._request, language=text.language or "")
 
     @property
     def _temperature(self) -> float:
         given: float = self._sampling.get("temperature", 0.0)
         return given
 
-    async def _all(self, window: Window) -> list[WindowText]:
+    async def _all(self, calls: WindowCalls) -> list[WindowText]:
         """The texts of a window: where the model ends before the sound does, the rest is read too."""
-        texts = [await self._best(window)]
+        texts = [await self._best(calls)]
         while (rest := texts[-1].rest) is not None:
-            texts.append(await self._best(rest))
+            texts.append(await self._best(self._calls(rest)))
         return texts
 
-    async def _best(self, window: Window) -> WindowText:
+    async def _best(self, calls: WindowCalls) -> WindowText:
         """The text of the first attempt that is good, else of the last; of silence none."""
         temperatures = TEMPERATURES if not self._temperature else (self._temperature,)
         async with self._places:
-            for each in temperatures:
-                text = await self._read(window, self._sampling | {"temperature": each})
-                if text.is_good:
-                    break
+            with calls:
+                for each in temperatures:
+                    text = await self._read(calls, self._sampling | {"temperature": each})
+                    if text.is_good:
+                        break
         if text.is_silence:
             text.text, text.segments = "", []
         return text
 
-    async def _read(self, window: Window, sampling: dict[str, Any]) -> WindowText:
-        text = WindowText(window, sampling.get("temperature", 0.0))
-        async for _ in self._updates(await self._open(window, sampling), text):
+    async def _read(self, calls: WindowCalls, sampling: dict[str, Any]) -> WindowText:
+        text = WindowText(calls.window, sampling.get("temperature", 0.0))
+        async for _ in _updates(await self._open(calls, sampling), text):
             pass
         return text
 
-    async def _open(self, window: Window, sampling: dict[str, Any]) -> Call:
-        """A call that has begun; its sound becomes features off the event loop."""
-        request = replace(self._request, windows=[window.sound], sampling={"temperature": 0.0} | sampling)
-        services, exchange = self._services, self._exchange
-        call = await exchange.off_loop(
-            lambda: self._pipeline.prepare(request, services.client, exchange.tenant),
-            max(window.sound.nbytes, LONG_BODY_BYTES + 1),
-        )
-        exchange.at_end(call.close)
-        exchange.when_gone(call.close)
-        call.start()
-        return call
-
-    async def _updates(self, call: Call, text: WindowText) -> AsyncIterator[SpeechUpdate]:
-        try:
-            async for batch in call.updates():
-                text.num_prompt = len(call.prompt_ids[0])  # known once the encoder has run
-                for _, update in batch:
-                    text.add(update)
-                    yield update
-        finally:
-            call.close()
-        if not text.is_whole:
-            raise ClientGone
+    async def _open(self, calls: WindowCalls, sampling: dict[str, Any]) -> Call:
+        return await calls.open(replace(self._request, sampling={"temperature": 0.0} | sampling))
 
     def _transcription(self, sound: Sound, texts: list[WindowText]) -> Transcription:
         language = self._request.language or next((each.language for each in texts if each.language), "en")
@@ -177,3 +159,14 @@ def languages_of(pipeline: Pipeline) -> Sequence[str]:
     nodes = (line.node for line in pipeline.lines)
     known = [[*node.known.languages] for node in nodes if isinstance(node, SpeechPrompt)]
     return known[0] if known else []
+
+
+async def _updates(call: Call, text: WindowText) -> AsyncIterator[SpeechUpdate]:
+    """What a call gives, each update after it was added to the text."""
+    async for batch in call.updates():
+        text.num_prompt = len(call.prompt_ids[0])  # known once the encoder has run
+        for _, update in batch:
+            text.add(update)
+            yield update
+    if not text.is_whole:
+        raise ClientGone

@@ -69,6 +69,7 @@ class ScriptedCall:
         self.prompt_text = "<user>hi"
         self.result = SimpleNamespace(source=SimpleNamespace(params=SamplingParams(**generation.sampling)))
         self.tenant = ""
+        self.earlier: Any = None
         self.started = False
         self.closed = False
         self._batches = batches
@@ -120,9 +121,9 @@ class ScriptedPipeline:
         self.batches: list[Any] = HI
         self.calls: list[ScriptedCall] = []
 
-    def prepare(self, generation: Any, client: Any, tenant: str = "") -> ScriptedCall:
+    def prepare(self, generation: Any, client: Any, tenant: str = "", earlier: Any = None) -> ScriptedCall:
         call = ScriptedCall(generation, self.batches, len(generation.prompts) or 1)
-        call.tenant = tenant
+        call.tenant, call.earlier = tenant, earlier
         self.calls.append(call)
         return call
 

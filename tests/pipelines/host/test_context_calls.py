@@ -136,6 +136,34 @@ def test_rows_do_not_cross_to_the_worker_and_end_with_their_call(lost, tmp_path,
     assert in_one_process(scene, tmp_path) == (["lengths", "held"], [3, 1, 6])
 
 
+@pytest.mark.parametrize("lost", [False, True], ids=["closed", "worker lost"])
+def test_later_calls_use_the_rows_that_an_earlier_one_has_had_held(lost, tmp_path, encoders):
+    write(tmp_path / "translator")
+
+    async def scene(client, catalogue):
+        pipeline, host_calls = catalogue.get("translator"), client.host._calls
+        runs = [encoder.batches for encoder in encoders][-1]
+        before, first = len(runs), pipeline.open(asked(PROMPTS[:1]), client)
+        second, late = (pipeline.prepare(asked(PROMPTS[:1], 2), client, "", first) for _ in range(2))
+        found = [await asyncio.wait_for(tokens_of(first), PATIENCE_S)]
+        second.start()
+        found.append(await asyncio.wait_for(tokens_of(second), PATIENCE_S))
+        await until(lambda: len(host_calls) == 1)  # the rows
+        if lost:
+            client._link.close()
+        else:
+            first.close()
+        await until(lambda: not len(host_calls))
+        if not lost:
+            late.start()
+            with pytest.raises(EngineError, match="not held any more"):
+                await asyncio.wait_for(tokens_of(late), PATIENCE_S)
+        return found, len(runs) - before
+
+    wanted = alone(PROMPTS[0])
+    assert in_one_process(scene, tmp_path) == ([[wanted], [wanted, wanted]], 1)
+
+
 def test_rows_that_are_gone_are_an_error_of_the_request(over):
     async def scene(client, catalogue):
         queue = UpdateQueue()

@@ -49,9 +49,9 @@ class SpeechPipeline(ScriptedPipeline):
         prompt.known = WhisperTokens(90, 97, dict.fromkeys(languages, 95), tasks)
         self.lines = [SimpleNamespace(node=prompt)]
 
-    def prepare(self, generation: Any, client: Any, tenant: str = "") -> Any:
+    def prepare(self, generation: Any, client: Any, tenant: str = "", earlier: Any = None) -> Any:
         self.batches = [[(0, update)] for update in self.script(generation)]
-        call = super().prepare(generation, client, tenant)
+        call = super().prepare(generation, client, tenant, earlier)
         ids, call.prompt_ids = call.prompt_ids, []
 
         async def updates() -> Any:

@@ -158,6 +158,9 @@ def test_a_long_recording_is_cut_where_it_is_quiet(speak):
     detected, *rest = speak.pipeline.requests
     assert detected.sampling["max_tokens"] == 0  # the language, of the first window, for all of them
     assert [request.language for request in rest] == ["de", "de"]
+    first, *others = speak.pipeline.calls
+    assert [call.earlier for call in others] == [first, None]  # each window is encoded once
+    assert all(call.closed for call in speak.pipeline.calls)
 
 
 def test_one_after_another_begins_where_a_segment_ended(speak):
@@ -198,6 +201,9 @@ def test_text_that_repeats_itself_is_tried_again_warmer(speak):
     assert answer["text"] == "so be it"
     assert answer["segments"][0]["temperature"] == 0.4
     assert [request.sampling["temperature"] for request in speak.pipeline.requests] == [0, 0.2, 0.4]
+    first, *others = speak.pipeline.calls
+    assert [call.earlier for call in others] == [first, first]  # which had the window encoded
+    assert all(call.closed for call in speak.pipeline.calls)
     speak(script=script, temperature="0.1")
     assert len(speak.pipeline.requests) == 1  # a temperature of the client's is the only one
 
