@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from running import Outcome, run_alone, run_together
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = Path(__file__).parent / "programs"
 COMMON = "common"
@@ -29,9 +31,14 @@ class Program(NamedTuple):
     def name(self) -> str:
         return Path(self.file).stem
 
-    def command(self, addresses: str) -> list[str | Path]:
-        interpreter = "node" if self.environment == NODE else python_of(self.environment)
-        return [interpreter, FOLDER / self.file, *addresses.split()]
+    @property
+    def path(self) -> Path:
+        return FOLDER / self.file
+
+    @property
+    def group(self) -> tuple[str, str, str]:
+        """Programs of a group run in one process, since they import the same package."""
+        return self.environment, self.served, self.package
 
     def installed(self) -> bool:
         return self.version() is not None
@@ -45,9 +52,13 @@ class Program(NamedTuple):
         found = next(self._home().glob(f"lib/python*/site-packages/{name}-*.dist-info"), None)
         return found.stem.rpartition("-")[2] if found else None
 
-    def variables(self) -> dict[str, str]:
-        """Of its process: where node finds packages."""
-        return {**os.environ, "NODE_PATH": str(self._home())}
+    def run_with_its_group(self, addresses: str) -> dict[Path, Outcome]:
+        """What became of each program of the group, all at the same addresses."""
+        files = [each.path for each in PROGRAMS if each.group == self.group]
+        if self.environment == NODE:
+            modules = {"NODE_PATH": str(self._home())}  # where node finds packages
+            return {file: run_alone(["node", file, *addresses.split()], modules) for file in files}
+        return run_together(python_of(self.environment), files, *addresses.split(), cwd=FOLDER)
 
     def _home(self) -> Path:
         """The folder with what is installed."""

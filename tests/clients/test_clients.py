@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from client_programs import COMMON, FOLDER, PROGRAMS, Program
+from running import TOGETHER, Outcome
 
-TIMEOUT_S = 400
 CASE = re.compile(r"^(passed|failed) ", re.MULTILINE)
 """A line of a program's output for each of its cases."""
 
@@ -22,31 +21,37 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("program", chosen, ids=lambda program: program.name)
 
 
+@pytest.fixture(scope="module")
+def ended() -> Callable[[Program, str], Outcome]:
+    """`ended(program, addresses)` → its outcome; a group of programs runs once."""
+    outcomes: dict[Path, Outcome] = {}
+
+    def run(program: Program, addresses: str) -> Outcome:
+        if program.path not in outcomes:
+            outcomes.update(program.run_with_its_group(addresses))
+        return outcomes[program.path]
+
+    return run
+
+
 def test_a_program_runs(
     program: Program,
+    ended: Callable[[Program, str], Outcome],
     record_property: Callable[[str, object], None],
     request: pytest.FixtureRequest,
 ) -> None:
     if not program.installed():
         assert not request.config.getoption("--every-client", default=False), "it was not installed"
         pytest.skip("the clients are not installed: `make test` installs them")
-    addresses = request.getfixturevalue(program.served)
-    begin = time.monotonic()
-    run = subprocess.run(
-        program.command(addresses),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        cwd=FOLDER,
-        env=program.variables(),
-    )
-    results = CASE.findall(run.stdout)
+    outcome = ended(program, request.getfixturevalue(program.served))
+    results = CASE.findall(outcome.output)
     cases = (results.count("passed"), results.count("failed"))
-    record_property("client", (program.name, program.version(), *cases, time.monotonic() - begin))
-    assert run.returncode == 0, f"{run.stdout}\n{run.stderr[-6000:]}"
-    assert results.count("passed") == len(results) > 0, run.stdout
+    record_property("client", (program.name, program.version(), *cases, outcome.seconds))
+    assert outcome.passed, f"{outcome.output}\n{outcome.errors}"
+    assert results.count("passed") == len(results) > 0, outcome.output
 
 
 def test_each_program_is_in_the_table() -> None:
     files = {path.name for path in FOLDER.iterdir() if path.suffix in (".py", ".cjs")}
-    assert files - {"cases.py", "cases.cjs", "tensor_elements.py"} == {program.file for program in PROGRAMS}
+    shared = {"cases.py", "cases.cjs", "tensor_elements.py", TOGETHER.name}
+    assert files - shared == {program.file for program in PROGRAMS}

@@ -7,10 +7,12 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from documents import ROOT, Block, all_blocks
+from running import Outcome, run_together
 from sound_files import sound_file, tone
 
 CLIENTS = Path(os.environ.get("CLIENTS_PYTHON", ROOT / ".venv-clients" / "bin" / "python"))
@@ -27,16 +29,35 @@ CURLS = [block for block in SHOWN if block.language == "" and "curl http" in blo
 HEARD = [block for block in all_blocks() if RECORDING in block.text and SHOWN_URL in block.text]
 
 
+def python_of(block: Block) -> Path:
+    return CLIENTS if OTHER_CLIENTS.search(block.text) else Path(sys.executable)
+
+
+@pytest.fixture(scope="module")
+def ended(demo: str, tmp_path_factory: pytest.TempPathFactory) -> Callable[[Block], Outcome]:
+    """`ended(block)` → its outcome; all blocks for the same Python run in one process."""
+    folder, outcomes = tmp_path_factory.mktemp("snippets"), {}
+    files = {each: folder / f"{each}.py" for each in PROGRAMS}
+    for each, file in files.items():
+        file.write_text(each.text.replace(SHOWN_URL, demo))
+
+    def run(block: Block) -> Outcome:
+        if files[block] not in outcomes:
+            python = python_of(block)
+            together = [file for each, file in files.items() if python_of(each) == python]
+            outcomes.update(run_together(python, together))
+        return outcomes[files[block]]
+
+    return run
+
+
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
-def test_a_python_snippet_runs(block: Block, demo: str) -> None:
-    python = CLIENTS if OTHER_CLIENTS.search(block.text) else Path(sys.executable)
-    if not python.exists():
+def test_a_python_snippet_runs(block: Block, ended: Callable[[Block], Outcome]) -> None:
+    if not python_of(block).exists():
         pytest.skip("the clients are not installed: `make test` installs them")
-    run = subprocess.run(
-        [python, "-c", block.text.replace(SHOWN_URL, demo)], capture_output=True, text=True, timeout=180
-    )
-    assert run.returncode == 0, run.stderr[-3000:]
-    assert run.stdout.strip()
+    outcome = ended(block)
+    assert outcome.passed, outcome.errors
+    assert outcome.output.strip()
 
 
 @pytest.mark.parametrize("block", CURLS, ids=str)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from functools import cache
 from typing import Any
 
 import httpx
@@ -395,12 +396,27 @@ def calling(model: str, choice: Any, seed: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+CHOICES = {"required": "required", "named": NAMED}
+
+
+@pytest.fixture(scope="module")
+def called(server):
+    """`called(model, choice)` → the bodies of its seeds and the replies to them, requested together once."""
+
+    @cache
+    def requested(model, choice):
+        bodies = [calling(model, CHOICES[choice], seed) for seed in range(NUM_SEEDS[model])]
+        return bodies, ask(server, bodies, "/v1/chat/completions")
+
+    return requested
+
+
+@pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("model", TOOLS)
-def test_forced_calls_hold_to_their_schemas(model, choice, server):
-    bodies = [calling(model, choice, seed) for seed in range(NUM_SEEDS[model])]
+def test_forced_calls_hold_to_their_schemas(model, choice, called):
+    bodies, answers = called(model, choice)
     ended = 0
-    for body, answer in zip(bodies, ask(server, bodies, "/v1/chat/completions"), strict=True):
+    for body, answer in zip(bodies, answers, strict=True):
         reply = answer["choices"][0]
         if reply["finish_reason"] == "length":
             continue
@@ -416,15 +432,14 @@ def test_forced_calls_hold_to_their_schemas(model, choice, server):
 
 
 @pytest.mark.parametrize("seeds", after(1, [range(1), range(1, 3)]), ids=["one", "more"])
-@pytest.mark.parametrize("choice", ["required", NAMED], ids=["required", "named"])
+@pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("model", TOOLS)
-def test_streamed_calls_are_the_whole_calls(model, choice, seeds, server):
+def test_streamed_calls_are_the_whole_calls(model, choice, seeds, called, server):
+    bodies, answers = called(model, choice)
     for seed in seeds:
-        body = calling(model, choice, seed)
-        (answer,) = ask(server, [body], "/v1/chat/completions")
-        whole = answer["choices"][0]["message"].get("tool_calls") or []
+        whole = answers[seed]["choices"][0]["message"].get("tool_calls") or []
         joined: dict[int, list[str]] = {}
-        for event in events(server, body, "/v1/chat/completions"):
+        for event in events(server, bodies[seed], "/v1/chat/completions"):
             for piece in event["choices"][0]["delta"].get("tool_calls") or []:
                 name, arguments = piece["function"].get("name"), piece["function"].get("arguments")
                 found = joined.setdefault(piece["index"], ["", ""])
