@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from graphs.errors import listed
 from pipelines.errors import MissingField, NotFound
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from pipelines.worker.pipeline import Pipeline
 from server.http.exchange import Exchange
 from server.services import Services

@@ -10,7 +10,7 @@ import falcon.asgi
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from graphs.keep_alive import keep_alive_s
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from server.http.request_body import parse
 from server.services import Services
 

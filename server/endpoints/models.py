@@ -9,7 +9,7 @@ import falcon.asgi
 
 from graphs.errors import hint, shown
 from pipelines.errors import ModelNotFound, Unavailable
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from server.generation.replies.reply_models import ModelInfo, ModelInfoStatus, ModelList, Permission
 from server.services import Services
 

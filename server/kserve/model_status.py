@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pipelines.wire.messages import TensorSpec
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from server.kserve.served import Served
 
 STATES = {"ready": "AVAILABLE", "unloaded": "AVAILABLE", "loading": "LOADING", "unloading": "UNLOADING"}

@@ -16,7 +16,7 @@ from pipelines.nodes.text.tokenizing.text_reader import TextReader
 from pipelines.values import Alternative, ReplyUpdate, TextLogprob, TextPiece, TextUpdate
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.token_piece import PieceLogprobs, TokenPiece
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from server.http.admission import Admission
 from server.services import Services
 from server.settings import Settings

@@ -9,7 +9,7 @@ import pytest
 from pipelines.errors import Unavailable
 from pipelines.telemetry.step_profile import Phase, Steps
 from pipelines.wire.messages import Profiled
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 
 LOGITS = Phase("body.logits", "model", 3.0, 0.01, 0.02, 0.03)
 DECODING = Steps("decoding", 100, 800, 400, 400, 50, Phase("step", "", 4.0, 0.04, 0.05, 0.06), [LOGITS])

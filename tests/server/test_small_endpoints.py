@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from server.version import VERSION
 
 CHAT = "/v1/chat/completions"

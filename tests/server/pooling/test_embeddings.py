@@ -16,7 +16,7 @@ from pooled_calls import PooledPipeline, rows, vector
 from graphs.errors import MAX_LISTED
 from pipelines.errors import RequestError
 from pipelines.values import PooledOutputs
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from server.endpoints.pooling_endpoint import LONG_REPLY_VALUES, LONG_TEXTS_BYTES
 from server.pooling.replies.reply_models import EmbeddingList
 from server.pooling.requests.embedding import MAX_IN_HEADER

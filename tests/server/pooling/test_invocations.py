@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pooled_calls import PooledPipeline
 
-from pipelines.worker.catalogue import ModelCard
+from pipelines.worker.model_table import ModelCard
 from server.endpoints.chat import ChatCompletionsEndpoint
 from server.endpoints.completions import CompletionsEndpoint
 from server.endpoints.embeddings import EmbeddingsEndpoint

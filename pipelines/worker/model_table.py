@@ -1,0 +1,200 @@
+"""What is served in a worker, and why the rest is not: the host's models beside the pipelines built of them.
+
+Does no I/O and waits for nothing: `Catalogue` fills it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+
+from graphs.errors import hint, shown
+from pipelines.errors import BraidError, ModelNotFound, Unavailable, unloaded_by_hand
+from pipelines.repository.model_versions import is_other_version, model_of
+from pipelines.wire.messages import ModelStatus, Status
+from pipelines.worker.pipeline import Pipeline
+
+FAILED_RETRY_AFTER_S = 30
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCard:
+    """One model as clients see it.  `state` is "unloaded", "loading", "ready", "failed" or "unloading".
+
+    It is "ready" exactly while the model's pipeline takes calls.  `max_context` is None for a graph without
+    an engine, its own or a named one, and while it is unknown.  `on_request`: a request for the model, which
+    is not ready, loads it or waits for its load.
+    """
+
+    name: str
+    version: int
+    created: int
+    max_context: int | None
+    state: str
+    problems: list[str]
+    task: str | None
+    on_request: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltPipeline:
+    """A pipeline, the model instance that it calls, and the names of the models that its graph names."""
+
+    pipeline: Pipeline
+    instance_id: int
+    named: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class ModelTable:
+    """Models of the host by name, and what was built of them.
+
+    A name is served exactly while its pipeline's instance takes calls in the host and every model that its
+    graph names is served.
+    """
+
+    is_up: bool = False
+    """Whether a host is connected that has sent its status."""
+    models: dict[str, ModelStatus] = field(default_factory=dict)
+    built: dict[str, BuiltPipeline] = field(default_factory=dict)
+    problems: dict[str, list[str]] = field(default_factory=dict)
+    """Why the pipeline of a model could not be built."""
+
+    def take(self, status: Status | None) -> None:
+        """None: the host is gone."""
+        self.is_up = status is not None
+        self.models = {model.name: model for model in status.models} if status else {}
+
+    def drop_unready(self) -> list[ModelStatus]:
+        """The models that the host has ready, by name; what was built of others is removed."""
+        ready = {name: model for name, model in self.models.items() if model.state == "ready"}
+        for name in (self.built.keys() | self.problems.keys()) - ready.keys():
+            self.built.pop(name, None)
+            self.problems.pop(name, None)
+        return [ready[name] for name in sorted(ready)]
+
+    def status(self, name: str) -> ModelStatus:
+        """What the host says of a model.  Raises ModelNotFound, Unavailable while the engine is starting."""
+        if not self.is_up:
+            raise Unavailable("the engine is starting; try again in a moment")
+        model = self.models.get(name)
+        if model is None:
+            near = hint(name, self.own_names(), "models")
+            raise ModelNotFound(f"The model `{shown(name)}` does not exist{near}", field="model")
+        return model
+
+    def cards(self) -> list[ModelCard]:
+        """Every model of the repository, in the order of names; of each its newest version."""
+        return [self._card(self.models[name]) for name in self.own_names()] if self.is_up else []
+
+    def versions(self, name: str) -> dict[int, ModelCard]:
+        """Every version of a model by its number, the newest first; {} without such a model.
+
+        `get` takes the name of its card: that of the newest is the model's own.
+        """
+        known = [self._card(model) for model in self.models.values() if model_of(model.name) == name]
+        return {card.version: card for card in sorted(known, key=_age)} if self.is_up else {}
+
+    def only_or(self, name: str | None) -> str:
+        """Without a name, that of the only model."""
+        if name is not None:
+            return name
+        own = self.own_names()
+        return own[0] if len(own) == 1 else ""
+
+    def own_names(self) -> list[str]:
+        """The names of models, without those of versions beside the newest ones."""
+        return [name for name in self.models if not is_other_version(name)]
+
+    def served(self, name: str) -> BuiltPipeline | None:
+        """What a name is served by; None where it is not."""
+        model, built = self.models.get(name), self.built.get(name)
+        if model is None or built is None or model.state != "ready":
+            return None
+        if not self._is_current(name, built):
+            return None
+        return built if all(self.served(other) for other in built.named) else None
+
+    def next_to_load(self, name: str) -> str | None:
+        """The model to wait for next, of a name and those that its graph names; None: there is none."""
+        model = self.models.get(name)
+        if model is None or self.served(name) is not None:
+            return None
+        if self.is_being_built(name) or (model.state != "ready" and model.on_request):
+            return name
+        return next((found for other in self._named(name) if (found := self.next_to_load(other))), None)
+
+    def _named(self, name: str) -> tuple[str, ...]:
+        """What the graph of a model names; () while it is not built here."""
+        built = self.built.get(name)
+        return built.named if built is not None and self._is_current(name, built) else ()
+
+    def is_being_built(self, name: str) -> bool:
+        """Whether the host has a model ready and this worker is still to build its pipeline."""
+        model, built = self.models.get(name), self.built.get(name)
+        if not self.is_up or model is None or model.state != "ready" or name in self.problems:
+            return False
+        return built is None or not self._is_current(name, built)
+
+    def _is_current(self, name: str, built: BuiltPipeline) -> bool:
+        model = self.models[name]
+        return built.instance_id == model.instance_id or built.instance_id in model.replaced
+
+    def instance_ids(self, name: str) -> list[int]:
+        """Of a name and of all that its graph names."""
+        built = self.built.get(name)
+        named = built.named if built else ()
+        own = [built.instance_id] if built else []
+        return own + [each for other in named for each in self.instance_ids(other)]
+
+    def _card(self, model: ModelStatus) -> ModelCard:
+        built = self.served(model.name)
+        if built is None:
+            state = "loading" if model.state == "ready" else model.state
+            problems = model.problems or self._why_not_live(model)
+            return ModelCard(
+                model.name,
+                model.version,
+                int(time.time()),
+                model.max_context,
+                state,
+                problems,
+                model.task or None,
+                model.on_request,
+            )
+        pipeline = built.pipeline
+        return ModelCard(
+            model.name,
+            pipeline.version,
+            pipeline.created,
+            pipeline.max_context or None,
+            "ready",
+            model.problems or self.problems.get(model.name, []),
+            pipeline.task,
+        )
+
+    def _why_not_live(self, model: ModelStatus) -> list[str]:
+        """Why a model that the host has ready is not served here; [] while it is only built."""
+        built = self.built.get(model.name)
+        missing = [other for other in (built.named if built else ()) if self.served(other) is None]
+        return self.problems.get(model.name) or [
+            f"its graph names `{other}`, which is not ready" for other in missing
+        ]
+
+    def absent(self, model: ModelStatus) -> BraidError:
+        """The error for a request for a model that is not served."""
+        if model.state == "failed":
+            problem = model.problems[0] if model.problems else "it failed to load"
+            return Unavailable(
+                f"The model `{model.name}` could not be loaded: {problem} (run: braid check)",
+                FAILED_RETRY_AFTER_S,
+            )
+        if model.state == "unloaded":
+            return unloaded_by_hand(model.name)
+        problems = self._why_not_live(model) if model.state == "ready" else []
+        state = "unloading" if model.state == "unloading" else "loading"
+        return Unavailable(f"The model `{model.name}` is {state}" + (f": {problems[0]}" if problems else ""))
+
+
+def _age(card: ModelCard) -> tuple[bool, int]:
+    return is_other_version(card.name), -card.version
