@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from breadth import skip_late
 from fake_decoder import byte_tokenizer
+from hypothesis import HealthCheck, settings
 from suite_schedule import make_scheduler, sort_items
 from suite_times import write_table
 from tokenizers import Tokenizer
@@ -25,6 +26,13 @@ AT_ONCE = {"BRAID_FIRST_RUN": "0"}
 """Models load, and end their export, without a process of their own."""
 NO_CERTIFICATES = {"SSL_CERT_FILE": "", "SSL_CERT_DIR": str(Path(__file__).parent / "fixtures")}
 """A folder without certificates: no test speaks TLS, and every HTTP client reads the machine's for 40 ms."""
+
+
+settings.register_profile(
+    "braid", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+)
+settings.load_profile("braid")
+"""No example fails for being slow: machines of continuous integration are, at times."""
 
 
 @pytest.fixture(scope="session")
