@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import falcon.asgi
 
@@ -14,18 +16,22 @@ from pipelines.wire.client import EngineClient
 from pipelines.wire.socket_link import over_socket
 from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
-from server.http.request_body import ArrivingBodies
+from server.http.request_body import ArrivingBodies, joined
 from server.http.work_queue import Work
 from server.process.worker_state import WorkerProcess
 from server.responses.background import BackgroundResponses
 from server.responses.store import ResponseStore
 from server.settings import Settings
+from server.speech.sound_memory import SoundMemory
+from server.speech.windows import SAMPLE_BYTES, SAMPLES_PER_S
 
 CATCH_UP_S = 30.0
 """A worker listens after this time at the latest, whatever is not live in it yet."""
 
 COUNTED_S = 0.3
 """Between two times that numbers are written which were put off."""
+
+Read = TypeVar("Read")
 
 
 @dataclass(slots=True)
@@ -39,12 +45,14 @@ class Services:
     response_store: ResponseStore = field(init=False)
     background: BackgroundResponses = field(init=False)
     arriving: ArrivingBodies = field(init=False)
+    sounds: SoundMemory = field(init=False)
     work: Work = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.response_store = ResponseStore(self.settings)
         self.arriving = ArrivingBodies(self.settings.max_body_mb << 20)
+        self.sounds = SoundMemory(round(self.settings.max_audio_s * SAMPLES_PER_S) * SAMPLE_BYTES)
         self.background = BackgroundResponses(self.response_store)
         self.work = Work(self.settings.max_body_mb)
 
@@ -67,7 +75,16 @@ class Services:
 
         It is JSON, unless `any_content` allows other types and compressed bodies.
         """
-        body, exchange = await self.arriving.read(req, any_content), req.scope["braid.exchange"]
+        return await self.admit_read(req, joined, any_content)
+
+    async def admit_read(
+        self,
+        req: falcon.asgi.Request,
+        read: Callable[[AsyncIterator[bytes]], Awaitable[Read]],
+        any_content: bool = True,
+    ) -> Read:
+        """As `admit`, but what `read` makes of the body while it arrives."""
+        body, exchange = await self.arriving.read(req, read, any_content), req.scope["braid.exchange"]
         exchange.at_end(self.admission.enter(exchange.tenant))
         return body
 

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from graphs.keep_alive import keep_alive_s
 from pipelines.worker.model_table import ModelCard
-from server.http.request_body import parse
+from server.http.request_body import joined, parse
 from server.services import Services
 
 TRITON_STATES = {
@@ -155,7 +155,7 @@ class ReloadConfigEndpoint:
 
 async def _body(services: Services, req: falcon.asgi.Request) -> bytes:
     """An empty body is an object without fields; its type of content does not matter."""
-    return await services.arriving.read(req, any_content=True) or b"{}"
+    return await services.arriving.read(req, joined, any_content=True) or b"{}"
 
 
 def _entry(card: ModelCard) -> dict[str, str]:

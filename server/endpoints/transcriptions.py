@@ -20,7 +20,7 @@ from server.http.work_queue import LONG_WORK_BYTES
 from server.model_lookup import Ability, find_pipeline
 from server.services import Services
 from server.speech.events import SpeechEvents
-from server.speech.form import UploadForm, read_form
+from server.speech.form import FormReader, UploadForm
 from server.speech.replies import FORMATS, JSON, SpeechReply
 from server.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
 from server.speech.transcription import Transcriber
@@ -41,12 +41,12 @@ class TranscriptionsEndpoint:
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         services, exchange = self._services, req.scope["braid.exchange"]
-        raw = await services.admit(req, any_content=True)
-        form = await exchange.off_loop(lambda: read_form(raw, req.content_type or ""), len(raw))
+        max_bytes = int(services.settings.max_audio_mb * (1 << 20))
+        form = await services.admit_read(req, FormReader(req.content_type or "", max_bytes).read)
         is_ovms = dialect_of(req.path) is OVMS
         request = self._checked(form, is_ovms)
         pipeline = await find_pipeline(services, exchange, request.model, SPEECH)
-        sound = await self._decoded(request.file, exchange)
+        sound = await self._decoded(form.files.pop("file"), exchange)
         transcriber = Transcriber(services, pipeline, exchange, request.speech(), request.sampling())
         if request.stream:
             events = SpeechEvents(
@@ -70,12 +70,10 @@ class TranscriptionsEndpoint:
         other = next((name for name in form.files if name != "file"), None)
         if other is not None:
             raise RequestError(f"`{other}` must not be a file; the recording is the field `file`", other)
-        file = form.files.get("file")
-        if file is None:
+        if "file" not in form.files:
             raise MissingField("`file` is required: the recording, as a file of the form", "file")
-        self._check_size(len(file))
         try:
-            request = self.body.model_validate({**form.texts, "file": file})
+            request = self.body.model_validate({**form.texts, "file": b""})
         except ValidationError as error:
             raise from_validation(error) from None
         if request.granularities and request.response_format != "verbose_json" and not is_ovms:
@@ -84,19 +82,13 @@ class TranscriptionsEndpoint:
             )
         return request
 
-    def _check_size(self, num_bytes: int) -> None:
-        size_mb = num_bytes / (1 << 20)
-        if size_mb > self._services.settings.max_audio_mb:
-            raise RequestError(
-                f"Maximum file size exceeded (parameter=audio_filesize_mb, value={size_mb})",
-                "audio_filesize_mb",
-            )
-
     async def _decoded(self, file: bytes, exchange: Exchange) -> Sound:
         """Long work, however few bytes a recording has."""
         limits = AudioLimits(max_seconds=self._services.settings.max_audio_s)
         num_bytes = max(len(file), LONG_WORK_BYTES + 1)
-        return await exchange.off_loop(lambda: decode_audio(file, limits), num_bytes)
+        sound = await exchange.off_loop(lambda: decode_audio(file, limits), num_bytes)
+        exchange.at_end(self._services.sounds.hold(sound.nbytes))
+        return sound
 
     async def _transcribed(
         self, request: SpeechRequest, transcriber: Transcriber, sound: Sound

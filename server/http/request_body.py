@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable
+import io
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 from typing import Any, TypeVar
 
 import falcon.asgi
@@ -25,6 +26,7 @@ MAX_ARRIVING = 8
 """Bodies that arrive hold at most this many times the memory of the largest one."""
 
 Body = TypeVar("Body", bound=BaseModel)
+Read = TypeVar("Read")
 
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},:'))
 _DEPTHS = np.zeros(256, np.int8)
@@ -48,31 +50,71 @@ class ArrivingBodies:
         self.max_bytes = max_bytes
         self.num_bytes = 0
 
-    async def read(self, req: falcon.asgi.Request, any_content: bool = False) -> bytes:
-        """The body of a JSON request; with `any_content`, of any request, inflated where it is compressed.
+    async def read(
+        self,
+        req: falcon.asgi.Request,
+        read: Callable[[AsyncIterator[bytes]], Awaitable[Read]],
+        any_content: bool = False,
+    ) -> Read:
+        """What `read` makes of the pieces of a body as they arrive; it need not read all of them.
 
-        Raises BodyTooLarge, Overloaded, ClientGone, and RequestError for content that is not read.
+        The body is JSON; with `any_content` it is of any type, inflated where it is compressed.  Raises
+        BodyTooLarge, Overloaded, ClientGone, and RequestError for content that is not read.
         """
         if not any_content:
             _check_content(req)
-        too_large = BodyTooLarge(f"the body is larger than {self.max_bytes} bytes, the limit of this server")
-        if (req.content_length or 0) > self.max_bytes:
-            raise too_large
-        pieces, size = [], 0
+        pieces = _CountedPieces(self, req)
         try:
-            async for piece in _pieces(req):
-                size += len(piece)
-                self.num_bytes += len(piece)
-                if size > self.max_bytes:
-                    raise too_large
-                if size > SHORT_BODY_BYTES and self.num_bytes > MAX_ARRIVING * self.max_bytes:
-                    raise Overloaded("this worker is reading too many long bodies; try again soon")
-                pieces.append(piece)
+            result = await read(pieces)
+            async for _ in pieces:
+                pass
+        except RequestError:
+            _check_here(req)
+            raise
         finally:
-            self.num_bytes -= size
-        if req.scope["braid.exchange"].is_gone:
-            raise ClientGone  # what came may be cut short
-        return b"".join(pieces)
+            self.num_bytes -= pieces.num_bytes
+        _check_here(req)
+        return result
+
+
+class _CountedPieces(AsyncIterator[bytes]):
+    """The pieces of one body; raises BodyTooLarge and Overloaded as soon as it is known."""
+
+    def __init__(self, bodies: ArrivingBodies, req: falcon.asgi.Request) -> None:
+        self.num_bytes = 0
+        self._bodies = bodies
+        if (req.content_length or 0) > bodies.max_bytes:
+            raise self._too_large()
+        self._pieces = aiter(_pieces(req))
+
+    async def __anext__(self) -> bytes:
+        piece, bodies = await anext(self._pieces), self._bodies
+        self.num_bytes += len(piece)
+        bodies.num_bytes += len(piece)
+        if self.num_bytes > bodies.max_bytes:
+            raise self._too_large()
+        if self.num_bytes > SHORT_BODY_BYTES and bodies.num_bytes > MAX_ARRIVING * bodies.max_bytes:
+            raise Overloaded("this worker is reading too many long bodies; try again soon")
+        return piece
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            f"the body is larger than {self._bodies.max_bytes} bytes, the limit of this server"
+        )
+
+
+async def joined(pieces: AsyncIterable[bytes]) -> bytes:
+    """All of them in one, without a second copy."""
+    whole = io.BytesIO()
+    async for piece in pieces:
+        whole.write(piece)
+    return whole.getvalue()
+
+
+def _check_here(req: falcon.asgi.Request) -> None:
+    """Raise ClientGone where the client has left: what came may be cut short."""
+    if req.scope["braid.exchange"].is_gone:
+        raise ClientGone
 
 
 def _pieces(req: falcon.asgi.Request) -> AsyncIterable[bytes]:

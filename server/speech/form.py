@@ -1,12 +1,14 @@
-"""Multipart forms: the bytes of a file and the texts of the other fields, all bounded."""
+"""Multipart forms: the bytes of a file and the texts of the other fields, all bounded while they arrive."""
 
 from __future__ import annotations
 
 import io
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import falcon
-from falcon.media.multipart import BodyPart, MultipartForm, MultipartParseOptions
+from falcon.asgi.multipart import BodyPart, MultipartForm
+from falcon.media.multipart import MultipartParseOptions
 from falcon.util.mediatypes import parse_header
 
 from pipelines.errors import RequestError
@@ -29,47 +31,65 @@ class UploadForm:
     files: dict[str, bytes] = field(default_factory=dict)
 
 
-def read_form(body: bytes, content_type: str) -> UploadForm:
-    """The fields of a form; takes long for a long body.  Raises RequestError."""
-    kind, options = parse_header(content_type)
-    boundary = options.get("boundary", "")
-    if kind != falcon.MEDIA_MULTIPART or not 0 < len(boundary) <= MAX_BOUNDARY_CHARS:
-        raise RequestError(
-            "Unsupported Media Type: send the file as multipart/form-data with a boundary", "Content-Type"
-        )
-    limits = MultipartParseOptions()
-    limits.max_body_part_count = MAX_PARTS
-    form = UploadForm()
-    try:
-        for part in MultipartForm(io.BytesIO(body), boundary.encode(), len(body), limits):
-            _add(form, part)
-    except (falcon.HTTPError, ValueError) as error:
-        text = getattr(error, "description", None) or str(error)
-        raise RequestError(f"the form is not valid multipart/form-data: {text}") from None
-    return form
+@dataclass(frozen=True, slots=True)
+class FormReader:
+    """Reads forms whose files have `max_file_bytes` together at most."""
+
+    content_type: str
+    max_file_bytes: int
+
+    async def read(self, pieces: AsyncIterator[bytes]) -> UploadForm:
+        """The fields of a form of which `pieces` arrive.  Raises RequestError as soon as it is refused."""
+        kind, options = parse_header(self.content_type)
+        boundary = options.get("boundary", "")
+        if kind != falcon.MEDIA_MULTIPART or not 0 < len(boundary) <= MAX_BOUNDARY_CHARS:
+            raise RequestError(
+                "Unsupported Media Type: send the file as multipart/form-data with a boundary", "Content-Type"
+            )
+        limits = MultipartParseOptions()
+        limits.max_body_part_count = MAX_PARTS
+        form = UploadForm()
+        try:
+            async for part in MultipartForm(pieces, boundary.encode(), None, limits):  # type: ignore[arg-type]
+                await self._add(form, part)
+        except (falcon.HTTPError, ValueError) as error:
+            text = getattr(error, "description", None) or str(error)
+            raise RequestError(f"the form is not valid multipart/form-data: {text}") from None
+        return form
+
+    async def _add(self, form: UploadForm, part: BodyPart) -> None:
+        name = part.name or ""
+        if not name or len(name) > MAX_NAME_CHARS:
+            raise RequestError(f"each field of the form needs a name of 1 to {MAX_NAME_CHARS} characters")
+        is_list = name.endswith(LISTS)
+        if name in form.files or (name in form.texts and not is_list):
+            raise RequestError(f"`{name}` is given twice", field=name)
+        if part.filename is not None:
+            form.files[name] = await self._file(part, form)
+            return
+        text = await _text(part, name)
+        if is_list:
+            listed = form.texts.setdefault(name, [])
+            assert isinstance(listed, list)
+            listed.append(text)
+        else:
+            form.texts[name] = text
+
+    async def _file(self, part: BodyPart, form: UploadForm) -> bytes:
+        data, size = io.BytesIO(), sum(map(len, form.files.values()))
+        async for piece in part.stream:
+            size += data.write(piece)
+            if size > self.max_file_bytes:
+                size_mb = size / (1 << 20)
+                raise RequestError(
+                    f"Maximum file size exceeded (parameter=audio_filesize_mb, value={size_mb})",
+                    "audio_filesize_mb",
+                )
+        return data.getvalue()
 
 
-def _add(form: UploadForm, part: BodyPart) -> None:
-    name = part.name or ""
-    if not name or len(name) > MAX_NAME_CHARS:
-        raise RequestError(f"each field of the form needs a name of 1 to {MAX_NAME_CHARS} characters")
-    is_list = name.endswith(LISTS)
-    if name in form.files or (name in form.texts and not is_list):
-        raise RequestError(f"`{name}` is given twice", field=name)
-    if part.filename is not None:
-        form.files[name] = part.stream.read()
-        return
-    text = _text(part, name)
-    if is_list:
-        listed = form.texts.setdefault(name, [])
-        assert isinstance(listed, list)
-        listed.append(text)
-    else:
-        form.texts[name] = text
-
-
-def _text(part: BodyPart, name: str) -> str:
-    data = part.stream.read(MAX_TEXT_BYTES + 1)
+async def _text(part: BodyPart, name: str) -> str:
+    data = await part.stream.read(MAX_TEXT_BYTES + 1)
     if len(data) > MAX_TEXT_BYTES:
         raise RequestError(f"`{name}` may have {MAX_TEXT_BYTES} bytes at most", field=name)
     try:

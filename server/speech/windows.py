@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SAMPLES_PER_S = 16_000
+SAMPLE_BYTES = 4
 WINDOW_SAMPLES = 30 * SAMPLES_PER_S
 SEARCHED_SAMPLES = SAMPLES_PER_S
 """The end of a window in which the quietest place is looked for."""

@@ -1,0 +1,85 @@
+"""The load that every contender runs, through a pipe or over HTTP, and its timings.
+
+Pure, and of the standard library alone, since peers read it in environments of their own.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import time
+import wave
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+TIMEOUT_S = 600.0
+BOUNDARY = "clip-boundary"
+MAX_TOKENS = 440
+"""Of one clip's text; libraries default to more than they hold, or to fewer than speech has."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """`clips` are paths of WAV files, 16 kHz mono of 16 bits, at most `at_once` of them in flight."""
+
+    clips: list[str]
+    at_once: int
+
+    @property
+    def groups(self) -> list[list[str]]:
+        """What a caller who holds several clips hands over together."""
+        starts = range(0, len(self.clips), self.at_once)
+        return [self.clips[start : start + self.at_once] for start in starts]
+
+
+class Timings(NamedTuple):
+    """Seconds of all clips together, and the text of each."""
+
+    wall_s: float
+    texts: list[str]
+
+
+Transcribe = Callable[[list[str]], list[str]]
+"""Paths of clips → their texts, computed together."""
+
+
+def run_library(load: Load, transcribe: Transcribe) -> Timings:
+    """One group after the other, each in one call."""
+    begin = time.perf_counter()
+    texts = [text for group in load.groups for text in transcribe(group)]
+    return Timings(time.perf_counter() - begin, texts)
+
+
+def run_server(load: Load, port: int, model: str) -> Timings:
+    """A request for each clip, `at_once` threads."""
+    begin = time.perf_counter()
+    with ThreadPoolExecutor(load.at_once) as threads:
+        texts = list(threads.map(lambda clip: _post(clip, port, model), load.clips))
+    return Timings(time.perf_counter() - begin, texts)
+
+
+def _post(clip: str, port: int, model: str) -> str:
+    """POST /v1/audio/transcriptions.  Raises RuntimeError with the server's reply where it fails."""
+    head = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="model"\r\n\r\n{model}\r\n'
+    file = f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="clip.wav"\r\n\r\n'
+    body = f"{head}{file}".encode() + Path(clip).read_bytes() + f"\r\n--{BOUNDARY}--\r\n".encode()
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
+    try:
+        content_type = f"multipart/form-data; boundary={BOUNDARY}"
+        connection.request("POST", "/v1/audio/transcriptions", body, {"Content-Type": content_type})
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+        if response.status != http.HTTPStatus.OK:
+            raise RuntimeError(f"{response.status}: {answer}")
+        return str(answer["text"])
+    finally:
+        connection.close()
+
+
+def read_samples(clip: str) -> bytes:
+    """The 16-bit samples of a clip."""
+    with wave.open(clip) as file:
+        return file.readframes(file.getnframes())
