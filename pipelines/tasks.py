@@ -86,7 +86,7 @@ class SpeechInput(GenerationInput):
     float32[samples], 16,000 a second.
 
     Without a `language` it is detected, among `candidates` if there are any.  `previous_text` is what was
-    said before the windows.
+    said before the windows; `begins_with` is how their text begins, which the output continues.
     """
 
     windows: list[NDArray[np.float32]] = field(default_factory=list)
@@ -94,6 +94,7 @@ class SpeechInput(GenerationInput):
     candidates: list[str] = field(default_factory=list)
     translate: bool = False  # to English
     previous_text: str = ""
+    begins_with: str = ""  # needs the language, where the model knows several
     timestamps: bool = False  # whether the text is divided into segments by its times
 
 

@@ -17,6 +17,7 @@ from server.dialects import dialect_of
 from server.http import errors
 from server.http.auth import Guard
 from server.http.exchange import Exchange, Receive, Send
+from server.http.socket_exchange import SocketExchange
 from server.process.worker_state import process_of
 from server.request_counts import RequestCounts
 from server.services import Services, connect
@@ -70,7 +71,7 @@ class ListedOrigins(falcon.CORSMiddleware[Any, Any]):
 
 
 class App:
-    """Falcon's app; around each HTTP request an `Exchange`, closed whatever became of the answer.
+    """Falcon's app; around each HTTP request or WebSocket an `Exchange`, closed whatever became of it.
 
     Falcon closes no stream that it did not begin, and none when the client leaves: so what a request holds
     is given back here.
@@ -82,11 +83,17 @@ class App:
         self._error_words = services.settings.error_codes == "openai"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self._falcon(scope, receive, send)
             return
         error_words = self._error_words and dialect_of(scope["path"]).error_words
-        scope["braid.exchange"] = exchange = Exchange(receive, send, self._services.work, error_words)
+        exchange: Exchange
+        if scope["type"] == "websocket":
+            exchange = socket = SocketExchange(receive, send, self._services.work, error_words)
+            send = socket.send
+        else:
+            exchange = Exchange(receive, send, self._services.work, error_words)
+        scope["braid.exchange"] = exchange
         try:
             await self._falcon(scope, exchange.receive, send)
         finally:

@@ -29,6 +29,7 @@ EMBEDDING = Ability(("embed",), "give embeddings")
 POOLING = Ability(("embed", "token_embed", "classify", "rerank"), "pool")
 CLASSIFICATION = Ability(("classify", "rerank"), "classify")
 SCORING = Ability(("rerank", "embed", "token_embed"), "score or rank")
+SPEECH = Ability(("transcribe",), "transcribe speech")
 TENSORS = Ability(("infer",), "take tensors")
 READING = Ability((*TEXT.tasks, *POOLING.tasks), "read text")
 

@@ -1,4 +1,7 @@
-"""Falcon middleware that counts HTTP requests for `/metrics`, by the templates of their paths."""
+"""Falcon middleware that counts HTTP requests for `/metrics`, by the templates of their paths.
+
+A WebSocket counts as the request that its handshake is, with the time until the reply to that.
+"""
 
 from __future__ import annotations
 
@@ -38,6 +41,16 @@ class RequestCounts:
 
         def count() -> None:
             count_request(handler, method, status, *sizes, time.monotonic() - exchange.started_s)
+
+        exchange.at_end(count)
+
+    async def process_request_ws(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
+        exchange, handler = req.scope["braid.exchange"], self._template(req.path)
+
+        def count() -> None:
+            if exchange.status:
+                took_s = exchange.answered_s - exchange.started_s
+                count_request(handler, "GET", exchange.status, 0, 0, took_s)
 
         exchange.at_end(count)
 

@@ -137,6 +137,12 @@ class Settings(BaseModel):
     max_concurrency: int = Field(
         default=320, ge=1, description="requests in flight in each worker; more are a 429"
     )
+    max_sockets: int = Field(
+        default=100, ge=0, description="open WebSockets in each worker; a further one is a 429"
+    )
+    socket_idle_s: float = Field(
+        default=300, gt=0, description="seconds without an event after which a WebSocket is closed"
+    )
     tenant_share: float = Field(
         default=0.8,
         gt=0,

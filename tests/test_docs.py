@@ -11,7 +11,7 @@ import pytest
 from documents import PAGES, ROOT, Block, all_blocks
 
 from server.cli import main
-from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES
+from server.endpoints import PREFIXES, ROOT_ROUTES, ROUTES, SOCKET_ROUTES
 from server.settings import PREFIX, Settings
 from tools.export.__main__ import main as export
 from tools.reference.drawings import drawn
@@ -141,7 +141,7 @@ def test_a_metric_exists(page: str, metric: str) -> None:
 
 @pytest.mark.parametrize(("page", "path"), named(r"`(?:GET|POST|DELETE) (/[\w/{}.-]*)[?`]"))
 def test_a_path_of_the_api_exists(page: str, path: str) -> None:
-    under_prefixes = {prefix + each for prefix in PREFIXES for each in ROUTES}
+    under_prefixes = {prefix + each for prefix in PREFIXES for each in ROUTES | SOCKET_ROUTES}
     known = {re.sub(r"\{[^}]*\}", "{}", each) for each in under_prefixes | ROOT_ROUTES.keys()}
     whole = tuple(each.partition("{name:path}")[0] for each in ROOT_ROUTES if each.endswith("{name:path}"))
     assert re.sub(r"\{[^}]*\}", "{}", path) in known or path.startswith(whole)

@@ -77,6 +77,7 @@ LOAD_TIME = "braid:model_load_seconds"
 UNLOADS = "braid:model_unloads"
 AUDIO_SECONDS = "braid:audio_seconds"
 REAL_TIME_FACTOR = "braid:audio_real_time_factor"
+SOCKETS = "braid:open_sockets"
 
 PROGRESS = {
     "vllm:num_preemptions": "preemptions",
@@ -145,6 +146,7 @@ METRICS = {
     REAL_TIME_FACTOR: MetricSpec(
         "histogram", "Time of a transcription, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S
     ),
+    SOCKETS: MetricSpec("gauge", "WebSockets that are open.", ()),
     "http_requests": MetricSpec("counter", "HTTP requests that ended.", ("handler", "method", "status")),
     IGNORED_FIELDS: MetricSpec("counter", "Unknown request fields that were ignored.", ("handler",)),
     "http_request_size_bytes": MetricSpec("summary", "Content-Length of requests.", ("handler",)),

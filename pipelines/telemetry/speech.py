@@ -1,13 +1,20 @@
-"""Counts recordings that became text."""
+"""Counts recordings and live speech that became text."""
 
 from __future__ import annotations
 
 from pipelines.telemetry import deferred
-from pipelines.telemetry.metric_names import AUDIO_SECONDS, REAL_TIME_FACTOR
+from pipelines.telemetry.metric_names import AUDIO_SECONDS, REAL_TIME_FACTOR, SOCKETS
 from pipelines.telemetry.registry import labelled
 
 
 def count_audio(model: str, audio_s: float, took_s: float) -> None:
-    """A recording of `audio_s` seconds became text in `took_s`, from the request's first byte on."""
+    """Sound of `audio_s` seconds became text in `took_s`: of a recording from the request's first byte on, of
+    live speech the time of all readings.
+    """
     deferred.gain(labelled(AUDIO_SECONDS, model), audio_s)
     deferred.histogram(REAL_TIME_FACTOR, model).add(took_s / max(audio_s, 0.01))
+
+
+def count_sockets(change: int) -> None:
+    """Sockets were opened or closed."""
+    labelled(SOCKETS).inc(change)

@@ -41,6 +41,7 @@ from server.endpoints.pooling import PoolingTasksEndpoint
 from server.endpoints.predict import PredictEndpoint, SignatureEndpoint, VersionStatusEndpoint
 from server.endpoints.prefix_cache import ResetPrefixCacheEndpoint
 from server.endpoints.profile import ModelProfileEndpoint
+from server.endpoints.realtime import RealtimeEndpoint
 from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.responses import CountInputTokensEndpoint, ResponsesEndpoint
 from server.endpoints.score import ScoreEndpoint
@@ -80,6 +81,9 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/models/{name:path}/profile": ModelProfileEndpoint,
 }
 """Under every prefix."""
+
+SOCKET_ROUTES: dict[str, Callable[[Services], Any]] = {"/realtime": RealtimeEndpoint}
+"""WebSockets, under every prefix; OpenAPI cannot describe them."""
 
 ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
     "/tokenize": TokenizeEndpoint,
@@ -137,7 +141,7 @@ ROOT_ROUTES: dict[str, Callable[[Services], Any]] = {
 
 def routes(services: Services) -> Iterator[tuple[str, Any]]:
     """(path template, resource) of every endpoint; the prefixes share one resource."""
-    everywhere = [(path, make(services)) for path, make in ROUTES.items()]
+    everywhere = [(path, make(services)) for path, make in (ROUTES | SOCKET_ROUTES).items()]
     made = [(path, make(services)) for path, make in ROOT_ROUTES.items()]
     made += [(prefix + path, resource) for prefix in PREFIXES for path, resource in everywhere]
     return merge_suffixes(made)

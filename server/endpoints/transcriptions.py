@@ -17,7 +17,7 @@ from server.http.errors import from_validation, public_error
 from server.http.exchange import Exchange
 from server.http.streaming import as_stream, first_piece, next_piece
 from server.http.work_queue import LONG_WORK_BYTES
-from server.model_lookup import Ability, find_pipeline
+from server.model_lookup import SPEECH, find_pipeline
 from server.services import Services
 from server.speech.events import SpeechEvents
 from server.speech.form import FormReader, UploadForm
@@ -26,8 +26,6 @@ from server.speech.request import SpeechRequest, TranscriptionRequest, Translati
 from server.speech.transcription import Transcriber
 from server.speech.window_text import Transcription
 from server.speech.windows import SAMPLES_PER_S, Sound
-
-SPEECH = Ability(("transcribe",), "transcribe speech")
 
 
 class TranscriptionsEndpoint:

@@ -18,6 +18,8 @@ OPEN_PATHS = frozenset(
     }
 )
 SESSION = "x-session-id"
+SUBPROTOCOL_KEY = "openai-insecure-api-key."
+"""With what a browser, which can set no headers of a WebSocket, sends a key among the subprotocols."""
 ADMIN_PATHS = frozenset({"/models/load", "/models/unload", "/v1/config/reload", "/v2/repository/index"})
 ADMIN_PREFIX = "/v2/repository/models/"
 """Where models are loaded and unloaded: an admin key opens them, if there is one."""
@@ -32,12 +34,16 @@ class Keys:
     def __bool__(self) -> bool:
         return bool(self._tenants)
 
-    def tenant(self, authorization: str | None, api_key: str | None = None) -> str | None:
-        """The tenant whose key `Authorization: Bearer <key>` or `x-api-key: <key>` is; None for no such key.
+    def tenant(
+        self, authorization: str | None, api_key: str | None = None, subprotocols: str | None = None
+    ) -> str | None:
+        """The tenant whose key `Authorization: Bearer <key>`, `x-api-key: <key>` or one of the subprotocols
+        of a WebSocket is; None for no such key.
 
         The time that it takes does not depend on which key matches, or on how much of it.
         """
-        given = [_digest(key.encode("utf-8", "surrogateescape")) for key in _sent(authorization, api_key)]
+        sent = _sent(authorization, api_key, subprotocols)
+        given = [_digest(key.encode("utf-8", "surrogateescape")) for key in sent]
         found = None
         for digest, tenant in self._tenants.items():
             for one in given:
@@ -45,11 +51,13 @@ class Keys:
         return found
 
 
-def _sent(authorization: str | None, api_key: str | None) -> list[str]:
+def _sent(authorization: str | None, api_key: str | None, subprotocols: str | None) -> list[str]:
     """The keys that a request carries: OpenAI's clients send one header, Anthropic's the other."""
+    named = [name.strip() for name in (subprotocols or "").split(",")]
+    offered = [name.removeprefix(SUBPROTOCOL_KEY) for name in named if name.startswith(SUBPROTOCOL_KEY)]
     scheme, _, key = (authorization or "").partition(" ")
     bearer = [key] if scheme.lower() == "bearer" else []
-    return [key.strip() for key in [*bearer, *([api_key] if api_key is not None else [])]]
+    return [key.strip() for key in [*bearer, *([api_key] if api_key is not None else []), *offered[:1]]]
 
 
 def _digest(key: bytes) -> bytes:
@@ -79,8 +87,17 @@ class Guard:
             address, _ = req.scope.get("client") or ("", 0)
             self.note_tenant(req.scope["braid.exchange"], req.get_header, address, req.path)
 
+    async def process_request_ws(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
+        address, _ = req.scope.get("client") or ("", 0)
+        self.note_tenant(req.scope["braid.exchange"], req.get_header, address, req.path, is_socket=True)
+
     def note_tenant(
-        self, exchange: Exchange, header: Callable[[str], str | None], address: str, path: str = ""
+        self,
+        exchange: Exchange,
+        header: Callable[[str], str | None],
+        address: str,
+        path: str = "",
+        is_socket: bool = False,
     ) -> None:
         """Note whose a request is; `header` gives its headers, by names in small letters.
 
@@ -90,7 +107,8 @@ class Guard:
         if not keys:
             exchange.tenant = _tenant(f"{address} {header(SESSION) or ''}")
             return
-        tenant = keys.tenant(header("authorization"), header("x-api-key"))
+        subprotocols = header("sec-websocket-protocol") if is_socket else None
+        tenant = keys.tenant(header("authorization"), header("x-api-key"), subprotocols)
         if tenant is None:
             raise Unauthorized(
                 "Unauthorized: send a valid API key as `Authorization: Bearer <key>` or `x-api-key: <key>`"

@@ -92,7 +92,8 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._num_unparsed > MAX_HEAD_BYTES:
                 raise self._too_large(431 if self._part else 400)
         except httptools.HttpParserUpgrade as upgrade:
-            self._ignore_upgrade(data[upgrade.args[0] :])
+            self._upgrade(data[upgrade.args[0] :])
+            return
         except httptools.HttpParserError as error:
             mine = error.__context__  # raised in a callback
             self._refuse(mine if isinstance(mine, BadRequest) else BadRequest(400, "this is not valid HTTP"))
@@ -100,6 +101,18 @@ class BoundedProtocol(HttpToolsProtocol):
             self._refuse(error)
         if self._clock is None and self._refusal is None and self._is_awaited():
             self._start_clock()
+
+    def _upgrade(self, rest: bytes) -> None:
+        """Give the connection to a WebSocket, where the server has them.  `rest` follows the head."""
+        is_get = self.parser.get_method() == b"GET" and self.parser.get_http_version() == "1.1"
+        if not (is_get and self._should_upgrade()):
+            self._ignore_upgrade(rest)
+        elif rest or self._is_responding() or not self.url.isascii():
+            self._refuse(BadRequest(400, "a WebSocket begins with a request alone on its connection"))
+        else:
+            self._stop_clock()
+            self.scope["method"] = "GET"
+            self.handle_websocket_upgrade()
 
     def _ignore_upgrade(self, rest: bytes) -> None:
         """Parse a request again without its Upgrade header, which a server may ignore.

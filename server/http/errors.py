@@ -21,11 +21,17 @@ log = logging.getLogger("braid.server")
 
 MAX_SHOWN_FAULTS = 3
 INTERNAL = "Internal server error"
+SERVER_ERROR = 1011
+"""The close code of a WebSocket whose application failed."""
 
 
 class Unauthorized(BraidError):
     status, kind = 401, "AuthenticationError"
     word = "invalid_api_key"
+
+
+class Forbidden(BraidError):
+    status, kind = 403, "PermissionDeniedError"
 
 
 class BodyTooLarge(BraidError):
@@ -119,28 +125,43 @@ def _must(message: str) -> str:
 
 
 async def on_error(
-    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: Exception, params: dict[str, Any]
+    req: falcon.asgi.Request,
+    resp: falcon.asgi.Response | None,
+    error: Exception,
+    params: dict[str, Any],
+    ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
     exchange, dialect = req.scope["braid.exchange"], dialect_of(req.path)
     public = public_error(error, exchange.request_id, exchange.error_words)
-    resp.status = dialect.statuses.get(public.status, public.status)
+    status = dialect.statuses.get(public.status, public.status)
+    headers = {"Content-Type": falcon.MEDIA_JSON}
     if public.retry_after_s is not None:
-        resp.retry_after = public.retry_after_s
+        headers["Retry-After"] = str(public.retry_after_s)
     if public.status == 401:
-        resp.set_header("WWW-Authenticate", "Bearer")
-    resp.content_type = falcon.MEDIA_JSON
-    resp.data = dialect.error(public).to_json()
+        headers["WWW-Authenticate"] = "Bearer"
+    body = dialect.error(public).to_json()
+    if resp is not None:
+        resp.status, resp.data = status, body
+        resp.set_headers(headers)
+    elif ws is not None and ws.unaccepted:
+        await exchange.refuse(status, headers, body)
+    elif ws is not None:
+        await ws.close(SERVER_ERROR)
 
 
 async def on_http_error(
-    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: falcon.HTTPError, params: dict[str, Any]
+    req: falcon.asgi.Request,
+    resp: falcon.asgi.Response | None,
+    error: falcon.HTTPError,
+    params: dict[str, Any],
+    ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
     """Errors that Falcon itself raises: no such path, wrong method, malformed headers."""
-    status = error.status_code
+    status = 404 if ws is not None and error.status_code == 405 else error.status_code
     reply = BraidError(_http_text(req, error, status), word=WORDS.get(status))
     reply.status, reply.kind = status, KINDS.get(status, "BadRequestError")
-    await on_error(req, resp, reply, params)
-    if error.headers is not None:
+    await on_error(req, resp, reply, params, ws)
+    if resp is not None and error.headers is not None:
         resp.set_headers(error.headers)
 
 
@@ -154,10 +175,15 @@ def _http_text(req: falcon.asgi.Request, error: falcon.HTTPError, status: int) -
 
 
 async def on_client_gone(
-    req: falcon.asgi.Request, resp: falcon.asgi.Response, error: ClientGone, params: dict[str, Any]
+    req: falcon.asgi.Request,
+    resp: falcon.asgi.Response | None,
+    error: ClientGone,
+    params: dict[str, Any],
+    ws: falcon.asgi.WebSocket | None = None,
 ) -> None:
     """The client is gone: the status is for the log alone."""
-    resp.status = 499
+    if resp is not None:
+        resp.status = 499
 
 
 def install(app: falcon.asgi.App[Any, Any]) -> None:

@@ -24,6 +24,7 @@ LONG_BODY_BYTES = 16 << 10
 """Work on more bytes is done off the event loop."""
 Result = TypeVar("Result")
 
+DISCONNECTS = ("http.disconnect", "websocket.disconnect")
 KEEP_ALIVE = b": keep-alive\n\n"
 """A comment in a stream of server-sent events; clients ignore it."""
 KEEP_ALIVE_S = 1.0
@@ -41,7 +42,10 @@ class Exchange:
     run on the event loop as soon as the client disconnects.
     """
 
-    def __init__(self, receive: Receive, send: Send, work: Work, error_words: bool = False) -> None:
+    def __init__(
+        self, receive: Receive, send: Send, work: Work, error_words: bool = False, watches: bool = True
+    ) -> None:
+        """Without `watches` the application itself reads until the client disconnects."""
         self.client_id: str | None = None  # the client's own
         self.request_id = secrets.token_hex(16)
         self.tenant = ""  # whose share of the server it takes: a digest of the key, or of the session
@@ -55,7 +59,7 @@ class Exchange:
         self._work = work
         self._ends = ExitStack()
         self._when_gone: list[Callable[[], Any]] = []
-        self._watching = False
+        self._watching = not watches
 
     def take_id(self, client_id: str | None) -> None:
         """Use the client's own id for the request; an id that is not clean is ignored."""
@@ -65,8 +69,15 @@ class Exchange:
     async def receive(self) -> Message:
         """The next message, for the application."""
         message = await self._receive()
-        self.is_gone |= message["type"] == "http.disconnect"
+        if message["type"] in DISCONNECTS and not self.is_gone:
+            self.leave()
         return message
+
+    def leave(self) -> None:
+        """The client disconnected."""
+        self.is_gone = True
+        for callback in list(self._when_gone):
+            callback()
 
     def at_end(self, callback: Callable[[], Any]) -> None:
         self._ends.callback(callback)
@@ -84,8 +95,6 @@ class Exchange:
     async def _watch(self) -> None:
         while not self.is_gone:
             await self.receive()
-        for callback in list(self._when_gone):
-            callback()
 
     async def off_loop(self, work: Callable[[], Result], num_bytes: int) -> Result:
         """What `work` returns: run at once for few bytes, else in a queue of the worker.

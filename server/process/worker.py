@@ -24,6 +24,7 @@ from uvicorn_worker import UvicornWorker
 
 from pipelines.garbage_collection import freeze_objects
 from server.http.bounded_protocol import BoundedProtocol
+from server.process.socket_options import socket_options
 from server.process.worker_state import STATE_KEY, WorkerProcess, WorkerState
 from server.settings import read_settings
 
@@ -81,7 +82,7 @@ class Worker(UvicornWorker):  # type: ignore[misc]  # uvicorn_worker has no type
                 header_timeout_s=settings.header_timeout_s,
                 body_timeout_s=settings.body_timeout_s,
             ),
-            "ws": "none",
+            **socket_options(),
             "server_header": False,
         }
         super().__init__(*args, **kwargs)

@@ -41,13 +41,17 @@ class SpeechPrompt(Node):
     def run(self, call: Running, windows: list[NDArray[np.float32]]) -> list[Tokens]:
         """Raises RequestError for a language or a task that the model does not know."""
         request: SpeechInput = call.request
-        sampling = {
-            "opening": self._opening(request),
+        opening = self._opening(request)
+        begun = self._begun(request, opening)
+        sampling: dict[str, Any] = {
+            "opening": [] if begun else opening,
             "timestamps": self._times() if request.timestamps else None,
             "logprobs": 0,
             "logprob_token_ids": [self.known.no_speech],
         }
-        ids = [*self._previous(request.previous_text), self.known.start]
+        if begun:
+            sampling["begin_suppress_ids"] = []  # the text may end where it begins
+        ids = [*self._previous(request.previous_text), self.known.start, *begun]
         return [Tokens(ids, sampling=sampling) for _ in windows]
 
     def _opening(self, request: SpeechInput) -> list[list[int]]:
@@ -80,10 +84,20 @@ class SpeechPrompt(Node):
     def _times(self) -> TimestampRules:
         return TimestampRules(self.known.first_time, self.known.max_initial)
 
+    def _begun(self, request: SpeechInput, opening: list[list[int]]) -> list[int]:
+        """The opening and the text that the output continues, as part of the prompt; none without a text."""
+        text = self._words(request.begins_with)
+        if text and any(len(choices) > 1 for choices in opening):
+            raise RequestError("text can only be continued in a language that is known", "language")
+        return [choices[0] for choices in opening] + text if text else []
+
     def _previous(self, text: str) -> list[int]:
+        words = self._words(text[-MAX_PREVIOUS_CHARS:])
+        return [self.known.previous, *words[-MAX_PREVIOUS_TOKENS:]] if words else []
+
+    def _words(self, text: str) -> list[int]:
+        """The tokens of a text after a space, without special ones."""
         if not text.strip():
             return []
-        text = " " + text.strip()[-MAX_PREVIOUS_CHARS:]
-        ids: list[Any] = self.tokenizer.encode_batch_fast([text], add_special_tokens=False)[0].ids
-        words = [token_id for token_id in ids if token_id < self.known.start - 1]
-        return [self.known.previous, *words[-MAX_PREVIOUS_TOKENS:]]
+        (encoded,) = self.tokenizer.encode_batch_fast([f" {text.strip()}"], add_special_tokens=False)
+        return [token_id for token_id in encoded.ids if token_id < self.known.start - 1]

@@ -1,0 +1,73 @@
+"""A WebSocket at realtime: live speech → its text while it is spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from urllib.parse import urlsplit
+
+import falcon.asgi
+
+from pipelines.errors import NotFound, Overloaded
+from pipelines.telemetry.speech import count_sockets
+from server.http.auth import SUBPROTOCOL_KEY
+from server.http.errors import Forbidden
+from server.process.socket_options import has_sockets
+from server.realtime.event_loop import EventLoop
+from server.services import Services
+
+OPENAI_SUBPROTOCOL = "realtime"
+BETA = "OpenAI-Beta"
+
+
+class RealtimeEndpoint:
+    """Sockets hold no place among the worker's requests; at most `max_sockets` are open."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._num_open = 0
+
+    async def on_get(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
+        hint = "" if has_sockets() else "; install what it needs with pip install 'braid-server[audio]'"
+        raise NotFound(f"Not Found: {req.path} is for WebSockets{hint}")
+
+    async def on_websocket(self, req: falcon.asgi.Request, ws: falcon.asgi.WebSocket) -> None:
+        settings = self._services.settings
+        _check_origin(req, settings.cors_origins)
+        if self._num_open >= settings.max_sockets:
+            raise Overloaded(
+                f"this worker already has {self._num_open} WebSockets, its max_sockets; try again soon"
+            )
+        self._count(1)
+        try:
+            await ws.accept(_subprotocol(ws.subprotocols))
+            is_older = "realtime" in (req.get_header(BETA) or "")
+            is_openai = (
+                is_older
+                or req.get_param("intent") == "transcription"
+                or OPENAI_SUBPROTOCOL in ws.subprotocols
+            )
+            exchange = req.scope["braid.exchange"]
+            await EventLoop(
+                self._services, ws, exchange, req.get_param("model") or None, is_openai, is_older
+            ).run()
+        finally:
+            self._count(-1)
+
+    def _count(self, change: int) -> None:
+        self._num_open += change
+        count_sockets(change)
+
+
+def _subprotocol(offered: Sequence[str]) -> str | None:
+    """The one to select: browsers close a socket that selects none of those they offered; not the key."""
+    return min(offered, key=lambda name: name.startswith(SUBPROTOCOL_KEY), default=None)
+
+
+def _check_origin(req: falcon.asgi.Request, allowed: Sequence[str]) -> None:
+    """Raise Forbidden for a page of another origin than the server's: browsers do not ask for sockets."""
+    origin = req.get_header("Origin")
+    if origin is None or "*" in allowed or origin in allowed or urlsplit(origin).netloc == req.netloc:
+        return
+    raise Forbidden(
+        f"Pages of {origin[:128]!r} may not open a WebSocket here; BRAID_CORS_ORIGINS lists those that may"
+    )
