@@ -255,6 +255,7 @@ def test_a_router_keeps_its_weights(tmp_path):
         ),
         ("bloom", {}, "BloomForCausalLM"),
         ("lfm2", {"layer_types": ["conv", "full_attention"]}, r"recurrent layers \(conv\)"),
+        ("mamba2", {"num_heads": 4, "head_dim": 32, "state_size": 16, "n_groups": 1}, r"\(Mamba2Mixer\)"),
         (
             "ernie4_5_moe",
             {"moe_num_experts": 4, "moe_k": 2, "moe_layer_start_index": 0, "moe_intermediate_size": 32},

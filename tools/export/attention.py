@@ -106,15 +106,30 @@ class Attention:
             wide = torch.nn.functional.pad(value, (0, missing))
             attended, _ = self(module, query, key, wide, attention_mask, scaling, softcap, **others)
             return attended[..., : value.shape[3]], None
+        attended = self._attend(module, query, key, value, attention_mask, scaling, softcap, others)
+        return attended.transpose(1, 2).contiguous(), None  # some models take a view of it
+
+    def _attend(
+        self,
+        module: torch.nn.Module,
+        query: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        attention_mask: Any,
+        scaling: float | None,
+        softcap: float | None,
+        others: dict[str, Any],
+    ) -> torch.Tensor:
+        """What the next layer of this run gives: [1, heads, tokens, size]."""
         layer, self._calls = self._calls, self._calls + 1
         if self.mode is Mode.ALONE:
-            return value.repeat_interleave(query.shape[1] // value.shape[1], 1).transpose(1, 2), None
+            return value.repeat_interleave(query.shape[1] // value.shape[1], 1)
         if self.mode is Mode.TRACE:
-            return _node(query, key, value, self.layers[layer].attributes(layer)).transpose(1, 2), None
+            return _node(query, key, value, self.layers[layer].attributes(layer))
         _refuse(module, query, key, value, attention_mask, others)
         scale = float(scaling if scaling is not None else query.shape[-1] ** -0.5)
         self._watch(layer, _layer(query, key, value, scale, attention_mask.window, float(softcap or 0.0)))
-        return attend(query, key, value, self.layers[layer]).transpose(1, 2), None
+        return attend(query, key, value, self.layers[layer])
 
     def _watch(self, layer: int, now: Layer) -> None:
         if layer == len(self.layers):

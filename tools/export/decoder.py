@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from tools.export.folder import ExportError, Stage, put, quiet, scratch_beside, write_tokenizer
+from tools.export.folder import ExportError, Stage, put, quiet, scratch_beside
+from tools.export.tokenizer_files import write_tokenizer
 
 Format = Literal["auto", "onnx", "openvino"]
 Activations = Literal["f32", "f16", "bf16"]

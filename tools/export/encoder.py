@@ -15,8 +15,8 @@ from tools.export.folder import (
     quiet,
     read_config,
     scratch_beside,
-    write_tokenizer,
 )
+from tools.export.tokenizer_files import write_tokenizer
 
 SCORE, SCORE_TEMPLATE = "score", "score_template.jinja"
 """The folder of a decoder's head; the file that renders a pair of query and document."""

@@ -19,8 +19,6 @@ Stage = Callable[[str], None]
 """Called with each stage of the work."""
 
 TOKENIZER = "tokenizer.json"
-TOKENIZERS = (TOKENIZER, "vocab.json", "vocab.txt", "*.model", "*.tiktoken")
-"""Files that tokenizers are read from."""
 SETTINGS = (
     "config.json",
     "generation_config.json",
@@ -29,9 +27,6 @@ SETTINGS = (
     "chat_template.jinja",
 )
 """Optional files of a served model, written by transformers if the model has them."""
-
-NEWER_TOKENIZER = "TokenizersBackend"
-"""The class name in transformers 5 of tokenizers that have only a tokenizer.json."""
 
 LOGGERS = ("transformers", "optimum", "nncf", "torch", "onnxscript", "onnx_ir")
 
@@ -54,44 +49,6 @@ def put(made: Path, folder: Path) -> None:
         shutil.rmtree(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     made.rename(folder)
-
-
-def write_tokenizer(source: str, folder: Path) -> Any:
-    """Write tokenizer.json and the chat template, converting a slow tokenizer where transformers can.
-
-    Returns the tokenizer.  Raises `ExportError`.
-    """
-    try:
-        tokenizer = _read_tokenizer(source)
-    except Exception as error:
-        raise ExportError(_tried(source, error)) from error
-    if not tokenizer.is_fast:
-        raise ExportError(
-            f"{source} has no {TOKENIZER}, which serving needs, and transformers cannot make one from its "
-            f"{type(tokenizer).__name__}."
-        )
-    if _is_empty(tokenizer):
-        raise ExportError(_tried(source, ValueError("it has no vocabulary")))
-    tokenizer.save_pretrained(folder)
-    return tokenizer
-
-
-def _is_empty(tokenizer: Any) -> bool:
-    """Whether it has special tokens alone, as transformers 5 makes one for a folder without its files."""
-    words = tokenizer.backend_tokenizer.get_vocab(with_added_tokens=False)
-    return set(words) <= {*tokenizer.all_special_tokens, "<unk>", "<s>", "</s>", "<pad>"}
-
-
-def _read_tokenizer(source: str) -> Any:
-    """The tokenizer by its class name, or from its file when transformers 5 wrote a generic name."""
-    from transformers import AutoTokenizer, PreTrainedTokenizerFast
-
-    try:
-        return AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-    except ValueError as error:
-        if NEWER_TOKENIZER not in str(error):
-            raise
-        return PreTrainedTokenizerFast.from_pretrained(source, extra_special_tokens={})
 
 
 def check_code(source: str, config: dict[str, Any]) -> None:
@@ -118,19 +75,6 @@ def read_config(source: str) -> dict[str, Any]:
     config, _ = PretrainedConfig.get_config_dict(source)
     config.pop("_commit_hash", None)
     return dict(config)
-
-
-def _tried(source: str, error: Exception) -> str:
-    """The reason why nothing could be read, and the searched places."""
-    reason = first_line(error)
-    if Path(source).is_dir() and not (Path(source) / SETTINGS[0]).is_file():
-        return f"{source} has no {SETTINGS[0]}: it is not the folder of a Hugging Face model"
-    if Path(source).is_dir():
-        found = [name for name in TOKENIZERS if any(Path(source).glob(name))]
-        reason = reason if found else f"none of {', '.join(TOKENIZERS)} is there"
-        return f"{source} has no tokenizer that transformers can read: {reason}"
-    folder = Path(source).resolve()
-    return f"the folder {folder} does not exist, and {source} does not load as a hub id: {reason}"
 
 
 def first_line(error: Exception) -> str:

@@ -26,6 +26,8 @@ from tools.export.simplifying import simplify
 from tools.export.sparsity import fix_sparsity
 
 NUM_RANDOM = 48  # ids of the prompt of random ids
+DECAYS = frozenset({"A_log", "recurrent_param"})
+"""Parameters of state space models (Mamba) and of RG-LRU."""
 TOLERANCE = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 8e-2}
 """Allowed difference from transformers' logits: the mean difference over their standard deviation."""
 
@@ -108,11 +110,20 @@ def _check_layers(model: Any) -> None:
     """Raise `ExportError` for a model with recurrent layers, whose states Braid's format does not have."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None) or getattr(config, "layers_block_type", None) or ()
-    if recurrent := sorted(WITHOUT_KEYS & set(kinds)):
+    names = sorted(WITHOUT_KEYS & set(kinds)) or _recurrent_modules(model)
+    if names:
         raise ExportError(
-            f"{_family(model)} has recurrent layers ({recurrent[0]}), which Braid's ONNX format cannot "
-            "express"
+            f"{_family(model)} has recurrent layers ({names[0]}), which Braid's ONNX format cannot express"
         )
+
+
+def _recurrent_modules(model: Any) -> list[str]:
+    """Classes of modules with the decay of a state, in families whose config.json does not name them."""
+    return [
+        type(module).__name__
+        for module in model.modules()
+        if not DECAYS.isdisjoint(name for name, _ in module.named_parameters(recurse=False))
+    ]
 
 
 def _set_attention(model: Any) -> None:
