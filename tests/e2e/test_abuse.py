@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from breadth import after
 from paced_model import GRAPH, write_model
 from patience import SOON_S
 from random_bodies import FIELDS, MESSAGES, random_body
@@ -108,7 +109,7 @@ CANCELLED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("delay_s", [0.005, 0.06, 0.4])
+@pytest.mark.parametrize("delay_s", after(2, [0.005, 0.4, 0.06]))
 @pytest.mark.parametrize("name", CANCELLED)
 def test_disconnected_clients_free_all_resources(name, delay_s, server):
     path, body = CANCELLED[name]

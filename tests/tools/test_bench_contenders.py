@@ -109,16 +109,6 @@ def test_a_contender_that_dies_is_left_out_of_the_rest(child):
     assert "peer" in contenders.left_out
 
 
-def test_what_cannot_be_installed_is_remembered_with_its_reason(tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    recipe = Recipe(("braid-has-no-such-peer==1",))
-    stages = []
-    for _ in range(2):
-        with pytest.raises(NotInstalled, match="braid-has-no-such-peer"):
-            environment(tmp_path / "peer", recipe, stages.append)
-    assert stages == ["installing peer"]
-
-
 @pytest.fixture
 def borrowed_pip(tmp_path, monkeypatch):
     """Environments use the pip that is there: to install one in each takes as long as all else."""
@@ -132,6 +122,16 @@ def borrowed_pip(tmp_path, monkeypatch):
         return _run("env", f"PYTHONPATH={tmp_path / 'installed'}", *command, *more)
 
     monkeypatch.setattr("tools.bench.environments._run", run)
+
+
+def test_what_cannot_be_installed_is_remembered_with_its_reason(tmp_path, borrowed_pip, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    recipe = Recipe(("braid-has-no-such-peer==1",))
+    stages = []
+    for _ in range(2):
+        with pytest.raises(NotInstalled, match="braid-has-no-such-peer"):
+            environment(tmp_path / "peer", recipe, stages.append)
+    assert stages == ["installing peer"]
 
 
 def test_an_environment_is_made_once_and_again_for_another_recipe(tmp_path, borrowed_pip, monkeypatch):

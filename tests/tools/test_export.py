@@ -10,6 +10,7 @@ import subprocess
 import sys
 import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -42,16 +43,33 @@ def llama(tmp_path_factory) -> Path:
         return write_decoder(folder, "llama", **SHALLOW)
 
 
+def trace_once(patch: pytest.MonkeyPatch) -> None:
+    """Later exports of the same model take a copy of its graph."""
+    import onnx_ir as ir
+
+    from tools.export import onnx_decoder
+
+    trace, graphs = onnx_decoder.trace, []
+
+    def copied(model: Any, attention: Any) -> Any:
+        if not graphs:
+            graphs.append(ir.to_proto(trace(model, attention)))
+        return ir.from_proto(graphs[0])
+
+    patch.setattr(onnx_decoder, "trace", copied)
+
+
 def export(*arguments: str):
     return CliRunner().invoke(main, arguments)
 
 
 @pytest.fixture(scope="module")
 def repository(llama, tmp_path_factory) -> Path:
-    """A model repository with the Llama in compressed weights, each named by them."""
+    """A model repository with the Llama in compressed weights, each named by them; it is traced once."""
     models = tmp_path_factory.mktemp("models")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("ignore")
+        trace_once(patch)
         for weights in ("int8", "int4"):
             result = export(str(llama), "--name", weights, "--models", str(models), "--weights", weights)
             assert result.exit_code == 0, result.output

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from breadth import after
 from host_device import BACKWARD, FORWARD, SHUFFLED, HostDevice
 
-ORDERS = {"forward": FORWARD, "backward": BACKWARD, "shuffled": SHUFFLED}
+ORDERS = {"forward": FORWARD, "shuffled": SHUFFLED, "backward": BACKWARD}
 
 
-@pytest.fixture(scope="session", params=ORDERS)
+@pytest.fixture(scope="session", params=after(2, ORDERS))
 def device(request) -> HostDevice:
     return HostDevice(ORDERS[request.param])
 

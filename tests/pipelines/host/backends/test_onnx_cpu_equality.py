@@ -14,11 +14,11 @@ pytestmark = pytest.mark.slow
 FAMILIES = (
     "llama",
     "qwen3",
-    "gemma3_text",
     "mistral",
+    "gemma2",
+    "gemma3_text",
     "phi3",
     "qwen2",
-    "gemma2",
     "olmo2",
     "smollm3",
     "granite",

@@ -11,6 +11,7 @@ import onnx_ir as ir
 import openvino as ov
 import pytest
 from block_products import block_product
+from breadth import after
 from greedy_batches import generate_together, greedy_engine
 from small_onnx_decoders import small_decoder
 from test_openvino_session import PROMPT, step
@@ -50,7 +51,7 @@ def constants(model: ov.Model) -> list[ov.op.Constant]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["llama", "qwen3", "mistral", "gemma3_text"])
+@pytest.mark.parametrize("family", after(3, ["llama", "qwen3", "mistral", "gemma3_text"]))
 def test_tokens_equal_transformers(family, exported_onnx, generated):
     session = OpenVINOSession(exported_onnx(family), EXACT)
     texts, num_cached = generate_together(greedy_engine(session, num_blocks=64), prompts())
