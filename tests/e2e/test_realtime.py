@@ -1,0 +1,115 @@
+"""Live speech against real processes: a small Whisper of random weights, OpenAI's client, vLLM's sample."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+import httpx
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from ctranslate2_files import write_folder
+from openai import OpenAI
+from patience import PATIENCE_S
+from server_process import ServerProcess
+from tiny_whisper import SIZES, make_whisper, weights_of
+
+from tools.export.__main__ import main
+
+pytest.importorskip("websockets")  # of the extra `audio`
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+COMPLETED = "conversation.item.input_audio_transcription.completed"
+DELTA = "conversation.item.input_audio_transcription.delta"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    folder, models = tmp_path_factory.mktemp("whisper"), tmp_path_factory.mktemp("models")
+    model = make_whisper(eos_token_id=50257, max_source_positions=1500)
+    write_folder(folder, weights_of(model), SIZES["encoder_attention_heads"])
+    command = [str(folder), "--name", "heard", "--models", str(models), "--no-first-run"]
+    exported = CliRunner().invoke(main, command)
+    assert exported.exit_code == 0, exported.output
+    with ServerProcess(models, WORKERS="1", FIRST_RUN="0") as running:
+        running.all_ready()
+        yield running
+
+
+def pcm(seconds, rate):
+    """Loud and soft by turns, as speech is."""
+    at = np.arange(round(seconds * rate))
+    level = np.where(at * 10 // rate % 2, 300, 9000)
+    return (level * np.sin(at * (2 * np.pi * 440 / rate))).astype("<i2").tobytes()
+
+
+def encoded(data):
+    return base64.b64encode(data).decode()
+
+
+def test_openais_client(server):
+    client = OpenAI(base_url=f"{server.url}/v1", api_key="none")
+    with client.realtime.connect(extra_query={"intent": "transcription"}) as connection:
+        sound = {"transcription": {"model": "heard", "language": "en"}, "turn_detection": None}
+        connection.session.update(session={"type": "transcription", "audio": {"input": sound}})
+        for _ in range(5):
+            connection.input_audio_buffer.append(audio=encoded(pcm(0.5, 24_000)))
+        connection.input_audio_buffer.commit()
+        events = []
+        for event in connection:
+            events.append(event)
+            if event.type in (COMPLETED, "error"):
+                break
+    assert events[0].type == "session.created"
+    assert events[-1].type == COMPLETED, events[-1]
+    assert "".join(event.delta for event in events if event.type == DELTA) == events[-1].transcript
+    assert events[-1].usage.seconds == pytest.approx(2.5, abs=0.01)
+
+
+def sample_of_vllm(server, sound):
+    """What the client of vLLM's documentation sends and reads; the text of `transcription.done`."""
+    with connect(f"{server.url.replace('http', 'ws')}/v1/realtime", proxy=None) as socket:
+        assert json.loads(socket.recv(PATIENCE_S))["type"] == "session.created"
+        socket.send(json.dumps({"type": "session.update", "model": "heard"}))
+        socket.send(json.dumps({"type": "input_audio_buffer.commit"}))
+        for at in range(0, len(sound), 4096):
+            audio = encoded(sound[at : at + 4096])
+            socket.send(json.dumps({"type": "input_audio_buffer.append", "audio": audio}))
+        socket.send(json.dumps({"type": "input_audio_buffer.commit", "final": True}))
+        deltas = ""
+        while (event := json.loads(socket.recv(PATIENCE_S)))["type"] == "transcription.delta":
+            deltas += event["delta"]
+    assert event["type"] == "transcription.done", event
+    assert event["text"] == deltas
+    return event
+
+
+def test_vllms_sample(server):
+    usage = sample_of_vllm(server, pcm(2, 16_000))["usage"]
+    assert 0 < usage["prompt_tokens"] < usage["total_tokens"]
+
+
+def test_a_client_that_hangs_up_leaves_nothing(server):
+    running = "vllm:num_requests_running"
+    for _ in range(3):
+        socket = connect(f"{server.url.replace('http', 'ws')}/v1/realtime", proxy=None)
+        socket.recv(PATIENCE_S)
+        audio = {"type": "input_audio_buffer.append", "audio": encoded(pcm(60, 16_000))}
+        socket.send(json.dumps(audio))
+        socket.send(json.dumps({"type": "input_audio_buffer.commit", "final": True}))
+        socket.socket.close()
+    server.wait_for(lambda: "braid:open_sockets 0.0" in httpx.get(f"{server.url}/metrics").text)
+    server.wait_for(lambda: server.metric(running, "heard") == 0)
+    assert sample_of_vllm(server, pcm(1, 16_000))["usage"]["total_tokens"] > 0
+
+
+def test_a_worker_that_is_replaced_closes_its_sockets(server):
+    with connect(f"{server.url.replace('http', 'ws')}/v1/realtime", proxy=None) as socket:
+        socket.recv(PATIENCE_S)
+        server.reload()
+        with pytest.raises(ConnectionClosed) as closed:
+            socket.recv(PATIENCE_S)
+        assert closed.value.rcvd.code == 1012
