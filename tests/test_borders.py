@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
     **{
         f"pipelines.nodes.{name}": ENGINE_NODE
-        for name in ("generation.scheduler", "pooling.batcher", "tensors.infer")
+        for name in ("generation.scheduler", "pooling.batcher", "tensors.infer", "voice.synthesizer")
     },
     "pipelines.nodes.body_interface": IN_THE_HOST | {"pipelines.telemetry"},
     "pipelines.nodes.text.tokenizing.text_reader": SHARED | {"pipelines.nodes", *BATCH_CHECKS},

@@ -14,6 +14,7 @@ from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.pooling_graph import pooling_lines
 from pipelines.repository.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
+from pipelines.repository.voice_graph import find_voices, voice_lines
 from pipelines.repository.yaml_words import settings_text
 
 HEADER = "# Made by `braid new-graph` from the files of this folder; edit it as needed.\n"
@@ -27,7 +28,7 @@ def recognise(folder: Path) -> str | None:
     """
     if (folder / graph_file.FILE).is_file() or is_optimums(folder):
         return "openvino"
-    if find_speech(folder) is not None:
+    if find_speech(folder) is not None or find_voices(folder):
         return "onnx"
     export = find_export(folder)
     if export is not None and find_task(export.place) is not None:
@@ -56,6 +57,8 @@ def new_graph(folder: Path) -> str:
         raise ValueError(f"{folder}: {REFUSAL}")
     if (prefix := find_speech(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *speech_lines(prefix)]) + "\n"
+    if voices := find_voices(folder):
+        return "\n".join([HEADER + "version: 1", *voice_lines(folder, voices)]) + "\n"
     export = find_export(folder)
     task = find_task(export.place) if export else None
     if export is not None and task is not None:

@@ -78,6 +78,8 @@ UNLOADS = "braid:model_unloads"
 AUDIO_SECONDS = "braid:audio_seconds"
 REAL_TIME_FACTOR = "braid:audio_real_time_factor"
 SOCKETS = "braid:open_sockets"
+SPOKEN_SECONDS = "braid:speech_seconds"
+SPEECH_REAL_TIME_FACTOR = "braid:speech_real_time_factor"
 
 PROGRESS = {
     "vllm:num_preemptions": "preemptions",
@@ -147,6 +149,10 @@ METRICS = {
         "histogram", "Time of a transcription, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S
     ),
     SOCKETS: MetricSpec("gauge", "WebSockets that are open.", ()),
+    SPOKEN_SECONDS: MetricSpec("counter", "Seconds of sound that were made of text."),
+    SPEECH_REAL_TIME_FACTOR: MetricSpec(
+        "histogram", "Time of speaking a text, in parts of the length of its sound.", buckets=TOKEN_BUCKETS_S
+    ),
     "http_requests": MetricSpec("counter", "HTTP requests that ended.", ("handler", "method", "status")),
     IGNORED_FIELDS: MetricSpec("counter", "Unknown request fields that were ignored.", ("handler",)),
     "http_request_size_bytes": MetricSpec("summary", "Content-Length of requests.", ("handler",)),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import islice
 from typing import Any
 
 from pipelines.element_types import num_bytes
@@ -11,7 +13,7 @@ from pipelines.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.tool_calls import ToolCallCounts
-from pipelines.values import Deferred, Held, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values import Deferred, Held, Series, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
@@ -19,6 +21,9 @@ from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubm
 
 LARGE_REPLY_BYTES = 1 << 20
 """What is made of a larger reply is made off the event loop."""
+
+PARTS_AHEAD = 2
+"""Parts of a reply that are with the engine at a time: one is computed while another is read."""
 
 
 class Call:
@@ -81,7 +86,9 @@ class Call:
 
     @property
     def prompt_lengths(self) -> list[int]:
-        """Tokens of each prompt or text, as they were first submitted."""
+        """Tokens of each prompt or text, as they were first submitted; of a reply in parts those of each."""
+        if isinstance(self.result, Series):
+            return [length for each in self._submissions for length in each.text_lengths]
         return next((list(each.text_lengths) for each in self._submissions if each.text_lengths), [])
 
     @property
@@ -109,7 +116,7 @@ class Call:
         if self._closed:
             raise ValueError("this call was closed")
         try:
-            for submission in list(self._submissions):
+            for submission in self._submissions[: PARTS_AHEAD if isinstance(self.result, Series) else None]:
                 self._send(submission)
         except BraidError:
             self._abort()
@@ -156,6 +163,30 @@ class Call:
             self._timing.completed(len(self._open), "stop")
             self._open.clear()
         return reply
+
+    async def parts(self) -> AsyncIterator[Any]:
+        """The parts of the reply in order, each once it has arrived; its memory is freed when it was read.
+
+        Ends early when the call was closed from outside.  Raises the request's BraidError.
+        """
+        waiting, self.result = deque(self.result.parts), None
+        try:
+            while waiting and not self._closed:
+                for each in islice(waiting, PARTS_AHEAD):
+                    if each.source.request_id is None:
+                        self._send(each.source)
+                part = waiting.popleft()
+                value = await self._resolved(part)
+                if value is None:
+                    return
+                self._submissions.remove(part.source)
+                yield value
+        except BraidError:
+            self._fail()
+            raise
+        if self._open and not self._closed:
+            self._timing.completed(len(self._open), "stop")
+            self._open.clear()
 
     def close(self) -> None:
         """Abort what has not ended; its blocks are free within a step."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from pipelines.errors import BraidError
 from pipelines.tasks import GenerationInput
-from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses
+from server.dialects import ovms, ovms_embeddings, ovms_rerank, ovms_responses, ovms_speech
 from server.dialects.cohere import cohere_error
 from server.dialects.dialect import Body, BodyRules, Dialect
 from server.generation.replies.reply_models import PlainError, envelope
@@ -61,6 +61,9 @@ OVMS = Dialect(
             tuple(ovms_embeddings.EMBEDDINGS),
             tuple(ovms_embeddings.EMBEDDINGS_TOGETHER),
             translate_error=ovms_embeddings.translate_error,
+        ),
+        "speech": BodyRules(
+            (*ovms_speech.SPEECH,), (*ovms_speech.SPEECH_TOGETHER,), ovms_speech.transform_speech
         ),
         "rerank": BodyRules(
             (*ovms_rerank.RERANK,), (*ovms_rerank.RERANK_TOGETHER,), ovms_rerank.transform_rerank

@@ -45,6 +45,7 @@ from server.endpoints.realtime import RealtimeEndpoint
 from server.endpoints.rerank import RerankEndpoint
 from server.endpoints.responses import CountInputTokensEndpoint, ResponsesEndpoint
 from server.endpoints.score import ScoreEndpoint
+from server.endpoints.speech import SpeechEndpoint
 from server.endpoints.stored_responses import (
     CancelResponseEndpoint,
     InputItemsEndpoint,
@@ -71,6 +72,7 @@ ROUTES: dict[str, Callable[[Services], Any]] = {
     "/classify": ClassifyEndpoint,
     "/score": ScoreEndpoint,
     "/rerank": RerankEndpoint,
+    "/audio/speech": SpeechEndpoint,
     "/audio/transcriptions": TranscriptionsEndpoint,
     "/audio/translations": TranslationsEndpoint,
     "/tokenize": TokenizeEndpoint,

@@ -29,6 +29,7 @@ from server.openapi.operations import (
     RERANK,
     RESPONSE,
     SCORE,
+    SPEECH,
     TOKENIZE,
     TRANSCRIPTION,
 )
@@ -51,8 +52,8 @@ known one is reported in a header of the reply, at most 8 of them:
 
 With `BRAID_STRICT_FIELDS=1` an unknown field is a 400 with the nearest known name.
 
-Refused are fields that would change the meaning of a request if they were ignored: audio output, an edit of
-the text by a plug-in, a conversation that is stored elsewhere.
+Refused are fields that would change the meaning of a request if they were ignored: audio output of a chat
+model, an edit of the text by a plug-in, a conversation that is stored elsewhere.
 
 This page is generated from the tables that the server itself uses:
 `python -m server.openapi.fields_page > docs/fields.md`.
@@ -112,6 +113,11 @@ SPEECH_NOTE = (
     "fields."
 )
 
+VOICE_NOTE = (
+    "`response_format` is mp3 by default, under /v3 wav; `voice` is that of the model by default. "
+    "[speech.md](speech.md#text-to-speech) describes the fields."
+)
+
 PAGES = (
     Page("POST completions", COMPLETION),
     Page(
@@ -149,6 +155,7 @@ PAGES = (
         "`POST messages/count_tokens` takes " + ", ".join(f"`{name}`" for name in COUNT.fields) + ".",
     ),
     Page("POST audio/transcriptions", TRANSCRIPTION, note=SPEECH_NOTE),
+    Page("POST audio/speech", SPEECH, note=VOICE_NOTE),
     Page("POST embeddings", EMBEDDING, note=EMBEDDING_NOTE),
     Page("POST pooling", POOLING),
     Page("POST classify", CLASSIFICATION),

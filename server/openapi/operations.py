@@ -51,7 +51,10 @@ from server.speech.request import TranscriptionRequest, TranslationRequest
 from server.tokenizing import unsupported_fields as tokenizing
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts, TokenizerDescription
 from server.tokenizing.request import DetokenizeRequest, TokenizeChat, TokenizePrompt, TokenizeTexts
+from server.voice.events import SpokenEvent
+from server.voice.request import SpeakRequest
 
+SOUND = "audio/*"
 TEXT, HTML = "text/plain", "text/html"
 JSON, FORM = "application/json", "multipart/form-data"
 
@@ -99,6 +102,7 @@ TOKENIZE = (
 )
 
 
+SPEECH = BodySchema(SpeakRequest, SpeakRequest.ignored, SpeakRequest.refused)
 TRANSCRIPTION, TRANSLATION = (
     BodySchema(model, model.ignored, model.refused) for model in (TranscriptionRequest, TranslationRequest)
 )
@@ -170,6 +174,7 @@ OPERATIONS: dict[str, dict[str, Operation]] = {
             "The next message of each of several conversations", "text", (BATCH,), (ChatCompletion,)
         )
     },
+    "/audio/speech": {"POST": Operation("Speak a text", "speech", (SPEECH,), SOUND, SpokenEvent)},
     "/audio/transcriptions": {
         "POST": Operation(
             "The text of a recording",

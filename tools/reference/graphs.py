@@ -38,7 +38,8 @@ The `task` of a graph fixes the type of `request` and the type that its last lin
 
 ## Values
 
-Types that flow between lines. `Stream[X]` arrives in pieces, `Deferred[X]` arrives once, later.
+Types that flow between lines. `Stream[X]` arrives in pieces, `Deferred[X]` arrives once, later, `Series[X]`
+in several parts, one after another.
 `name.field` reads a field of a value, for example `request.prompts`.
 
 {values}
@@ -52,8 +53,13 @@ GROUPS = {
     ("pooling", "step"): "Pooling: lines of a batcher's `body`, run once per batch in the engine host",
     ("pooling", "request"): "Pooling: lines that run in a worker",
     ("speech", "request"): "Speech: lines that run in a worker",
+    ("voice", "engine"): "Voices: the engine",
+    ("voice", "request"): "Voices: lines that run in a worker",
     ("tensors", "engine"): "Tensors: the engine",
-    ("tensors", "step"): "Tensors: lines of an infer node's `body`, run once per request in the engine host",
+    (
+        "tensors",
+        "step",
+    ): "Tensors: lines of an infer node's or a synthesizer's `body`, run once per request",
     ("graph_node", "request"): "Graphs in graphs",
 }
 """(folder of the node's class, its place) → heading, in the order of the page."""

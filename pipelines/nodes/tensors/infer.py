@@ -70,13 +70,17 @@ class Infer(Node):
         Raises ValueError where two lines require different tensors of one name of the request, for `outputs`
         that the last line does not give, and where `max_batch` needs a length that is not free.
         """
-        config = self.config
-        models = {line.name: line.node for line in body.lines if isinstance(line.node, TensorModel)}
-        outputs = _chosen(config.outputs, list(models.values())[-1].outputs)
-        settings = TensorBatching(
-            config.max_batch, config.max_wait_ms / 1000, config.max_runs, config.max_waiting
-        )
-        return TensorEngine(body, required(models), outputs, settings, body.profile)
+        return start_engine(self.config, body)
+
+
+def start_engine(config: Infer.Config, body: Body) -> TensorEngine:
+    """The engine around the tensor models of a loaded body.  Raises ValueError, as `Infer.start` does."""
+    models = {line.name: line.node for line in body.lines if isinstance(line.node, TensorModel)}
+    outputs = _chosen(config.outputs, list(models.values())[-1].outputs)
+    settings = TensorBatching(
+        config.max_batch, config.max_wait_ms / 1000, config.max_runs, config.max_waiting
+    )
+    return TensorEngine(body, required(models), outputs, settings, body.profile)
 
 
 def _chosen(names: list[str] | None, given: Mapping[str, TensorPort]) -> Mapping[str, TensorPort]:

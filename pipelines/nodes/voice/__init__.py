@@ -1,0 +1,1 @@
+"""Voices of Piper's form: text → phonemes → waveforms."""

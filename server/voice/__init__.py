@@ -1,0 +1,1 @@
+"""Text to speech: fields, encoders of sound, events."""
