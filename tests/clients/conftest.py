@@ -29,10 +29,11 @@ def demo(demo: ServerProcess) -> str:
 
 @pytest.fixture(scope="package")
 def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with a small random Whisper, exported as `whisper`."""
+    """The address of a server with a small random Whisper, exported as `whisper`, and the small voice `joe`."""
     from click.testing import CliRunner
     from ctranslate2_files import write_folder
     from tiny_whisper import SIZES, make_whisper, weights_of
+    from voice_models import write_voice
 
     from tools.export.__main__ import main
 
@@ -42,6 +43,7 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     options = ["--name", "whisper", "--models", str(models), "--weights", "fp32", "--no-first-run"]
     done = CliRunner().invoke(main, [str(source), *options])
     assert done.exit_code == 0, done.output
+    write_voice(models / "joe")
     with ServerProcess(models) as running:
         running.all_ready()
         yield running.url

@@ -15,6 +15,8 @@ from documents import ROOT, Block, all_blocks
 from running import Outcome, run_together
 from sound_files import sound_file, tone
 
+from pipelines.nodes.audio.decoding import decode_audio
+
 CLIENTS = Path(os.environ.get("CLIENTS_PYTHON", ROOT / ".venv-clients" / "bin" / "python"))
 SHOWN_URL = "http://127.0.0.1:8000"
 REAL_MODEL, DEMO_MODEL = '"smollm2"', '"braid-demo"'
@@ -22,10 +24,11 @@ REAL_MODEL, DEMO_MODEL = '"smollm2"', '"braid-demo"'
 OTHER_CLIENTS = re.compile(r"^(import|from) (cohere|litellm|langchain_openai)\b", re.MULTILINE)
 
 
-RECORDING = "speech.mp3"
-SHOWN = [block for block in all_blocks() if RECORDING not in block.text]
+RECORDING, VOICE = "speech.mp3", '"joe"'
+SHOWN = [block for block in all_blocks() if RECORDING not in block.text and VOICE not in block.text]
 PROGRAMS = [block for block in SHOWN if block.language == "python" and SHOWN_URL in block.text]
 CURLS = [block for block in SHOWN if block.language == "" and "curl http" in block.text]
+SPOKEN = [block for block in all_blocks() if VOICE in block.text and SHOWN_URL in block.text]
 HEARD = [block for block in all_blocks() if RECORDING in block.text and SHOWN_URL in block.text]
 
 
@@ -83,6 +86,21 @@ def test_a_recording_is_answered(block: Block, speech: str, tmp_path: Path) -> N
     command = [sys.executable, "-c", text] if block.language == "python" else shell
     run = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
     assert run.returncode == 0, run.stderr[-3000:]
+
+
+@pytest.mark.parametrize("block", SPOKEN, ids=str)
+def test_a_text_is_spoken(block: Block, speech: str, tmp_path: Path) -> None:
+    text = block.text.replace(SHOWN_URL, speech)
+    shell = ["bash", "-c", text.replace("curl ", "curl -sSf ")]
+    command = [sys.executable, "-c", text] if block.language == "python" else shell
+    run = subprocess.run(command, capture_output=True, text=True, timeout=180, cwd=tmp_path)
+    assert run.returncode == 0, run.stderr[-3000:]
+    (file,) = tmp_path.glob("hello.*")
+    assert len(decode_audio(file.read_bytes())) > 1000
+
+
+def test_both_ways_to_let_a_voice_speak_are_shown() -> None:
+    assert {block.language for block in SPOKEN} == {"", "python"}
 
 
 def test_both_ways_to_send_a_recording_are_shown() -> None:
