@@ -22,6 +22,7 @@ nodes:
   frames:
     type: batcher
     from: features
+    max_batch_tokens: 12000
     body:
       hidden: {{type: encoder, from: batch, path: {at}encoder.onnx, device: cpu}}
   prompt:
