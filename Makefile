@@ -106,6 +106,7 @@ docs: $(VENV)/.test  ## Write the generated pages of docs/ again.
 bench: $(VENV)/.bench  ## Measure Braid beside other servers, in turns; QUICK=1 is shorter.
 	$(BIN)/python -m tools.bench
 	$(BIN)/python -m tools.bench.pooling
+	$(BIN)/python -m tools.bench.speech
 
 clean:  ## Remove every environment and everything that was built.
 	rm -rf .venv .venv-cuda .venv-clients* build

@@ -19,9 +19,13 @@ if TYPE_CHECKING:
 
 RATE = 16_000
 """Samples per second of what is returned."""
+PACKED = "flt"
+"""The channels of a sample side by side: PyAV crashes where eight or more of them are apart."""
 FIELD = "file"
 RATES, MAX_CHANNELS = range(4_000, 384_001), 32
 """Of a file; headers may say anything, and a low rate makes many samples of few."""
+MAX_FRAME_SAMPLES = 1 << 22
+"""Of one frame, all channels together: a whole file may be one packet, which is resampled at once."""
 CONTAINERS = (
     *("wav", "w64", "aiff", "au", "caf", "flac", "mp3", "aac", "ac3", "eac3", "ogg", "amr", "ape", "wv"),
     *("matroska", "webm", "mov", "mp4", "m4a", "3gp", "3g2", "mj2", "mpeg", "mpegts", "asf", "avi", "flv"),
@@ -89,18 +93,20 @@ def _converted(libraries: Any, file: av.container.InputContainer) -> Iterator[Sa
     resampler, form = None, None
     for frame in _frames(libraries, file):
         check_cancelled()
-        _check_form(frame.sample_rate, frame.layout.nb_channels)
+        _check_form(frame.sample_rate, frame.layout.nb_channels, frame.samples)
         now = frame.format.name, frame.layout.name, frame.sample_rate
         if now != form:
             yield from _averaged(resampler, None)
             form = now
-            resampler = libraries.AudioResampler(format="fltp", layout=frame.layout, rate=RATE)
+            resampler = libraries.AudioResampler(format=PACKED, layout=frame.layout, rate=RATE)
         yield from _averaged(resampler, frame)
     yield from _averaged(resampler, None)
 
 
 def _frames(libraries: Any, file: av.container.InputContainer) -> Iterator[av.AudioFrame]:
     stream = file.streams.audio[0]
+    if stream.codec_context is None:
+        raise ValueError("no decoder knows its codec, or its header was cut")
     _check_form(stream.codec_context.sample_rate, stream.codec_context.layout.nb_channels)
     for packet in file.demux(stream):
         try:
@@ -109,15 +115,16 @@ def _frames(libraries: Any, file: av.container.InputContainer) -> Iterator[av.Au
             check_cancelled()
 
 
-def _check_form(rate: int, channels: int) -> None:
+def _check_form(rate: int, channels: int, samples: int = 0) -> None:
     """Raise ValueError; 0 is not known yet."""
-    if (rate and rate not in RATES) or channels > MAX_CHANNELS:
-        raise ValueError(f"{channels} channels at {rate} Hz")
+    if (rate and rate not in RATES) or channels > MAX_CHANNELS or samples * channels > MAX_FRAME_SAMPLES:
+        raise ValueError(f"{channels} channels at {rate} Hz, {samples} samples in one frame")
 
 
 def _averaged(resampler: Any, frame: av.AudioFrame | None) -> Iterator[Samples]:
     """What the resampler gives for a frame, or None for the file's end, its channels averaged."""
     if resampler is not None:
         for part in resampler.resample(frame):
-            channels: Samples = part.to_ndarray()
-            yield channels[0] if len(channels) == 1 else channels.mean(axis=0)
+            num_channels = part.layout.nb_channels
+            samples: Samples = part.to_ndarray().reshape(-1, num_channels)
+            yield samples[:, 0] if num_channels == 1 else samples.mean(axis=1)

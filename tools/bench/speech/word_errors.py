@@ -16,7 +16,7 @@ import numpy as np
 from pipelines.nodes.audio.decoding import RATE, decode_audio
 from tools.bench.speech.__main__ import BUILD, FOLDER
 from tools.bench.speech.clips import recordings, write_wav
-from tools.bench.speech.contenders import MODEL, braid
+from tools.bench.speech.contenders import MODEL, SpeechContender, braid
 from tools.bench.speech.forms import WEIGHTS, SpeechForms
 from tools.bench.speech.load import MAX_TOKENS, Load
 from tools.bench.speech.sentences import SENTENCES, TWO_CITIES
@@ -39,7 +39,7 @@ def main() -> None:
         server = braid(SpeechForms(FOLDER, weights, MODEL), BUILD, log, print)
         try:
             server.wait_until_ready()
-            _report(f"braid, {weights}", spoken, lambda clips: server.take(Load(clips, 1)).texts)
+            _report(f"braid, {weights}", spoken, _texts_of(server))
         finally:
             server.stop()
 
@@ -66,6 +66,10 @@ def _spoken(folder: Path) -> Spoken:
     return {"two_cities.wav": [(str(long), TWO_CITIES)], "espeak-ng sentences": sentences}
 
 
+def _texts_of(server: SpeechContender) -> Texts:
+    return lambda clips: server.take(Load(clips, 1)).texts
+
+
 def _transformers(folder: Path) -> Texts:
     import torch
     from tokenizers import Tokenizer
@@ -74,6 +78,7 @@ def _transformers(folder: Path) -> Texts:
     model = WhisperForConditionalGeneration.from_pretrained(folder, dtype=torch.float32).eval()
     extractor = WhisperFeatureExtractor.from_pretrained(folder)
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    first_special = model.generation_config.eos_token_id
 
     def text_of(path: str) -> str:
         sound = decode_audio(Path(path).read_bytes())
@@ -92,10 +97,8 @@ def _transformers(folder: Path) -> Texts:
                 logprob_threshold=-1.0,
                 no_speech_threshold=0.6,
             )
-        ids = np.asarray(rows)[0]
-        return str(
-            tokenizer.decode([int(each) for each in ids if each < model.generation_config.eos_token_id])
-        )
+        words = [int(each) for each in np.asarray(rows)[0] if each < first_special]
+        return str(tokenizer.decode(words))
 
     return lambda clips: [text_of(clip) for clip in clips]
 

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -18,11 +19,13 @@ EXACT = [  # container, codec, rate, channels
     ("wav", "pcm_s16le", 16_000, 1),
     ("wav", "pcm_s24le", 44_100, 2),
     ("wav", "pcm_f32le", 48_000, 6),
+    ("wav", "pcm_s16le", 16_000, 8),
     ("w64", "pcm_s16le", 96_000, 2),
     ("aiff", "pcm_s16be", 22_050, 1),
     ("au", "pcm_mulaw", 8_000, 1),
     ("flac", "flac", 16_000, 1),
     ("flac", "flac", 48_000, 2),
+    ("flac", "flac", 44_100, 8),
     ("ogg", "flac", 16_000, 1),
     ("matroska", "pcm_s16le", 44_100, 2),
     ("mov", "pcm_s16le", 32_000, 2),
@@ -31,13 +34,15 @@ LOSSY = [
     ("mp3", "libmp3lame", 16_000, 1),
     ("mp3", "libmp3lame", 44_100, 2),
     ("ogg", "libopus", 48_000, 2),
+    ("ogg", "vorbis", 44_100, 2),
+    ("ogg", "libopus", 48_000, 8),
     ("webm", "libopus", 48_000, 1),
     ("mp4", "aac", 16_000, 1),
     ("mp4", "aac", 44_100, 2),
     ("adts", "aac", 48_000, 2),
     ("mpegts", "mp2", 48_000, 2),
 ]
-SLACK = {"mp4": 1, "adts": 2, "mpegts": 2}
+SLACK = {"mp4": 1, "adts": 2, "mpegts": 2, "ogg": 1}
 """Frames of the codec that may be heard in addition: some containers do not say where in a frame sound ends."""
 
 
@@ -53,7 +58,7 @@ def test_a_file_without_loss(container, codec, rate, channels):
 @pytest.mark.parametrize(("container", "codec", "rate", "channels"), LOSSY, ids=str)
 def test_a_file_with_loss(container, codec, rate, channels):
     heard = decode_audio(sound_file(tone(SECONDS, rate), container, codec, rate, channels))
-    frame = {"aac": 1024, "mp2": 1152}.get(codec, 0) * RATE / rate
+    frame = {"aac": 1024, "mp2": 1152, "vorbis": 64}.get(codec, 0) * RATE / rate
     assert 0 <= len(heard) - SECONDS * RATE <= SLACK.get(container, 0) * frame
     loudness = np.sqrt(np.mean(heard**2))
     assert loudness == pytest.approx(np.sqrt(np.mean(tone(SECONDS) ** 2)), rel=0.1)
@@ -106,6 +111,15 @@ def test_a_file_that_is_cut_gives_its_beginning():
     assert 0 < len(heard) < 0.3 * RATE
 
 
+@pytest.mark.parametrize(("container", "codec", "rate", "channels"), EXACT[::3] + LOSSY[::2], ids=str)
+def test_a_file_of_any_kind_that_is_cut(container, codec, rate, channels):
+    """Wherever it ends, there are fewer samples, or the file is refused."""
+    data = sound_file(tone(0.5, rate), container, codec, rate, channels)
+    for part in (0.02, 0.1, 0.5, 0.9, 0.99):
+        with contextlib.suppress(RequestError):
+            assert 0 < len(decode_audio(data[: int(len(data) * part)])) <= 0.7 * RATE
+
+
 def test_damaged_bytes_cost_some_samples():
     data = bytearray(sound_file(tone(3), "mp3", "libmp3lame"))
     data[len(data) // 2 : len(data) // 2 + 300] = bytes(range(150)) * 2
@@ -130,6 +144,28 @@ def test_sound_that_is_too_long():
     assert len(decode_audio(silence, AudioLimits(max_seconds=20))) == 20 * RATE
     with pytest.raises(RequestError, match="longer than 19 seconds"):
         decode_audio(silence, AudioLimits(max_seconds=19))
+
+
+def test_little_data_that_unpacks_to_much_is_not_unpacked():
+    """Ten minutes of silence in 50 KB: memory holds the seconds that are allowed, no more."""
+    silence = sound_file(np.zeros(600 * RATE, np.float32), "flac", "flac")
+    assert len(silence) < 300_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(RequestError, match="longer than 30 seconds"):
+            decode_audio(silence, AudioLimits(max_seconds=30))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 3 * 30 * RATE * 4
+
+
+def test_a_file_that_is_one_packet():
+    """It would be resampled at once, to several times its bytes."""
+    whole = tone(2, 4_000)
+    assert len(decode_audio(sound_file(whole, "matroska", "pcm_s16le", 4_000, frame_size=8_000))) == 2 * RATE
+    with pytest.raises(RequestError, match="Invalid"):
+        decode_audio(sound_file(tone(600, 8_000), "matroska", "pcm_u8", 8_000, frame_size=1 << 23))
 
 
 def test_decoding_that_takes_too_long():
