@@ -24,14 +24,16 @@ def test_a_page_of_two_versions(tmp_path):
     }
     (tmp_path / "transformers-4.0.0.json").write_text(json.dumps(older))
     (tmp_path / "transformers-5.0.0.json").write_text(json.dumps(newer))
+    hybrids = {"mpt": {"openvino": {"state": "equal", "why": "transformers 5.4.0"}}}
+    (tmp_path / "optimum-intel-2.2.0.json").write_text(json.dumps(hybrids))
     text = page(tmp_path, list(FAMILIES))
     rows = ("| family", "| llama |", "| bloom", "| gpt_oss", "| mpt")
     assert [line for line in text.splitlines() if line.startswith(rows)] == [
-        "| family | ONNX, transformers 4.0.0 | IR, transformers 4.0.0 | ONNX, transformers 5.0.0 |",
-        "| llama | = | = | = (ORT) |",
-        "| gpt_oss | 1 | = | 1 |",
-        "| bloom | – | – | 2 |",
-        "| mpt | – | 3 | – |",
+        "| family | ONNX, transformers 4.0.0 | IR, transformers 4.0.0 | ONNX, transformers 5.0.0 | IR, optimum-intel 2.2.0 |",
+        "| llama | = | = | = (ORT) | – |",
+        "| gpt_oss | 1 | = | 1 | – |",
+        "| bloom | – | – | 2 | – |",
+        "| mpt | – | 3 | – | = (5.4.0) |",
     ]
     assert text.endswith("1. it has sinks\n2. FAILED: KeyError: x\n3. it parts\n")
     assert "qwen3" not in text.partition("| family")[2]

@@ -11,20 +11,24 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from subprocess import PIPE
 
 import click
 
 from tools.breadth.families import FAMILIES
-from tools.breadth.page import Results, page
-from tools.breadth.trial import FORMATS, Outcome
+from tools.breadth.page import OPTIMUM, WITH, Results, page
+from tools.breadth.trial import FORMATS, OPENVINO, Outcome
 
 RESULTS = Path(__file__).parent
 TRIAL = "tools.breadth.trial"
 OPTIMUM_READS = 4
 """The newest transformers that the optimum-intel of constraints.txt runs with."""
+PAGING_OPTIMUM = 2
+"""The first version of optimum-intel whose hybrids OpenVINO can page.  Its results have a file of their own,
+since each family needs another transformers.
+"""
 
 
 @click.command()
@@ -34,16 +38,26 @@ OPTIMUM_READS = 4
 def main(only: tuple[str, ...], form: str | None, target: Path | None) -> None:
     """Try families with the transformers that is installed."""
     installed = version("transformers")
-    file = RESULTS / f"transformers-{installed}.json"
+    newer = form == OPENVINO and _optimum_pages()
+    file = RESULTS / (f"{OPTIMUM}-{version(OPTIMUM)}.json" if newer else f"transformers-{installed}.json")
     known: Results = json.loads(file.read_text()) if file.exists() else {}
     forms = [form] if form else list(FORMATS[: 1 if int(installed.partition(".")[0]) > OPTIMUM_READS else 2])
     for (name, tried), outcome in _tried([(name, each) for name in only or FAMILIES for each in forms]):
+        if newer and outcome["state"] == "equal":
+            outcome["why"] = f"{WITH}{installed}"
         known.setdefault(name, {})[tried] = outcome
         click.echo(f"{name}, {tried}: {outcome['state']} {outcome['why']}")
         ordered = {each: known[each] for each in FAMILIES if each in known}
         file.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     if target:
         target.write_text(page(RESULTS, list(FAMILIES)), encoding="utf-8")
+
+
+def _optimum_pages() -> bool:
+    try:
+        return int(version(OPTIMUM).partition(".")[0]) >= PAGING_OPTIMUM
+    except PackageNotFoundError:
+        return False
 
 
 def _tried(rows: list[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Outcome]]:
