@@ -43,11 +43,12 @@ MAY_IMPORT = {
         "pipelines.gguf",
         "pipelines.host.backends.onnx.decoder_format",
     },
-    "pipelines.whisper": {
+    "pipelines.encoder_decoder": {
+        "pipelines.encoder_decoder",
         "pipelines.gguf.onnx_writer",
         "pipelines.host.backends.onnx.decoder_format",
-        "pipelines.whisper",
     },
+    "pipelines.whisper": {"pipelines.encoder_decoder", "pipelines.gguf.onnx_writer", "pipelines.whisper"},
     "pipelines.telemetry": {"pipelines.telemetry"},
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.wire": {"pipelines.element_types", "pipelines.errors"}

@@ -24,6 +24,7 @@ NODE_TYPES = {
     "synthesizer": "voice.synthesizer:Synthesizer",
     "waveform": "voice.waveform:Waveform",
     "graph": "graph_node:GraphNode",
+    "decoder_start": "generation.decoder_start:DecoderStart",
     "scheduler": "generation.scheduler:Scheduler",
     "model": "generation.body.model:Model",
     "lookup": "generation.body.lookup:Lookup",

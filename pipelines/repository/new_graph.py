@@ -14,6 +14,7 @@ from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.pooling_graph import pooling_lines
 from pipelines.repository.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
+from pipelines.repository.text_pair_graph import find_text_pair, text_pair_lines
 from pipelines.repository.voice_graph import find_voices, voice_lines
 from pipelines.repository.yaml_words import settings_text
 
@@ -28,7 +29,7 @@ def recognise(folder: Path) -> str | None:
     """
     if (folder / graph_file.FILE).is_file() or is_optimums(folder):
         return "openvino"
-    if find_speech(folder) is not None or find_voices(folder):
+    if find_speech(folder) is not None or find_text_pair(folder) is not None or find_voices(folder):
         return "onnx"
     export = find_export(folder)
     if export is not None and find_task(export.place) is not None:
@@ -57,6 +58,8 @@ def new_graph(folder: Path) -> str:
         raise ValueError(f"{folder}: {REFUSAL}")
     if (prefix := find_speech(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *speech_lines(prefix)]) + "\n"
+    if (prefix := find_text_pair(folder)) is not None:
+        return "\n".join([HEADER + "version: 1", *text_pair_lines(prefix)]) + "\n"
     if voices := find_voices(folder):
         return "\n".join([HEADER + "version: 1", *voice_lines(folder, voices)]) + "\n"
     export = find_export(folder)

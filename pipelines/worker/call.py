@@ -93,8 +93,8 @@ class Call:
 
     @property
     def prompt_ids(self) -> list[list[int]]:
-        """Token ids of each prompt of a generative engine."""
-        return [prompt.ids for prompt in self._prompts]
+        """Token ids of each prompt, as they were first submitted."""
+        return next((each.text_ids for each in self._submissions if each.text_lengths), [])
 
     @property
     def prompt_text(self) -> str:

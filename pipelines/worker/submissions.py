@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from pipelines.values import StreamChoice, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
@@ -37,6 +38,11 @@ class TokenSubmission:
     def text_lengths(self) -> list[int]:
         """Tokens of each prompt."""
         return [len(prompt.ids) for prompt in self.prompts]
+
+    @property
+    def text_ids(self) -> list[list[int]]:
+        """Token ids of each prompt."""
+        return [prompt.ids for prompt in self.prompts]
 
     def choice(self, index: int) -> StreamChoice:
         """Choice `i * n + k` is the k-th of prompt i."""
@@ -85,6 +91,12 @@ class TensorSubmission:
     def num_choices(self) -> int:
         """Each text counts as a choice."""
         return len(self.text_lengths) or 1
+
+    @property
+    def text_ids(self) -> list[list[int]]:
+        """Token ids of each text."""
+        ids = iter(self.inputs["ids"].tolist())
+        return [list(islice(ids, length)) for length in self.text_lengths]
 
     def send(self, client: EngineClient) -> None:
         """Raises Unavailable without an engine, RequestError for tensors that cannot be sent."""

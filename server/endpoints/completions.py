@@ -12,7 +12,7 @@ from server.generation.replies.reply_context import TextReplyContext
 from server.generation.replies.reply_models import Completion
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.completion import CompletionRequest
-from server.generation.requests.required_nodes import check_completion
+from server.generation.requests.required_nodes import check_completion, check_echo
 
 
 class CompletionsEndpoint(GenerationEndpoint[CompletionRequest, TextReplyContext, ChoiceBuilder]):
@@ -22,6 +22,7 @@ class CompletionsEndpoint(GenerationEndpoint[CompletionRequest, TextReplyContext
 
     def check(self, request: CompletionRequest, pipeline: Pipeline) -> None:
         check_completion(pipeline)
+        check_echo(pipeline, bool(request.echo))
 
     def context(self, request: CompletionRequest, reply_id: str, model: str) -> TextReplyContext:
         return TextReplyContext(

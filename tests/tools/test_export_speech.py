@@ -24,7 +24,7 @@ from tools.export.__main__ import main
 from tools.export.folder import ExportError
 from tools.export.speech.ctranslate2_file import read_ctranslate2
 from tools.export.speech.frames_check import check_frames
-from tools.export.speech.whisper_folder import read_whisper
+from tools.export.speech.whisper_folder import is_whisper, read_whisper
 
 HEADS = SIZES["encoder_attention_heads"]
 FIRST_TIME = 50257 + len(LANGUAGES) + 8
@@ -137,16 +137,30 @@ WHOLE = model_bin(
 
 def test_a_file_is_read_whole(tmp_path):
     (tmp_path / "model.bin").write_bytes(WHOLE)
-    found = read_ctranslate2(tmp_path / "model.bin").variables
+    found = read_ctranslate2([tmp_path / "model.bin"]).variables
     assert found["b"] is found["a"]
     assert found["a"].shape == (2, 3)
+
+
+def test_a_file_in_parts_is_read_as_one(ctranslate2, tmp_path):
+    for file in ctranslate2.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    data = (tmp_path / "model.bin").read_bytes()
+    (tmp_path / "model.bin").unlink()
+    for number, at in enumerate((0, 1000, 2001), 1):
+        end = (1000, 2001, len(data))[number - 1]
+        (tmp_path / f"model.bin.part{number}").write_bytes(data[at:end])
+    assert is_whisper(str(tmp_path))
+    found, whole = (read_whisper(folder).weights for folder in (tmp_path, ctranslate2))
+    assert found.keys() == whole.keys()
+    assert all((found[name] == whole[name]).all() for name in whole)
 
 
 def test_a_file_that_is_cut_anywhere_is_refused(tmp_path):
     for end in range(1, len(WHOLE)):
         (tmp_path / "model.bin").write_bytes(WHOLE[:end])
         with pytest.raises(ExportError, match=r"model\.bin"):
-            read_ctranslate2(tmp_path / "model.bin")
+            read_ctranslate2([tmp_path / "model.bin"])
 
 
 def test_damaged_files_are_read_or_refused(tmp_path):
@@ -156,7 +170,7 @@ def test_damaged_files_are_read_or_refused(tmp_path):
         data[random.integers(0, len(data), 2)] = random.integers(0, 256, 2)
         (tmp_path / "model.bin").write_bytes(data.tobytes())
         try:
-            assert read_ctranslate2(tmp_path / "model.bin").variables is not None
+            assert read_ctranslate2([tmp_path / "model.bin"]).variables is not None
         except ExportError as error:
             assert "model.bin" in str(error)  # noqa: PT017
 

@@ -18,9 +18,11 @@ from tools.export.choose_export import ALL_TASKS, AUTO, FORMATS, WEIGHTS, Export
 from tools.export.folder import ExportError
 from tools.export.gguf_file import check_options, export_gguf, is_gguf
 from tools.export.served_once import run_exported
-from tools.export.speech.export_whisper import check_options as check_whisper_options
 from tools.export.speech.export_whisper import export_whisper
 from tools.export.speech.whisper_folder import is_whisper
+from tools.export.text_pair.export_text import export_text
+from tools.export.text_pair.text_folder import is_text_pair
+from tools.export.two_files import check_options as check_pair_options
 
 EXTRA = ("torch", "transformers", "nncf", "openvino", "onnx", "onnx_ir", "onnxscript", "onnxruntime")
 """Modules that the extra `export` installs; optimum-intel is needed for few models."""
@@ -112,8 +114,8 @@ def main(
 ) -> None:
     """Export a Hugging Face model (a folder, or a hub id where there is a hub) for Braid to serve.
 
-    A GGUF file keeps its weights as they are.  It needs neither torch nor transformers, nor does a Whisper
-    model, of Hugging Face's form or of CTranslate2's.
+    A GGUF file keeps its weights as they are.  It needs neither torch nor transformers, nor does a model with
+    an encoder and a decoder: Whisper, of Hugging Face's form or of CTranslate2's, BART, Marian, T5.
     """
     console = Console(stderr=True)
     folder = out or models / name
@@ -135,8 +137,11 @@ def _choose(source: str, options: Options, console: Console) -> Export:
         check_options(click.get_current_context())
         return lambda folder, stage: export_gguf(Path(source), folder, stage)
     if is_whisper(source):
-        check_whisper_options(click.get_current_context())
+        check_pair_options(click.get_current_context(), "a Whisper")
         return lambda folder, stage: export_whisper(Path(source), folder, options.weights, stage)
+    if is_text_pair(source):
+        check_pair_options(click.get_current_context(), "an encoder-decoder")
+        return lambda folder, stage: export_text(Path(source), folder, options.weights, stage)
     _check_extra(console)
     return choose(source, options)
 

@@ -51,6 +51,7 @@ GROUPS = {
     ("generation", "step"): "Generation: lines of a scheduler's `body`, run once per step in the engine host",
     ("pooling", "engine"): "Pooling: the engine",
     ("pooling", "step"): "Pooling: lines of a batcher's `body`, run once per batch in the engine host",
+    ("generation", "request"): "Text from an encoder: lines that run in a worker",
     ("pooling", "request"): "Pooling: lines that run in a worker",
     ("speech", "request"): "Speech: lines that run in a worker",
     ("voice", "engine"): "Voices: the engine",

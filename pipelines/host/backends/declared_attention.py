@@ -17,7 +17,14 @@ WITHOUT_KEYS = frozenset({"conv", "linear_attention", "mamba"})
 """Kinds of layers that are no attention over a cache of keys."""
 OTHER_NAMES = {"global": FULL, "local": SLIDING, "attention": FULL}
 """Kinds of layers as gpt_neo and granitemoehybrid call them."""
-NUMBERS_OF_LAYERS = ("decoder_layers", "num_hidden_layers", "n_layer", "n_layers", "num_layers")
+NUMBERS_OF_LAYERS = (
+    "decoder_layers",
+    "num_decoder_layers",
+    "num_hidden_layers",
+    "n_layer",
+    "n_layers",
+    "num_layers",
+)
 CHUNK_SIZE = "attention_chunk_size"
 LONG_ROPE = frozenset({"longrope", "su"})
 """Kinds of rotary embeddings that use other factors beyond `original_max_position_embeddings`."""

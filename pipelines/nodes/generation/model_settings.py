@@ -82,8 +82,8 @@ def read_defaults(path: Path) -> dict[str, Any]:
     """
     stated = _read_object(path)
     defaults = {key.name: _number(path, name, stated[name]) for name, key in KEYS.items() if name in stated}
-    if suppressed := _ids(path, "suppress_tokens", stated):
-        defaults["bad_words_ids"] = [[token_id] for token_id in suppressed]
+    if forbidden := [[each] for each in _ids(path, "suppress_tokens", stated)] + _words(path, stated):
+        defaults["bad_words_ids"] = forbidden
     if at_begin := _ids(path, "begin_suppress_tokens", stated):
         defaults["begin_suppress_ids"] = at_begin
     if "top_k" in defaults:
@@ -121,6 +121,13 @@ def _ids(path: Path, name: str, stated: dict[str, Any]) -> list[int]:
     if not isinstance(value, list) or not all(type(each) is int and each >= 0 for each in value):
         raise ValueError(f"{path}: {name} must be a list of token ids, got {value!r}")
     return value
+
+
+def _words(path: Path, stated: dict[str, Any]) -> list[list[int]]:
+    words = stated.get("bad_words_ids", [])
+    if not isinstance(words, list):
+        raise ValueError(f"{path}: bad_words_ids must be a list of lists of token ids, got {words!r}")
+    return [_ids(path, "bad_words_ids", {"bad_words_ids": word}) for word in words]
 
 
 def _flag(path: Path, name: str, value: Any) -> bool | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pipelines.errors import RequestError
+from pipelines.nodes.generation.decoder_start import DecoderStart
 from pipelines.nodes.graph_node import GraphNode
 from pipelines.nodes.text.replies.parse_reply import ParseReply
 from pipelines.worker.pipeline import Pipeline
@@ -45,6 +46,16 @@ def check_completion(pipeline: Pipeline) -> None:
     if pipeline.task not in ("chat", "completion"):
         raise RequestError(
             f"The model `{pipeline.name}` does not complete text: its task is {pipeline.task}", field="model"
+        )
+
+
+def check_echo(pipeline: Pipeline, echoes: bool) -> None:
+    """Raise RequestError when the output does not continue the prompt, which an encoder reads."""
+    if echoes and any(isinstance(node, DecoderStart) for node in nodes(pipeline)):
+        raise RequestError(
+            f"The model `{pipeline.name}` reads the prompt with an encoder and does not continue it; leave "
+            "`echo` out",
+            field="echo",
         )
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 import mmap
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 
 from tools.export.folder import ExportError
 
+BINARY, MAX_PARTS = "model.bin", 100
 VERSIONS = (5, 6)
 MAX_AXES = 4
 BFLOAT16 = 5
@@ -42,9 +44,20 @@ class Ctranslate2File:
     variables: Arrays
 
 
-def read_ctranslate2(path: Path) -> Ctranslate2File:
-    """Read a file.  Raises `ExportError`, which names it, and OSError."""
+def find_ctranslate2(folder: Path) -> list[Path]:
+    """The file model.bin of a folder, or its parts in order; [] without one."""
+    whole = folder / BINARY
+    if whole.is_file():
+        return [whole]
+    return [part for number in range(1, MAX_PARTS) if (part := folder / f"{BINARY}.part{number}").is_file()]
+
+
+def read_ctranslate2(files: Sequence[Path]) -> Ctranslate2File:
+    """Read a file, or the parts of one.  Raises `ExportError`, which names it, and OSError."""
+    path = files[0]
     try:
+        if len(files) > 1:
+            return _FileReader(b"".join(part.read_bytes() for part in files)).read()
         with path.open("rb") as file:
             return _FileReader(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)).read()
     except ValueError as error:
@@ -54,7 +67,7 @@ def read_ctranslate2(path: Path) -> Ctranslate2File:
 class _FileReader:
     """A place in the file that only moves forward.  Raises ValueError."""
 
-    def __init__(self, pages: mmap.mmap) -> None:
+    def __init__(self, pages: mmap.mmap | bytes) -> None:
         self._pages, self._at = memoryview(pages), 0
 
     def read(self) -> Ctranslate2File:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pipelines.repository.speech_graph import OPTIMUM, REFUSAL
 from tools.export.folder import ExportError
-from tools.export.speech.ctranslate2_file import Arrays, read_ctranslate2
+from tools.export.speech.ctranslate2_file import Arrays, find_ctranslate2, read_ctranslate2
 from tools.export.speech.ctranslate2_weights import whisper_weights
 from tools.export.speech.hugging_face_weights import read_safetensors
 from tools.export.speech.token_files import (
@@ -21,7 +21,7 @@ from tools.export.speech.token_files import (
 )
 
 CONFIG, TOKENIZER, FEATURES = "config.json", "tokenizer.json", "preprocessor_config.json"
-GENERATION, BINARY = "generation_config.json", "model.bin"
+GENERATION = "generation_config.json"
 RENAMED = {"suppress_ids": "suppress_tokens", "suppress_ids_begin": "begin_suppress_tokens"}
 """CTranslate2's field of config.json → Hugging Face's of generation_config.json."""
 
@@ -38,7 +38,7 @@ class WhisperFolder:
 def is_whisper(source: str) -> bool:
     """Whether a folder holds a Whisper model, by its file names and its config.json."""
     folder = Path(source)
-    if any((folder / name).is_file() for name in (BINARY, OPTIMUM[0])):
+    if find_ctranslate2(folder) or (folder / OPTIMUM[0]).is_file():
         return True
     try:
         fields = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
@@ -51,15 +51,16 @@ def read_whisper(folder: Path) -> WhisperFolder:
     """Raises `ExportError`."""
     if (folder / OPTIMUM[0]).is_file():
         raise ExportError(f"{folder}: {REFUSAL}")
-    return _read_ctranslate2(folder) if (folder / BINARY).is_file() else _read_hugging_face(folder)
+    binary = find_ctranslate2(folder)
+    return _read_ctranslate2(folder, binary) if binary else _read_hugging_face(folder)
 
 
-def _read_ctranslate2(folder: Path) -> WhisperFolder:
+def _read_ctranslate2(folder: Path, binary: list[Path]) -> WhisperFolder:
     given = read_json(folder / CONFIG)
     try:
-        weights, config = whisper_weights(read_ctranslate2(folder / BINARY))
+        weights, config = whisper_weights(read_ctranslate2(binary))
     except ExportError as error:
-        raise ExportError(f"{folder / BINARY}: {error}") from error
+        raise ExportError(f"{binary[0]}: {error}") from error
     facts = {name: given[theirs] for theirs, name in RENAMED.items() if theirs in given}
     if "alignment_heads" in given:
         facts["alignment_heads"] = given["alignment_heads"]

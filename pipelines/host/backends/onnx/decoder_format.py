@@ -12,6 +12,9 @@ loaded.
                   query[1, num_heads, num_tokens, head_size],
                   key, value[1, num_kv_heads, num_tokens, head_size])      rotary embedding already applied
 
+The node may have one more input, `bias` float32[num_heads, num_distances]: column d is added to the scores of
+keys d tokens before the query, the last one to those of all farther keys.
+
 A decoder that reads the frames of an encoder has one more input and, in the layers that attend to them, one
 more node.  The frames of the input are those whose keys and values the step adds to the cache; every token
 attends to all frames of its sequence.  They are in blocks of the same caches as the layer's own tokens, with
@@ -51,7 +54,8 @@ SIDES = ("key", "value")
 class AttentionLayer:
     """The attributes of one attention node; see `ATTRIBUTES`.
 
-    `key_absmax` and `value_absmax` are None when the export was not calibrated.
+    `key_absmax` and `value_absmax` are None when the export was not calibrated.  `has_bias`: it has a bias of
+    scores by distance.
     """
 
     layer: int
@@ -63,3 +67,4 @@ class AttentionLayer:
     softcap: float
     key_absmax: float | None = None
     value_absmax: float | None = None
+    has_bias: bool = False

@@ -88,16 +88,35 @@ def _read_context_layer(node: ir.Node) -> AttentionLayer:
     return _read_attributes(node, CONTEXT_ATTRIBUTES, frozenset(), {"window": -1, "softcap": 0.0})
 
 
+def _check_bias(node: ir.Node, layer: AttentionLayer) -> None:
+    """Raise `ModelError` unless the bias of scores is a row of numbers for each head."""
+    bias = node.inputs[3]
+    shape = None if bias is None or bias.shape is None else tuple(bias.shape)
+    is_table = shape is not None and len(shape) == 2 and shape[0] == layer.num_heads and shape[1] != 0
+    if not is_table or bias is None or not bias.is_initializer() or bias.dtype != ir.DataType.FLOAT:
+        raise ModelError(
+            f"layer {layer.layer} has a bias of {bias}, not FLOAT[{layer.num_heads}, distances]."
+        )
+
+
 def _read_layer(node: ir.Node) -> AttentionLayer:
-    return _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), {})
+    others = {"has_bias": len(node.inputs) == 4}
+    layer = _read_attributes(node, ATTRIBUTES, frozenset(CALIBRATION), others, num_inputs=(3, 4))
+    if layer.has_bias:
+        _check_bias(node, layer)
+    return layer
 
 
 def _read_attributes(
-    node: ir.Node, names: Sequence[str], optional: frozenset[str], others: Mapping[str, Any]
+    node: ir.Node,
+    names: Sequence[str],
+    optional: frozenset[str],
+    others: Mapping[str, Any],
+    num_inputs: Sequence[int] = (3,),
 ) -> AttentionLayer:
     missing = [name for name in names if name not in node.attributes]
     unknown = set(node.attributes) - {*names, *optional}
-    if missing or unknown or len(node.inputs) != 3:
+    if missing or unknown or len(node.inputs) not in num_inputs:
         raise ModelError(
             f"{DOMAIN}::{node.op_type} {node.name} has {len(node.inputs)} of 3 inputs, lacks "
             f"{missing or 'no attribute'} and has {sorted(unknown) or 'none'} that this version of Braid "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 import numpy as np
 import onnx_ir as ir
@@ -12,6 +11,8 @@ from onnx_ir.passes.common import RemoveUnusedNodesPass
 from pipelines.host.backends.device_errors import EXPORT_ADVICE, ModelError
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
+    ATTRIBUTES,
+    CALIBRATION,
     DOMAIN,
     INPUT_IDS,
     IR_VERSION,
@@ -85,7 +86,8 @@ def insert_attention(
     dtype: ir.DataType,
 ) -> ir.Value:
     """Add the format's attention node; query and result are [1, num_heads, T, head_size], all of `dtype`."""
-    attributes = {name: each for name, each in asdict(layer).items() if each is not None}
+    names = (*ATTRIBUTES, *CALIBRATION)
+    attributes = {name: each for name in names if (each := getattr(layer, name)) is not None}
     attended = writer.op(ATTENTION, query, key, value, domain=DOMAIN, **attributes)
     for each in (query, key, value, attended):
         heads = layer.num_kv_heads if each in (key, value) else layer.num_heads

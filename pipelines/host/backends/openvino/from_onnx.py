@@ -86,7 +86,7 @@ def read_onnx(path: Path) -> PagedOnnx:
 
 def page_decoder(decoder: DecoderModel) -> PagedOnnx:
     """Convert a decoder that was read; `decoder.model` is changed."""
-    _refuse_softcap(decoder)
+    _refuse_scores(decoder)
     _declare_inputs(decoder)
     rewrite_compressed_weights(decoder.model.graph)
     weights = detach_weights(decoder.model.graph, decoder.folder)
@@ -101,12 +101,18 @@ def page_decoder(decoder: DecoderModel) -> PagedOnnx:
     return PagedOnnx(model, weights, decoder.max_context, decoder.frame_size, decoder.max_frames)
 
 
-def _refuse_softcap(decoder: DecoderModel) -> None:
-    if any(layer.softcap for layer in decoder.layers):
-        raise Unsupported(
-            f"{decoder.folder}: its attention caps scores (softcap), which OpenVINO's cannot; "
-            "write `engine: onnxruntime`."
-        )
+def _refuse_scores(decoder: DecoderModel) -> None:
+    """What OpenVINO's attention cannot do with its scores."""
+    kinds = {
+        "caps scores (softcap)": any(layer.softcap for layer in decoder.layers),
+        "adds a bias by distance to scores, as T5's": any(layer.has_bias for layer in decoder.layers),
+    }
+    for kind, has in kinds.items():
+        if has:
+            raise Unsupported(
+                f"{decoder.folder}: its attention {kind}, which OpenVINO's cannot; "
+                "write `engine: onnxruntime`."
+            )
 
 
 # The ONNX graph

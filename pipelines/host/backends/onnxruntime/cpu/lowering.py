@@ -36,6 +36,8 @@ from pipelines.host.backends.onnxruntime.step_input_names import (
 ELEMENT_TYPES = {"f32": ir.DataType.FLOAT, "f16": ir.DataType.FLOAT16, "bf16": ir.DataType.BFLOAT16}
 HEADS_LAST = [0, 2, 1, 3]  # the permutation [1, heads, tokens, size] ↔ [1, tokens, heads, size]
 NO_WINDOW = -1
+UNSEEN = np.finfo(np.float32).min
+"""The score of a key that a query does not attend to."""
 FARTHEST = np.iinfo(np.int64).max  # the end of a Slice to the end
 
 
@@ -63,6 +65,7 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
     masks = {window: _mask(writer, places, window) for window in _windows(decoder.layers)}
     frames = _find_frames(writer, places, block_tokens) if decoder.frame_size else None
     writer.insert_before(first)
+    biased: dict[tuple[ir.Value | None, int], ir.Value] = {}
     context_nodes = {node.attributes["layer"].as_int(): node for node in _nodes(graph, CONTEXT_ATTENTION)}
     for node in _nodes(graph, ATTENTION):
         layer = decoder.layers[node.attributes["layer"].as_int()]
@@ -77,7 +80,13 @@ def lower_for_cpu(decoder: DecoderModel, block_tokens: int) -> ir.Model:
             ]
             cells = frames.cells
         stored = [_store(writer, rows, layer, cache, cells) for rows, cache in zip(new, caches, strict=True)]
-        attended = _attend(writer, node, layer, stored, places, places, masks[_window(layer)])
+        mask = masks[_window(layer)]
+        if layer.has_bias:
+            bias, key = node.inputs[3], (node.inputs[3], _window(layer))
+            if key not in biased:  # T5 has one for all layers
+                biased[key] = _biased(writer, places, mask, bias)
+            mask = biased[key]
+        attended = _attend(writer, node, layer, stored, places, places, mask)
         writer.replace(node, attended)
         if context is not None:
             assert frames is not None
@@ -216,12 +225,26 @@ def _mask(writer: GraphWriter, places: _Places, window: int) -> ir.Value:
     return op("Unsqueeze", seen, writer.ints(1))
 
 
+def _biased(writer: GraphWriter, places: _Places, seen: ir.Value, bias: ir.Value | None) -> ir.Value:
+    """float32[B, H, S, K]: what is added to the scores of seen keys, by their distance; others get nothing.
+
+    `bias`: float32[H, D]; the last distance stands for all farther ones.
+    """
+    op, number = writer.op, writer.number
+    assert bias is not None
+    assert bias.shape is not None
+    back = op("Sub", places.queries, places.keys)
+    column = op("Clip", back, number(0), number(bias.shape.numpy()[1] - 1))
+    added = op("Transpose", op("Gather", bias, column, axis=1), perm=[1, 0, 2, 3])
+    return op("Where", seen, added, writer.constant("unseen", np.array(UNSEEN, np.float32)))
+
+
 # One layer
 
 
 def _new_rows(writer: GraphWriter, node: ir.Node) -> list[ir.Value]:
     """Keys and values of an attention node, tokens first."""
-    return [writer.op("Transpose", value, perm=HEADS_LAST) for value in node.inputs[1:]]
+    return [writer.op("Transpose", value, perm=HEADS_LAST) for value in node.inputs[1:3]]
 
 
 def _attend(

@@ -83,6 +83,11 @@ def lower(decoder: DecoderModel, kv_cache: str | None = None) -> LoweredDecoder:
         raise ModelError(
             "it attends to the frames of an encoder, which is not computed on cuda yet; write `device: cpu`."
         )
+    if any(layer.has_bias for layer in decoder.layers):
+        raise ModelError(
+            "its attention adds a bias by distance to scores, which is not computed on cuda; write "
+            "`device: cpu`."
+        )
     cache = choose_cache(decoder, kv_cache)
     block_tokens = block_tokens_for(decoder.layers, cache)
     model = lower_for_cuda(decoder, block_tokens, cache)

@@ -1,0 +1,77 @@
+"""Linear layers, norms and feed-forwards of a model, written as ONNX nodes from its named weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+from numpy.typing import NDArray
+
+from pipelines.encoder_decoder.form import SideForm
+from pipelines.gguf.onnx_writer import OnnxWriter
+
+Weights = Mapping[str, NDArray[Any]]
+ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gelu": ("Gelu", {}),
+    "gelu_new": ("Gelu", {"approximate": "tanh"}),
+    "gelu_pytorch_tanh": ("Gelu", {"approximate": "tanh"}),
+    "relu": ("Relu", {}),
+    "silu": ("Sigmoid", {}),
+    "swish": ("Sigmoid", {}),
+    "tanh": ("Tanh", {}),
+}
+"""Name in config.json → operator; a sigmoid is multiplied by its input."""
+
+
+class LayerWriter:
+    """`weights` have Hugging Face's names; all are stored in float32."""
+
+    def __init__(self, weights: Weights, writer: OnnxWriter, form: SideForm) -> None:
+        self._weights = weights
+        self._writer = writer
+        self._form = form
+
+    def linear(self, rows: ir.Value, name: str, outer: int, inner: int) -> ir.Value:
+        """`inner` numbers of each row become `outer`; a layer without a bias has none."""
+        product = self._writer.op("MatMul", rows, self.store(f"{name}.weight", outer, inner, turned=True))
+        if f"{name}.bias" not in self._weights:
+            return product
+        return self._writer.op("Add", product, self.store(f"{name}.bias", outer))
+
+    def norm(self, rows: ir.Value, name: str) -> ir.Value:
+        width, kind = self._form.width, "RMSNormalization" if self._form.rms else "LayerNormalization"
+        names = ("weight",) if self._form.rms else ("weight", "bias")
+        stored = (self.store(f"{name}.{each}", width) for each in names)
+        return self._writer.op(kind, rows, *stored, axis=-1, epsilon=self._form.epsilon)
+
+    def embed(self, ids: ir.Value, table: ir.Value) -> ir.Value:
+        """The rows of tokens, before anything is added for their positions."""
+        rows, scale = self._writer.op("Gather", table, ids), self._form.embedding_scale
+        return rows if scale == 1 else self._writer.op("Mul", rows, self._writer.number(scale))
+
+    def feed_forward(self, rows: ir.Value, at: str) -> ir.Value:
+        """The last part of a layer, whose weights' names begin with `at`."""
+        width, inner = self._form.width, self._form.inner
+        fed = self._activate(self.linear(rows, f"{at}fc1", inner, width))
+        if self._form.gated:
+            fed = self._writer.op("Mul", fed, self.linear(rows, f"{at}fc_gate", inner, width))
+        return self.linear(fed, f"{at}fc2", width, inner)
+
+    def store(self, name: str, *shape: int, turned: bool = False) -> ir.Value:
+        """The weight of this name, [inner, outer] with `turned`.
+
+        Raises KeyError where it is missing, ValueError where it has another shape.
+        """
+        array = np.asarray(self._weights[name], np.float32)
+        if array.shape != shape:
+            raise ValueError(f"{name} is {list(array.shape)}, not {list(shape)}")
+        return self._writer.store(name, array.T if turned else array)
+
+    def _activate(self, rows: ir.Value) -> ir.Value:
+        if self._form.activation not in ACTIVATIONS:
+            raise ValueError(f"activation {self._form.activation}; known are {', '.join(ACTIVATIONS)}")
+        kind, more = ACTIVATIONS[self._form.activation]
+        active = self._writer.op(kind, rows, **more)
+        return self._writer.op("Mul", rows, active) if kind == "Sigmoid" else active

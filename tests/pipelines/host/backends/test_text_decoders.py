@@ -1,0 +1,161 @@
+"""Models of text with an encoder: tokens of a mixed batch equal those of transformers for each text alone."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from engine_invariants import snapshot, violations
+from tiny_text_models import END, SIZES, START, WIDTH, fields_of, generated, tiny_text_model, weights_of
+
+from pipelines.encoder_decoder.decoder import write_decoder
+from pipelines.encoder_decoder.families import read_text_model
+from pipelines.encoder_decoder.text_encoder import write_text_encoder
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.encoder_contract import EncoderSettings
+from pipelines.host.backends.onnx.read_decoder import read_decoder
+from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
+from pipelines.host.backends.onnxruntime.cuda.lowering import lower
+from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.engine.encoder_batch import TokenBatch
+from pipelines.host.engine.engine_contract import GenerationRequest
+from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
+from pipelines.host.engine.step_context import Logits, StepContext
+from pipelines.host.sampling.stages import sample
+from pipelines.nodes.pooling.body.encoder import open_encoder
+from pipelines.wire.sampling_params import Beams, SamplingParams
+
+pytest.importorskip("transformers", reason="needs the export extra")
+
+NUM_TOKENS, PENALTY = 20, 2.0
+"""Without a penalty of repetitions, texts of random weights repeat one token."""
+CASES = [  # tokens of the text, beams, choices
+    (5, 1, 1),
+    (31, 1, 3),
+    (17, 3, 3),
+    (1, 1, 1),
+    (40, 1, 1),
+]
+DECODERS = {
+    "onnxruntime": lambda path: OnnxCpuSession(path, OnnxCpuSettings(threads=1)),
+    "openvino": lambda path: OpenVINOSession(path, OpenVINOSettings(precision="f32", threads=1)),
+}
+IN_EVERY_RUN = [
+    ("bart", "openvino"),
+    ("marian", "openvino"),
+    ("marian", "onnxruntime"),
+    ("t5", "onnxruntime"),
+]
+ALL = [(name, engine) for name in SIZES for engine in DECODERS if (name[:2], engine) != ("t5", "openvino")]
+
+
+def text(key):
+    """Ids of a text, with the end that tokenizers give it."""
+    return [*np.random.default_rng(key).integers(0, 200, CASES[key][0] - 1).tolist(), END]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Tiny models by name: (transformers' model, folder)."""
+    made = {}
+
+    def write(name):
+        if name not in made:
+            model, folder = tiny_text_model(name), tmp_path_factory.mktemp(name)
+            weights, encoder, decoder = read_text_model(weights_of(model), fields_of(model))
+            write_text_encoder(weights, encoder, folder)
+            write_decoder(weights, decoder, folder)
+            (folder / "config.json").write_text(json.dumps(fields_of(model)))
+            made[name] = model, folder
+        return made[name]
+
+    return write
+
+
+def reference(model, key, beams):
+    penalty = {} if beams > 1 else {"repetition_penalty": PENALTY}
+    return generated(model, text(key), NUM_TOKENS, beams, **penalty)
+
+
+def encoded(folder, engine):
+    """The encoder's rows for all texts in one batch."""
+    texts = [text(key) for key in range(len(CASES))]
+    width = max(map(len, texts))
+    ids = np.array([each + [0] * (width - len(each)) for each in texts])
+    lengths = np.array([len(each) for each in texts])
+    session = open_encoder(folder / "encoder.onnx", EncoderSettings(engine=engine, precision=None, threads=1))
+    rows = session.run(TokenBatch(ids, lengths, np.zeros_like(ids), np.ones(len(ids), np.bool_)))
+    found = [np.array(row[:length]) for row, length in zip(rows, lengths, strict=True)]
+    session.close()
+    return found
+
+
+def run_together(session, frames):
+    """Requests join one by one in a small cache, and now and then a sequence is set back."""
+
+    def body(context: StepContext):
+        return sample(Logits(session.run(context.step), context))
+
+    num_blocks = 9 if session.block_tokens == 16 else 6
+    settings = EngineSettings(max_sequences=6, max_step_tokens=7)
+    session.reserve(settings.max_step_tokens, settings.max_sequences)
+    session.allocate(num_blocks)
+    engine = GenerationEngine(
+        *(body, settings, num_blocks, session.block_tokens, session.vocab_size, session.max_context),
+        frozenset(),
+        frame_size=session.frame_size,
+    )
+    found, arriving = {}, list(enumerate(CASES))
+    while arriving or engine.has_work:
+        if arriving:
+            key, (_, beams, n) = arriving.pop(0)
+            search = {"beams": Beams(beams)} if beams > 1 else {"repetition_penalty": PENALTY}
+            params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True, **search)
+            engine.submit(key, GenerationRequest([[START]], params, n, frames=[frames[key]]))
+        if engine.scheduler.running and engine.counts().steps % 4 == 3:
+            engine.scheduler._preempt(engine.scheduler.running[-1])
+        for output in engine.step():
+            assert output.error is None
+            found.setdefault((output.key, output.choice), []).extend(output.piece.token_ids)
+        assert violations(snapshot(engine)) == []
+    return found, engine.counts()
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [each if each in IN_EVERY_RUN else pytest.param(*each, marks=pytest.mark.breadth) for each in ALL],
+)
+def test_tokens_equal_transformers(name, engine, written):
+    model, folder = written(name)
+    wanted = {
+        (key, choice): tokens
+        for key, (_, beams, n) in enumerate(CASES)
+        for choice, tokens in enumerate(reference(model, key, beams) * (n // beams))
+    }
+    session = DECODERS[engine](folder / "decoder.onnx")
+    found, counts = run_together(session, encoded(folder, engine))
+    session.close()
+    assert found == wanted
+    assert session.frame_size == WIDTH
+    assert counts.blocks_used == 0
+    assert counts.preemptions > 5
+    texts = [tokens for (key, _), tokens in wanted.items() if CASES[key][1] == 1]
+    assert all(len(set(tokens)) > 5 for tokens in texts), "degenerate text proves nothing"
+    assert len(set(map(tuple, texts))) == len({key for key, (_, beams, _) in enumerate(CASES) if beams == 1})
+
+
+def test_who_cannot_add_a_bias_by_distance_says_so(written):
+    _, folder = written("t5")
+    with pytest.raises(
+        ModelError, match="adds a bias by distance to scores, as T5's, which OpenVINO's cannot"
+    ):
+        OpenVINOSession(folder / "decoder.onnx")
+    decoder = read_decoder(folder / "decoder.onnx")
+    with pytest.raises(
+        ModelError, match="attends to the frames of an encoder, which is not computed on cuda"
+    ):
+        lower(decoder)
+    decoder.frame_size = 0
+    with pytest.raises(ModelError, match="adds a bias by distance to scores, which is not computed on cuda"):
+        lower(decoder)

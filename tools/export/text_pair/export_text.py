@@ -1,0 +1,55 @@
+"""A model of text with an encoder and a decoder → a folder that Braid serves."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from shutil import copyfile
+
+from pipelines.encoder_decoder.decoder import write_decoder
+from pipelines.encoder_decoder.families import read_text_model
+from pipelines.encoder_decoder.text_encoder import write_text_encoder
+from tools.export.folder import TOKENIZER, ExportError, Stage, quiet
+from tools.export.speech.frames_check import is_possible
+from tools.export.speech.hugging_face_weights import read_safetensors
+from tools.export.text_pair.pair_check import check_pair
+from tools.export.text_pair.text_folder import CONFIG, GENERATION, generation_fields, read_config
+from tools.export.tokenizer_files import write_tokenizer
+from tools.export.two_files import write_files
+
+
+def export_text(source: Path, folder: Path, weights: str, stage: Stage) -> None:
+    """Write the model of the folder `source` to `folder`, which is complete or untouched.
+
+    `weights`: int8 or fp32.  Where transformers is installed, log-probabilities are compared with its own.
+    Raises `ExportError`.
+    """
+    stage("reading the model")
+    config = read_config(source)
+    files = {CONFIG: config, GENERATION: generation_fields(source, config)}
+    try:
+        model = read_text_model(read_safetensors(source), config)
+    except KeyError as error:
+        raise ExportError(f"{source} is not what its config.json describes: {error} is missing") from error
+    writers = {
+        "encoder": partial(write_text_encoder, model.weights, model.encoder),
+        "decoder": partial(write_decoder, model.weights, model.decoder),
+    }
+
+    def check(made: Path) -> None:
+        _write_tokenizer(source, made)
+        if is_possible():
+            stage("comparing its log-probabilities with those of transformers")
+            check_pair(made, source, weights)
+
+    write_files(source, folder, writers, weights, files, stage, check)
+
+
+def _write_tokenizer(source: Path, folder: Path) -> None:
+    if (source / TOKENIZER).is_file():
+        copyfile(source / TOKENIZER, folder / TOKENIZER)
+    elif is_possible():
+        with quiet():
+            write_tokenizer(str(source), folder)
+    else:
+        raise ExportError(f"{source} has no {TOKENIZER}; where transformers is installed it is made")
