@@ -81,7 +81,7 @@ def test_the_tests_of_the_examples_pass(changed: Path) -> None:
 
 def test_the_examples_stay_within_the_borders(changed: Path) -> None:
     done = run(
-        changed, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_borders.py", "-k", "trim or tasks"
+        changed, "pytest", "-q", "-p", "no:cacheprovider", "tests/test_borders.py", "-k", "stays_within"
     )
     assert done.returncode == 0, done.stdout[-4000:]
 
