@@ -380,7 +380,8 @@ OTHER = {
 }
 SCHEMAS = {each["function"]["name"]: each["function"]["parameters"] for each in (TOOL, OTHER)}
 NAMED = {"type": "function", "function": {"name": "register"}}
-NUM_SEEDS = {"tools-hermes": 24, "tools-qwen": 12, "tools-gemma": 12}
+NUM_SEEDS = [8, 24]
+"""In `make test`, and in `make breadth`."""
 
 
 def calling(model: str, choice: Any, seed: int) -> dict[str, Any]:
@@ -401,20 +402,21 @@ CHOICES = {"required": "required", "named": NAMED}
 
 @pytest.fixture(scope="module")
 def called(server):
-    """`called(model, choice)` → the bodies of its seeds and the replies to them, requested together once."""
+    """`called(model, choice, num_seeds)` → a body of each seed and the replies, requested together once."""
 
     @cache
-    def requested(model, choice):
-        bodies = [calling(model, CHOICES[choice], seed) for seed in range(NUM_SEEDS[model])]
+    def requested(model, choice, num_seeds):
+        bodies = [calling(model, CHOICES[choice], seed) for seed in range(num_seeds)]
         return bodies, ask(server, bodies, "/v1/chat/completions")
 
     return requested
 
 
+@pytest.mark.parametrize("num_seeds", after(1, NUM_SEEDS))
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("model", TOOLS)
-def test_forced_calls_hold_to_their_schemas(model, choice, called):
-    bodies, answers = called(model, choice)
+def test_forced_calls_hold_to_their_schemas(model, choice, num_seeds, called):
+    bodies, answers = called(model, choice, num_seeds)
     ended = 0
     for body, answer in zip(bodies, answers, strict=True):
         reply = answer["choices"][0]
@@ -435,7 +437,7 @@ def test_forced_calls_hold_to_their_schemas(model, choice, called):
 @pytest.mark.parametrize("choice", CHOICES)
 @pytest.mark.parametrize("model", TOOLS)
 def test_streamed_calls_are_the_whole_calls(model, choice, seeds, called, server):
-    bodies, answers = called(model, choice)
+    bodies, answers = called(model, choice, NUM_SEEDS[0])
     for seed in seeds:
         whole = answers[seed]["choices"][0]["message"].get("tool_calls") or []
         joined: dict[int, list[str]] = {}

@@ -28,7 +28,8 @@ GRAPH = FAKE_GRAPH.replace("    max_sequences: 64\n", "    max_sequences: 64\n  
     "      next: {type: sampler, from: allowed}",
 )
 WAIT_S = 30
-NUM_EXAMPLES, NUM_ALIAS_EXAMPLES = 8, 2
+NUM_EXAMPLES, NUM_MORE_EXAMPLES, NUM_ALIAS_EXAMPLES = 4, 8, 2
+"""Of an operation; `make breadth` draws more."""
 SAME_AT_ROOT = ROOT_ROUTES.keys() & ROUTES.keys()
 SAME_BODY = ("/messages/count_tokens", "/responses/input_tokens", "/chat/completions/batch", "/invocations")
 """The ends of paths whose bodies are read by the models of another path: those of messages take long to draw."""
@@ -95,10 +96,11 @@ def check(status: int, text: str, asked: object) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("num_examples", after(1, [NUM_EXAMPLES, NUM_MORE_EXAMPLES]))
 @pytest.mark.parametrize(("name", "mode"), CASES)
-def test_requests_of_the_document_are_answered(name, mode, url):
+def test_requests_of_the_document_are_answered(name, mode, num_examples, url):
     @settings(
-        max_examples=NUM_ALIAS_EXAMPLES if is_alias(name) else NUM_EXAMPLES,
+        max_examples=NUM_ALIAS_EXAMPLES if is_alias(name) else num_examples,
         derandomize=True,
         database=None,
         deadline=None,

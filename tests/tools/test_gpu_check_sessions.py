@@ -157,8 +157,9 @@ def test_the_end_to_end_check_passes(on_host, capsys):
     assert all(what["good"] for what in judged.values())
 
 
-def test_the_end_to_end_check_names_what_is_wrong(on_host):
-    """Wrong positions in steps that are replayed: the scenarios fail on that side, and the sides differ."""
+def test_the_end_to_end_check_names_what_is_wrong(on_host, monkeypatch):
+    """Wrong positions in steps that are replayed: a scenario fails on that side, and the sides differ."""
+    monkeypatch.setattr(end_to_end, "scenarios", lambda *given, **more: scenarios(*given, **more)[:1])
     on_host.spoil(True)
     with pytest.raises(Failed) as failed:
         end_to_end.check_end_to_end(on_host.setting)

@@ -34,7 +34,7 @@ def node():
     made.close()
 
 
-@pytest.mark.parametrize("first", after(4, range(0, NUM_SCHEMAS, BATCH)))
+@pytest.mark.parametrize("first", after(2, range(0, NUM_SCHEMAS, BATCH)))
 def test_completed_outputs_validate(node, first):
     rig = GuidedRig(node, max_sequences=32, max_step_tokens=512, num_blocks=3000)
     schemas, bias = {}, closers()
