@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+from typing import Any
+
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
+
+log = logging.getLogger("braid.sockets")
+log.setLevel(logging.WARNING)  # a line for each socket that opens or closes says nothing
 
 MAX_MESSAGE_BYTES = 16 << 20
 """Of a client's message; a larger one closes the socket with code 1009."""
@@ -21,6 +27,10 @@ TOO_BIG = 1009
 
 class BoundedSocket(WebSocketsSansIOProtocol):
     """Also bounds fragments, and what a client that does not read lets pile up."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.logger = self.conn.logger = log
 
     def data_received(self, data: bytes) -> None:
         """The first data is a whole head; the library takes some that are no handshake for ones to ignore."""

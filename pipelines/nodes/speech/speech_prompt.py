@@ -51,7 +51,8 @@ class SpeechPrompt(Node):
         }
         if begun:
             sampling["begin_suppress_ids"] = []  # the text may end where it begins
-        ids = [*self._previous(request.previous_text), self.known.start, *begun]
+        room = max(0, MAX_PREVIOUS_TOKENS - len(begun))
+        ids = [*self._previous(request.previous_text, room), self.known.start, *begun]
         return [Tokens(ids, sampling=sampling) for _ in windows]
 
     def _opening(self, request: SpeechInput) -> list[list[int]]:
@@ -91,9 +92,10 @@ class SpeechPrompt(Node):
             raise RequestError("text can only be continued in a language that is known", "language")
         return [choices[0] for choices in opening] + text if text else []
 
-    def _previous(self, text: str) -> list[int]:
-        words = self._words(text[-MAX_PREVIOUS_CHARS:])
-        return [self.known.previous, *words[-MAX_PREVIOUS_TOKENS:]] if words else []
+    def _previous(self, text: str, room: int) -> list[int]:
+        """The last `room` tokens of the earlier text, and what marks them."""
+        words = self._words(text[-MAX_PREVIOUS_CHARS:]) if room else []
+        return [self.known.previous, *words[-room:]] if words else []
 
     def _words(self, text: str) -> list[int]:
         """The tokens of a text after a space, without special ones."""

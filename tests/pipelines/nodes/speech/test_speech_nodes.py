@@ -51,9 +51,22 @@ def test_only_the_end_of_an_earlier_text_counts():
     assert tokens.ids == [PREVIOUS, *ids[-223:], START]
 
 
+def test_a_text_that_has_begun_is_part_of_the_prompt():
+    """The opening too; the earlier text has the room that is left, and the output may end at once."""
+    begun = byte_tokenizer().encode(" so it", add_special_tokens=False).ids
+    tokens = prompt(language="en", begins_with=" so it ", previous_text="x" * 300)
+    earlier = tokens.ids[1 : -len(begun) - 4]
+    assert tokens.ids[-len(begun) - 4 :] == [START, ENGLISH, TRANSCRIBE, NO_TIMES, *begun]
+    assert len(earlier) == 223 - 3 - len(begun)
+    assert (tokens.sampling["opening"], tokens.sampling["begin_suppress_ids"]) == ([], [])
+    assert prompt(ENGLISH_ONLY, begins_with="so it").ids == [START, NO_TIMES, *begun]
+    assert "begin_suppress_ids" not in prompt(language="en", begins_with=" ").sampling
+
+
 @pytest.mark.parametrize(
     ("known", "fields", "text"),
     [
+        (KNOWN, {"begins_with": "so"}, "in a language that is known"),
         (KNOWN, {"language": "hh"}, "Unsupported language: 'hh'.  Must be one of ['de', 'en']."),
         (KNOWN, {"candidates": ["en", "xx"]}, "Unsupported language: 'xx'"),
         (ENGLISH_ONLY, {"language": "de"}, "Must be one of ['en']"),
