@@ -1,0 +1,62 @@
+"""A real server with the Piper voice of `make demo-voice` speaks, and Whisper of `make demo-speech` hears it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import httpx
+import openai
+import pytest
+from server_process import ROOT, ServerProcess
+
+from pipelines.nodes.audio.decoding import decode_audio
+from pipelines.nodes.voice.espeak import find_espeak
+
+VOICE = Path(os.environ.get("VOICE", ROOT / "model_repo" / "joe"))
+WHISPER = Path(os.environ.get("WHISPER", ROOT / "model_repo" / "whisper"))
+TEXT = "The quick brown fox jumps over the lazy dog. How far away is the moon?"
+pytestmark = [
+    pytest.mark.skipif(not VOICE.exists(), reason=f"{VOICE} is missing: `make demo-voice` fetches it"),
+    pytest.mark.skipif(find_espeak() is None, reason="espeak-ng is not installed"),
+    pytest.mark.slow,
+]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    models = tmp_path_factory.mktemp("voice") / "models"
+    models.mkdir()
+    for name, folder in (("joe", VOICE), ("whisper", WHISPER)):
+        if folder.exists():
+            (models / name).symlink_to(folder.resolve())
+    with ServerProcess(models) as running:
+        running.all_ready()
+        yield running.url
+
+
+def test_it_speaks_slower_and_faster(served):
+    client = openai.OpenAI(base_url=f"{served}/v1", api_key="none")
+    seconds = [
+        len(
+            decode_audio(
+                client.audio.speech.create(model="joe", voice="alloy", input=TEXT, speed=speed).content
+            )
+        )
+        / 16_000
+        for speed in (2.0, 1.0, 0.5)
+    ]
+    assert seconds[0] < seconds[1] < seconds[2]
+    assert 3 < seconds[1] < 8
+
+
+@pytest.mark.skipif(not WHISPER.exists(), reason=f"{WHISPER} is missing: `make demo-speech` fetches it")
+def test_what_it_says_is_understood(served):
+    sound = httpx.post(f"{served}/v3/audio/speech", json={"model": "joe", "input": TEXT}, timeout=120).content
+    client = openai.OpenAI(base_url=f"{served}/v1", api_key="none")
+    heard = client.audio.transcriptions.create(model="whisper", file=("a.wav", sound)).text
+    assert _words(heard) == _words(TEXT)
+
+
+def _words(text):
+    return "".join(each for each in text.lower() if each.isalnum() or each == " ").split()
