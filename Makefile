@@ -147,7 +147,7 @@ $(VENV)/.export: pyproject.toml constraints.txt | $(VENV)/bin/python
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@echo "Installing what the tests need, torch among it (about two minutes) …"
-	@$(PIP) --constraint constraints.txt --editable '.[cpu,grpc,audio,export,optimum,dev]'
+	@$(PIP) --constraint constraints.txt --editable '.[cpu,grpc,audio,vision,export,optimum,dev]'
 	@touch $@ $(VENV)/.serve-cpu
 
 .venv-clients/.ready: tests/clients/environments/common.txt

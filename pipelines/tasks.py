@@ -40,6 +40,15 @@ class Constraint:
 
 
 @dataclass(frozen=True, slots=True)
+class ImageInput:
+    """An image of a conversation: a part of type `kind` with its URL; `where` is its place in the request."""
+
+    url: str
+    kind: str
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
 class PromptInput:
     """The input of every request: a conversation or raw prompts, and how they become tokens."""
 
@@ -63,6 +72,7 @@ class GenerationInput(PromptInput):
     """
 
     n: int = 1
+    images: list[ImageInput] = field(default_factory=list)  # those of the messages, in order
     sampling: dict[str, Any] = field(default_factory=dict)
     default_max_tokens: int | None = None  # None: what is left of the context
     fallbacks: dict[str, Any] = field(default_factory=dict)  # where neither the client nor the model sets one

@@ -19,6 +19,7 @@ In = TypeVar("In", contravariant=True)
 Out = TypeVar("Out", covariant=True)
 T = TypeVar("T")
 U = TypeVar("U")
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Tokens:
     of the request's text or pair that this is, or is a part of.  `prompt_text` is the text of a generative
     model's prompt, of ids that the client made at least its end, and `reply_text` the beginning of the reply
     where the request brings it, as the last of `ids`.  `sampling` are the parameters of `SamplingParams` that
-    the prompt demands, whatever the request sets.
+    the prompt demands, whatever the request sets.  `images` are those that some of the tokens stand for.
     """
 
     ids: list[int]
@@ -52,11 +53,20 @@ class Tokens:
     prompt_text: str = ""
     reply_text: str = ""
     sampling: dict[str, Any] = field(default_factory=dict)
+    images: list[PlacedImage] = field(default_factory=list)
+
+
+class PlacedImage(NamedTuple):
+    """An image in a prompt: its first token, their number, and the digest of what an encoder reads of it."""
+
+    start: int
+    num_tokens: int
+    digest: bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Rows of tokens that stay in the engine host until their call ends, for a scheduler's context.
+    """Rows of tokens that stay in the engine host until their call ends, for a scheduler.
 
     `request_id` names them there; `lengths` are the rows of each text.
     """
@@ -116,6 +126,20 @@ class SpokenSound:
 
     samples: NDArray[np.int16]
     rate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """What an encoder of images reads: float32[images, 3, height, width], all of the model's size.
+
+    `lengths` are the tokens of each image, `digests` name their contents; the token `token_id` stands for a
+    part of an image.
+    """
+
+    values: NDArray[np.float32]
+    lengths: list[int]
+    digests: list[bytes]
+    token_id: int
 
 
 class Alternative(NamedTuple):
@@ -284,6 +308,8 @@ class Stream(Generic[T]):
 class Deferred(Generic[T]):
     """A value that arrives whole: a submission to an engine that replies once, and what is made of its reply.
 
+    Without a submission (None) there is no value, and nothing may read it.
+
     Immutable, as a `Stream` is: `map` returns what is made of it.  Nothing runs until a call reads it.
     """
 
@@ -327,7 +353,10 @@ __all__ = [
     "Classes",
     "Deferred",
     "Features",
+    "Floats",
     "Held",
+    "Images",
+    "PlacedImage",
     "PooledOutputs",
     "Prompt",
     "ReplyUpdate",

@@ -1,50 +1,78 @@
-"""Checks of graphs whose decoders attend to the outputs of an encoder: the lines must fit each other."""
+"""Checks of graphs whose decoders read the outputs of an encoder: the lines must fit each other."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from graphs.graph import Binding
 from pipelines.host.engine.batching.batch_engine import BatchEngine
 from pipelines.host.engine.engine_contract import Engine
 from pipelines.host.engine.generation_engine import GenerationEngine
+from pipelines.host.engine.submission_checks import Limits
 from pipelines.loading import BuildError, problem_of
 
-PORT = "context"
-"""The input of a scheduler that names the batcher."""
+SCHEDULER = "scheduler"
+
+
+@dataclass(frozen=True)
+class RowPort:
+    """An input of a scheduler that names a batcher: `size` is the length of the rows that the decoder reads
+    there, 0 for one that reads none.
+
+    `without`: what is wrong with such a decoder without the input, "" where it is served; `unread`: what is
+    wrong with the input at another decoder.
+    """
+
+    size: str
+    without: str
+    unread: str
+
+
+PORTS = {
+    "context": RowPort(
+        "frame_size",
+        "its decoder attends to the rows of an encoder; add `context:` to its inputs, a batcher",
+        "its decoder attends to nothing but its own tokens; remove it",
+    ),
+    "images": RowPort("row_size", "", "its decoder reads token ids alone; remove it"),
+}
 
 
 def held_lines(bindings: Sequence[Binding]) -> set[str]:
     """The lines whose outputs stay in the engine host."""
-    return {line.sources[PORT].root for line in bindings if PORT in line.sources}
+    schedulers = [line for line in bindings if line.type_name == SCHEDULER]
+    return {line.sources[port].root for line in schedulers for port in PORTS if port in line.sources}
 
 
 def check_contexts(engines: Mapping[str, Engine[object]], bindings: Sequence[Binding]) -> None:
-    """Raise BuildError for a decoder without the frames it attends to, or with others."""
+    """Raise BuildError for a decoder without the rows that it reads, or with others."""
     for line in bindings:
         engine = engines.get(line.name)
         if isinstance(engine, GenerationEngine):
-            fault = _fault(engine, engines, line)
+            fault = next(
+                (fault for port in PORTS if (fault := _fault(port, engine.limits, engines, line))), None
+            )
         else:
             fault = _misuse(line, bindings)
         if fault is not None:
             raise BuildError([problem_of(line, ValueError(fault))])
 
 
-def _fault(engine: GenerationEngine, engines: Mapping[str, Engine[object]], line: Binding) -> str | None:
-    size = engine.limits.frame_size
-    if PORT not in line.sources:
-        advice = f"its decoder attends to the rows of an encoder; add `{PORT}:` to its inputs, a batcher"
-        return advice if size else None
-    name = line.sources[PORT].root
+def _fault(port: str, limits: Limits, engines: Mapping[str, Engine[object]], line: Binding) -> str | None:
+    rows = PORTS[port]
+    size = getattr(limits, rows.size)
+    if port not in line.sources:
+        return (rows.without or None) if size else None
+    name = line.sources[port].root
     source = engines.get(name)
     if not isinstance(source, BatchEngine) or not source.per_token:
-        return f"{PORT}: `{name}` must be a batcher whose body gives a row for each token or frame"
+        return f"{port}: `{name}` must be a batcher whose body gives a row for each token or frame"
     given = source.bounds.output_size
     if size == 0:
-        return f"{PORT}: its decoder attends to nothing but its own tokens; remove it"
+        return f"{port}: {rows.unread}"
     if given != size:
-        return f"{PORT}: `{name}` gives rows of {given} numbers, and the decoder attends to rows of {size}"
+        return f"{port}: `{name}` gives rows of {given} numbers, and the decoder reads rows of {size}"
     return None
 
 
@@ -56,6 +84,6 @@ def _misuse(line: Binding, bindings: Sequence[Binding]) -> str | None:
         each.name
         for each in bindings
         for port, source in each.sources.items()
-        if source.root == line.name and port != PORT
+        if source.root == line.name and not (each.type_name == SCHEDULER and port in PORTS)
     ]
     return f"its rows stay in the engine host, so that `{others[0]}` cannot read them" if others else None

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import EngineError, Unavailable
 from pipelines.host.engine.engine_contract import GenerationRequest, Result, TensorRequest
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.in_flight import Calls, InFlightCall, Key
 from pipelines.host.instances import ModelInstance, ModelInstances
 from pipelines.host.metrics_publisher import Publisher
@@ -20,7 +22,7 @@ from pipelines.host.model import HostModel
 from pipelines.host.outgoing import inferred, refusal
 from pipelines.host.sampling.guide import GuideMaker
 from pipelines.wire.listener import Inbox, Listener, Peer
-from pipelines.wire.messages import Abort, Submit, SubmitTensors
+from pipelines.wire.messages import Abort, ImageRows, Submit, SubmitTensors
 from pipelines.wire.tensor_codec import unpack
 
 log = logging.getLogger("braid.host")
@@ -91,7 +93,7 @@ class Requests:
             engine = instance.model.stepped[message.node]
             call = InFlightCall(instance, engine, choices)
             if message.params.guide is None:
-                engine.submit(key, _generation(message, self._frames(key, message)))
+                engine.submit(key, self._generation(key, message))
         except Exception as error:
             self._listener.send([(peer, refusal(message.request_id, error))])
             return
@@ -124,7 +126,7 @@ class Requests:
     def _enter(self, call: InFlightCall, key: Key, message: Submit, guide: GuideMaker | None) -> None:
         """Submit a call whose guide is ready, without the choices that were cancelled meanwhile."""
         engine = call.instance.model.stepped[message.node]
-        engine.submit(key, _generation(message, self._frames(key, message), guide))
+        engine.submit(key, self._generation(key, message, guide))
         for choice in set(range(len(message.prompts) * message.n)) - call.open:
             engine.cancel(key, choice)
 
@@ -157,11 +159,21 @@ class Requests:
             self._listener.send([(sender, inferred(request_id, result))])
         self._publisher.note_change()
 
-    def _frames(self, key: Key, message: Submit) -> list[NDArray[np.float32]]:
-        """What the prompts attend to: the outputs that another call of the same connection holds."""
-        if message.context is None:
-            return []
-        call = self._calls.find((key[0], message.context))
+    def _generation(self, key: Key, message: Submit, guide: GuideMaker | None = None) -> GenerationRequest:
+        frames = [] if message.context is None else self._held(key, message.context)
+        images = (
+            []
+            if message.images is None
+            else _images(message.images, self._held(key, message.images.request_id))
+        )
+        return GenerationRequest(
+            *(message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant),
+            *(frames, images),
+        )
+
+    def _held(self, key: Key, request_id: int) -> list[NDArray[np.float32]]:
+        """The outputs that another call of the same connection holds."""
+        call = self._calls.find((key[0], request_id))
         if call is None or not call.held:
             raise EngineError("what this request attends to is not held any more")
         return call.held
@@ -183,9 +195,22 @@ def _hold(call: InFlightCall, request_id: int, result: dict[str, NDArray[Any]]) 
     return {"lengths": lengths, "held": np.array([request_id], np.int64)}
 
 
-def _generation(
-    message: Submit, frames: list[NDArray[np.float32]], guide: GuideMaker | None = None
-) -> GenerationRequest:
-    return GenerationRequest(
-        *(message.prompts, message.params, message.n, message.cache_salt, guide, message.tenant, frames)
-    )
+def _images(given: ImageRows, held: list[NDArray[np.float32]]) -> list[PromptRows | None]:
+    """The images of each prompt, of the rows of all of them.  Raises EngineError where others are held."""
+    sizes = [num_tokens for images in given.images for _, num_tokens, _ in images]
+    if [len(rows) for rows in held] != sizes:
+        raise EngineError(
+            f"the encoder gives {[len(rows) for rows in held]} rows for images of {sizes} tokens: "
+            "preprocessor_config.json, config.json and the encoder are of different models"
+        )
+    rows = iter(held)
+    return [
+        PromptRows(
+            [start for start, _, _ in images],
+            list(islice(rows, len(images))),
+            [digest for _, _, digest in images],
+        )
+        if images
+        else None
+        for images in given.images
+    ]

@@ -14,6 +14,7 @@ NODE_TYPES = {
     "tokenize_pairs": "text.tokenizing.tokenize_pairs:TokenizePairs",
     "detokenize": "text.replies.detokenize:Detokenize",
     "parse_reply": "text.replies.parse_reply:ParseReply",
+    "images": "images.images:ReadImages",
     "log_mel": "audio.log_mel:LogMel",
     "matryoshka": "pooling.matryoshka:Matryoshka",
     "label": "pooling.label:Label",

@@ -13,7 +13,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from graphs.graph import Binding
 from graphs.node import Node
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.values import Deferred, Held, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values import Deferred, Held, PooledOutputs, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.sampling_params import SamplingParams
 
@@ -89,10 +89,12 @@ class Running(Protocol):
         prompts: list[Tokens],
         params: SamplingParams,
         context: Held | None = None,
+        images: Deferred[PooledOutputs] | None = None,
     ) -> Stream[TokenUpdate]:
         """Prepare prompts for a generative engine: `request.n` choices for each of them.
 
-        Prompt i attends to text i of `context`, which this call has had held.
+        Prompt i attends to text i of `context`, which this call has had held.  `images` are the rows of the
+        images of all prompts, in order; they are sent once these are there.
         """
 
     def infer(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -39,16 +39,21 @@ def draft_of(folder: Path) -> DecoderSettings:
     return DecoderSettings(draft={"path": file, "device": "cpu"} if file else None)
 
 
-def generation_lines(export: Export, said: DecoderSettings) -> list[str]:
-    """The lines of graph.yaml from the task on."""
+def generation_lines(export: Export, said: DecoderSettings, images: Sequence[str] = ()) -> list[str]:
+    """The lines of graph.yaml from the task on; `images` are those for the images of a model that sees."""
     template_file, template = find_chat_template(export)
     tokenizer = settings_text({"tokenizer": export.tokenizer})
     lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:"]
+    special = {"add_special_tokens": True} if images else {}
     if template_file:
-        lines.append(f"  prompt: {{type: chat_template{settings_text({'template': template_file})}}}")
+        settings = settings_text({"template": template_file, **special})
+        lines.append(f"  prompt: {{type: chat_template{settings}}}")
     source = "prompt" if template_file else "request.prompts"
-    lines.append(f"  tokens: {{type: tokenize, from: {source}{tokenizer}}}")
-    lines += _generation(export, said, tokenizer)
+    read = "tokens"
+    if images:
+        source, read = f"{{prompts: {source}, images: images}}", "{tokens: tokens, images: seen}"
+    lines += [*images, f"  tokens: {{type: tokenize, from: {source}{tokenizer}}}"]
+    lines += _generation(export, said, tokenizer, read)
     lines.append(f"  text: {{type: detokenize, from: generated{tokenizer}}}")
     if template_file:
         found = {**find_parsers(template), **said.parsers}
@@ -56,7 +61,7 @@ def generation_lines(export: Export, said: DecoderSettings) -> list[str]:
     return lines
 
 
-def _generation(export: Export, said: DecoderSettings, tokenizer: str) -> list[str]:
+def _generation(export: Export, said: DecoderSettings, tokenizer: str, read: str) -> list[str]:
     defaults = settings_text({"defaults": export.names("generation_config.json")})
     source, body = "step", []
     for name, kind, settings in (("found", "lookup", said.lookup), ("drafted", "draft", said.draft)):
@@ -69,7 +74,7 @@ def _generation(export: Export, said: DecoderSettings, tokenizer: str) -> list[s
     return [
         "  generated:",
         "    type: scheduler",
-        "    from: tokens",
+        f"    from: {read}",
         *(
             f"    {name}: {value}{comments.get(name, '')}"
             for name, value in {**STEP, **said.scheduler}.items()

@@ -8,13 +8,14 @@ from typing import Any
 
 from graphs.errors import GraphError
 from graphs.read import without_places
-from pipelines.repository.decoder_graph import draft_of, generation_lines
+from pipelines.repository.decoder_graph import DecoderSettings, draft_of, generation_lines
 from pipelines.repository.exports import CONFIGS, MODEL_FILES, TENSOR_FILES, TOKENIZER, Export, find_export
 from pipelines.repository.model_task import TEXT, find_task, find_tensor_model
 from pipelines.repository.ovms import graph_file
 from pipelines.repository.pooling_graph import pooling_lines
 from pipelines.repository.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
 from pipelines.repository.text_pair_graph import find_text_pair, text_pair_lines
+from pipelines.repository.vision_graph import find_vision, image_lines, vision_fault
 from pipelines.repository.voice_graph import find_voices, voice_lines
 from pipelines.repository.yaml_words import settings_text
 
@@ -25,9 +26,9 @@ def recognise(folder: Path) -> str | None:
     """`openvino` or `onnx` when the folder holds a model that `new_graph` writes a graph for, else None.
 
     One with a graph.pbtxt is always one of OpenVINO Model Server's, also where its graph is refused; so is
-    optimum-intel's Whisper, which is refused.
+    optimum-intel's Whisper, which is refused, and a model that sees, of which some are.
     """
-    if (folder / graph_file.FILE).is_file() or is_optimums(folder):
+    if (folder / graph_file.FILE).is_file() or is_optimums(folder) or find_vision(folder) is not None:
         return "openvino"
     if find_speech(folder) is not None or find_text_pair(folder) is not None or find_voices(folder):
         return "onnx"
@@ -62,6 +63,11 @@ def new_graph(folder: Path) -> str:
         return "\n".join([HEADER + "version: 1", *text_pair_lines(prefix)]) + "\n"
     if voices := find_voices(folder):
         return "\n".join([HEADER + "version: 1", *voice_lines(folder, voices)]) + "\n"
+    if (seeing := find_vision(folder)) is not None:
+        if fault := vision_fault(seeing):
+            raise ValueError(f"{folder}: {fault}")
+        lines = generation_lines(seeing, DecoderSettings(), image_lines(seeing))
+        return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     export = find_export(folder)
     task = find_task(export.place) if export else None
     if export is not None and task is not None:

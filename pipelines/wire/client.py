@@ -11,6 +11,7 @@ from pipelines.wire.host_errors import host_error, lost_error
 from pipelines.wire.messages import (
     Abort,
     Frame,
+    ImageRows,
     Inferred,
     InUse,
     ModelStatus,
@@ -58,6 +59,7 @@ class EngineClient(HostQuestions):
         cache_salt: str = "",
         tenant: str = "",
         context: int | None = None,
+        images: ImageRows | None = None,
     ) -> int:
         """Send one request; its updates go to `update_queue`, a fresh one.  Gives back the request's id.
 
@@ -70,7 +72,7 @@ class EngineClient(HostQuestions):
             link.send(
                 Submit(
                     *(request_id, model, instance_id, node, prompts, params),
-                    *(n, cache_salt, tenant, context),
+                    *(n, cache_salt, tenant, context, images),
                 )
             )
         except ValueError as error:

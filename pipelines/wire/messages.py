@@ -50,6 +50,15 @@ class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
     status: int = 0
 
 
+class ImageRows(msgspec.Struct, frozen=True, array_like=True):
+    """The images of the prompts of a Submit: their rows are the outputs that the host holds of `request_id`,
+    one after another; `images[i]` are those of prompt i: first token, number of tokens, digest.
+    """
+
+    request_id: int
+    images: list[list[tuple[int, int, bytes]]]
+
+
 class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     """Worker to host: run `prompts` through engine node `node` of one instance of a model.
 
@@ -68,6 +77,7 @@ class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):
     cache_salt: str = ""
     tenant: str = ""
     context: int | None = None
+    images: ImageRows | None = None
 
 
 class Abort(msgspec.Struct, frozen=True, array_like=True, tag="abort"):

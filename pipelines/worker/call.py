@@ -13,7 +13,7 @@ from pipelines.errors import BraidError
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.telemetry.request_timing import RequestTiming
 from pipelines.telemetry.tool_calls import ToolCallCounts
-from pipelines.values import Deferred, Held, Series, Stream, Tensors, Tokens, TokenUpdate
+from pipelines.values import Deferred, Held, PooledOutputs, Series, Stream, Tensors, Tokens, TokenUpdate
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
@@ -58,11 +58,14 @@ class Call:
         prompts: list[Tokens],
         params: SamplingParams,
         context: Held | None = None,
+        images: Deferred[PooledOutputs] | None = None,
     ) -> Stream[TokenUpdate]:
         """Prepare prompts for a generative engine: `request.n` choices for each of them."""
         request, held = self.request, None if context is None else context.request_id
         submission = TokenSubmission(
-            *(address, prompts, params, request.n, request.cache_salt, self._tenant), context=held
+            *(address, prompts, params, request.n, request.cache_salt, self._tenant),
+            context=held,
+            images=images,
         )
         self._submissions.append(submission)
         return Stream(submission)
@@ -117,7 +120,8 @@ class Call:
             raise ValueError("this call was closed")
         try:
             for submission in self._submissions[: PARTS_AHEAD if isinstance(self.result, Series) else None]:
-                self._send(submission)
+                if not isinstance(submission, TokenSubmission) or submission.is_ready:
+                    self._send(submission)
         except BraidError:
             self._abort()
             raise
@@ -212,7 +216,18 @@ class Call:
             if isinstance(stream.source, TokenSubmission):
                 self._send(stream.source)
                 self._open = set(range(stream.source.num_choices))
-        return stream
+        return stream if await self._sent(stream.source) else None
+
+    async def _sent(self, submission: TokenSubmission) -> bool:
+        """Send a submission when its images are there; False where the call was closed from outside."""
+        if submission.images is None or submission.is_ready:
+            return True
+        rows = await self._resolved(submission.images)
+        if rows is None:
+            return False
+        submission.held_images = rows.held.request_id
+        self._send(submission)
+        return True
 
     async def _resolved(self, deferred: Deferred[Any]) -> Any:
         """The value, after all that is made of it; None when the call was closed from outside."""

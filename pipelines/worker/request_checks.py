@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from pipelines.errors import RequestError
 from pipelines.nodes.request_plan import RequestPlan
-from pipelines.tasks import PURPOSES, GenerationInput, PoolingInput
+from pipelines.tasks import PURPOSES, GenerationInput, ImageInput, PoolingInput
 
 
 def check_handled(model: str, request: Any, plan: RequestPlan) -> None:
@@ -18,6 +18,8 @@ def check_handled(model: str, request: Any, plan: RequestPlan) -> None:
 
 
 def _check_generation(request: GenerationInput, plan: RequestPlan) -> None:
+    if request.images and "images" not in plan.handled:
+        refuse_image(request.images[0])
     if request.tool_choice is not None and plan.tool_calls is None and request.constraint is None:
         raise RequestError("this model's graph looks for no tool calls", "tool_choice")
     if request.thinking_budget is not None and plan.reasoning is None:
@@ -25,6 +27,13 @@ def _check_generation(request: GenerationInput, plan: RequestPlan) -> None:
             "this model's graph looks for no reasoning here, so that none can be bounded",
             "thinking_token_budget",
         )
+
+
+def refuse_image(image: ImageInput) -> NoReturn:
+    """Raises RequestError."""
+    raise RequestError(
+        f"`{image.where}`: this model takes text only, so `{image.kind}` parts are refused", image.where
+    )
 
 
 def _check_pooling(model: str, request: PoolingInput, plan: RequestPlan) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from pipelines.values import StreamChoice, Tensors, Tokens
+from pipelines.values import Deferred, PooledOutputs, StreamChoice, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
+from pipelines.wire.messages import ImageRows
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.wire.update_queue import PendingReply, UpdateQueue
 
@@ -17,7 +18,8 @@ from pipelines.wire.update_queue import PendingReply, UpdateQueue
 class TokenSubmission:
     """Prompts for a generative engine: `n` choices of each.  `request_id` is None until they were sent.
 
-    `context` is the id of the request whose held outputs they attend to, if they do.
+    `context` is the id of the request whose held outputs they attend to, if they do.  `images`, if there are
+    any, are to be there before it is sent.
     """
 
     address: EngineAddress
@@ -27,6 +29,8 @@ class TokenSubmission:
     cache_salt: str
     tenant: str = ""
     context: int | None = None
+    images: Deferred[PooledOutputs] | None = None
+    held_images: int | None = None
     update_queue: UpdateQueue = field(default_factory=UpdateQueue)
     request_id: int | None = None
 
@@ -43,6 +47,11 @@ class TokenSubmission:
     def text_ids(self) -> list[list[int]]:
         """Token ids of each prompt."""
         return [prompt.ids for prompt in self.prompts]
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether all that it needs is there."""
+        return self.images is None or self.held_images is not None
 
     def choice(self, index: int) -> StreamChoice:
         """Choice `i * n + k` is the k-th of prompt i."""
@@ -63,6 +72,13 @@ class TokenSubmission:
             cache_salt=self.cache_salt,
             tenant=self.tenant,
             context=self.context,
+            images=None if self.held_images is None else self._image_rows(self.held_images),
+        )
+
+    def _image_rows(self, request_id: int) -> ImageRows:
+        return ImageRows(
+            request_id,
+            [[(start, size, digest) for start, size, digest in prompt.images] for prompt in self.prompts],
         )
 
     def end(self, client: EngineClient) -> None:

@@ -6,14 +6,18 @@ Needs no engine.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pipelines.errors import RequestError
+from pipelines.nodes.images.images import ReadImages
+from pipelines.nodes.images.places import place_images
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.tasks import GenerationInput
 from pipelines.values import Prompt
 from pipelines.worker.pipeline import Pipeline
+from pipelines.worker.request_checks import refuse_image
 from server.generation.requests.required_nodes import nodes
 
 MAX_CHARS = 4 << 20
@@ -36,21 +40,28 @@ def tokenize_node(pipeline: Pipeline) -> TokenizerNode:
     return node
 
 
-def chat_prompt(pipeline: Pipeline, generation: GenerationInput) -> str:
+def chat_prompt(pipeline: Pipeline, generation: GenerationInput) -> Prompt:
     """The rendered prompt of a conversation.  Raises RequestError for a graph without a template."""
     node = _first(pipeline, ChatTemplate)
     if node is None:
         raise RequestError(
             f"The model `{pipeline.name}` does not chat: its graph has no chat_template node", field="model"
         )
-    return node.text(generation)
+    return node.prompt(generation)
 
 
 def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens: bool = False) -> list[int]:
     """The token ids of a conversation, which may be longer than the model takes.  Raises RequestError."""
-    text = chat_prompt(pipeline, generation)
-    check_chars([text], "messages")
-    return tokenize_node(pipeline).ids(Prompt(text=text, add_special_tokens=add_special_tokens))
+    prompt = chat_prompt(pipeline, generation)
+    check_chars([prompt.text or ""], "messages")
+    special = prompt.add_special_tokens or add_special_tokens
+    ids = tokenize_node(pipeline).ids(replace(prompt, add_special_tokens=special))
+    reader = _first(pipeline, ReadImages)
+    if reader is not None:
+        return place_images(ids, reader.read(generation.images), "messages")[0]
+    if generation.images:
+        refuse_image(generation.images[0])
+    return ids
 
 
 def check_chars(texts: list[str], field: str) -> None:

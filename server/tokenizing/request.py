@@ -77,6 +77,10 @@ class TokenizeChat(TokenizerRequest):
     enable_thinking: bool | None = None
     return_token_strs: bool | None = None
 
+    @property
+    def shows_images(self) -> bool:
+        return any(message.shows_images for message in self.messages)
+
     def reply(self, pipeline: Pipeline) -> Tokenized:
         names = (
             "messages",

@@ -47,6 +47,7 @@ in several parts, one after another.
 GROUPS = {
     ("text", "request"): "Text: lines that run in a worker",
     ("audio", "request"): "Sound: lines that run in a worker",
+    ("images", "request"): "Images: lines that run in a worker",
     ("generation", "engine"): "Generation: the engine",
     ("generation", "step"): "Generation: lines of a scheduler's `body`, run once per step in the engine host",
     ("pooling", "engine"): "Pooling: the engine",

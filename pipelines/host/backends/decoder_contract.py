@@ -23,7 +23,8 @@ class DecoderSession(Protocol):
     quantization scales together, as read from the compiled model.  `state_bytes`: bytes of the recurrent
     state of one sequence over all layers, 0 for a model of attention alone.  `frame_size`: the length of the
     frames of an encoder that it attends to, 0 for a model that reads no frames.  `max_frames`: how
-    many its encoder gives at most, as config.json says.  `max_context`: tokens, from
+    many its encoder gives at most, as config.json says.  `row_size`: the length of the rows that it reads for
+    tokens of images, 0 for a model that reads token ids alone.  `max_context`: tokens, from
     the model's config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on
     the logits that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token
     each, as measured by `warm` so far.  No cache exists before `allocate`.
@@ -43,6 +44,8 @@ class DecoderSession(Protocol):
     def frame_size(self) -> int: ...
     @property
     def max_frames(self) -> int: ...
+    @property
+    def row_size(self) -> int: ...
     @property
     def vocab_size(self) -> int: ...
     @property

@@ -17,8 +17,10 @@ CPU_BATCH_TOKENS = 1024
 """Tokens of the largest efficient call on a CPU: the activations of more do not fit a core's cache."""
 
 
-Columns = tuple[int, int]
-"""(size of a column of features, columns of a window) that an encoder of sound reads."""
+Columns = tuple[int, ...]
+"""What an encoder of sound reads: (size of a column of features, columns of a window); or one of images:
+(3, height, width).
+"""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,8 @@ class EncoderSession(Protocol):
     `vocab_size`.  Calls of more than `good_batch_tokens` tokens (padding included) do not increase the
     throughput.
 
-    `columns`: what it reads instead of ids, where it encodes windows of sound; each then has `max_tokens`
-    tokens, the frames of its output.
+    `columns`: what it reads instead of ids, where it encodes windows of sound, or images; each then has
+    `max_tokens` tokens, the frames or rows of its output.
     """
 
     @property

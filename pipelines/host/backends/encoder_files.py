@@ -50,6 +50,15 @@ def read_encoder_facts(folder: Path) -> EncoderFacts:
     )
 
 
+def read_image_size(folder: Path) -> int:
+    """The side of the images that a model reads, in pixels, from config.json.  Raises `ModelError`."""
+    vision = read_config(folder / "config.json").get("vision_config")
+    side = vision.get("image_size") if isinstance(vision, dict) else None
+    if not isinstance(side, int) or side < 1:
+        raise ModelError(f"{folder / 'config.json'} names no vision_config.image_size.")
+    return side
+
+
 def _positions(folder: Path, config: dict[str, Any]) -> int:
     positions = read_max_context(folder / "config.json")
     if config.get("model_type") not in POSITIONS_BEHIND_PADDING:

@@ -15,18 +15,21 @@ from numpy.typing import NDArray
 
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import Columns
+from pipelines.host.backends.encoder_files import read_image_size
 from pipelines.host.engine.encoder_batch import TokenBatch
 
 TASK_ADVICE = "Export it as an encoder: braid export HF_FOLDER --name NAME --task embed."
 
-FEATURES = "input_features"
-"""The one input of an encoder of sound, as in transformers."""
+FEATURES, PIXELS = "input_features", "pixel_values"
+ARRAYS = frozenset({FEATURES, PIXELS})
+"""The one input of an encoder of sound, and of one of images, as in transformers."""
 INPUTS: dict[str, Callable[[TokenBatch, int], NDArray[Any] | None]] = {
     "input_ids": lambda batch, pad_id: np.where(batch.mask, batch.ids, pad_id) if pad_id else batch.ids,
     "attention_mask": lambda batch, pad_id: batch.mask,
     "token_type_ids": lambda batch, pad_id: batch.types,
     "position_ids": lambda batch, pad_id: batch.positions,
     FEATURES: lambda batch, pad_id: batch.features,
+    PIXELS: lambda batch, pad_id: batch.features,
 }
 """Name of an input → its values, from a batch and the padding id: int64[num_texts, width], or features."""
 
@@ -45,10 +48,15 @@ def check_inputs(path: Path, names: Collection[str]) -> None:
     unknown = sorted(set(names) - set(INPUTS))
     if unknown:
         raise ModelError(f"{path} needs inputs that an encoder does not have: {', '.join(unknown)}.")
-    if FEATURES in names and len(names) > 1:
-        raise ModelError(f"{path} needs {FEATURES} and other inputs: {', '.join(sorted(names))}.")
-    if FEATURES not in names and "input_ids" not in names:
+    if (array := reads_arrays(names)) and len(names) > 1:
+        raise ModelError(f"{path} needs {array} and other inputs: {', '.join(sorted(names))}.")
+    if array is None and "input_ids" not in names:
         raise ModelError(f"{path} has no input_ids.")
+
+
+def reads_arrays(names: Collection[str]) -> str | None:
+    """The input for windows of sound, or for images, among `names`; None for an encoder of ids."""
+    return next((name for name in names if name in ARRAYS), None)
 
 
 def choose_output(names: Sequence[Collection[str]]) -> int:
@@ -58,25 +66,33 @@ def choose_output(names: Sequence[Collection[str]]) -> int:
     return ranks.index(min(ranks))
 
 
-def read_columns(path: Path, shape: Sequence[Any]) -> Columns:
-    """The size and the number of columns of a window, from the shape of `FEATURES`.
+def read_columns(path: Path, name: str, shape: Sequence[Any]) -> Columns:
+    """The shape of a window of sound or of an image, from that of the input `name`.
 
-    Free axes are no integers.  Raises `ModelError`.
+    Free axes are no integers; of images they are as config.json says.  Raises `ModelError`.
     """
+    if name == PIXELS:
+        side = read_image_size(path.parent)
+        if len(shape) != 4 or any(isinstance(own, int) and own != side for own in shape[2:]):
+            raise ModelError(f"{path}: its input {PIXELS} is {list(shape)}, not [images, 3, {side}, {side}].")
+        return 3, side, side
     if len(shape) != 3 or not all(isinstance(each, int) for each in shape[1:]):
         raise ModelError(f"{path}: its input {FEATURES} is {list(shape)}, not [windows, size, columns].")
     return shape[1], shape[2]
 
 
 def probe_features(columns: Columns) -> TokenBatch:
-    """One window of silence, for probing an encoder of sound."""
+    """One window of silence, or one black image, for probing an encoder of them."""
     return replace(blank_batch(1, 1), features=np.zeros((1, *columns), np.float32))
 
 
 def frames_shape(path: Path, values: NDArray[Any]) -> tuple[int, int]:
-    """(frames of a window, their length), from the output for one window.  Raises `ModelError`."""
+    """(frames of a window or rows of an image, their length), from the output for one.
+
+    Raises `ModelError`.
+    """
     if values.ndim != 3 or len(values) != 1:
-        raise ModelError(f"{path} gives {list(values.shape)} for a window of sound: no vectors of frames.")
+        raise ModelError(f"{path} gives {list(values.shape)} for one input: no vectors of its parts.")
     return values.shape[1], values.shape[2]
 
 

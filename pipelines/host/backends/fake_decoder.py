@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,8 @@ class FakeSession:
 
     `host_cache` is the same for the host blocks.  With `keeps_states` (and the whole context in sight) it
     has recurrent states, each a hash of all tokens before it, which must agree with the cache.  With
-    `frame_size` the next token also depends on the frames that a sequence attends to.  Each
+    `frame_size` the next token also depends on the frames that a sequence attends to.  With `row_size` the
+    first number of a row counts in the place of the token that it stands for.  Each
     step takes at least `step_s` seconds, with the GIL released.  A step with the token `poison` raises
     RuntimeError after it has written to the cache, as a lost device would.  A token depends on the last
     `sight_tokens` of its context; None: on the whole context.  A step with the token `deadly` ends the
@@ -52,6 +53,7 @@ class FakeSession:
     can_swap: bool = True
     frame_size: int = 0
     max_frames: int = 0
+    row_size: int = 0
     step_times_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -80,6 +82,8 @@ class FakeSession:
         if self.step_s:
             time.sleep(self.step_s)
         self._move_blocks(step)
+        if len(step.given_places):
+            step = _with_rows(step)
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
         self.cache.reshape(-1)[slots] = step.token_ids
         if len(step.new_frames):
@@ -145,6 +149,13 @@ class FakeSession:
         blocks = step.block_table[np.repeat(owners, counts), places // self.block_tokens]
         hashed = _hashed(self.cache[blocks, places % self.block_tokens], places)
         return np.add.reduceat(hashed, begins) if len(begins) else hashed
+
+
+def _with_rows(step: Step) -> Step:
+    """The step with the first numbers of its rows as the ids of their tokens."""
+    token_ids = step.token_ids.copy()
+    token_ids[step.given_places] = fake_frames(step.given_rows)
+    return replace(step, token_ids=token_ids)
 
 
 def fake_logits(

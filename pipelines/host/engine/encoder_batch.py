@@ -21,7 +21,7 @@ class TokenBatch:
 
     ids, types: int64[num_texts, width], 0 behind a text's end; lengths: int64[num_texts], each at least 1;
     activate: bool[num_texts], whether the request wants normalised vectors, or probabilities; features, of
-    windows of sound: float32[num_texts, size, columns], and then the ids are all 0.
+    windows of sound or images: float32[num_texts, …], and then the ids are all 0.
     """
 
     ids: NDArray[np.int64]

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.host.engine.outputs import Output
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.sampling.guide import GuideMaker
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import StepProfile
@@ -34,7 +35,8 @@ class GenerationRequest:
     `guide` makes for each choice what restricts its tokens as `params.guide` requires.  With `params.beams`
     the choices are the `n` best of a search, best first; each gets one Output, at its end.  Prefixes are
     shared only between requests of equal `cache_salt`.  Tenants take turns.  `frames` are what each prompt's
-    choices attend to, float32[num_frames, frame_size] of an encoder; [] for a model without them.
+    choices attend to, float32[num_frames, frame_size] of an encoder; [] for a model without them.  `images`
+    are those of each prompt, None for one without any; [] where no prompt has any.
     """
 
     prompts: list[list[int]]
@@ -44,6 +46,7 @@ class GenerationRequest:
     guide: GuideMaker | None = None
     tenant: str = ""
     frames: list[NDArray[np.float32]] = field(default_factory=list)
+    images: list[PromptRows | None] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

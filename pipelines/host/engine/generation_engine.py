@@ -23,7 +23,7 @@ from pipelines.host.engine.slots import SequenceSlots
 from pipelines.host.engine.speculation.speculation_slots import SpeculationSlots
 from pipelines.host.engine.step import Sampled, Step
 from pipelines.host.engine.step_context import StepContext
-from pipelines.host.engine.submission_checks import Limits, check, check_frames
+from pipelines.host.engine.submission_checks import Limits, check, check_frames, check_images
 from pipelines.host.sampling.sampling_slots import SamplingSlots
 from pipelines.telemetry.engine_counts import Counts
 from pipelines.telemetry.step_profile import DECODING, PROMPTS, StepProfile
@@ -40,7 +40,7 @@ class GenerationEngine:
     `num_host_blocks` blocks in host memory store the cache of preempted sequences; without a free one it is
     computed again.  A model with recurrent states has `num_states` rows for them, at least two for each of
     `max_sequences`: one to read in a step, one to write.  A model that attends to frames of an encoder reads
-    `frame_size` numbers of each.
+    `frame_size` numbers of each; one that sees images reads `row_size` numbers for each of their tokens.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
@@ -57,6 +57,7 @@ class GenerationEngine:
         num_host_blocks: int = 0,
         num_states: int = 0,
         frame_size: int = 0,
+        row_size: int = 0,
         profile: StepProfile | None = None,
         close_body: Callable[[], None] = lambda: None,
     ) -> None:
@@ -64,7 +65,8 @@ class GenerationEngine:
             raise ValueError(f"{num_states} rows for the states of {settings.max_sequences} sequences")
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(
-            settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens, frame_size
+            *(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens),
+            *(frame_size, row_size),
         )
         columns = blocks_for(self.limits.max_context, block_tokens)
         frame_columns = num_blocks if frame_size else 0
@@ -100,6 +102,7 @@ class GenerationEngine:
             raise ValueError(f"request {key!r} is already running")
         limits = check_frames(request, self.limits)
         check(request, limits)
+        check_images(request, limits)
         if request.params.beams is not None:
             check_beams(request, request.params.beams, self._eos_token_ids, limits)
         groups = sequence_groups(key, request, self._eos_token_ids, limits, self._submit_orders)

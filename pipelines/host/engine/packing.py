@@ -33,7 +33,15 @@ class Packed(NamedTuple):
     starts: NDArray[np.int32]
 
 
+class StepRows(NamedTuple):
+    """The rows of images in a step, and the tokens that they belong to."""
+
+    rows: NDArray[np.float32]
+    places: NDArray[np.int64]
+
+
 NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
+NO_ROWS = StepRows(no_frames(), no_ids())
 
 
 def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool = False) -> Step:
@@ -46,6 +54,7 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
     num_blocks = slots.num_blocks[slot_of]
     tokens = _tokens(plan, slots.last_token[slot_of[: plan.num_decoding]], num_past)
     logit_indices, logit_slots = _logits(plan, tokens.starts, slot_of)
+    given = _given(plan, tokens.starts)
     scored = _scored(plan, tokens.starts) if plan.num_scoring else NO_SCORED
     return Step(
         token_ids=tokens.ids,
@@ -68,6 +77,8 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         num_frames=slots.num_frames[slot_of] if slots.frame_size else no_slots(),
         new_frames=np.concatenate([no_frames(slots.frame_size), *(one.values for one in moves.frames)]),
         frame_slots=np.concatenate([no_slots(), *(one.slots for one in moves.frames)]),
+        given_rows=given.rows,
+        given_places=given.places,
         slots=slot_of,
         draft_budget=_draft_budget(plan) if speculates else no_slots(),
     )
@@ -103,6 +114,18 @@ def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]
     chunks = [np.array(slice.sequence.token_ids[slice.start : slice.end], np.int64) for slice in prompts]
     positions = np.arange(starts[-1]) + np.repeat(num_past - starts[:-1], counts)
     return Packed(np.concatenate([decoding, *chunks]), positions, starts)
+
+
+def _given(plan: Plan, starts: NDArray[np.int32]) -> StepRows:
+    """The rows of all prompts, whose tokens are those of no decoding sequence."""
+    rows, places = [], []
+    for slice, begin in zip(plan.slices[plan.num_decoding :], starts[plan.num_decoding :], strict=False):
+        if (images := slice.sequence.images) is not None:
+            those = images.within(slice.start, slice.end)
+            if those.start < those.stop:
+                rows.append(images.rows[those])
+                places.append(images.places[those] + (int(begin) - slice.start))
+    return StepRows(np.concatenate(rows), np.concatenate(places)) if rows else NO_ROWS
 
 
 def _logits(

@@ -10,6 +10,7 @@ from pipelines.host.engine.beam.beam_search import start_search
 from pipelines.host.engine.encoder_frames import EncoderFrames
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.kv_cache.prefix_digests import root
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.prompt_scoring import PromptScores
 from pipelines.host.engine.repetition import watch_repetition
 from pipelines.host.engine.sequence import Sequence
@@ -32,8 +33,12 @@ def sequence_groups(
     width = n if params.beams is None else params.beams.width
     frames: Many[EncoderFrames | None] = [EncoderFrames(values) for values in request.frames]
     frames = frames or [None] * len(request.prompts)
+    images = request.images or [None] * len(request.prompts)
     sequences = [
-        _sequence(key, number, request, frames[number // width], eos_token_ids, limits, next(submit_orders))
+        _sequence(
+            *(key, number, request, frames[number // width], images[number // width]),
+            *(eos_token_ids, limits, next(submit_orders)),
+        )
         for number in range(len(request.prompts) * width)
     ]
     groups = [sequences[first : first + width] for first in range(0, len(sequences), width)]
@@ -56,6 +61,7 @@ def _sequence(
     number: int,
     request: GenerationRequest,
     frames: EncoderFrames | None,
+    images: PromptRows | None,
     eos_token_ids: frozenset[int],
     limits: Limits,
     submit_order: int,
@@ -76,6 +82,7 @@ def _sequence(
         root=root(request.cache_salt, b"" if frames is None else frames.digest),
         tenant=request.tenant,
         frames=frames,
+        images=images,
         repetition=watch_repetition(params),
         guide=None if guide is None else guide(),
     )

@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 
 from pipelines.host.engine.beam.beam_group import Beam, Ending
 from pipelines.host.engine.encoder_frames import EncoderFrames
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.prompt_scoring import PromptScores
 from pipelines.host.engine.repetition import RepetitionWatch
 from pipelines.host.sampling.guide import Guide
@@ -73,6 +74,7 @@ class Sequence:
     root: bytes  # start of its chain of block digests
     tenant: str = ""  # whose it is: tenants take turns
     frames: EncoderFrames | None = None  # what it attends to beside its own tokens
+    images: PromptRows | None = None  # what some tokens of its prompt stand for
     num_cached: int = 0
     num_registered: int = 0  # blocks registered in the pool
     branch: int = 0  # tokens after which a step ends, since its state is to be stored; 0: nowhere
@@ -169,4 +171,7 @@ class Slice(NamedTuple):
     @property
     def decodes(self) -> bool:
         """Whether it computes one token that gives one token: no prompt, nothing to fork."""
-        return self.sequence.num_pending == 1 and not self.sequence.followers
+        sequence = self.sequence
+        if sequence.num_pending > 1 or sequence.followers:
+            return False
+        return sequence.images is None or sequence.images.end <= self.start

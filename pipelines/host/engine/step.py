@@ -67,6 +67,8 @@ class Step:
     blocks of the same cache: `frame_table[i]`, in order.  Before any token attends to them the step writes
     the keys and values of `new_frames` to the slots `frame_slots`, whole contexts one after another.
 
+    Tokens that stand for a part of an image have `given_rows` instead of the embeddings of their ids.
+
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
     sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
     sequence are then a run: one row for its last own token and one for each draft token.  `draft_offset[j]`
@@ -120,6 +122,10 @@ class Step:
     """float32[k, frame_size]: frames whose keys and values the step writes."""
     frame_slots: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[k]: where, as block * block_tokens + offset."""
+    given_rows: NDArray[np.float32] = field(default_factory=no_frames)
+    """float32[k, row_size]: what the model reads instead of the embeddings of k tokens."""
+    given_places: NDArray[np.int64] = field(default_factory=no_ids)
+    """int64[k], ascending: indices into `token_ids`."""
     slots: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs]: the slot of each sequence; the engine always sets it."""
     draft_budget: NDArray[np.int32] = field(default_factory=no_slots)

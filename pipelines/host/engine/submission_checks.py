@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.policy import blocks_for
@@ -23,6 +25,7 @@ class Limits:
     cache_tokens: int
     block_tokens: int
     frame_size: int = 0
+    row_size: int = 0
 
     @property
     def max_context(self) -> int:
@@ -60,6 +63,23 @@ def check_frames(request: GenerationRequest, limits: Limits) -> Limits:
             "cache.memory_gb."
         )
     return left
+
+
+def check_images(request: GenerationRequest, limits: Limits) -> None:
+    """Raise RequestError for images that the model does not read, or that are not those of the prompts."""
+    images, size = request.images, limits.row_size
+    if images and not size:
+        raise RequestError("this model takes text only")
+    if images and len(images) != len(request.prompts):
+        raise RequestError(f"the request has the images of {len(images)} prompts, not of all")
+    for prompt, own in zip(request.prompts, images, strict=False):
+        if own is None:
+            continue
+        if any(rows.ndim != 2 or rows.shape[1] != size for rows in own.values):
+            raise RequestError(f"this model reads rows of {size} numbers for the tokens of an image")
+        places = own.places
+        if (np.diff(places) < 1).any() or places[0] < 0 or places[-1] >= len(prompt):
+            raise RequestError("the images have other places than the prompt's tokens for them")
 
 
 def check(request: GenerationRequest, limits: Limits) -> None:

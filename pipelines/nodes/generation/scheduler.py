@@ -46,11 +46,16 @@ class CacheConfig(NodeConfig):
     )
 
 
+HELD_PORTS = ("context", "images")
+"""Inputs of a scheduler that name a batcher, whose rows stay in the engine host."""
+
+
 class Scheduler(Node, Checking, Planning):
     """Continuous batching over a paged key-value cache.
 
     `context`: what each prompt attends to beside its own tokens, the encoder's rows for its text or sound;
-    they stay in the engine host, and their keys and values are in the same cache.
+    they stay in the engine host, and their keys and values are in the same cache.  `images`: the rows that an
+    encoder gives for the images of the prompts, which the model reads in the place of their tokens.
     """
 
     place = "engine"
@@ -73,8 +78,8 @@ class Scheduler(Node, Checking, Planning):
         self.address = resources.address
         self.max_context = resources.max_context
         body = resources.binding.body if resources.binding else ()
-        source = resources.binding.sources.get("context") if resources.binding else None
-        self.held = frozenset() if source is None else frozenset({source.root})
+        sources = resources.binding.sources if resources.binding else {}
+        self.held = frozenset(sources[port].root for port in HELD_PORTS if port in sources)
         self.write = self._grammar_writer(body, resources)
         self.rules = SamplingRules(
             self.max_context,
@@ -103,7 +108,11 @@ class Scheduler(Node, Checking, Planning):
         check_guidable(request, self.write)
 
     def run(
-        self, call: Running, tokens: list[Tokens], context: Deferred[PooledOutputs] | None = None
+        self,
+        call: Running,
+        tokens: list[Tokens],
+        context: Deferred[PooledOutputs] | None = None,
+        images: Deferred[PooledOutputs] | None = None,
     ) -> Stream[TokenUpdate]:
         lengths = [len(prompt.ids) for prompt in tokens]
         if max(lengths) >= self.max_context:
@@ -119,7 +128,8 @@ class Scheduler(Node, Checking, Planning):
         params.max_tokens = min(params.max_tokens + len(params.opening), max_output)
         params.guide = guide_spec(call.request, call.plan, tokens[0], self.write)
         if context is None:
-            return call.submit(self.address, tokens, params)
+            shown = images if any(prompt.images for prompt in tokens) else None
+            return call.submit(self.address, tokens, params, images=shown)
         return context.stream(lambda rows: call.submit(self.address, tokens, params, rows.held))
 
     def start(self, body: Body) -> GenerationEngine:
@@ -138,6 +148,8 @@ class Scheduler(Node, Checking, Planning):
             check_draft(draft, target)
             if target.frame_size:
                 raise ValueError("a decoder that attends to frames has no draft model; remove its line")
+            if target.row_size:
+                raise ValueError("a draft model does not see images; remove its line")
         max_context = self._max_context(target)
         settings = EngineSettings(
             max_sequences=self.config.max_sequences,
@@ -159,6 +171,7 @@ class Scheduler(Node, Checking, Planning):
             num_host_blocks=num_host_blocks,
             num_states=size.num_states,
             frame_size=target.frame_size,
+            row_size=target.row_size,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
             max_context=max_context,

@@ -17,7 +17,7 @@ from pipelines.host.engine.batching.text_checks import Bounds
 from pipelines.host.engine.encoder_batch import Encoded, TokenBatch
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.pooling.body.pooled_shape import GivesVectors, RowShape
-from pipelines.values import Deferred, Features, Held, PooledOutputs, Tensors, Tokens
+from pipelines.values import Deferred, Features, Held, Images, PooledOutputs, Tensors, Tokens
 
 if TYPE_CHECKING:
     from pipelines.host.engine.batching.batch_engine import BatchEngine
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class Batcher(Node):
-    """Dynamic batching: texts, or windows of sound, of many requests run together through an encoder, in a
-    thread of the engine host.
+    """Dynamic batching: texts, windows of sound, or images of many requests run together through an encoder,
+    in a thread of the engine host.
     """
 
     place: ClassVar[Place] = "engine"
@@ -51,10 +51,12 @@ class Batcher(Node):
     def load(self, resources: Loading) -> None:
         self.address = resources.address
 
-    def run(self, call: Running, tokens: list[Tokens] | Features) -> Deferred[PooledOutputs]:
+    def run(self, call: Running, tokens: list[Tokens] | Features | Images) -> Deferred[PooledOutputs]:
         """Raises RequestError for ids that no model has."""
         hold = self.address.node in call.plan.held
-        if isinstance(tokens, Features):
+        if isinstance(tokens, Images) and not tokens.lengths:
+            return Deferred(None)
+        if not isinstance(tokens, list):
             return call.infer(self.address, Tensors(features=tokens.values), hold=hold).map(pooled)
         lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
         return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 from pydantic import StrictStr
 
 from pipelines.errors import MissingField, RequestError
-from pipelines.tasks import Constraint
+from pipelines.tasks import Constraint, ImageInput
 from pipelines.values import Prompt
 from server.generation.requests.conversation import Conversation
 from server.generation.requests.field_types import (
@@ -59,6 +59,10 @@ class ChatRequest(BaseGenerationRequest):
     return_prompt_text: bool | None = None
 
     @property
+    def shows_images(self) -> bool:
+        return any(message.shows_images for message in self.conversation)
+
+    @property
     def num_tokens(self) -> int | None:
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 
@@ -107,8 +111,8 @@ class ChatRequest(BaseGenerationRequest):
         last = self.conversation[-1] if self.echo and self.conversation else None
         if last is None or last.role != self.role:
             return ""
-        content = last.plain("messages")["content"]
-        return content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+        content = last.plain("messages", [])["content"]
+        return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
 
     @property
     def declared(self) -> list[Tool]:
@@ -180,12 +184,14 @@ class ChatRequest(BaseGenerationRequest):
         return self.prompt_logprobs
 
     def own(self) -> dict[str, Any]:
-        messages = [message.plain(f"messages.{i}") for i, message in enumerate(self.conversation)]
         prompts, choice = self._prompts(), self.choice
+        images: list[ImageInput] | None = None if prompts else []
+        messages = [message.plain(f"messages.{i}", images) for i, message in enumerate(self.conversation)]
         tools = [tool for tool in self.declared if choice.shows(tool.function.name)]
         return {
             "messages": None if prompts else messages,
             "prompts": prompts,
+            "images": images or [],
             "completion_ids": self.completion_token_ids or [],
             "tools": [tool.model_dump(exclude_unset=True) for tool in tools],
             "parse_tools": choice.parses,

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     StrictStr,
     ValidatorFunctionWrapHandler,
@@ -18,18 +19,22 @@ from pydantic import (
 )
 
 from pipelines.errors import RequestError
+from pipelines.tasks import ImageInput
 from server.generation.requests.field_types import AlsoAccepts, Items, field_error
 from server.generation.requests.known_fields import (
     IGNORED_IN_CALLS,
+    IGNORED_IN_IMAGE_PARTS,
+    IGNORED_IN_IMAGES,
     IGNORED_IN_MESSAGES,
     IGNORED_IN_PARTS,
     check_fields,
 )
 from server.http.error_text import quoted
 
+IMAGE_PART = "image_url"
 TEXT_PARTS = ("text", "input_text", "output_text")
 MEDIA_PARTS = (
-    "image_url",
+    IMAGE_PART,
     "input_image",
     "image_embeds",
     "image",
@@ -42,16 +47,53 @@ MEDIA_PARTS = (
 )
 
 
+def _image_url(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"url": value}
+    if value is not None and not isinstance(value, dict):
+        raise field_error(f"must be an object with a `url`, got {quoted(value)}")
+    return value
+
+
+class ImageUrl(BaseModel):
+    """The image of a part: a `data:` URL."""
+
+    model_config = ConfigDict(extra="allow")
+    url: StrictStr
+
+
 class ContentPart(BaseModel):
-    """One part of a message's content.  Only text parts are accepted."""
+    """One part of a message's content: text, or an image for a model that sees."""
 
     model_config = ConfigDict(extra="allow")
     type: StrictStr = "text"
     text: StrictStr | None = None
     refusal: StrictStr | None = None
+    image_url: Annotated[ImageUrl | None, BeforeValidator(_image_url), AlsoAccepts(type="string")] = None
 
-    def content(self, where: str) -> str:
-        """The text of the part.  Raises RequestError naming `where`."""
+    def plain(self, where: str, images: list[ImageInput] | None = None) -> dict[str, str]:
+        """The part for a chat template; an image is put into `images`, if that is given.
+
+        Raises RequestError naming `where`.
+        """
+        if self.type == IMAGE_PART and images is not None:
+            images.append(self._image(where))
+            return {"type": "image"}
+        return {"type": "text", "text": self._text(where)}
+
+    def _image(self, where: str) -> ImageInput:
+        at = f"{where}.{IMAGE_PART}"
+        if self.image_url is None:
+            raise RequestError(f"`{at}` is required in a part of type `{IMAGE_PART}`", field=at)
+        for item, ignored, place in (
+            (self, IGNORED_IN_PARTS | IGNORED_IN_IMAGE_PARTS, where),
+            (self.image_url, IGNORED_IN_IMAGES, at),
+        ):
+            if item.model_extra:
+                check_fields(item.model_extra, type(item).model_fields, ignored=ignored, where=f"{place}.")
+        return ImageInput(self.image_url.url, self.type, where)
+
+    def _text(self, where: str) -> str:
         if self.type in MEDIA_PARTS:
             raise RequestError(
                 f"`{where}`: this model takes text only, so `{self.type}` parts are refused", field=where
@@ -141,11 +183,12 @@ class Message(BaseModel):
     tool_call_id: StrictStr | None = None
     function_call: FunctionCall | None = None
 
-    def plain(self, where: str) -> dict[str, Any]:
+    def plain(self, where: str, images: list[ImageInput] | None = None) -> dict[str, Any]:
         """The message for a chat template, with reasoning under both names.
 
-        `content` is text, or a list of text parts where the client sent one.  Calls of deprecated functions
-        become tool calls.  Raises RequestError naming the place when content is missing or is not text.
+        `content` is text, or a list of parts where the client sent one.  Its images are put into `images`;
+        None refuses them.  Calls of deprecated functions become tool calls.  Raises RequestError naming the
+        place when content is missing or is not text.
         """
         if self.model_extra:
             known = type(self).model_fields
@@ -157,7 +200,7 @@ class Message(BaseModel):
             )
         message: dict[str, Any] = {
             "role": self.role,
-            "content": self._text_content(where),
+            "content": self._plain_content(where, images),
         }
         reasoning = self.reasoning if self.reasoning is not None else self.reasoning_content
         if reasoning is not None:
@@ -177,11 +220,15 @@ class Message(BaseModel):
             return []
         return [EarlierCall(id=_function_id(self.function_call.name), function=self.function_call)]
 
-    def _text_content(self, where: str) -> str | list[dict[str, str]]:
+    @property
+    def shows_images(self) -> bool:
+        return isinstance(self.content, list) and any(part.type == IMAGE_PART for part in self.content)
+
+    def _plain_content(self, where: str, images: list[ImageInput] | None) -> str | list[dict[str, str]]:
         if isinstance(self.content, str):
             return self.content
-        parts = [part.content(f"{where}.content.{i}") for i, part in enumerate(self.content or [])]
-        return [{"type": "text", "text": text} for text in parts] or self.refusal or ""
+        parts = [part.plain(f"{where}.content.{i}", images) for i, part in enumerate(self.content or [])]
+        return parts or self.refusal or ""
 
 
 def _function_id(name: str) -> str:

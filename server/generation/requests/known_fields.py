@@ -116,6 +116,14 @@ IGNORED_IN_PARTS: dict[str, str] = {
 }
 
 
+IGNORED_IN_IMAGE_PARTS: dict[str, str] = {
+    "uuid": "a name for a cache; images are known by their content",
+}
+IGNORED_IN_IMAGES: dict[str, str] = {
+    "detail": "an image is scaled to the one size that the model sees",
+}
+
+
 def check_fields(
     others: Mapping[str, Any],
     known: Iterable[str],

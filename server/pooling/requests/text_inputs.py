@@ -65,7 +65,7 @@ class TextInput(BaseModel):
             raise RequestError(f"`{where}` must hold either `text` or `content`", field=where)
         if self.text is not None:
             return [self.text]
-        return [part.content(f"{where}.content.{i}") for i, part in enumerate(self.content or [])]
+        return [part.plain(f"{where}.content.{i}")["text"] for i, part in enumerate(self.content or [])]
 
 
 Text = Annotated[TextInput, BeforeValidator(as_object), AlsoAccepts(type="string")]

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from patience import PATIENCE_S
@@ -11,6 +13,17 @@ from pipelines.host.host import Host
 from pipelines.host.instances import ModelInstances
 from pipelines.wire.messages import Status
 from pipelines.wire.socket_listener import SocketListener
+
+
+@pytest.fixture(scope="session")
+def llava(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A tiny LLaVA: (Hugging Face's folder, that of its export by optimum-intel)."""
+    pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+    from tiny_llava import write_llava
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return write_llava(tmp_path_factory.mktemp("llava"))
 
 
 @pytest.fixture

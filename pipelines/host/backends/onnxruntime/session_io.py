@@ -9,7 +9,7 @@ import numpy as np
 import onnxruntime as ort
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
-from pipelines.host.backends.encoder_io import FEATURES, check_inputs, choose_output
+from pipelines.host.backends.encoder_io import check_inputs, choose_output, reads_arrays
 
 INTEGERS: dict[str, type[np.signedinteger]] = {"tensor(int64)": np.int64, "tensor(int32)": np.int32}
 
@@ -20,8 +20,8 @@ def input_types(path: Path, session: ort.InferenceSession) -> Mapping[str, type[
     Raises `ModelError`.
     """
     types = {port.name: port.type for port in session.get_inputs()}
-    if types == {FEATURES: "tensor(float)"}:
-        return {FEATURES: np.float32}
+    if (array := reads_arrays(types)) and types == {array: "tensor(float)"}:
+        return {array: np.float32}
     return integer_inputs(path, session)
 
 

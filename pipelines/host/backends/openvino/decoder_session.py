@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import openvino as ov
@@ -18,12 +18,18 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_config, read_max_context
+from pipelines.host.backends.openvino.embedded_tokens import RowInputs, embed_tokens
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
 from pipelines.host.backends.openvino.mapped_files import MappedFile, release_pages_during
-from pipelines.host.backends.openvino.paged_attention import STATE_INPUT, last_line, read_paged
+from pipelines.host.backends.openvino.paged_attention import (
+    STATE_INPUT,
+    last_line,
+    read_paged,
+    weights_beside,
+)
 from pipelines.host.backends.openvino.state_tables import NUM_SPARE, StateTables
 from pipelines.host.backends.openvino.step_inputs import (
     StepInputs,
@@ -89,7 +95,10 @@ class OpenVINOSession:
         properties = checked_properties(settings)
         self._min_rows = 2 if settings.precision == "f32" else 1
         self._max_tokens = 0
-        model, self.max_context, self.frame_size, self.max_frames, self._files = _read(path)
+        read = _read(path)
+        model, self.max_context, self._files = read.model, read.max_context, read.files
+        self.frame_size, self.max_frames, self.row_size = read.frame_size, read.max_frames, read.row_size
+        self._rows = RowInputs(self.row_size)
         if self.frame_size:
             properties["KV_CACHE_PRECISION"] = _cache_for_frames(settings)
         with release_pages_during(self._files):
@@ -147,7 +156,7 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         if len(step.new_frames):
             self._write_frames(step)
-        inputs = self._padded(step_inputs(step))
+        inputs = self._padded(step_inputs(step)) | self._rows.of(step)
         if self.frame_size:
             inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
         if self.state_bytes:
@@ -158,7 +167,7 @@ class OpenVINOSession:
     def _write_frames(self, step: Step) -> None:
         """Write keys and values of the step's new frames, in a call of their own beside a warm-up step."""
         inputs = warmup_inputs(1, self._min_rows, self._spare_block, self.block_tokens)
-        self._infer(inputs | self._frames.writing_inputs(step, self._min_rows))
+        self._infer(inputs | self._rows.none | self._frames.writing_inputs(step, self._min_rows))
 
     def _padded(self, inputs: StepInputs) -> StepInputs:
         """The inputs of one of the few sizes that kernels are compiled for, at most `max_tokens` wide."""
@@ -207,7 +216,7 @@ class OpenVINOSession:
 
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
         """Run a warm-up step in the spare block."""
-        inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens)
+        inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens) | self._rows.none
         if self.frame_size:
             inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
         if self.state_bytes:
@@ -235,22 +244,34 @@ class OpenVINOSession:
         self._files = []  # which the compiled model was reading
 
 
-def _read(path: Path) -> tuple[ov.Model, int, int, int, list[MappedFile]]:
-    """The paged model with gathered logit rows, its longest context in tokens, the length of the frames that
-    it attends to and their largest number, the files that it reads.
+class ReadDecoder(NamedTuple):
+    """The paged model with gathered logit rows, its longest context in tokens, the files that it reads, the
+    length of the frames that it attends to and their largest number, and that of the rows of images.
     """
+
+    model: ov.Model
+    max_context: int
+    files: list[MappedFile]
+    frame_size: int = 0
+    max_frames: int = 0
+    row_size: int = 0
+
+
+def _read(path: Path) -> ReadDecoder:
     if path.suffix == ".onnx":
         from pipelines.host.backends.openvino.from_onnx import read_onnx
 
         read = read_onnx(path)
         files = list(read.weights.files.values())
-        return read.model, read.max_context, read.frame_size, read.max_frames, files
-    weights = _weights_beside(path)
+        return ReadDecoder(read.model, read.max_context, files, read.frame_size, read.max_frames)
+    weights = weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
+    row_size, table = embed_tokens(model, path.parent)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
-    return model, max_context, 0, 0, [weights] if weights else []
+    files = [file for file in (weights, table) if file is not None]
+    return ReadDecoder(model, max_context, files, row_size=row_size)
 
 
 def _cache_for_frames(settings: OpenVINOSettings) -> str:
@@ -269,12 +290,6 @@ def _cache_for_frames(settings: OpenVINOSettings) -> str:
 
 def _name(element_type: ov.Type) -> str:
     return str(element_type.to_string())
-
-
-def _weights_beside(path: Path) -> MappedFile | None:
-    """The weights of an openvino_model.xml; None when they are absent, which OpenVINO reports itself."""
-    weights = path.with_suffix(".bin")
-    return MappedFile(weights) if weights.is_file() and weights.stat().st_size else None
 
 
 def checked_properties(settings: OpenVINOSettings) -> dict[str, Any]:

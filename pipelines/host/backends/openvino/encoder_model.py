@@ -11,7 +11,7 @@ from openvino import opset13
 
 from pipelines.host.backends.device_errors import ModelError, Unsupported
 from pipelines.host.backends.encoder_contract import EncoderSettings
-from pipelines.host.backends.encoder_io import FEATURES, INPUTS, TASK_ADVICE, check_inputs, choose_output
+from pipelines.host.backends.encoder_io import INPUTS, TASK_ADVICE, check_inputs, choose_output, reads_arrays
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSettings, checked_properties
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paged_attention import last_line
@@ -50,14 +50,14 @@ def read_encoder(path: Path, weights: MappedFile | None) -> ov.Model:
 
 
 def input_types(path: Path, model: ov.Model) -> Mapping[str, type[np.number]]:
-    """Name → type, in the order of the model's inputs: integers, or the features of sound.
+    """Name → type, in the order of the model's inputs: integers, or the features of sound, or pixels.
 
     Raises `ModelError`.
     """
     types = {_name(port): port.get_element_type().get_type_name() for port in model.inputs}
     check_inputs(path, types)
-    if types == {FEATURES: "f32"}:
-        return {FEATURES: np.float32}
+    if (array := reads_arrays(types)) and types[array] == "f32":
+        return {array: np.float32}
     for name, element_type in types.items():
         if element_type not in INTEGERS:
             raise ModelError(f"{path}: its input {name} is of type {element_type}; ids are i64 or i32.")

@@ -15,7 +15,6 @@ from ops.contract import PoolingOps
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
-    FEATURES,
     PROBE_BATCH,
     blank_batch,
     frames_shape,
@@ -24,6 +23,7 @@ from pipelines.host.backends.encoder_io import (
     padded_to_width,
     probe_features,
     read_columns,
+    reads_arrays,
 )
 from pipelines.host.backends.openvino.encoder_model import (
     compile_encoder,
@@ -66,8 +66,9 @@ class OpenVINOEncoder:
         self._files = [weights] if weights else []
         model = read_encoder(path, weights)
         self._inputs = input_types(path, model)
-        if FEATURES in self._inputs:
-            self.columns = read_columns(path, [_size(each) for each in model.input().partial_shape])
+        if (array := reads_arrays(self._inputs)) is not None:
+            shape = [_size(each) for each in model.input().partial_shape]
+            self.columns = read_columns(path, array, shape)
         else:
             self._read_texts(path)
         select_output(path, model)

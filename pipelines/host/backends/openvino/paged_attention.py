@@ -26,6 +26,7 @@ from pipelines.host.backends.openvino.positions import give_positions
 STEP_INPUTS = frozenset(
     {
         "input_ids",
+        "inputs_embeds",
         "position_ids",
         "past_lens",
         "subsequence_begins",
@@ -42,6 +43,9 @@ STATE_STEP_INPUTS = frozenset(
 """Further ones of a decoder with recurrent states, int32, rank 1: which rows of the state tables a step reads
 and writes.
 """
+
+EMBEDDINGS = "inputs_embeds"
+"""What a decoder that sees images reads, float32[tokens, size], instead of `input_ids`."""
 
 CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
 """Inputs of a paged decoder for its cache, two for each layer of attention."""
@@ -61,7 +65,7 @@ def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
     of every activation.  Recurrent states (short convolutions, gated delta nets, Mamba 2) become tables, with
     STATE_STEP_INPUTS.  Raises `ModelError`.
     """
-    model = _read(path, weights)
+    model = read_model(path, weights)
     if not model.get_variables():
         raise ModelError(f"{path} has no state, so its attention cannot be paged. {EXPORT_ADVICE}")
     if any(ENCODER_INPUT in port.get_names() for port in model.inputs):
@@ -88,7 +92,14 @@ def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
     return model
 
 
-def _read(path: Path, weights: MappedFile | None) -> ov.Model:
+def weights_beside(path: Path) -> MappedFile | None:
+    """The weights of an openvino_model.xml; None when they are absent, which OpenVINO reports itself."""
+    weights = path.with_suffix(".bin")
+    return MappedFile(weights) if weights.is_file() and weights.stat().st_size else None
+
+
+def read_model(path: Path, weights: MappedFile | None) -> ov.Model:
+    """The model of an .xml, whose weights are read in place.  Raises `ModelError`."""
     if not path.exists():
         raise ModelError(f"{path} does not exist.")
     try:

@@ -19,17 +19,17 @@ MAX_ANSWER_VALUES = 1 << 25
 class Bounds:
     """The limits of a body: tokens per text, vocabulary size, and numbers per output of its result.
 
-    `columns`: of a body that reads windows of sound, the size and the number of the columns of each.
+    `columns`: of a body that reads windows of sound, or images, the shape of each.
     """
 
     max_tokens: int
     vocab_size: int
     output_size: int = 1
-    columns: tuple[int, int] | None = None
+    columns: tuple[int, ...] | None = None
 
 
 def checked_texts(inputs: Arrays, bounds: Bounds) -> Arrays:
-    """The texts of a request, those of windows of sound with ids of 0.
+    """The texts of a request, those of windows of sound and of images with ids of 0.
 
     Raises RequestError, with vLLM's text, for texts that the model cannot run.
     """
@@ -41,12 +41,12 @@ def checked_texts(inputs: Arrays, bounds: Bounds) -> Arrays:
     return inputs
 
 
-def _checked_windows(inputs: Arrays, bounds: Bounds, columns: tuple[int, int]) -> Arrays:
+def _checked_windows(inputs: Arrays, bounds: Bounds, columns: tuple[int, ...]) -> Arrays:
     features = inputs.get("features")
     if features is None or features.shape[1:] != columns or not len(features):
         has = "token ids" if features is None else f"features of shape {list(features.shape)}"
         raise RequestError(
-            f"this model reads features of shape [windows, {columns[0]}, {columns[1]}], not {has}"
+            f"this model reads features of shape [windows, {', '.join(map(str, columns))}], not {has}"
         )
     if features.dtype != np.float32 or not np.isfinite(features).all():
         raise RequestError("features are finite numbers of float32")

@@ -234,7 +234,8 @@ class Cache:
 
     def _extend_digests(self, sequence: Sequence, num_blocks: int) -> None:
         prefix_digests.extend(
-            sequence.digests, sequence.root, sequence.token_ids, num_blocks, self.block_tokens
+            *(sequence.digests, sequence.root, sequence.token_ids, num_blocks, self.block_tokens),
+            sequence.images,
         )
 
     def _shared_column(self, slice: Slice) -> int | None:

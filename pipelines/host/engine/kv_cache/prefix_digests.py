@@ -7,6 +7,8 @@ from __future__ import annotations
 from array import array
 from hashlib import blake2b
 
+from pipelines.host.engine.prompt_rows import PromptRows
+
 DIGEST_BYTES = 16
 
 
@@ -20,13 +22,21 @@ def root(cache_salt: str, frames: bytes = b"") -> bytes:
 
 
 def extend(
-    digests: list[bytes], root: bytes, token_ids: array[int], num_blocks: int, block_tokens: int
+    digests: list[bytes],
+    root: bytes,
+    token_ids: array[int],
+    num_blocks: int,
+    block_tokens: int,
+    images: PromptRows | None = None,
 ) -> None:
     """Grow the chain in place until it covers the first `num_blocks` blocks of `token_ids`, all full.
 
-    The digest of a block is that of its predecessor and its own tokens, so each block is hashed once.
+    The digest of a block is that of its predecessor and its own tokens, so each block is hashed once.  With
+    tokens of an image, whose ids are those of any image, it is also that of the image.
     """
     for index in range(len(digests), num_blocks):
         chain = blake2b(digests[-1] if digests else root, digest_size=DIGEST_BYTES)
         chain.update(token_ids[index * block_tokens : (index + 1) * block_tokens].tobytes())
+        if images is not None:
+            chain.update(images.digest(index * block_tokens, (index + 1) * block_tokens))
         digests.append(chain.digest())

@@ -50,6 +50,7 @@ def with_draft_tokens(
             [np.repeat(sampled_at, runs) + draft_offset, moved[step.logit_indices[step.num_sampled :]]]
         ),
         logit_slots=np.repeat(step.logit_slots, runs),
+        given_places=moved[step.given_places],
         draft_tokens=draft_tokens,
         draft_offset=draft_offset,
         draft_logprobs=_spread(logprobs, draft_tokens),

@@ -85,6 +85,11 @@ class ChatTemplate(Node):
             description="a message's content as text or as a list of parts; auto: as the client wrote it, "
             "where the template takes that",
         )
+        add_special_tokens: bool = Field(
+            default=False,
+            description="the tokenizer adds its special tokens to prompts that do not begin with the "
+            "bos_token, as processors of models that see do in transformers",
+        )
         kwargs: dict[str, Any] = Field(
             default={}, description="variables of the template; those of a request win"
         )
@@ -99,7 +104,13 @@ class ChatTemplate(Node):
             return request.prompts + self.conversations(request)
         if request.messages is None:
             return request.prompts
-        return [Prompt(text=self.text(request), is_rendered=True)]
+        return [self.prompt(request)]
+
+    def prompt(self, request: PromptInput) -> Prompt:
+        """The conversation as a prompt to tokenize.  Raises RequestError."""
+        text, begin = self.text(request), self.template.special_tokens.get("bos_token")
+        special = self.config.add_special_tokens and not (begin and text.startswith(begin))
+        return Prompt(text=text, add_special_tokens=special, is_rendered=True)
 
     def conversations(self, request: PoolingInput) -> list[Prompt]:
         """Each conversation as one prompt.  Raises RequestError."""

@@ -8,12 +8,13 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import ContextTooLong, RequestError
+from pipelines.nodes.images.places import place_images
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS
 from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
 from pipelines.nodes.text.tokenizing.tokenizer import open_tokenizer
 from pipelines.tasks import GenerationInput, PoolingInput
-from pipelines.values import Prompt, Tokens
+from pipelines.values import Images, Prompt, Tokens
 
 
 class TokenizerNode(Node):
@@ -65,7 +66,10 @@ PROMPT_TAIL_TOKENS = 64
 
 
 class Tokenize(TokenizerNode):
-    """Turns prompts into token ids; ids that the client made pass through."""
+    """Turns prompts into token ids; ids that the client made pass through.
+
+    With `images` each mark for an image in a prompt becomes all tokens of the image.
+    """
 
     class Config(TokenizerNode.Config):
         strip: bool = Field(
@@ -77,12 +81,12 @@ class Tokenize(TokenizerNode):
             default=False, description="cut texts that are too long for the model, instead of refusing them"
         )
 
-    def run(self, call: Running, prompts: list[Prompt]) -> list[Tokens]:
+    def run(self, call: Running, prompts: list[Prompt], images: Images | None = None) -> list[Tokens]:
         if self.config.strip or self.config.lowercase:
             prompts = [self.cleaned(each) for each in prompts]
         if isinstance(call.request, PoolingInput):
             return self.whole(call.request, prompts)
-        return self.to_continue(call.request, prompts)
+        return self.to_continue(call.request, prompts, images)
 
     def max_tokens(self, request: PoolingInput) -> int | None:
         """The same, but where the graph cuts texts at the model's bound."""
@@ -96,7 +100,9 @@ class Tokenize(TokenizerNode):
         text = prompt.text.strip() if self.config.strip else prompt.text
         return replace(prompt, text=text.lower() if self.config.lowercase else text)
 
-    def to_continue(self, request: GenerationInput, prompts: list[Prompt]) -> list[Tokens]:
+    def to_continue(
+        self, request: GenerationInput, prompts: list[Prompt], images: Images | None
+    ) -> list[Tokens]:
         """The tokens of prompts that a generative model continues.  Raises RequestError."""
         check_given(prompts)
         if request.truncate_prompt_tokens is None and not self.config.truncate:
@@ -106,7 +112,7 @@ class Tokenize(TokenizerNode):
         most = max_prompt_tokens(request, self.max_context, self.max_context - 1)
         if most is None and self.config.truncate and self.max_context:
             most = self.max_context - 1
-        return [
+        tokens = [
             Tokens(
                 self.to_size(each, request, most),
                 bad_words,
@@ -115,6 +121,14 @@ class Tokenize(TokenizerNode):
             )
             for each in prompts
         ]
+        return tokens if images is None else [self.with_images(each, images, request) for each in tokens]
+
+    def with_images(self, prompt: Tokens, images: Images, request: GenerationInput) -> Tokens:
+        """The prompt with all tokens of its images.  Raises RequestError."""
+        if images.lengths and request.truncate_prompt_tokens is not None:
+            raise RequestError("a prompt with images is not cut", "truncate_prompt_tokens")
+        ids, placed = place_images(prompt.ids, images, field_of(request))
+        return replace(prompt, ids=ids, images=placed)
 
     def prompt_text(self, prompt: Prompt, request: GenerationInput) -> str:
         """The prompt's text; of ids its end, where parsers of reasoning read it."""

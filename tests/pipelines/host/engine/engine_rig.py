@@ -16,6 +16,7 @@ from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import GenerationEngine
 from pipelines.host.engine.outputs import Output
 from pipelines.host.engine.policy import EngineSettings
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.step import NO_STATE, Sampled, Step
 from pipelines.host.engine.step_context import Logits, StepContext
 from pipelines.host.sampling.sampling_slots import SamplingSlots
@@ -57,12 +58,14 @@ class Rig:
         keeps_states: bool = False,
         num_stored_states: int = 8,
         frame_size: int = 0,
+        row_size: int = 0,
     ) -> None:
         self.session = FakeSession(
             *(VOCAB_SIZE, block_tokens, max_context),
             poison=poison,
             keeps_states=keeps_states,
             frame_size=frame_size,
+            row_size=row_size,
         )
         self.session.reserve(max_step_tokens, max_sequences)
         num_states = 2 * max_sequences + num_stored_states if keeps_states else 0
@@ -91,6 +94,7 @@ class Rig:
             num_host_blocks,
             num_states,
             frame_size,
+            row_size,
         )
 
     def _body(self, context: StepContext) -> Sampled:
@@ -111,12 +115,12 @@ class Rig:
         salt: str = "",
         tenant: str = "",
         frames: Sequence[NDArray[np.float32]] = (),
+        images: Sequence[PromptRows | None] = (),
         **params: object,
     ) -> None:
         wanted = SamplingParams(**{"temperature": 0.0, **params})  # type: ignore[arg-type]
-        self.engine.submit(
-            key, GenerationRequest(list(prompts), wanted, n, salt, tenant=tenant, frames=list(frames))
-        )
+        given = {"frames": list(frames), "images": list(images)}
+        self.engine.submit(key, GenerationRequest(list(prompts), wanted, n, salt, tenant=tenant, **given))
         for choice in range(len(prompts) * n):
             self.texts[key, choice] = Text()
 

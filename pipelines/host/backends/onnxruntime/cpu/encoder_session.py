@@ -15,13 +15,13 @@ from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import CPU_BATCH_TOKENS, Columns, EncoderSettings
 from pipelines.host.backends.encoder_files import read_encoder_facts
 from pipelines.host.backends.encoder_io import (
-    FEATURES,
     PROBE_BATCH,
     frames_shape,
     input_arrays,
     output_shape,
     probe_features,
     read_columns,
+    reads_arrays,
 )
 from pipelines.host.backends.onnxruntime.runtime import CPU, RUNTIME_ERRORS, error_text, open_session, version
 from pipelines.host.backends.onnxruntime.session_io import input_types, read_output
@@ -45,8 +45,8 @@ class OnnxCpuEncoder:
         self._session: ort.InferenceSession | None = _open(path, settings.threads)
         self._inputs = input_types(path, self._session)
         self._output = read_output(path, self._session, FLOATS).name
-        if FEATURES in self._inputs:
-            self._read_frames(path, self._session)
+        if (array := reads_arrays(self._inputs)) is not None:
+            self._read_frames(path, array, self._session)
         else:
             self._read_texts(path)
 
@@ -55,8 +55,8 @@ class OnnxCpuEncoder:
         self.max_tokens, self.vocab_size, self._pad_id = facts.max_tokens, facts.vocab_size, facts.pad_id
         self.per_token, self.size = output_shape(path, self.run(PROBE_BATCH))
 
-    def _read_frames(self, path: Path, session: ort.InferenceSession) -> None:
-        self.columns = read_columns(path, session.get_inputs()[0].shape)
+    def _read_frames(self, path: Path, array: str, session: ort.InferenceSession) -> None:
+        self.columns = read_columns(path, array, session.get_inputs()[0].shape)
         self.per_token, self.vocab_size, self._pad_id = True, 1, 0
         self.max_tokens, self.size = frames_shape(path, self.run(probe_features(self.columns)))
 

@@ -1,0 +1,53 @@
+"""How each family of models that see turns an image into pixels and tokens, from the model's own files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pipelines.nodes.images.llava import read_llava
+from pipelines.values import Floats
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+
+class ImageFamily(Protocol):
+    """`token_id` stands for a part of an image in a prompt."""
+
+    @property
+    def token_id(self) -> int: ...
+
+    def read(self, image: Image.Image) -> tuple[Floats, int]:
+        """What the encoder reads of an image in RGB, and how many tokens it has."""
+
+
+Fields = Mapping[str, Any]
+FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {"llava": read_llava}
+"""`model_type` → its family, from config.json and preprocessor_config.json."""
+
+
+def read_family(config: Path, settings: Path) -> ImageFamily:
+    """Raises ValueError, which names the file, for a model whose images would be read wrong."""
+    model, pixels = _object(config), _object(settings)
+    kind = model.get("model_type")
+    if kind not in FAMILIES:
+        raise ValueError(
+            f"{config}: images of models of type {kind} are not read; known: {', '.join(FAMILIES)}"
+        )
+    try:
+        return FAMILIES[str(kind)](model, pixels)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{config} with {settings.name}: {error}") from error
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path} cannot be read: {error}") from error
+    if not isinstance(fields, dict):
+        raise ValueError(f"{path} holds no JSON object")
+    return fields

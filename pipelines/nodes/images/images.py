@@ -1,0 +1,73 @@
+"""The images node: the images of a conversation → what the model's encoder reads of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from pathlib import Path
+
+import numpy as np
+from pydantic import Field
+
+from graphs.node import FilePath, Node, NodeConfig
+from pipelines.errors import RequestError
+from pipelines.nodes.images.data_urls import read_data_url
+from pipelines.nodes.images.decoding import ImageLimits, decode_image, import_pillow
+from pipelines.nodes.images.families import ImageFamily, read_family
+from pipelines.nodes.interface import Loading, Planning, Running
+from pipelines.nodes.request_plan import RequestPlan
+from pipelines.tasks import GenerationInput, ImageInput
+from pipelines.values import Floats, Images
+
+SHOWN = "images"
+"""The field of a request that this node handles."""
+
+
+class ReadImages(Node, Planning):
+    """Decodes the images of the messages and scales them to the size that the model sees."""
+
+    class Config(NodeConfig):
+        model: FilePath = Field(description="config.json of the model")
+        settings: FilePath = Field(description="preprocessor_config.json of the model")
+        max_images: int = Field(default=8, ge=1, description="images of one request; more are a 400")
+        max_mb: float = Field(default=20, gt=0, description="MB of an image file; a larger one is a 400")
+        max_megapixels: float = Field(
+            default=40, gt=0, description="million pixels of an image, checked before it is decoded"
+        )
+
+    def load(self, resources: Loading) -> None:
+        """Raises ValueError without Pillow, and for a model whose images are read in another way."""
+        import_pillow()
+        config = self.config
+        paths = self.folder / config.model, self.folder / config.settings
+        self.family: ImageFamily = resources.shared(_family, *paths)
+        self.limits = ImageLimits(int(config.max_mb * 1e6), int(config.max_megapixels * 1e6))
+
+    def plan(self, request: GenerationInput) -> RequestPlan:
+        return RequestPlan(handled=frozenset({SHOWN}))
+
+    def run(self, call: Running, request: GenerationInput) -> Images:
+        return self.read(request.images)
+
+    def read(self, given: Sequence[ImageInput]) -> Images:
+        """Raises RequestError, which names the field at fault."""
+        most = self.config.max_images
+        if len(given) > most:
+            raise RequestError(f"At most {most} image(s) may be provided in one request.", given[most].where)
+        read = [self.pixels(each) for each in given]
+        pixels = [one for one, _ in read]
+        return Images(
+            np.stack(pixels) if pixels else np.empty(0, np.float32),
+            [num_tokens for _, num_tokens in read],
+            [blake2b(one.tobytes(), digest_size=16).digest() for one in pixels],
+            self.family.token_id,
+        )
+
+    def pixels(self, given: ImageInput) -> tuple[Floats, int]:
+        """What the encoder reads of an image, and how many tokens it has."""
+        data = read_data_url(given.url, self.limits.max_bytes, given.where)
+        return self.family.read(decode_image(data, self.limits, given.where))
+
+
+def _family(config: Path, settings: Path) -> ImageFamily:
+    return read_family(config, settings)

@@ -1,0 +1,53 @@
+"""Recognizes an exported model that sees images, and writes its graph: images → rows → text."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pipelines.repository.exports import CONFIG, PLACES, TOKENIZER, Export
+
+DECODER, ENCODER = "openvino_language_model.xml", "openvino_vision_embeddings_model.xml"
+SETTINGS = "preprocessor_config.json"
+NEEDED = (CONFIG, SETTINGS, ENCODER, "openvino_text_embeddings_model.xml", TOKENIZER)
+ENCODERS = {"llava": ("clip_vision_model", "siglip_vision_model")}
+"""`model_type` of the models that are served → of the vision models with which they are."""
+LINES = """\
+  images: {{type: images, from: request, model: {at}config.json, settings: {at}preprocessor_config.json}}
+  seen:
+    type: batcher
+    from: images
+    body:
+      rows: {{type: encoder, from: batch, path: {at}openvino_vision_embeddings_model.xml, device: cpu}}
+"""
+
+
+def find_vision(folder: Path) -> Export | None:
+    """The model that sees in `folder` or in its subfolder `model`, as optimum-intel exports it; or None."""
+    places = ((folder / place, "" if place == "." else f"{place}/") for place in PLACES)
+    found = ((where, prefix) for where, prefix in places if (where / DECODER).is_file())
+    return next((Export("openvino", DECODER, where, prefix) for where, prefix in found), None)
+
+
+def vision_fault(export: Export) -> str | None:
+    """Why a model that sees is not served; None for one that is."""
+    config = export.read(CONFIG)
+    kind, vision = config.get("model_type"), config.get("vision_config")
+    seeing = vision.get("model_type") if isinstance(vision, dict) else None
+    if kind not in ENCODERS:
+        return (
+            f"models of type {kind} with images are not served yet; those of type {', '.join(ENCODERS)} are"
+        )
+    if seeing not in ENCODERS[kind]:
+        return f"a vision model of type {seeing} is not served; those of type {', '.join(ENCODERS[kind])} are"
+    missing = [name for name in NEEDED if not (export.place / name).is_file()]
+    if missing:
+        return (
+            f"{', '.join(missing)} is missing; optimum-cli export openvino --task image-text-to-text writes "
+            "all files of a model, with its processor"
+        )
+    return None
+
+
+def image_lines(export: Export) -> list[str]:
+    """The lines of graph.yaml for the images of a model."""
+    return LINES.format(at=export.prefix).splitlines()

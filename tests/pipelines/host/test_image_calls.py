@@ -1,0 +1,170 @@
+"""A folder of a model that sees, served as optimum-intel writes it: conversations with images, from HTTP's
+fields to tokens, equal those of transformers' processor and model.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import json
+import shutil
+import warnings
+
+import pytest
+
+pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+
+from patience import PATIENCE_S
+from served_models import in_one_process
+from tiny_llava import generate_alone, llava_processor, picture
+
+from pipelines.errors import RequestError
+from pipelines.repository.new_graph import new_graph, recognise
+from server.generation.requests.chat import ChatRequest
+from server.tokenizing import encoding
+
+SMALL, WIDE = (1, 40, 30), (2, 90, 31)
+NUM_TOKENS = 12
+
+
+def url_of(image, kind="PNG"):
+    out = io.BytesIO()
+    picture(*image).save(out, kind)
+    return f"data:image/{kind.lower()};base64,{base64.b64encode(out.getvalue()).decode()}"
+
+
+def user(text, *images):
+    shown = [{"type": "image_url", "image_url": {"url": url_of(each), "detail": "low"}} for each in images]
+    return {"role": "user", "content": [{"type": "text", "text": text}, *shown]}
+
+
+CONVERSATIONS = [
+    ([user("hello")], []),
+    ([user("what is it", SMALL)], [SMALL]),
+    ([user("what is it", WIDE)], [WIDE]),
+    (
+        [user("both", SMALL, WIDE), {"role": "assistant", "content": "yes"}, user("or", SMALL)],
+        [SMALL, WIDE, SMALL],
+    ),
+    ([user("hello")], []),
+]
+
+
+def bare(message):
+    """A message as transformers' processor takes it: with texts and places for images."""
+    content = message["content"]
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {**message, "content": [{"type": "image"} if "image_url" in part else part for part in parts]}
+
+
+def prompt_of(messages, images):
+    """The token ids that transformers' processor gives."""
+    processor = llava_processor()
+    text = processor.apply_chat_template([bare(each) for each in messages], add_generation_prompt=True)
+    shown = [picture(*each) for each in images] or None
+    return processor(images=shown, text=text, add_special_tokens=True)["input_ids"][0]
+
+
+@pytest.fixture(scope="module")
+def models(llava, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("served")
+    shutil.copytree(llava[1], folder / "llava")
+    text = new_graph(folder / "llava").replace(
+        "openvino_language_model.xml, device: cpu",
+        "openvino_language_model.xml, device: cpu, precision: f32, kv_cache: f32",
+    )
+    text = text.replace(
+        "embeddings_model.xml, device: cpu", "embeddings_model.xml, device: cpu, precision: f32"
+    )
+    (folder / "llava" / "graph.yaml").write_text(text)
+    return folder
+
+
+def input_of(pipeline, messages, **more):
+    body = {"messages": messages, "max_tokens": NUM_TOKENS, "temperature": 0, "ignore_eos": True, **more}
+    return ChatRequest.model_validate(body).generation(pipeline.max_context)
+
+
+async def answer(client, pipeline, messages, **more):
+    """(tokens of the prompt as its usage counts them, tokens of the reply, prompt tokens found again)."""
+    call = pipeline.open(input_of(pipeline, messages, **more), client)
+    counted, found, cached = call.prompt_lengths, [], 0
+    try:
+        async for updates in call.updates():
+            for _, update in updates:
+                found += update.piece.token_ids
+                cached = max(cached, update.piece.num_cached)
+    finally:
+        call.close()
+    return counted, found, cached
+
+
+def test_conversations_with_images_equal_transformers(llava, models):
+    async def scene(client, catalogue):
+        pipeline = catalogue.get("llava")
+        together = asyncio.gather(*(answer(client, pipeline, messages) for messages, _ in CONVERSATIONS))
+        answers = await asyncio.wait_for(together, PATIENCE_S)
+        again = await answer(client, pipeline, CONVERSATIONS[3][0])
+        other = await answer(client, pipeline, [user("both", WIDE, SMALL), *CONVERSATIONS[3][0][1:]])
+        counted = [encoding.chat_ids(pipeline, input_of(pipeline, each)) for each, _ in CONVERSATIONS]
+        refused = []
+        for part, words in REFUSED:
+            message = {"role": "user", "content": [{"type": "text", "text": "<image>" * words}, *part]}
+            with pytest.raises(RequestError) as error:
+                pipeline.prepare(input_of(pipeline, [message]), client)
+            refused.append((error.value.message, error.value.field))
+        return answers, again, other, counted, refused, client.num_in_flight
+
+    answers, again, other, counted, refused, in_flight = in_one_process(scene, models)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        prompts = [prompt_of(*each) for each in CONVERSATIONS]
+        wanted = [
+            generate_alone(llava[0], ids, [picture(*each) for each in images], NUM_TOKENS)
+            for ids, (_, images) in zip(prompts, CONVERSATIONS, strict=True)
+        ]
+    assert counted == prompts
+    assert [(lengths, tokens) for lengths, tokens, _ in answers] == [
+        ([len(ids)], tokens) for ids, tokens in zip(prompts, wanted, strict=True)
+    ]
+    assert again[1] == wanted[3]
+    assert again[2] >= 32
+    assert other[2] == 0  # the same ids, of other images
+    assert wanted[1] != wanted[2]
+    assert in_flight == 0
+    assert refused == [
+        ("At most 8 image(s) may be provided in one request.", "messages.0.content.9"),
+        (PLACES.format(1, 0), "messages"),
+        (PLACES.format(2, 1), "messages"),
+        ("`messages.0.content.1`: this is no image; allowed: PNG, JPEG, WEBP, GIF", "messages.0.content.1"),
+    ]
+
+
+SHOWN = user("", SMALL)["content"][1:]
+NO_IMAGE = [{"type": "image_url", "image_url": "data:image/png;base64,aGVsbG8="}]
+REFUSED = [(SHOWN * 9, 0), ([], 1), (SHOWN, 1), (NO_IMAGE, 0)]
+PLACES = (
+    "the prompt has {} places for images, and the request has {} images: text must not contain the model's mark "
+    "for images, and its chat template must show them all"
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "missing", "words"),
+    [
+        ({"model_type": "qwen2_vl"}, None, "models of type qwen2_vl with images are not served yet"),
+        ({"vision_config": {"model_type": "pixtral"}}, None, "a vision model of type pixtral is not served"),
+        ({}, "preprocessor_config.json", "preprocessor_config.json is missing"),
+    ],
+)
+def test_models_that_are_not_served_are_refused_by_name(llava, tmp_path, changed, missing, words):
+    folder = tmp_path / "model"
+    shutil.copytree(llava[1], folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changed))
+    if missing:
+        (folder / missing).unlink()
+    assert recognise(folder) == "openvino"
+    with pytest.raises(ValueError, match=words):
+        new_graph(folder)

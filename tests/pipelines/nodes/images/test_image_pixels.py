@@ -1,0 +1,108 @@
+"""Pixels equal those of transformers' image processors, for every kind of file and size."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL", reason="needs the extra vision")
+
+from PIL import Image
+
+from pipelines.nodes.images.clip_pixels import clip_pixels, read_pixel_settings
+from pipelines.nodes.images.decoding import ImageLimits, decode_image
+
+LIMITS = ImageLimits(20_000_000, 40_000_000)
+CLIP = {
+    "image_processor_type": "CLIPImageProcessor",
+    "do_resize": True,
+    "do_center_crop": True,
+    "do_rescale": True,
+    "do_normalize": True,
+    "size": {"shortest_edge": 28},
+    "crop_size": {"height": 28, "width": 28},
+    "resample": 3,
+    "rescale_factor": 1 / 255,
+    "image_mean": [0.48145466, 0.4578275, 0.40821073],
+    "image_std": [0.26862954, 0.26130258, 0.27577711],
+}
+SIGLIP = {
+    **{name: value for name, value in CLIP.items() if "crop" not in name},
+    "image_processor_type": "SiglipImageProcessor",
+    "size": {"height": 42, "width": 42},
+    "image_mean": [0.5, 0.5, 0.5],
+    "image_std": [0.5, 0.5, 0.5],
+}
+
+
+def noise(width, height, channels, seed=0):
+    values = np.random.default_rng(seed).integers(0, 256, (height, width, channels), np.uint8)
+    return Image.fromarray(values[..., 0] if channels == 1 else values)
+
+
+def file_of(image, kind="PNG", **options):
+    out = io.BytesIO()
+    image.save(out, kind, **options)
+    return out.getvalue()
+
+
+def turned(orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    return file_of(noise(50, 31, 3), "JPEG", exif=exif, quality=90)
+
+
+def see_through_palette():
+    image = noise(33, 40, 3).quantize(16)
+    return file_of(image, "PNG", transparency=3)
+
+
+FILES = {
+    "odd": file_of(noise(31, 57, 3)),
+    "smaller": file_of(noise(5, 9, 3)),
+    "wide": file_of(noise(301, 28, 3)),
+    "grey": file_of(noise(40, 33, 1)),
+    "grey and alpha": file_of(noise(40, 33, 2)),
+    "alpha": file_of(noise(40, 33, 4)),
+    "palette": file_of(noise(33, 40, 3).quantize(16)),
+    "palette with transparency": see_through_palette(),
+    "16 bits": file_of(Image.fromarray(np.arange(40 * 33, dtype=np.uint16).reshape(33, 40) * 40)),
+    "cmyk": file_of(noise(40, 33, 4).convert("RGB").convert("CMYK"), "JPEG"),
+    "webp": file_of(noise(40, 33, 4), "WEBP", lossless=True),
+    "gif": file_of(noise(40, 33, 3).quantize(8), "GIF", save_all=True, append_images=[noise(40, 33, 3, 1)]),
+    **{f"turned {orientation}": turned(orientation) for orientation in (3, 6, 8)},
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("fields", [CLIP, SIGLIP], ids=["clip", "siglip"])
+def test_pixels_equal_those_of_transformers(name, fields):
+    transformers = pytest.importorskip("transformers", reason="needs the export extra")
+    from transformers.image_utils import load_image
+
+    settings = {key: value for key, value in fields.items() if key != "image_processor_type"}
+    processor = getattr(transformers, fields["image_processor_type"])(**settings)
+    opened = load_image(Image.open(io.BytesIO(FILES[name])))
+    want = np.asarray(processor(opened)["pixel_values"][0], np.float32)
+    found = clip_pixels(decode_image(FILES[name], LIMITS, "x"), read_pixel_settings(fields))
+    assert found.dtype == np.float32
+    assert found.shape == want.shape
+    assert np.abs(found - want).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"image_processor_type": "Qwen2VLImageProcessor"}, "image_processor_type Qwen2VLImageProcessor"),
+        ({"do_pad": True}, "do_pad"),
+        ({"do_normalize": False}, "do_normalize"),
+        ({"crop_size": {"height": 28, "width": 30}}, "no square"),
+        ({"crop_size": {"height": 30, "width": 30}}, "not within"),
+        ({"image_mean": [0.5]}, "three numbers"),
+    ],
+)
+def test_settings_of_other_pixels_are_refused(changed, words):
+    with pytest.raises(ValueError, match=words):
+        read_pixel_settings({**CLIP, **changed})
