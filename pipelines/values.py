@@ -225,10 +225,19 @@ class ReplyUpdate(msgspec.Struct):
         self.is_reasoning += later.is_reasoning
 
 
+class SpokenWord(NamedTuple):
+    """A word and when it was spoken, in seconds from the beginning of the sound."""
+
+    text: str
+    start_s: float
+    end_s: float
+
+
 class Segment(msgspec.Struct):
     """Words that were spoken together: from `start_s` to `end_s`, in seconds from the beginning of the sound.
 
     `token_ids` and `logprobs` are those of its text.  `is_closed`: the model wrote the time of its end.
+    `words` are there where their times were wanted.
     """
 
     start_s: float
@@ -237,13 +246,15 @@ class Segment(msgspec.Struct):
     token_ids: list[int]
     logprobs: list[float]
     is_closed: bool = True
+    words: list[SpokenWord] = []
 
 
 class SpeechUpdate(msgspec.Struct):
     """A piece of the text of one window of sound; `segments` are those that end in it.
 
     `language` and `no_speech_prob` come with the first piece.  `continues_s`, in the last piece, is where the
-    speech of the next window begins if not at the end of this one.
+    speech of the next window begins if not at the end of this one.  `words`, in the last piece, are those of
+    each segment of the window, where the graph finds when they were spoken.
     """
 
     piece: TextPiece
@@ -252,6 +263,7 @@ class SpeechUpdate(msgspec.Struct):
     language: str | None = None
     no_speech_prob: float | None = None
     continues_s: float | None = None
+    words: Deferred[list[list[SpokenWord]]] | None = None
 
 
 class StreamStage(Protocol[In, Out]):
@@ -365,6 +377,7 @@ __all__ = [
     "Series",
     "SpeechUpdate",
     "SpokenSound",
+    "SpokenWord",
     "Stream",
     "StreamChoice",
     "StreamStage",

@@ -48,7 +48,12 @@ MAY_IMPORT = {
         "pipelines.gguf.onnx_writer",
         "pipelines.host.backends.onnx.decoder_format",
     },
-    "pipelines.whisper": {"pipelines.encoder_decoder", "pipelines.gguf.onnx_writer", "pipelines.whisper"},
+    "pipelines.whisper": {
+        "pipelines.encoder_decoder",
+        "pipelines.gguf.onnx_writer",
+        "pipelines.host.backends.onnx.decoder_format",
+        "pipelines.whisper",
+    },
     "pipelines.telemetry": {"pipelines.telemetry"},
     "pipelines.grammars": SHARED | {"pipelines.grammars"},
     "pipelines.wire": {"pipelines.element_types", "pipelines.errors"}
@@ -56,7 +61,13 @@ MAY_IMPORT = {
     "pipelines.nodes": {*SHARED, *STEP_CONTRACTS, "ops", "pipelines.grammars", "pipelines.nodes"},
     **{
         f"pipelines.nodes.{name}": ENGINE_NODE
-        for name in ("generation.scheduler", "pooling.batcher", "tensors.infer", "voice.synthesizer")
+        for name in (
+            "generation.scheduler",
+            "pooling.batcher",
+            "speech.word_times",
+            "tensors.infer",
+            "voice.synthesizer",
+        )
     },
     "pipelines.nodes.body_interface": IN_THE_HOST | {"pipelines.telemetry"},
     "pipelines.nodes.text.tokenizing.text_reader": SHARED | {"pipelines.nodes", *BATCH_CHECKS},

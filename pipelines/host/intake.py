@@ -136,6 +136,7 @@ class Requests:
             instance = self._take(message)
             engine = instance.model.threaded[message.node]
             inputs = unpack(message.inputs)
+            inputs.update({name: np.stack(self._held(key, each)) for name, each in message.held.items()})
             engine.submit(key, TensorRequest(inputs, message.outputs, self._put_result, message.tenant))
         except Exception as error:
             self._listener.send([(peer, inferred(message.request_id, error))])

@@ -21,6 +21,7 @@ NODE_TYPES = {
     "rank": "pooling.rank:Rank",
     "speech_prompt": "speech.speech_prompt:SpeechPrompt",
     "segments": "speech.segments:Segments",
+    "word_times": "speech.word_times:WordTimes",
     "phonemes": "voice.phonemes:Phonemes",
     "synthesizer": "voice.synthesizer:Synthesizer",
     "waveform": "voice.waveform:Waveform",

@@ -104,10 +104,12 @@ class Running(Protocol):
         outputs: list[str] | None = None,
         text_lengths: Sequence[int] | None = None,
         hold: bool = False,
+        held: Mapping[str, Held] | None = None,
     ) -> Deferred[Tensors]:
         """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text.
 
-        `hold`: the rows that it gives stay in the engine host until the call ends.
+        `hold`: the rows that it gives stay in the engine host until the call ends.  `held`: further inputs,
+        by name, which a call has had held and has not closed; their texts have the same number of rows.
         """
 
 

@@ -58,7 +58,7 @@ def new_graph(folder: Path) -> str:
     if is_optimums(folder):
         raise ValueError(f"{folder}: {REFUSAL}")
     if (prefix := find_speech(folder)) is not None:
-        return "\n".join([HEADER + "version: 1", *speech_lines(prefix)]) + "\n"
+        return "\n".join([HEADER + "version: 1", *speech_lines(folder, prefix)]) + "\n"
     if (prefix := find_text_pair(folder)) is not None:
         return "\n".join([HEADER + "version: 1", *text_pair_lines(prefix)]) + "\n"
     if voices := find_voices(folder):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pipelines.repository.exports import PLACES, TOKENIZER
 
-ENCODER, DECODER = "encoder.onnx", "decoder.onnx"
+ENCODER, DECODER, ALIGNMENT = "encoder.onnx", "decoder.onnx", "alignment.onnx"
 FEATURES, GENERATION = "preprocessor_config.json", "generation_config.json"
 NEEDED = (ENCODER, DECODER, TOKENIZER, FEATURES, GENERATION)
 OPTIMUM = ("openvino_encoder_model.xml", "openvino_decoder_model.xml")
@@ -42,6 +42,16 @@ nodes:
   text: {{type: detokenize, from: generated, tokenizer: {at}tokenizer.json}}
   segments: {{type: segments, from: text, settings: {at}generation_config.json}}
 """
+WORD_LINES = """\
+  words:
+    type: word_times
+    from: {{segments: segments, context: frames}}
+    tokenizer: {at}tokenizer.json
+    settings: {at}generation_config.json
+    body:
+      weights: {{type: tensor_model, from: batch, path: {at}alignment.onnx}}
+"""
+"""Of a folder with a file that shows when each word was spoken."""
 
 
 def find_speech(folder: Path) -> str | None:
@@ -57,6 +67,7 @@ def is_optimums(folder: Path) -> bool:
     return any((folder / place / OPTIMUM[0]).is_file() for place in PLACES)
 
 
-def speech_lines(prefix: str) -> list[str]:
+def speech_lines(folder: Path, prefix: str) -> list[str]:
     """The lines of graph.yaml from the task on."""
-    return LINES.format(at=prefix).splitlines()
+    has_alignment = (folder / prefix / ALIGNMENT).is_file()
+    return (LINES + (WORD_LINES if has_alignment else "")).format(at=prefix).splitlines()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import cast
 
 from pipelines.errors import BraidError, RequestError
@@ -92,6 +93,7 @@ class EngineClient(HostQuestions):
         slot: PendingReply,
         tenant: str = "",
         hold: bool = False,
+        held: Mapping[str, int] | None = None,
     ) -> int:
         """Send one request to tensor models; its answer goes to `slot`, a fresh one.  Gives the request's id.
 
@@ -101,8 +103,9 @@ class EngineClient(HostQuestions):
         link = self._listening_link()
         packed = pack("inputs", inputs)
         request_id = next(self._ids)
+        options = tenant, hold, dict(held or {})
         try:
-            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, tenant, hold))
+            link.send(SubmitTensors(request_id, model, instance_id, node, packed, outputs, *options))
         except ValueError as error:
             raise RequestError(f"the names of the tensors are too long: {error}") from error
         slot.open.add(0)

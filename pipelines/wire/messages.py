@@ -122,6 +122,8 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     `tenant` is as that of Submit.
     `hold`: the rows of tokens that it gives stay in the host until Abort, or until the worker is gone; the
     reply has their `lengths`, and the id in `held`.
+    `held`: further inputs, which the host holds: their names → the requests whose rows they are, of which
+    each text has as many.
     """
 
     request_id: int
@@ -132,6 +134,7 @@ class SubmitTensors(msgspec.Struct, frozen=True, array_like=True, tag="infer"):
     outputs: list[str] | None = None
     tenant: str = ""
     hold: bool = False
+    held: dict[str, int] = {}
 
 
 class Inferred(msgspec.Struct, frozen=True, array_like=True, tag="inferred"):

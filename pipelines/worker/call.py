@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.element_types import num_bytes
 from pipelines.errors import BraidError
@@ -18,6 +18,8 @@ from pipelines.wire.address import EngineAddress
 from pipelines.wire.client import EngineClient
 from pipelines.wire.sampling_params import SamplingParams
 from pipelines.worker.submissions import Submission, TensorSubmission, TokenSubmission
+
+T = TypeVar("T")
 
 LARGE_REPLY_BYTES = 1 << 20
 """What is made of a larger reply is made off the event loop."""
@@ -77,10 +79,12 @@ class Call:
         outputs: list[str] | None = None,
         text_lengths: Sequence[int] | None = None,
         hold: bool = False,
+        held: Mapping[str, Held] | None = None,
     ) -> Deferred[Tensors]:
         """Prepare tensors for an engine that replies once; `text_lengths` are the tokens of each text."""
+        requests = {name: each.request_id for name, each in (held or {}).items()}
         submission = TensorSubmission(
-            *(address, inputs, outputs, text_lengths or (), self._tenant), hold=hold
+            *(address, inputs, outputs, text_lengths or (), self._tenant), hold=hold, held=requests
         )
         self._submissions.append(submission)
         return Deferred(submission)
@@ -158,15 +162,20 @@ class Call:
 
         Raises the request's BraidError when the models refused it, failed or went away.
         """
-        try:
-            reply = await self._resolved(self.result)
-        except BraidError:
-            self._fail()
-            raise
+        reply = await self.value(self.result)
         if reply is not None and self._open:
             self._timing.completed(len(self._open), "stop")
             self._open.clear()
         return reply
+
+    async def value(self, deferred: Deferred[T]) -> T | None:
+        """What a reply left to be read; None when the call was closed from outside.  Raises as `answer`."""
+        try:
+            found: T | None = await self._resolved(deferred)
+        except BraidError:
+            self._fail()
+            raise
+        return found
 
     async def parts(self) -> AsyncIterator[Any]:
         """The parts of the reply in order, each once it has arrived; its memory is freed when it was read.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -91,7 +91,8 @@ class TensorSubmission:
     """Tensors for an engine that replies once.  `request_id` is None until they were sent.
 
     `text_lengths`: the tokens of each text that they hold; [] where they hold none.  `hold`: the host holds
-    what the engine gives until `end`.
+    what the engine gives until `end`.  `held` are further inputs: the ids of the requests whose outputs it
+    holds.
     """
 
     address: EngineAddress
@@ -100,6 +101,7 @@ class TensorSubmission:
     text_lengths: Sequence[int] = ()
     tenant: str = ""
     hold: bool = False
+    held: Mapping[str, int] = field(default_factory=dict)
     reply: PendingReply = field(default_factory=PendingReply)
     request_id: int | None = None
 
@@ -126,6 +128,7 @@ class TensorSubmission:
             slot=self.reply,
             tenant=self.tenant,
             hold=self.hold,
+            held=self.held,
         )
 
     def end(self, client: EngineClient) -> None:

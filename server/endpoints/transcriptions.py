@@ -23,9 +23,11 @@ from server.speech.events import SpeechEvents
 from server.speech.form import FormReader, UploadForm
 from server.speech.replies import FORMATS, JSON, SpeechReply
 from server.speech.request import SpeechRequest, TranscriptionRequest, TranslationRequest
-from server.speech.transcription import Transcriber
+from server.speech.transcription import Transcriber, finds_words
 from server.speech.window_text import Transcription
 from server.speech.windows import SAMPLES_PER_S, Sound
+
+NO_WORDS = "Word timestamps not supported for this model; allowed: segment.  Export it again for them"
 
 
 class TranscriptionsEndpoint:
@@ -44,8 +46,13 @@ class TranscriptionsEndpoint:
         is_ovms = dialect_of(req.path) is OVMS
         request = self._checked(form, is_ovms)
         pipeline = await find_pipeline(services, exchange, request.model, SPEECH)
+        with_words = "word" in request.granularities
+        if with_words and not finds_words(pipeline):
+            raise RequestError(NO_WORDS, "timestamp_granularities[]")
         sound = await self._decoded(form.files.pop("file"), exchange)
-        transcriber = Transcriber(services, pipeline, exchange, request.speech(), request.sampling())
+        transcriber = Transcriber(
+            services, pipeline, exchange, request.speech(), request.sampling(), with_words
+        )
         if request.stream:
             events = SpeechEvents(
                 f"transcribe-{request.request_id or exchange.request_id}",
@@ -96,7 +103,7 @@ class TranscriptionsEndpoint:
         return await (transcriber.sequential if request.sequential else transcriber.parallel)(sound)
 
     def _reply(self, request: SpeechRequest, found: Transcription, is_ovms: bool) -> tuple[str, bytes]:
-        reply = SpeechReply(found, request.translates)
+        reply = SpeechReply(found, request.translates, request.granularities)
         if request.detects_only:
             return JSON, reply.language()
         if is_ovms and request.granularities and request.response_format == "json":

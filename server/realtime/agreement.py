@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from server.speech.window_text import WITHOUT_SPACES
+from pipelines.nodes.speech.words import WITHOUT_SPACES
 
 WORD = re.compile(r"\s*\S+")
 CHARACTER = re.compile(r"\s*\S")

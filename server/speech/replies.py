@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal
 
 from server.generation.replies.reply_models import Reply
 from server.speech.window_text import Transcription, WindowText, compression_ratio, mean_logprob
@@ -40,9 +40,18 @@ class PlainSegment(Reply):
     end: float
 
 
+class TimedWord(Reply):
+    """A word without spaces, with the punctuation beside it."""
+
+    word: str
+    start: float
+    end: float
+
+
 class SegmentedReply(Reply):
     text: str
-    segments: list[PlainSegment]
+    words: list[TimedWord] | None = None
+    segments: list[PlainSegment] | None = None
 
 
 class VerboseSegment(Reply):
@@ -65,17 +74,21 @@ class VerboseReply(Reply):
     language: str
     duration: float
     text: str
-    segments: list[VerboseSegment]
-    words: None = None
+    segments: list[VerboseSegment] | None = None
+    words: list[TimedWord] | None = None
     usage: DurationUsage
 
 
 class SpeechReply:
-    """Writes the reply to one request; `translates`: the text is English, whatever was spoken."""
+    """Writes the reply to one request; `translates`: the text is English, whatever was spoken.
 
-    def __init__(self, found: Transcription, translates: bool) -> None:
+    `granularities`: of what the client wants times, "segment" or "word"; without any, of segments.
+    """
+
+    def __init__(self, found: Transcription, translates: bool, granularities: Sequence[str] = ()) -> None:
         self._found = found
         self._translates = translates
+        self._granularities = granularities
 
     @property
     def usage(self) -> DurationUsage:
@@ -91,18 +104,25 @@ class SpeechReply:
         return TranscriptionReply(text="", language=self._found.language, usage=self.usage).to_json()
 
     def segmented(self) -> bytes:
-        """JSON as OpenVINO Model Server writes it for a request with segments."""
-        segments = [PlainSegment(text=each.text, start=each.start, end=each.end) for each in self._segments()]
-        return SegmentedReply(text=self._found.text, segments=segments).to_json()
+        """JSON as OpenVINO Model Server writes it for a request with granularities."""
+        more: dict[str, Any] = {}
+        if "word" in self._granularities:
+            more["words"] = list(self._words())
+        if "segment" in self._granularities:
+            more["segments"] = [
+                PlainSegment(text=each.text, start=each.start, end=each.end) for each in self._segments()
+            ]
+        return SegmentedReply(text=self._found.text, **more).to_json()
 
     def verbose_json(self) -> bytes:
+        wanted = self._granularities or ["segment"]
         return VerboseReply(
             task="translate" if self._translates else "transcribe",
             language="en" if self._translates else self._found.language,
             duration=round(self._found.duration_s, 3),
             text=self._found.text,
-            segments=list(self._segments()),
-            words=None,
+            segments=list(self._segments()) if "segment" in wanted else None,
+            words=list(self._words()) if "word" in wanted else None,
             usage=self.usage,
         ).to_json()
 
@@ -129,6 +149,16 @@ class SpeechReply:
                 segment.id, number = number, number + 1
                 yield segment
 
+    def _words(self) -> Iterator[TimedWord]:
+        for window in self._found.windows:
+            start_s, longest_s = window.window.start_s, _longest_s(window)
+            for word in [word for segment in window.segments for word in segment.words]:
+                yield TimedWord(
+                    word=word.text,
+                    start=round(start_s + min(word.start_s, longest_s), 2),
+                    end=round(start_s + min(word.end_s, longest_s), 2),
+                )
+
 
 PLAIN_TEXT = "text/plain; charset=utf-8"
 JSON = "application/json"
@@ -146,10 +176,14 @@ def duration_usage(seconds: float) -> DurationUsage:
     return DurationUsage(type="duration", seconds=math.ceil(seconds))
 
 
+def _longest_s(text: WindowText) -> float:
+    return min(text.window.duration_s, WINDOW_SAMPLES / SAMPLES_PER_S)
+
+
 def _of_window(text: WindowText) -> Iterator[VerboseSegment]:
     """The segments of a window, with times from the beginning of the recording."""
     start_s = text.window.start_s
-    longest_s = min(text.window.duration_s, WINDOW_SAMPLES / SAMPLES_PER_S)
+    longest_s = _longest_s(text)
     for segment in text.segments:
         yield VerboseSegment(
             id=0,

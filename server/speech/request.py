@@ -108,6 +108,8 @@ class SpeechRequest(BaseModel):
             )
         elif self.sequential:
             raise RequestError("`long_form` must be 'parallel' with `stream`", "long_form")
+        elif "word" in self.granularities:
+            raise RequestError("a stream has no words", "timestamp_granularities[]")
         return self
 
     @property
@@ -161,14 +163,6 @@ class TranscriptionRequest(SpeechRequest):
     @property
     def granularities(self) -> list[str]:
         return [*(self.timestamp_granularities or [])]
-
-    @model_validator(mode="after")
-    def _check_words(self) -> TranscriptionRequest:
-        if "word" in self.granularities:
-            raise RequestError(
-                "Word timestamps not supported for this model; allowed: segment", "timestamp_granularities[]"
-            )
-        return self
 
 
 class TranslationRequest(SpeechRequest):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
+from pipelines.nodes.speech.word_times import WordTimes
 from pipelines.tasks import SpeechInput
 from pipelines.values import SpeechUpdate
 from pipelines.worker.call import Call
@@ -31,6 +32,7 @@ class Transcriber:
     """Runs the calls of one request; all of them end with its exchange.
 
     `speech` are the fields of `SpeechInput` that all windows share, `sampling` those of the client.
+    `with_words`: segments get the times of their words.
     """
 
     def __init__(
@@ -40,12 +42,14 @@ class Transcriber:
         exchange: Exchange,
         speech: dict[str, Any],
         sampling: dict[str, Any],
+        with_words: bool = False,
     ) -> None:
         self._services = services
         self._pipeline = pipeline
         self._exchange = exchange
         self._request = SpeechInput(**speech)
         self._sampling = sampling
+        self._with_words = with_words
         self._places = asyncio.Semaphore(SIDE_BY_SIDE)
 
     async def detect(self, sound: Sound) -> str:
@@ -135,8 +139,10 @@ class Transcriber:
                     text = await self._read(calls, self._sampling | {"temperature": each})
                     if text.is_good:
                         break
-        if text.is_silence:
-            text.text, text.segments = "", []
+                if text.is_silence:
+                    text.text, text.segments = "", []
+                if self._with_words and text.segments and text.words is not None:
+                    text.take_words(await calls.value(text.words))
         return text
 
     async def _read(self, calls: WindowCalls, sampling: dict[str, Any]) -> WindowText:
@@ -152,6 +158,11 @@ class Transcriber:
         language = self._request.language or next((each.language for each in texts if each.language), "en")
         duration_s = len(sound) / SAMPLES_PER_S
         return Transcription(duration_s, language, texts)
+
+
+def finds_words(pipeline: Pipeline) -> bool:
+    """Whether the graph of a model finds when each word was spoken."""
+    return any(isinstance(line.node, WordTimes) for line in pipeline.lines)
 
 
 def languages_of(pipeline: Pipeline) -> Sequence[str]:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 from types import TracebackType
+from typing import TypeVar
 
 from pipelines.tasks import SpeechInput
+from pipelines.values import Deferred
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.http.exchange import LONG_BODY_BYTES, ClientGone, Exchange
 from server.services import Services
 from server.speech.windows import Window
+
+T = TypeVar("T")
 
 
 class WindowCalls:
@@ -48,6 +52,13 @@ class WindowCalls:
         self._calls.append(call)
         call.start()
         return call
+
+    async def value(self, deferred: Deferred[T]) -> T:
+        """What the last call left to be read.  Raises ClientGone where it was closed."""
+        found = await self._calls[-1].value(deferred)
+        if found is None:
+            raise ClientGone
+        return found
 
     def close(self) -> None:
         self._closed = True

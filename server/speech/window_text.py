@@ -9,7 +9,8 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pipelines.values import Segment, SpeechUpdate
+from pipelines.nodes.speech.words import WITHOUT_SPACES
+from pipelines.values import Deferred, Segment, SpeechUpdate, SpokenWord
 from server.speech.windows import SAMPLES_PER_S, Window
 
 MAX_COMPRESSION = 2.4
@@ -20,8 +21,6 @@ MIN_NO_SPEECH = 0.6
 """From this probability on, text of which the model is not sure is silence."""
 LEAST_STEP_S = 1.0
 """How far the next window is from the one before it, at least."""
-WITHOUT_SPACES = ("zh", "ja", "yue", "th", "lo", "my")
-"""Languages whose sentences are joined without a space."""
 
 
 @dataclass(slots=True)
@@ -38,6 +37,7 @@ class WindowText:
     num_prompt: int = 0
     num_tokens: int = 0
     is_whole: bool = False
+    words: Deferred[list[list[SpokenWord]]] | None = None
 
     def add(self, update: SpeechUpdate) -> None:
         self.text += update.text
@@ -46,8 +46,13 @@ class WindowText:
         if update.no_speech_prob is not None:
             self.no_speech_prob = update.no_speech_prob
         self.continues_s = update.continues_s
+        self.words = update.words or self.words
         self.num_tokens += update.piece.num_tokens
         self.is_whole |= update.piece.finish is not None
+
+    def take_words(self, words: list[list[SpokenWord]]) -> None:
+        for segment, own in zip(self.segments, words, strict=True):
+            segment.words = own
 
     @property
     def rest(self) -> Window | None:

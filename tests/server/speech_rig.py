@@ -12,6 +12,7 @@ from scripted import ScriptedCall, ScriptedPipeline, piece
 from pipelines.errors import RequestError
 from pipelines.nodes.speech.speech_prompt import SpeechPrompt
 from pipelines.nodes.speech.whisper_tokens import WhisperTokens
+from pipelines.nodes.speech.word_times import WordTimes
 from pipelines.values import Segment, SpeechUpdate
 
 TRANSCRIPTIONS, TRANSLATIONS = "/v1/audio/transcriptions", "/v1/audio/translations"
@@ -47,7 +48,9 @@ class SpeechPipeline(ScriptedPipeline):
         prompt = SpeechPrompt(SpeechPrompt.Config(tokenizer="t", settings="s"), None)
         tasks = {"transcribe": 99, "translate": 98} if languages else {}
         prompt.known = WhisperTokens(90, 97, dict.fromkeys(languages, 95), tasks)
-        self.lines = [SimpleNamespace(node=prompt)]
+        words = WordTimes(WordTimes.Config(tokenizer="t", settings="s"), None)
+        self.lines = [SimpleNamespace(node=prompt), SimpleNamespace(node=words)]
+        self.num_read = 0  # how many windows' words were
 
     def prepare(self, generation: Any, client: Any, tenant: str = "", earlier: Any = None) -> Any:
         self.batches = [[(0, update)] for update in self.script(generation)]
@@ -59,7 +62,11 @@ class SpeechPipeline(ScriptedPipeline):
             async for batch in ScriptedCall.updates(call):
                 yield batch
 
-        call.updates = updates
+        async def value(words: Any) -> Any:
+            self.num_read += 1
+            return words
+
+        call.updates, call.value = updates, value
         return call
 
     @property

@@ -75,7 +75,8 @@ def test_a_folder_of_faster_whisper_becomes_a_served_one(model, ctranslate2, tmp
     assert done.exit_code == 0, done.output
     folder = tmp_path / "heard"
     lines = check((folder / "graph.yaml").read_text(), VOCABULARY, TASKS).bindings
-    assert [line.name for line in lines] == ["features", "frames", "prompt", "generated", "text", "segments"]
+    names = ["features", "frames", "prompt", "generated", "text", "segments", "words"]
+    assert [line.name for line in lines] == names
     encoder = open_encoder(folder / "model" / "encoder.onnx", EncoderSettings(precision="f32"))
     features = np.random.default_rng(0).standard_normal((2, MELS, 2 * FRAMES)).astype(np.float32)
     nothing = np.zeros((2, FRAMES), np.int64)

@@ -55,6 +55,7 @@ GROUPS = {
     ("generation", "request"): "Text from an encoder: lines that run in a worker",
     ("pooling", "request"): "Pooling: lines that run in a worker",
     ("speech", "request"): "Speech: lines that run in a worker",
+    ("speech", "engine"): "Speech: the engine of word times",
     ("voice", "engine"): "Voices: the engine",
     ("voice", "request"): "Voices: lines that run in a worker",
     ("tensors", "engine"): "Tensors: the engine",

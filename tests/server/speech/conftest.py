@@ -20,9 +20,12 @@ def speak(make_rig, monkeypatch) -> Callable[..., Any]:
         script: Script = fluent,
         languages: tuple[str, ...] = ("de", "en"),
         settings: dict[str, Any] | None = None,
+        finds_words: bool = True,
         **fields: Any,
     ) -> Any:
         speak.pipeline = SpeechPipeline(script, languages)
+        if not finds_words:
+            speak.pipeline.lines.pop()
         file = None if seconds is None else recording(seconds)
         body, headers = form(file, **fields)
         return make_rig(speak.pipeline, **(settings or {})).post(path, body, **headers)

@@ -6,6 +6,7 @@ import pytest
 from speech_rig import TRANSCRIPTIONS, TRANSLATIONS, SpeechPipeline, decoded, form, heard, recording, segment
 
 import server.endpoints.transcriptions as endpoint
+from pipelines.values import SpokenWord
 
 VTT = "WEBVTT\n\n00:00:00.000 --> 00:00:01.000\nGuten Tag\n\n"
 SRT = "1\n00:00:00,000 --> 00:00:01,000\nGuten Tag\n\n"
@@ -64,6 +65,38 @@ def test_ovms_writes_segments_into_its_json(speak):
     }
 
 
+def with_words(request):
+    """Two windows of one segment each; the first attempt at the first one is not good."""
+    long_s = len(request.windows[0]) / 16_000
+    text = " so" * 40 if long_s > 20 and not request.sampling["temperature"] else " Guten Tag."
+    words = [SpokenWord("Guten", 0.5, 1.0), SpokenWord("Tag.", 1.0, long_s + 1)]
+    return [heard(text, "stop", [segment(0, long_s, text)], language="de", words=[words])]
+
+
+@pytest.mark.parametrize("granularities", [["word"], ["segment", "word"]])
+def test_words_have_times_where_they_are_wanted(speak, granularities):
+    fields = {"response_format": "verbose_json", "timestamp_granularities__": granularities}
+    answer = speak(seconds=45.0, script=with_words, **fields).json
+    assert answer["words"] == [
+        {"word": "Guten", "start": 0.5, "end": 1.0},
+        {"word": "Tag.", "start": 1.0, "end": 29.45},
+        {"word": "Guten", "start": 29.95, "end": 30.45},
+        {"word": "Tag.", "start": 30.45, "end": 45.0},
+    ]
+    assert (answer["segments"] is None) is ("segment" not in granularities)
+    assert speak.pipeline.num_read == 2  # of the attempts that count
+    assert speak(script=with_words, response_format="verbose_json").json["words"] is None
+    assert speak.pipeline.num_read == 0
+
+
+def test_ovms_writes_words_into_its_json(speak):
+    fields = {"script": with_words, "timestamp_granularities__": ["word"]}
+    words = [{"word": "Guten", "start": 0.5, "end": 1.0}, {"word": "Tag.", "start": 1.0, "end": 1.0}]
+    assert speak("/v3/audio/transcriptions", **fields).json == {"text": "Guten Tag.", "words": words}
+    refused = speak("/v3/audio/transcriptions", stream="true", **fields)
+    assert (refused.status, "a stream has no words" in refused.body.decode()) == (400, True)
+
+
 @pytest.mark.parametrize(
     ("fields", "field", "text"),
     [
@@ -80,7 +113,11 @@ def test_ovms_writes_segments_into_its_json(speak):
         ({"n": "2"}, "n", "a recording has one text"),
         ({"temperature": "hot"}, "temperature", "must be a number"),
         ({"temperature": "3"}, "temperature", "must be in [0, 2]"),
-        ({"language": "a", "timestamp_granularities__": ["word"]}, "timestamp_granularities[]", "segment"),
+        (
+            {"finds_words": False, "response_format": "verbose_json", "timestamp_granularities__": ["word"]},
+            "timestamp_granularities[]",
+            "Word timestamps not supported for this model; allowed: segment.  Export it again",
+        ),
         ({"timestamp_granularities__": ["segment"]}, "timestamp_granularities[]", "needs `response_format`"),
         ({"chunking_strategy": '{"type": "server_vad"}'}, "chunking_strategy", "'auto'"),
         ({"prompt": ["a", "b"]}, "prompt", "`prompt` is given twice"),

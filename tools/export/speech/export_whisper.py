@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
+from pipelines.repository.speech_graph import ALIGNMENT
+from pipelines.whisper.alignment import default_heads, write_alignment
 from pipelines.whisper.decoder import write_decoder
 from pipelines.whisper.encoder import write_encoder
-from tools.export.folder import Stage
+from tools.export.folder import ExportError, Stage
 from tools.export.speech.frames_check import check_frames, is_possible
-from tools.export.speech.whisper_folder import read_whisper
+from tools.export.speech.whisper_folder import GENERATION, WhisperFolder, read_whisper
 from tools.export.two_files import write_files
 
 WRITERS = {"encoder": write_encoder, "decoder": write_decoder}
@@ -25,9 +27,21 @@ def export_whisper(source: Path, folder: Path, weights: str, stage: Stage) -> No
     model = read_whisper(source)
     writers = {name: partial(write, model.weights, model.config) for name, write in WRITERS.items()}
 
-    def check(made: Path) -> None:
+    def finish(made: Path) -> None:
+        stage("writing the alignment of words")
+        _write_alignment(made, model)
         if is_possible():
             stage("comparing its frames with those of transformers")
             check_frames(made / "encoder.onnx", model.weights, model.config, weights)
 
-    write_files(source, folder, writers, weights, model.files, stage, check)
+    write_files(source, folder, writers, weights, model.files, stage, finish)
+
+
+def _write_alignment(folder: Path, model: WhisperFolder) -> None:
+    """Raises `ExportError` where the model names heads that it does not have."""
+    named = model.files[GENERATION].get("alignment_heads")
+    try:
+        heads = [(int(layer), int(head)) for layer, head in named or default_heads(model.config)]
+        write_alignment(folder / "decoder.onnx", heads, folder / ALIGNMENT)
+    except (TypeError, ValueError) as error:
+        raise ExportError(f"{GENERATION}: alignment_heads: {error}") from error
