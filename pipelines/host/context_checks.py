@@ -13,6 +13,8 @@ from pipelines.host.engine.submission_checks import Limits
 from pipelines.loading import BuildError, problem_of
 
 SCHEDULER = "scheduler"
+READERS = (SCHEDULER, "word_times")
+"""Node types that read in the engine host what it holds."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,6 @@ def _misuse(line: Binding, bindings: Sequence[Binding]) -> str | None:
         each.name
         for each in bindings
         for port, source in each.sources.items()
-        if source.root == line.name and not (each.type_name == SCHEDULER and port in PORTS)
+        if source.root == line.name and not (each.type_name in READERS and port in PORTS)
     ]
     return f"its rows stay in the engine host, so that `{others[0]}` cannot read them" if others else None
