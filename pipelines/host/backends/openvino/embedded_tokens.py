@@ -23,9 +23,8 @@ IDS, ROWS, PLACES = "input_ids", "given_rows", "given_places"
 
 
 def embed_tokens(model: ov.Model, folder: Path) -> tuple[int, MappedFile | None]:
-    """Give a paged model the inputs `input_ids`, int64[tokens], ROWS, float32[k, size], and PLACES, int64[k],
-    k >= 1: the rows are read in the place of the embeddings of those tokens, counted from 1; a row of place 0
-    is not read.
+    """Give a paged model the inputs `input_ids`, int64[tokens], ROWS, float32[k, size], and PLACES, int64[k]:
+    the rows are read in the place of the embeddings of those tokens.
 
     Returns the size of a row, and the mapped weights of the table; (0, None) for a model that reads ids.
     Raises `ModelError`.
@@ -49,7 +48,7 @@ def embed_tokens(model: ov.Model, folder: Path) -> tuple[int, MappedFile | None]
         reader.replace_source_output(one_text.output(0))
     looked_up = table.get_results()[0].input_value(0)
     flat = ops.convert(ops.reshape(looked_up, np.array([-1, size], np.int64), False), "f32")
-    read = _behind_first(ops.scatter_update(_with_first(flat, size), places, rows, np.int64(0)))
+    read = ops.scatter_update(flat, places, rows, np.int64(0))
     for reader in embeddings.get_target_inputs():
         reader.replace_source_output(read.output(0))
     model.remove_parameter(given[EMBEDDINGS])
@@ -64,27 +63,15 @@ def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
     return parameter
 
 
-def _with_first(rows: ov.Node, size: int) -> ov.Node:
-    """The rows behind one more: OpenVINO's ScatterUpdate gives nothing for an empty list of places."""
-    return ops.concat([ops.constant(np.zeros((1, size), np.float32)), rows], 0)
-
-
-def _behind_first(rows: ov.Node) -> ov.Node:
-    begin, end, step = (
-        ops.constant(np.array([number], np.int64)) for number in (1, np.iinfo(np.int64).max, 1)
-    )
-    return ops.slice(rows, begin, end, step)
-
-
 class RowInputs:
     """The inputs of a step for rows of `row_size` numbers; no inputs for a model without them."""
 
     def __init__(self, row_size: int) -> None:
         self.none: StepInputs = {}
         if row_size:
-            self.none = {ROWS: np.zeros((1, row_size), np.float32), PLACES: np.zeros(1, np.int64)}
+            self.none = {ROWS: np.empty((0, row_size), np.float32), PLACES: np.empty(0, np.int64)}
 
     def of(self, step: Step) -> StepInputs:
         if not len(step.given_places):
             return self.none
-        return {ROWS: step.given_rows, PLACES: step.given_places + 1}
+        return {ROWS: step.given_rows, PLACES: step.given_places}
