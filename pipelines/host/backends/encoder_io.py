@@ -49,7 +49,8 @@ def check_inputs(path: Path, names: Collection[str]) -> None:
     if unknown:
         raise ModelError(f"{path} needs inputs that an encoder does not have: {', '.join(unknown)}.")
     if (array := reads_arrays(names)) and len(names) > 1:
-        raise ModelError(f"{path} needs {array} and other inputs: {', '.join(sorted(names))}.")
+        others = ", ".join(sorted(set(names) - {array}))
+        raise ModelError(f"{path} needs {array} beside {others}; an encoder that Braid runs has it alone.")
     if array is None and "input_ids" not in names:
         raise ModelError(f"{path} has no input_ids.")
 

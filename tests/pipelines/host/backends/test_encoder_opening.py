@@ -70,7 +70,8 @@ def test_padding_is_what_the_model_looks_for(tmp_path, name, engine):
     ("had", "instead", "complaint"),
     [
         ("attention_mask", "past_key_values_0", "with a cache.*--task embed"),
-        ("attention_mask", "pixel_values", "an encoder does not have: pixel_values"),
+        ("attention_mask", "pixel_values", "pixel_values beside input_ids"),
+        ("attention_mask", "bbox", "an encoder does not have: bbox"),
         ("input_ids", "inputs_embeds", "does not have: inputs_embeds"),
         ("int64[n, w] attention_mask", "int16[n, w] attention_mask", "of type .*int|of type i16"),
     ],

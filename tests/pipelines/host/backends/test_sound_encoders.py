@@ -69,7 +69,7 @@ IDENTITY = '<ir_version: 10, opset_import: ["": 20]> g (float[{shape}] {name}{mo
 
 @pytest.mark.parametrize(
     ("shape", "more", "problem"),
-    [("n, m, 8", "", r"windows, size, columns"), ("n, 4, 8", ", int64[n] input_ids", "and other inputs")],
+    [("n, m, 8", "", r"windows, size, columns"), ("n, 4, 8", ", int64[n] input_ids", "beside input_ids")],
 )
 @pytest.mark.parametrize("engine", ["openvino", "onnxruntime"])
 def test_other_models_of_features_are_refused(tmp_path, shape, more, problem, engine):
