@@ -29,9 +29,10 @@ def demo(demo: ServerProcess) -> str:
 
 @pytest.fixture(scope="package")
 def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a server with a small random Whisper, exported as `whisper`, and the small voice `joe`."""
+    """The address of a server with small random models: Whisper as `whisper`, T5 as `flan-t5`, the voice `joe`."""
     from click.testing import CliRunner
     from ctranslate2_files import write_folder
+    from tiny_text_models import save_tiny, tiny_text_model
     from tiny_whisper import SIZES, make_whisper, weights_of
     from voice_models import write_voice
 
@@ -40,9 +41,11 @@ def speech(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("speech")
     source, models = folder / "faster-whisper", folder / "models"
     write_folder(source, weights_of(make_whisper(eos_token_id=50257)), SIZES["encoder_attention_heads"])
-    options = ["--name", "whisper", "--models", str(models), "--weights", "fp32", "--no-first-run"]
-    done = CliRunner().invoke(main, [str(source), *options])
-    assert done.exit_code == 0, done.output
+    translator = save_tiny(tiny_text_model("t5"), folder / "t5")
+    for path, name in ((source, "whisper"), (translator, "flan-t5")):
+        options = ["--name", name, "--models", str(models), "--weights", "fp32", "--no-first-run"]
+        done = CliRunner().invoke(main, [str(path), *options])
+        assert done.exit_code == 0, done.output
     write_voice(models / "joe")
     with ServerProcess(models) as running:
         running.all_ready()

@@ -24,12 +24,19 @@ REAL_MODEL, DEMO_MODEL = '"smollm2"', '"braid-demo"'
 OTHER_CLIENTS = re.compile(r"^(import|from) (cohere|litellm|langchain_openai)\b", re.MULTILINE)
 
 
-RECORDING, VOICE = "speech.mp3", '"joe"'
-SHOWN = [block for block in all_blocks() if RECORDING not in block.text and VOICE not in block.text]
+RECORDING, LISTENER, VOICE, TRANSLATOR = "speech.mp3", '"whisper"', '"joe"', '"flan-t5"'
+SMALL = re.compile("|".join((RECORDING, LISTENER, VOICE, TRANSLATOR)))
+"""What stands in the blocks that are sent to the server of small random models."""
+SHOWN = [block for block in all_blocks() if not SMALL.search(block.text)]
 PROGRAMS = [block for block in SHOWN if block.language == "python" and SHOWN_URL in block.text]
 CURLS = [block for block in SHOWN if block.language == "" and "curl http" in block.text]
 SPOKEN = [block for block in all_blocks() if VOICE in block.text and SHOWN_URL in block.text]
-HEARD = [block for block in all_blocks() if RECORDING in block.text and SHOWN_URL in block.text]
+HEARD = [
+    block
+    for block in all_blocks()
+    if (RECORDING in block.text or LISTENER in block.text) and SHOWN_URL in block.text
+]
+TRANSLATED = [block for block in all_blocks() if TRANSLATOR in block.text and SHOWN_URL in block.text]
 
 
 def python_of(block: Block) -> Path:
@@ -65,8 +72,17 @@ def test_a_python_snippet_runs(block: Block, ended: Callable[[Block], Outcome]) 
 
 @pytest.mark.parametrize("block", CURLS, ids=str)
 def test_a_curl_command_is_answered(block: Block, demo: str) -> None:
+    answered(block, demo)
+
+
+@pytest.mark.parametrize("block", TRANSLATED, ids=str)
+def test_a_text_is_translated(block: Block, speech: str) -> None:
+    answered(block, speech)
+
+
+def answered(block: Block, url: str) -> None:
     shown = block.text[block.text.index("curl ") :]
-    command = shown.replace(SHOWN_URL, demo).replace(REAL_MODEL, DEMO_MODEL)
+    command = shown.replace(SHOWN_URL, url).replace(REAL_MODEL, DEMO_MODEL)
     run = subprocess.run(
         ["bash", "-c", f"set -e; {command.replace('curl ', 'curl -sSf ')}"],
         capture_output=True,
