@@ -66,14 +66,14 @@ class _DecoderWriter:
             places = self._layer_writer.store(f"{at}embed_positions.weight", form.max_context, form.width)
             state = op("Add", state, op("Gather", places, positions))
         if form.embedding_norm:
-            state = self._norm(state, f"{at}layernorm_embedding")
+            state = self._layer_writer.norm(state, f"{at}layernorm_embedding")
         state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", form.width])
         return state
 
     def _logits(self, taken: ir.Value, table: ir.Value) -> ir.Value:
         form, store = self._form, self._layer_writer.store
         if form.final_norm:
-            taken = self._norm(taken, f"{form.prefix}layer_norm")
+            taken = self._layer_writer.norm(taken, f"{form.prefix}layer_norm")
         if form.head_scale != 1:
             taken = self._op("Mul", taken, self._writer.number(form.head_scale))
         head = store(HEAD, form.vocabulary, form.width) if HEAD in self._weights else table
@@ -82,17 +82,17 @@ class _DecoderWriter:
 
     def _layer(self, layer: int, state: ir.Value, frames: ir.Value) -> ir.Value:
         at = f"{self._form.prefix}layers.{layer}."
-        for name, kind, more in (
-            ("self_attn", ATTENTION, {"window": -1, "softcap": 0.0}),
-            ("encoder_attn", CONTEXT_ATTENTION, {}),
-        ):
-            read = self._before(state, f"{at}{name}_layer_norm")
-            seen = read if kind == ATTENTION else frames
-            attended = self._attend(layer, f"{at}{name}", kind, read, seen, **more)
-            state = self._after(self._op("Add", state, attended), f"{at}{name}_layer_norm")
-        read = self._before(state, f"{at}final_layer_norm")
-        fed = self._layer_writer.feed_forward(read, at)
-        return self._after(self._op("Add", state, fed), f"{at}final_layer_norm")
+        part, feed_forward = self._layer_writer.part, self._layer_writer.feed_forward
+
+        def own(read: ir.Value) -> ir.Value:
+            return self._attend(layer, f"{at}self_attn", ATTENTION, read, read, window=-1, softcap=0.0)
+
+        def across(read: ir.Value) -> ir.Value:
+            return self._attend(layer, f"{at}encoder_attn", CONTEXT_ATTENTION, read, frames)
+
+        state = part(state, f"{at}self_attn_layer_norm", own)
+        state = part(state, f"{at}encoder_attn_layer_norm", across)
+        return part(state, f"{at}final_layer_norm", lambda read: feed_forward(read, at))
 
     def _attend(
         self, layer: int, at: str, kind: str, read: ir.Value, seen: ir.Value, **more: Any
@@ -132,12 +132,3 @@ class _DecoderWriter:
 
     def _project(self, rows: ir.Value, name: str) -> ir.Value:
         return self._layer_writer.linear(rows, name, self._form.attended, self._form.width)
-
-    def _before(self, state: ir.Value, name: str) -> ir.Value:
-        return self._norm(state, name) if self._form.norm_first else state
-
-    def _after(self, state: ir.Value, name: str) -> ir.Value:
-        return state if self._form.norm_first else self._norm(state, name)
-
-    def _norm(self, rows: ir.Value, name: str) -> ir.Value:
-        return self._layer_writer.norm(rows, name)

@@ -20,15 +20,20 @@ class EncoderLayers:
     def write(self, state: ir.Value, hidden: ir.Value | None = None) -> ir.Value:
         for layer in range(self._form.layers):
             state = self._layer(f"{self._form.prefix}layers.{layer}.", state, hidden)
-        return self._norm(state, f"{self._form.prefix}layer_norm") if self._form.final_norm else state
+        return (
+            self._layer_writer.norm(state, f"{self._form.prefix}layer_norm")
+            if self._form.final_norm
+            else state
+        )
 
     def _layer(self, at: str, state: ir.Value, hidden: ir.Value | None) -> ir.Value:
-        read = self._before(state, f"{at}self_attn_layer_norm")
-        attended = self._attended(f"{at}self_attn.", read, hidden)
-        state = self._after(self._op("Add", state, attended), f"{at}self_attn_layer_norm")
-        read = self._before(state, f"{at}final_layer_norm")
-        fed = self._layer_writer.feed_forward(read, at)
-        return self._after(self._op("Add", state, fed), f"{at}final_layer_norm")
+        part, feed_forward = self._layer_writer.part, self._layer_writer.feed_forward
+        state = part(
+            state,
+            f"{at}self_attn_layer_norm",
+            lambda read: self._attended(f"{at}self_attn.", read, hidden),
+        )
+        return part(state, f"{at}final_layer_norm", lambda read: feed_forward(read, at))
 
     def _attended(self, at: str, read: ir.Value, hidden: ir.Value | None) -> ir.Value:
         op, form = self._op, self._form
@@ -49,12 +54,3 @@ class EncoderLayers:
     def _split_heads(self, rows: ir.Value, order: list[int]) -> ir.Value:
         split = self._op("Reshape", rows, self._writer.ints(0, 0, self._form.heads, -1))
         return self._op("Transpose", split, perm=order)
-
-    def _before(self, state: ir.Value, name: str) -> ir.Value:
-        return self._norm(state, name) if self._form.norm_first else state
-
-    def _after(self, state: ir.Value, name: str) -> ir.Value:
-        return state if self._form.norm_first else self._norm(state, name)
-
-    def _norm(self, rows: ir.Value, name: str) -> ir.Value:
-        return self._layer_writer.norm(rows, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -45,6 +45,12 @@ class LayerWriter:
         names = ("weight",) if self._form.rms else ("weight", "bias")
         stored = (self.store(f"{name}.{each}", width) for each in names)
         return self._writer.op(kind, rows, *stored, axis=-1, epsilon=self._form.epsilon)
+
+    def part(self, state: ir.Value, norm: str, compute: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """One part of a layer with the sum around it; its norm is before the part, or after the sum."""
+        if self._form.norm_first:
+            return self._writer.op("Add", state, compute(self.norm(state, norm)))
+        return self.norm(self._writer.op("Add", state, compute(state)), norm)
 
     def embed(self, ids: ir.Value, table: ir.Value) -> ir.Value:
         """The rows of tokens, before anything is added for their positions."""
