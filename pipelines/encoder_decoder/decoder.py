@@ -9,8 +9,8 @@ import numpy as np
 import onnx_ir as ir
 
 from pipelines.encoder_decoder.form import SideForm
-from pipelines.encoder_decoder.layers import LayerWriter, Weights
-from pipelines.encoder_decoder.relative_bias import bias_backwards
+from pipelines.encoder_decoder.layers import HEADS_FIRST, LayerWriter, Weights
+from pipelines.encoder_decoder.relative_bias import RELATIVE, bias_backwards
 from pipelines.gguf.onnx_writer import OnnxWriter
 from pipelines.host.backends.onnx.decoder_format import (
     ATTENTION,
@@ -24,8 +24,7 @@ from pipelines.host.backends.onnx.decoder_format import (
 )
 
 F32, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
-HEADS_FIRST = [0, 2, 1, 3]
-HEAD, HEAD_BIAS, RELATIVE = "proj_out.weight", "final_logits_bias", "relative_bias.weight"
+HEAD, HEAD_BIAS = "proj_out.weight", "final_logits_bias"
 
 
 def write_decoder(weights: Weights, form: SideForm, folder: Path, name: str = "decoder") -> None:
@@ -60,14 +59,8 @@ class _DecoderWriter:
         self._writer.save([ids, positions, rows, frames], [logits], "decoder")
 
     def _embedded(self, ids: ir.Value, positions: ir.Value, table: ir.Value) -> ir.Value:
-        form, op, at = self._form, self._op, self._form.prefix
-        state = self._layer_writer.embed(ids, table)
-        if form.positions:
-            places = self._layer_writer.store(f"{at}embed_positions.weight", form.max_context, form.width)
-            state = op("Add", state, op("Gather", places, positions))
-        if form.embedding_norm:
-            state = self._layer_writer.norm(state, f"{at}layernorm_embedding")
-        state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", form.width])
+        state = self._layer_writer.embed(ids, table, lambda places: self._op("Gather", places, positions))
+        state.dtype, state.shape = F32, ir.Shape([1, "num_tokens", self._form.width])
         return state
 
     def _logits(self, taken: ir.Value, table: ir.Value) -> ir.Value:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import onnx_ir as ir
 
 from pipelines.encoder_decoder.form import SideForm
-from pipelines.encoder_decoder.layers import LayerWriter
+from pipelines.encoder_decoder.layers import HEADS_FIRST, LayerWriter
 from pipelines.gguf.onnx_writer import OnnxWriter
 
-HEADS_FIRST, KEYS_LAST = [0, 2, 1, 3], [0, 2, 3, 1]
+KEYS_LAST = [0, 2, 3, 1]
 
 
 class EncoderLayers:

@@ -13,6 +13,7 @@ from pipelines.encoder_decoder.form import SideForm
 from pipelines.gguf.onnx_writer import OnnxWriter
 
 Weights = Mapping[str, NDArray[Any]]
+HEADS_FIRST = [0, 2, 1, 3]
 ACTIVATIONS: dict[str, tuple[str, dict[str, Any]]] = {
     "gelu": ("Gelu", {}),
     "gelu_new": ("Gelu", {"approximate": "tanh"}),
@@ -52,10 +53,16 @@ class LayerWriter:
             return self._writer.op("Add", state, compute(self.norm(state, norm)))
         return self.norm(self._writer.op("Add", state, compute(state)), norm)
 
-    def embed(self, ids: ir.Value, table: ir.Value) -> ir.Value:
-        """The rows of tokens, before anything is added for their positions."""
-        rows, scale = self._writer.op("Gather", table, ids), self._form.embedding_scale
-        return rows if scale == 1 else self._writer.op("Mul", rows, self._writer.number(scale))
+    def embed(self, ids: ir.Value, table: ir.Value, at_positions: Callable[[ir.Value], ir.Value]) -> ir.Value:
+        """The rows of tokens; of a table of positions `at_positions` takes what is added to them."""
+        form, op, at = self._form, self._writer.op, self._form.prefix
+        rows = op("Gather", table, ids)
+        if form.embedding_scale != 1:
+            rows = op("Mul", rows, self._writer.number(form.embedding_scale))
+        if form.positions:
+            places = self.store(f"{at}embed_positions.weight", form.max_context, form.width)
+            rows = op("Add", rows, at_positions(places))
+        return self.norm(rows, f"{at}layernorm_embedding") if form.embedding_norm else rows
 
     def feed_forward(self, rows: ir.Value, at: str) -> ir.Value:
         """The last part of a layer, whose weights' names begin with `at`."""

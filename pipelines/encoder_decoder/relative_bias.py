@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from pipelines.encoder_decoder.form import Buckets
 
+RELATIVE = "relative_bias.weight"
+"""The name of T5's table behind the prefix of its side."""
 Table = NDArray[np.float32]
 
 

@@ -14,11 +14,10 @@ import onnx_ir as ir
 from pipelines.encoder_decoder.encoder_layers import EncoderLayers
 from pipelines.encoder_decoder.form import Buckets, SideForm
 from pipelines.encoder_decoder.layers import LayerWriter, Weights
-from pipelines.encoder_decoder.relative_bias import bias_both_ways
+from pipelines.encoder_decoder.relative_bias import RELATIVE, bias_both_ways
 from pipelines.gguf.onnx_writer import OnnxWriter
 
 F32, INT64 = ir.DataType.FLOAT, ir.DataType.INT64
-RELATIVE = "relative_bias.weight"
 OUT_OF_SIGHT = 1e9
 """What the score of a padding token is lowered by."""
 
@@ -51,14 +50,12 @@ class _TextEncoder:
         self._writer.save([ids, mask], [state], "encoder")
 
     def _embedded(self, ids: ir.Value, width: ir.Value) -> ir.Value:
-        form, op, store, at = self._form, self._op, self._layer_writer.store, self._form.prefix
-        table = store(f"{at}embed_tokens.weight", form.vocabulary, form.width)
-        state = self._layer_writer.embed(ids, table)
-        if form.positions:
-            places = store(f"{at}embed_positions.weight", form.max_context, form.width)
-            first = op("Slice", places, self._writer.ints(0), width, self._writer.ints(0))
-            state = op("Add", state, first)
-        return self._layer_writer.norm(state, f"{at}layernorm_embedding") if form.embedding_norm else state
+        form, zero = self._form, self._writer.ints(0)
+        name = f"{form.prefix}embed_tokens.weight"
+        table = self._layer_writer.store(name, form.vocabulary, form.width)
+        return self._layer_writer.embed(
+            ids, table, lambda places: self._op("Slice", places, zero, width, zero)
+        )
 
     def _hidden(self, mask: ir.Value) -> ir.Value:
         """float32[num_texts, 1, 1, width]: 0 for a token, far below it for padding."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from graphs.graph import Binding
@@ -26,18 +26,18 @@ class RowPort:
     wrong with the input at another decoder.
     """
 
-    size: str
+    size: Callable[[Limits], int]
     without: str
     unread: str
 
 
 PORTS = {
     "context": RowPort(
-        "frame_size",
+        lambda limits: limits.frame_size,
         "its decoder attends to the rows of an encoder; add `context:` to its inputs, a batcher",
         "its decoder attends to nothing but its own tokens; remove it",
     ),
-    "images": RowPort("row_size", "", "its decoder reads token ids alone; remove it"),
+    "images": RowPort(lambda limits: limits.row_size, "", "its decoder reads token ids alone; remove it"),
 }
 
 
@@ -63,7 +63,7 @@ def check_contexts(engines: Mapping[str, Engine[object]], bindings: Sequence[Bin
 
 def _fault(port: str, limits: Limits, engines: Mapping[str, Engine[object]], line: Binding) -> str | None:
     rows = PORTS[port]
-    size = getattr(limits, rows.size)
+    size = rows.size(limits)
     if port not in line.sources:
         return (rows.without or None) if size else None
     name = line.sources[port].root

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,14 +18,15 @@ from pipelines.telemetry.speech import count_speech
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.dialects import OVMS, dialect_of
+from server.generation.replies.sse import error_events
 from server.http.errors import public_error
-from server.http.exchange import LONG_BODY_BYTES, ClientGone, Exchange
+from server.http.exchange import ClientGone, Exchange
 from server.http.request_body import parse
 from server.http.streaming import as_stream, first_piece, kept_alive, next_piece
 from server.model_lookup import Ability, find_pipeline
 from server.services import Services
 from server.voice.encoders import FORMATS, SoundEncoder, open_encoder, wav_header
-from server.voice.events import end_event, failure_event, sound_event
+from server.voice.events import end_event, sound_event
 from server.voice.request import SpeakRequest
 
 SPEAKING = Ability(("speak",), "speak")
@@ -48,14 +49,13 @@ class Speech:
         """The file, a piece for each sentence and for its end.  Raises ClientGone."""
         async for sound in self.call.parts():
             self.sound_s += len(sound.samples) / sound.rate
-            yield await self._off_loop(partial(self.encoder.add, sound.samples), sound.samples.nbytes)
+            yield await self.exchange.long_work(
+                partial(self.encoder.add, sound.samples), sound.samples.nbytes
+            )
         if self.exchange.is_gone:
             raise ClientGone
-        yield await self._off_loop(self.encoder.end, 0)
+        yield await self.exchange.long_work(self.encoder.end)
         count_speech(self.model, self.sound_s, time.monotonic() - self.exchange.started_s)
-
-    async def _off_loop(self, work: Callable[[], bytes], num_bytes: int) -> bytes:
-        return await self.exchange.off_loop(work, max(num_bytes, LONG_BODY_BYTES + 1))
 
 
 class SpeechEndpoint:
@@ -89,8 +89,8 @@ class SpeechEndpoint:
     async def _call(self, request: SpeakRequest, voice: str, pipeline: Pipeline, exchange: Exchange) -> Call:
         """A call that has begun; the phonemes are found off the event loop."""
         spoken = SpeakInput(request.input, voice, request.speed, request.language)
-        call = await exchange.off_loop(
-            lambda: pipeline.prepare(spoken, self._services.client, exchange.tenant), LONG_BODY_BYTES + 1
+        call = await exchange.long_work(
+            lambda: pipeline.prepare(spoken, self._services.client, exchange.tenant)
         )
         exchange.at_end(call.close)
         exchange.when_gone(call.close)
@@ -98,9 +98,12 @@ class SpeechEndpoint:
         return call
 
     async def _whole(self, speech: Speech, form: str, rate: int) -> bytes:
+        """The file at once; a wav file says how long it is."""
         data = b"".join([piece async for piece in speech.pieces()])
-        header = wav_header(rate) if form == "wav" else b""
-        return wav_header(rate, len(data) - len(header)) + data[len(header) :] if header else data
+        if form != "wav":
+            return data
+        samples = data.removeprefix(wav_header(rate))
+        return wav_header(rate, len(samples)) + samples
 
     async def _sound(self, speech: Speech) -> AsyncIterator[bytes]:
         """The bytes of the file; they begin with the first sentence, so that an earlier failure has its own
@@ -129,7 +132,7 @@ class SpeechEndpoint:
                     yield sound_event(piece)
                 yield end_event(speech.num_phonemes)
             except Exception as error:
-                yield failure_event(public_error(error, exchange.request_id, exchange.error_words))
+                yield error_events(public_error(error, exchange.request_id, exchange.error_words))
 
         return data()
 

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import check_template
 from server.generation.requests.work_bytes import work_bytes
-from server.http.exchange import LONG_BODY_BYTES
 from server.http.request_body import JsonObject, parse
 from server.model_lookup import READING, find_pipeline
 from server.services import Services
@@ -63,9 +62,7 @@ class TokenizerInfoEndpoint:
         exchange = req.scope["braid.exchange"]
         pipeline = await find_pipeline(self._services, exchange, req.get_param("model"), READING)
         resp.content_type = falcon.MEDIA_JSON
-        resp.data = await exchange.off_loop(
-            lambda: _description(pipeline).model_dump_json().encode(), LONG_BODY_BYTES + 1
-        )
+        resp.data = await exchange.long_work(lambda: _description(pipeline).model_dump_json().encode())
 
 
 def _description(pipeline: Pipeline) -> BaseModel:

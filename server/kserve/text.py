@@ -20,7 +20,7 @@ from server.generation.requests.known_fields import Refused, check_fields
 from server.generation.requests.required_nodes import check_completion
 from server.generation.requests.work_bytes import work_bytes
 from server.http.errors import from_validation
-from server.http.exchange import LONG_BODY_BYTES, ClientGone, Exchange
+from server.http.exchange import ClientGone, Exchange
 from server.pooling.pooling_call import run_pooling_call
 from server.pooling.requests.classification import ClassificationRequest
 from server.pooling.requests.embedding import EmbeddingRequest
@@ -114,8 +114,7 @@ async def pooled_tensors(
     else:
         request = _request(task.body, question, {"input": question.texts})
         make = request.pooling_input
-    num_bytes = max(question.num_bytes, LONG_BODY_BYTES + 1)
-    call = await exchange.off_loop(lambda: pipeline.prepare(make(), services.client), num_bytes)
+    call = await exchange.long_work(lambda: pipeline.prepare(make(), services.client), question.num_bytes)
     result = await run_pooling_call(call, exchange)
     return Tensors({task.output.name: np.asarray(result.value.values)})
 

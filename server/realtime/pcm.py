@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import RequestError
+from pipelines.nodes.audio.pyav import import_av
 from server.speech.windows import SAMPLES_PER_S
 
 Pcm = NDArray[np.int16]
@@ -42,11 +42,5 @@ class PcmReader:
 
 
 def _resampler() -> Any:
-    try:
-        from av import AudioResampler
-    except ImportError:
-        raise RequestError(
-            f"This server takes sound at {SAMPLES_PER_S} samples a second only: PyAV is not installed.  "
-            "Install it with pip install 'braid-server[audio]' and restart the server."
-        ) from None
-    return AudioResampler(format="s16", layout="mono", rate=SAMPLES_PER_S)
+    av = import_av(f"takes sound at {SAMPLES_PER_S} samples a second only")
+    return av.AudioResampler(format="s16", layout="mono", rate=SAMPLES_PER_S)

@@ -9,7 +9,6 @@ import falcon.asgi
 
 from pipelines.errors import RequestError
 from server.generation.replies.reply_models import Reply
-from server.http.exchange import LONG_BODY_BYTES
 from server.http.socket_exchange import SocketExchange
 from server.model_lookup import SPEECH
 from server.realtime.live_text import LiveText, TextListener
@@ -53,8 +52,6 @@ class RealtimeSession:
     async def samples(self, pcm: PcmReader, audio: str) -> Pcm:
         """Decoded off the event loop where it is long.  Raises RequestError."""
         try:
-            if len(audio) <= LONG_BODY_BYTES:
-                return pcm.read(audio)
             return await self._socket.off_loop(lambda: pcm.read(audio), len(audio))
         except ValueError:
             raise RequestError("Invalid audio data", "audio", word="invalid_audio") from None

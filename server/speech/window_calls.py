@@ -10,7 +10,7 @@ from pipelines.tasks import SpeechInput
 from pipelines.values import Deferred
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
-from server.http.exchange import LONG_BODY_BYTES, ClientGone, Exchange
+from server.http.exchange import ClientGone, Exchange
 from server.services import Services
 from server.speech.windows import Window
 
@@ -43,9 +43,8 @@ class WindowCalls:
         if self._calls:
             call = self._pipeline.prepare(request, client, tenant, self._calls[0])
         else:
-            call = await self._exchange.off_loop(
-                lambda: self._pipeline.prepare(request, client, tenant),
-                max(self.window.sound.nbytes, LONG_BODY_BYTES + 1),
+            call = await self._exchange.long_work(
+                lambda: self._pipeline.prepare(request, client, tenant), self.window.sound.nbytes
             )
         if self._closed:
             raise ClientGone

@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import RequestError
+from pipelines.nodes.audio.pyav import import_av
 
 FormatName = Literal["mp3", "opus", "aac", "flac", "wav", "pcm"]
 Samples = NDArray[np.int16]
@@ -85,7 +85,7 @@ class CodedSound:
     """One continuous stream of an encoder of ffmpeg's."""
 
     def __init__(self, name: str, form: FileFormat, own_rate: int) -> None:
-        self._av = _import_av(name)
+        self._av = import_av(f"cannot write {name}", "Request wav or pcm, or install", "response_format")
         self._rates = own_rate, form.rate(own_rate)
         self._written = Written()
         self._file = self._av.open(
@@ -141,15 +141,3 @@ def resampled(samples: Samples, own_rate: int, rate: int) -> Samples:
     spectrum = np.fft.rfft(samples.astype(np.float64))
     found = np.fft.irfft(spectrum, count) * (count / len(samples))
     return np.clip(np.rint(found), -32_768, 32_767).astype(np.int16)
-
-
-def _import_av(name: str) -> Any:
-    try:
-        import av
-    except ImportError:
-        raise RequestError(
-            f"This server cannot write {name}: PyAV is not installed.  Request wav or pcm, or install it "
-            "with pip install 'braid-server[audio]' and restart the server.",
-            "response_format",
-        ) from None
-    return av

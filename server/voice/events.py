@@ -5,9 +5,8 @@ from __future__ import annotations
 import base64
 from typing import Literal
 
-from pipelines.errors import BraidError
 from server.generation.replies.reply_models import Reply
-from server.generation.replies.sse import error_events, event
+from server.generation.replies.sse import event
 
 
 class SpeechUsage(Reply):
@@ -33,7 +32,3 @@ def sound_event(piece: bytes) -> bytes:
 def end_event(num_phonemes: int) -> bytes:
     usage = SpeechUsage(input_tokens=num_phonemes, output_tokens=0, total_tokens=num_phonemes)
     return event(SpokenEvent(type="speech.audio.done", usage=usage))
-
-
-def failure_event(error: BraidError) -> bytes:
-    return error_events(error)

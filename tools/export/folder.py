@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
+import json
 import logging
 import os
 import shutil
@@ -75,6 +77,22 @@ def read_config(source: str) -> dict[str, Any]:
     config, _ = PretrainedConfig.get_config_dict(source)
     config.pop("_commit_hash", None)
     return dict(config)
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object.  Raises `ExportError`."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ExportError(f"{path} is needed and cannot be read: {error}") from error
+    if not isinstance(fields, dict):
+        raise ExportError(f"{path} holds no JSON object")
+    return fields
+
+
+def has_transformers() -> bool:
+    """Whether an export can be compared with its source by transformers."""
+    return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 
 def first_line(error: Exception) -> str:

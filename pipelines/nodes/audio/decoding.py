@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.cancellation import check_cancelled
 from pipelines.errors import RequestError
+from pipelines.nodes.audio.pyav import import_av
 
 if TYPE_CHECKING:
     import av
@@ -49,7 +50,7 @@ def decode_audio(data: bytes | memoryview, limits: AudioLimits = AudioLimits()) 
     Packets that are damaged are left out, as ffmpeg does.  Memory is bounded by `limits`, however much the
     file unpacks to.  Raises RequestError for what is no sound, and for what is longer than the limits.
     """
-    libraries = _import_av()
+    libraries = import_av("cannot decode audio")
     samples, ends_s = bytearray(), time.monotonic() + limits.deadline_s
     max_bytes = int(limits.max_seconds * RATE) * 4
     try:
@@ -71,17 +72,6 @@ def decode_audio(data: bytes | memoryview, limits: AudioLimits = AudioLimits()) 
     if not samples:
         raise _invalid()
     return np.frombuffer(samples, np.float32)
-
-
-def _import_av() -> Any:
-    try:
-        import av
-    except ImportError:
-        raise RequestError(
-            "This server cannot decode audio: PyAV is not installed.  Install it with "
-            "pip install 'braid-server[audio]' and restart the server."
-        ) from None
-    return av
 
 
 def _invalid() -> RequestError:

@@ -9,8 +9,8 @@ from pipelines.repository.speech_graph import ALIGNMENT
 from pipelines.whisper.alignment import default_heads, write_alignment
 from pipelines.whisper.decoder import write_decoder
 from pipelines.whisper.encoder import write_encoder
-from tools.export.folder import ExportError, Stage
-from tools.export.speech.frames_check import check_frames, is_possible
+from tools.export.folder import ExportError, Stage, has_transformers
+from tools.export.speech.frames_check import check_frames
 from tools.export.speech.whisper_folder import GENERATION, WhisperFolder, read_whisper
 from tools.export.two_files import write_files
 
@@ -30,7 +30,7 @@ def export_whisper(source: Path, folder: Path, weights: str, stage: Stage) -> No
     def finish(made: Path) -> None:
         stage("writing the alignment of words")
         _write_alignment(made, model)
-        if is_possible():
+        if has_transformers():
             stage("comparing its frames with those of transformers")
             check_frames(made / "encoder.onnx", model.weights, model.config, weights)
 

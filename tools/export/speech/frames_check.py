@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,6 @@ from tools.export.speech.ctranslate2_file import Arrays
 PREFIX = "model.encoder."
 TOLERANCES = {"fp32": 1e-3, "int8": 0.2}
 """Weights → the root mean square of the difference, over that of the frames."""
-
-
-def is_possible() -> bool:
-    return all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 
 def check_frames(file: Path, weights: Arrays, config: dict[str, Any], form: str) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 from tools.export.folder import ExportError
@@ -82,14 +80,3 @@ def feature_fields(config: dict[str, Any]) -> dict[str, Any]:
         "padding_value": 0.0,
         "return_attention_mask": False,
     }
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """A JSON object.  Raises `ExportError`."""
-    try:
-        fields = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ExportError(f"{path} is needed and cannot be read: {error}") from error
-    if not isinstance(fields, dict):
-        raise ExportError(f"{path} holds no JSON object")
-    return fields

@@ -9,9 +9,8 @@ from shutil import copyfile
 from pipelines.encoder_decoder.decoder import write_decoder
 from pipelines.encoder_decoder.families import read_text_model
 from pipelines.encoder_decoder.text_encoder import write_text_encoder
-from tools.export.folder import TOKENIZER, ExportError, Stage, quiet
-from tools.export.speech.frames_check import is_possible
-from tools.export.speech.hugging_face_weights import read_safetensors
+from tools.export.folder import TOKENIZER, ExportError, Stage, has_transformers, quiet
+from tools.export.hugging_face_weights import read_safetensors
 from tools.export.text_pair.pair_check import check_pair
 from tools.export.text_pair.text_folder import CONFIG, GENERATION, generation_fields, read_config
 from tools.export.tokenizer_files import write_tokenizer
@@ -38,7 +37,7 @@ def export_text(source: Path, folder: Path, weights: str, stage: Stage) -> None:
 
     def check(made: Path) -> None:
         _write_tokenizer(source, made)
-        if is_possible():
+        if has_transformers():
             stage("comparing its log-probabilities with those of transformers")
             check_pair(made, source, weights)
 
@@ -48,7 +47,7 @@ def export_text(source: Path, folder: Path, weights: str, stage: Stage) -> None:
 def _write_tokenizer(source: Path, folder: Path) -> None:
     if (source / TOKENIZER).is_file():
         copyfile(source / TOKENIZER, folder / TOKENIZER)
-    elif is_possible():
+    elif has_transformers():
         with quiet():
             write_tokenizer(str(source), folder)
     else:

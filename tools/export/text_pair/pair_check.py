@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession
 from pipelines.host.backends.onnxruntime.cpu.encoder_session import OnnxCpuEncoder
 from pipelines.host.engine.encoder_batch import TokenBatch
-from pipelines.host.engine.step import Step
 from tools.export.folder import ExportError, quiet
+from tools.logit_distance import log_softmax
+from tools.paged_steps import Part, packed_step
 
 TOLERANCES = {"fp32": 1e-3, "int8": 0.3}
 """Weights → the root mean square of the difference, over the spread of the log-probabilities."""
@@ -60,26 +62,17 @@ def _of_export(folder: Path, read: NDArray[np.int64], written: NDArray[np.int64]
     decoder = OnnxCpuSession(folder / "decoder.onnx")
     size = decoder.block_tokens
     blocks = -(-len(rows) // size)
+    own = -(-len(written) // size)
     decoder.reserve(len(written), 1)
-    decoder.allocate(blocks + -(-len(written) // size))
-    logits = decoder.run(
-        Step(
-            token_ids=written,
-            positions=np.arange(len(written)),
-            starts=np.array([0, len(written)], np.int32),
-            num_past=np.zeros(1, np.int32),
-            block_table=np.arange(blocks, blocks + -(-len(written) // size), dtype=np.int32)[None],
-            num_blocks=np.array([-(-len(written) // size)], np.int32),
-            max_context=len(written),
-            logit_indices=np.arange(len(written)),
-            logit_slots=np.zeros(len(written), np.int32),
-            copies=np.empty((0, 2), np.int32),
-            frame_table=np.arange(blocks, dtype=np.int32)[None],
-            num_frames=np.array([len(rows)], np.int32),
-            new_frames=rows,
-            frame_slots=np.arange(len(rows), dtype=np.int32),
-        )
-    ).astype(np.float64)
+    decoder.allocate(blocks + own)
+    part = Part(written, 0, np.arange(blocks, blocks + own, dtype=np.int32), np.arange(len(written)))
+    step = replace(
+        packed_step([part], size),
+        frame_table=np.arange(blocks, dtype=np.int32)[None],
+        num_frames=np.array([len(rows)], np.int32),
+        new_frames=rows,
+        frame_slots=np.arange(len(rows), dtype=np.int32),
+    )
+    found = log_softmax(decoder.run(step))
     decoder.close()
-    shifted = logits - logits.max(-1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(-1, keepdims=True)))
+    return found

@@ -9,8 +9,7 @@ from typing import Any
 from pipelines.encoder_decoder.families import FAMILIES
 from pipelines.encoder_decoder.t5 import MAX_CONTEXT, T5
 from pipelines.repository.exports import architectures
-from tools.export.folder import ExportError
-from tools.export.speech.token_files import read_json
+from tools.export.folder import ExportError, read_json
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 ENDINGS = ("ForConditionalGeneration", "MTModel", "WithLMHeadModel")

@@ -23,10 +23,13 @@ from pipelines.host.backends.openvino.carried_attention import (
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.positions import give_positions
 
+EMBEDDINGS = "inputs_embeds"
+"""What a decoder that sees images reads, float32[tokens, size], instead of `input_ids`."""
+
 STEP_INPUTS = frozenset(
     {
         "input_ids",
-        "inputs_embeds",
+        EMBEDDINGS,
         "position_ids",
         "past_lens",
         "subsequence_begins",
@@ -43,9 +46,6 @@ STATE_STEP_INPUTS = frozenset(
 """Further ones of a decoder with recurrent states, int32, rank 1: which rows of the state tables a step reads
 and writes.
 """
-
-EMBEDDINGS = "inputs_embeds"
-"""What a decoder that sees images reads, float32[tokens, size], instead of `input_ids`."""
 
 CACHE_INPUT = re.compile(r"(key|value)_cache\.(\d+)")
 """Inputs of a paged decoder for its cache, two for each layer of attention."""
