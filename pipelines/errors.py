@@ -3,7 +3,8 @@
 BraidError
 ├── RequestError      400  the request is at fault; `field` names where
 │   ├── MissingField       a field that must be there is not
-│   └── ContextTooLong     the prompt has more tokens than the model takes
+│   ├── ContextTooLong     the prompt has more tokens than the model takes
+│   └── FetchFailed   422  a file that the request names by its URL did not come
 ├── NotFound          404  no such model, version or task
 │   └── ModelNotFound      no model has this name
 ├── Overloaded        429  too many requests; try again after `retry_after_s`
@@ -67,6 +68,10 @@ class MissingField(RequestError):
 
 class ContextTooLong(RequestError):
     word = "context_length_exceeded"
+
+
+class FetchFailed(RequestError):
+    status, kind = 422, "UnprocessableEntityError"
 
 
 class NotFound(BraidError):

@@ -41,11 +41,15 @@ class Constraint:
 
 @dataclass(frozen=True, slots=True)
 class ImageInput:
-    """An image of a conversation: a part of type `kind` with its URL; `where` is its place in the request."""
+    """An image of a conversation: a part of type `kind` with its URL; `where` is its place in the request.
+
+    `data` is the file, where the URL led out of the request and it was fetched.
+    """
 
     url: str
     kind: str
     where: str
+    data: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,11 @@ from server.gunicorn_start import become_gunicorn
 
 NO_NODES = "no custom node is run"
 STATEFUL = "stateful models were removed from the model server; delete it"
-NO_MEDIA = "images and sound are not read"
 NOTED = {
     "metrics_enable": "/metrics is always on",
     "metrics_list": "/metrics has all metrics",
     "cache_dir": "compiled models are not stored",
     "custom_node_resources_cleaner_interval_seconds": NO_NODES,
-    "allowed_media_domains": NO_MEDIA,
-    "allowed_local_media_path": NO_MEDIA,
     "grpc_workers": "gRPC is served by each worker process",
     "grpc_max_threads": "gRPC is served by each worker process",
     "grpc_memory_quota": "BRAID_MAX_BODY_MB and BRAID_MAX_CONCURRENCY bound requests",
@@ -107,6 +104,8 @@ def _declared(command: Command) -> Command:
 @click.option(
     "--allowed_origins", default="*", show_default=True, help="Web origins whose pages may call the server."
 )
+@click.option("--allowed_media_domains", help="Hosts from which images are fetched, separated by commas.")
+@click.option("--allowed_local_media_path", help="Folder below which `file:` URLs of images are read.")
 @click.option("--allow_credentials", type=bool, default=False, help="Only false.")
 @click.option(
     "--log_level", type=click.Choice(list(LEVELS), case_sensitive=False), default="INFO", show_default=True
@@ -147,6 +146,8 @@ def _refuse(given: Mapping[str, Any]) -> None:
             raise click.UsageError(f"--{name}: {why}")
     if given["allow_credentials"]:
         raise click.UsageError("--allow_credentials: keys are sent in headers, not in cookies; delete it")
+    if given["allowed_media_domains"] == "all":
+        raise click.UsageError("--allowed_media_domains: name each host; images of all hosts are not fetched")
     if given["grpc_bind_address"] not in (None, given["rest_bind_address"]):
         raise click.UsageError(
             "--grpc_bind_address: gRPC is served at the address of HTTP, --rest_bind_address"
@@ -184,6 +185,8 @@ def settings_of(given: Mapping[str, Any], models: Path) -> dict[str, str]:
         "idle_unload_s": idle,
         "api_keys": _key(given["api_key_file"]),
         "cors_origins": given["allowed_origins"],
+        "allowed_media_domains": given["allowed_media_domains"],
+        "allowed_local_media_path": given["allowed_local_media_path"],
         "log_level": LEVELS[given["log_level"].upper()],
     }
     flags = {"grpc_port": "port", "poll_models": "file_system_poll_wait_seconds",

@@ -18,6 +18,8 @@ from pipelines.worker.catalogue import Catalogue
 from server.http.admission import Admission
 from server.http.request_body import ArrivingBodies, joined
 from server.http.work_queue import Work
+from server.media.fetching import MediaFetcher
+from server.media.sources import MediaSources
 from server.process.worker_state import WorkerProcess
 from server.responses.background import BackgroundResponses
 from server.responses.store import ResponseStore
@@ -46,6 +48,7 @@ class Services:
     background: BackgroundResponses = field(init=False)
     arriving: ArrivingBodies = field(init=False)
     sounds: SoundMemory = field(init=False)
+    media: MediaFetcher = field(init=False)
     work: Work = field(init=False)
     counting: asyncio.Task[None] | None = field(init=False, default=None)
 
@@ -53,6 +56,7 @@ class Services:
         self.response_store = ResponseStore(self.settings)
         self.arriving = ArrivingBodies(self.settings.max_body_mb << 20)
         self.sounds = SoundMemory(round(self.settings.max_audio_s * SAMPLES_PER_S) * SAMPLE_BYTES)
+        self.media = MediaFetcher(_media_sources(self.settings), self.settings.max_body_mb << 20)
         self.background = BackgroundResponses(self.response_store)
         self.work = Work(self.settings.max_body_mb)
 
@@ -102,6 +106,14 @@ class Services:
         """End every request in flight with an error that its client can read."""
         self.background.draining = True
         self.client.abort_all(Unavailable("the server is shutting down"))
+
+
+def _media_sources(settings: Settings) -> MediaSources:
+    return MediaSources(
+        settings.allowed_media_domains,
+        settings.private_media_domains,
+        settings.allowed_local_media_path,
+    )
 
 
 async def _count() -> None:

@@ -41,7 +41,7 @@ class BatchChatEndpoint(ChatCompletionsEndpoint):
             self.check(conversation, pipeline)
             generation = partial(_generation, dialect_of(req.path), conversation)
             num_bytes = work_bytes(conversation, len(raw))
-            call = await open_call(self._services, pipeline, generation, exchange, num_bytes)
+            call = await open_call(self._services, pipeline, generation, exchange, num_bytes, conversation)
             call.count_tool_calls("chat_completions", streams=False)
             exchange.at_end(call.close)
             calls.append(call)

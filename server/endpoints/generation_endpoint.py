@@ -131,7 +131,8 @@ class GenerationEndpoint(Generic[Body, AnyContext, Choice]):
         def generation(max_context: int) -> GenerationInput:
             return dialect.transform_generation(request.generation(max_context))
 
-        call = await open_call(services, pipeline, generation, exchange, work_bytes(request, len(raw)))
+        num_bytes = work_bytes(request, len(raw))
+        call = await open_call(services, pipeline, generation, exchange, num_bytes, request)
         call.count_tool_calls("chat_completions", bool(request.stream))
         exchange.at_end(call.close)
         exchange.when_gone(call.close)

@@ -9,7 +9,9 @@ from pipelines.worker.pipeline import Pipeline
 from server.endpoints.generation_endpoint import GenerationEndpoint
 from server.generation.replies.token_counter import TokenCounter
 from server.generation.requests.required_nodes import check_chat
-from server.http.request_body import parse, parse_body
+from server.generation.requests.work_bytes import work_bytes
+from server.http.request_body import parse
+from server.media.request_images import fetch_images, size_of, with_files
 from server.messages.content_builder import ContentBuilder, MessageContext, message
 from server.messages.events import MessageEvents
 from server.messages.reply_models import ContextManagement, MessageReply, TokenCount
@@ -61,15 +63,15 @@ class CountTokensEndpoint:
         services, exchange = self._services, req.scope["braid.exchange"]
         resp.set_header(REQUEST_ID, exchange.request_id)
         raw = await services.admit(req)
-        request = await parse_body(exchange, CountRequest, raw)
-        pipeline = await find_pipeline(services, exchange, request.model, TEXT)
+        chat = await exchange.off_loop(lambda: parse(CountRequest, raw).chat(), len(raw))
+        pipeline = await find_pipeline(services, exchange, chat.model, TEXT)
+        check_chat(pipeline, chat.calls_tools)
+        files = await fetch_images(services, pipeline, exchange, chat, len(raw))
 
         def count() -> int:
-            chat = request.chat()
-            check_chat(pipeline, chat.calls_tools)
-            return len(chat_ids(pipeline, chat.generation(pipeline.max_context)))
+            return len(chat_ids(pipeline, with_files(chat.generation(pipeline.max_context), files)))
 
-        number = await exchange.off_loop(count, len(raw))
+        number = await exchange.off_loop(count, work_bytes(chat, len(raw)) + size_of(files))
         untouched = ContextManagement(original_input_tokens=number)
         resp.content_type = falcon.MEDIA_JSON
         resp.data = TokenCount(input_tokens=number, context_management=untouched).to_json()

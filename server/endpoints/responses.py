@@ -72,7 +72,7 @@ class ResponsesEndpoint(_ResponsesEndpoint):
                 field="background",
             )
         await self._check_id(request.request_id)
-        call = await prepared.call(pipeline, exchange, self.call_maker(req))
+        call = await prepared.call(self._services, pipeline, exchange, self.call_maker(req))
         call.count_tool_calls("responses", bool(request.stream))
         response_events = self._response_events(request, pipeline, prepared, call)
         if request.background:
@@ -142,7 +142,8 @@ class CountInputTokensEndpoint(_ResponsesEndpoint):
 
     async def on_post(self, req: falcon.asgi.Request, resp: falcon.asgi.Response) -> None:
         _, pipeline, prepared = await self.prepare(req, CountInputTokensRequest)
-        call = await prepared.call(pipeline, req.scope["braid.exchange"], self.call_maker(req))
+        exchange = req.scope["braid.exchange"]
+        call = await prepared.call(self._services, pipeline, exchange, self.call_maker(req))
         call.close()
         resp.content_type = falcon.MEDIA_JSON
         resp.data = InputTokenCount(input_tokens=sum(call.prompt_lengths)).model_dump_json().encode()

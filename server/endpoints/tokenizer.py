@@ -10,6 +10,7 @@ from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.required_nodes import check_template
 from server.generation.requests.work_bytes import work_bytes
 from server.http.request_body import JsonObject, parse
+from server.media.request_images import fetch_images, size_of
 from server.model_lookup import READING, find_pipeline
 from server.services import Services
 from server.tokenizing import encoding
@@ -32,10 +33,11 @@ class _TokenizerEndpoint:
         raw = await services.admit(req)
         request = await exchange.off_loop(lambda: self.read(parse(JsonObject, raw)), len(raw))
         pipeline = await find_pipeline(services, exchange, request.model, READING)
+        files = await fetch_images(services, pipeline, exchange, request, len(raw))
         resp.content_type = falcon.MEDIA_JSON
         resp.data = await exchange.off_loop(
-            lambda: request.reply(pipeline).model_dump_json().encode(),
-            work_bytes(request, len(raw)),
+            lambda: request.reply(pipeline, files).model_dump_json().encode(),
+            work_bytes(request, len(raw)) + size_of(files),
         )
 
 

@@ -8,6 +8,7 @@ from pipelines.tasks import GenerationInput
 from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.http.exchange import Exchange
+from server.media.request_images import Showing, fetch_images, size_of, with_files
 from server.services import Services
 
 
@@ -17,15 +18,20 @@ async def open_call(
     generation: Callable[[int], GenerationInput],
     exchange: Exchange,
     num_bytes: int,
+    request: Showing,
 ) -> Call:
     """Start a call; `generation` returns its input, given the context length of the model.
 
-    A long prompt is tokenized off the event loop, and sent from it.
+    Images of `request` that are elsewhere are fetched first.  A long prompt is tokenized off the event
+    loop, and sent from it.
     """
 
-    def prepare() -> Call:
-        return pipeline.prepare(generation(pipeline.max_context), services.client, exchange.tenant)
+    files = await fetch_images(services, pipeline, exchange, request, num_bytes)
 
-    call = await exchange.off_loop(prepare, num_bytes)
+    def prepare() -> Call:
+        given = with_files(generation(pipeline.max_context), files)
+        return pipeline.prepare(given, services.client, exchange.tenant)
+
+    call = await exchange.off_loop(prepare, num_bytes + size_of(files))
     call.start()
     return call

@@ -92,7 +92,7 @@ async def text_pieces(
     check_completion(pipeline)
     request = _request(CompletionRequest, question, {"prompt": _one(question)})
     num_bytes = work_bytes(request, question.num_bytes)
-    call = await open_call(services, pipeline, request.generation, exchange, num_bytes)
+    call = await open_call(services, pipeline, request.generation, exchange, num_bytes, request)
     exchange.at_end(call.close)
     exchange.when_gone(call.close)
     finished = False

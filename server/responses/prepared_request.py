@@ -16,6 +16,7 @@ from pipelines.worker.call import Call
 from pipelines.worker.pipeline import Pipeline
 from server.generation.requests.work_bytes import work_bytes
 from server.http.exchange import Exchange
+from server.media.request_images import fetch_images, size_of, with_files
 from server.responses.database import ResponseDatabase
 from server.responses.input_items import read_items, references
 from server.responses.reply_models import RUNNING
@@ -23,6 +24,7 @@ from server.responses.request import ResponseRequest
 from server.responses.sqlite_tables import StoredResponse
 from server.responses.store import ResponseStore
 from server.responses.translate import ChatTranslation
+from server.services import Services
 
 MAX_REFERENCES = 256
 """Most item references in one input."""
@@ -38,15 +40,21 @@ class PreparedRequest:
     num_bytes: int
 
     async def call(
-        self, pipeline: Pipeline, exchange: Exchange, make: Callable[[Pipeline, Any], Call]
+        self,
+        services: Services,
+        pipeline: Pipeline,
+        exchange: Exchange,
+        make: Callable[[Pipeline, Any], Call],
     ) -> Call:
         """The pipeline's call, made by `make`; off the event loop when it is long.  Raises RequestError."""
-
-        def make_call() -> Call:
-            return make(pipeline, self.translation.generation(pipeline.max_context))
-
+        chat = self.translation.chat
         with self.translation.renamed_errors():
-            return await exchange.off_loop(make_call, work_bytes(self.translation.chat, self.num_bytes))
+            files = await fetch_images(services, pipeline, exchange, chat, self.num_bytes)
+
+            def make_call() -> Call:
+                return make(pipeline, with_files(self.translation.generation(pipeline.max_context), files))
+
+            return await exchange.off_loop(make_call, work_bytes(chat, self.num_bytes) + size_of(files))
 
     def encoded_items(self) -> bytes:
         return msgspec.json.encode(self.items)

@@ -85,7 +85,7 @@ class ChatTranslation:
         message = error.message.replace(error.field, field)
         if field == "max_output_tokens":
             message = re.sub(r"\bmax_tokens\b", field, message)
-        return RequestError(message, field=field, word=error.word)
+        return type(error)(message, field=field, word=error.word)
 
     def _client_field(self, field: str) -> str:
         found = re.match(r"messages\.(\d+)(.*)", field)

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
+from pipelines.tasks import ImageInput
 from pipelines.worker.pipeline import Pipeline
 from server.dialects.rules import Rule, boolean, check, unsigned
 from server.generation.requests.chat import ChatRequest
@@ -21,6 +22,7 @@ from server.generation.requests.known_fields import Refused, check_fields
 from server.generation.requests.tools import Tools
 from server.http.errors import from_validation
 from server.http.request_body import JsonObject
+from server.media.request_images import Files, with_files
 from server.tokenizing import encoding
 from server.tokenizing.reply import Detokenized, Tokenized, TokenizedTexts
 from server.tokenizing.unsupported_fields import IGNORED_CHAT, REFUSED_CHAT
@@ -45,8 +47,19 @@ class TokenizerRequest(BaseModel):
         check_fields(request.model_extra or {}, cls.model_fields, cls.refused, cls.ignored)
         return request
 
-    def reply(self, pipeline: Pipeline) -> BaseModel:
-        """The reply for a model.  Raises RequestError when its graph lacks a node for it."""
+    @property
+    def shows_images(self) -> bool:
+        return False
+
+    @property
+    def images(self) -> list[ImageInput]:
+        """The images that the request shows.  Raises RequestError for a part that is not valid."""
+        return []
+
+    def reply(self, pipeline: Pipeline, files: Files) -> BaseModel:
+        """The reply for a model; `files` are the images that were fetched.  Raises
+        RequestError when its graph lacks a node for it.
+        """
         raise NotImplementedError
 
 
@@ -57,7 +70,7 @@ class TokenizePrompt(TokenizerRequest):
     add_special_tokens: bool = True
     return_token_strs: bool | None = None
 
-    def reply(self, pipeline: Pipeline) -> Tokenized:
+    def reply(self, pipeline: Pipeline, files: Files) -> Tokenized:
         (ids,) = encoding.tokenize_texts(pipeline, [self.prompt], self.add_special_tokens, None, "prompt")
         return _tokenized(pipeline, ids, bool(self.return_token_strs))
 
@@ -81,7 +94,13 @@ class TokenizeChat(TokenizerRequest):
     def shows_images(self) -> bool:
         return any(message.shows_images for message in self.messages)
 
-    def reply(self, pipeline: Pipeline) -> Tokenized:
+    @property
+    def images(self) -> list[ImageInput]:
+        return self.chat.images
+
+    @property
+    def chat(self) -> ChatRequest:
+        """The same fields of a chat request."""
         names = (
             "messages",
             "tools",
@@ -91,8 +110,11 @@ class TokenizeChat(TokenizerRequest):
             "chat_template_kwargs",
             "enable_thinking",
         )
-        chat = ChatRequest.model_construct(**{name: getattr(self, name) for name in names})
-        ids = encoding.chat_ids(pipeline, chat.generation(pipeline.max_context), self.add_special_tokens)
+        return ChatRequest.model_construct(**{name: getattr(self, name) for name in names})
+
+    def reply(self, pipeline: Pipeline, files: Files) -> Tokenized:
+        generation = with_files(self.chat.generation(pipeline.max_context), files)
+        ids = encoding.chat_ids(pipeline, generation, self.add_special_tokens)
         return _tokenized(pipeline, ids, bool(self.return_token_strs))
 
 
@@ -156,7 +178,7 @@ class TokenizeTexts(TokenizerRequest):
         check(body, TEXTS_RULES)
         return super().read(body)
 
-    def reply(self, pipeline: Pipeline) -> TokenizedTexts:
+    def reply(self, pipeline: Pipeline, files: Files) -> TokenizedTexts:
         texts = [self.text] if isinstance(self.text, str) else self.text
         special = self.add_special_tokens is not False and pipeline.task != "rerank"
         ids = encoding.tokenize_texts(pipeline, texts, special, self.max_length, "text")
@@ -191,7 +213,7 @@ class DetokenizeRequest(TokenizerRequest):
 
     tokens: TokenIds
 
-    def reply(self, pipeline: Pipeline) -> Detokenized:
+    def reply(self, pipeline: Pipeline, files: Files) -> Detokenized:
         return Detokenized(prompt=encoding.decode(pipeline, self.tokens))
 
 

@@ -90,6 +90,12 @@ def test_the_config_file_of_one_model_leaves_nothing_behind(run, models, config)
         (["--rest_bind_address", "127.0.0.1"], "BRAID_HOST", "127.0.0.1"),
         (["--log_level", "TRACE"], "BRAID_LOG_LEVEL", "debug"),
         (["--rest_workers", "1"], "BRAID_WORKERS", "1"),
+        (
+            ["--allowed_media_domains", "a.example,b.example"],
+            "BRAID_ALLOWED_MEDIA_DOMAINS",
+            "a.example,b.example",
+        ),
+        (["--allowed_local_media_path", "/data"], "BRAID_ALLOWED_LOCAL_MEDIA_PATH", "/data"),
         (["--allowed_origins", "https://a.example"], "BRAID_CORS_ORIGINS", "https://a.example"),
     ],
 )
@@ -120,6 +126,7 @@ def test_a_flag_that_changes_nothing_is_named(run, config):
         ([], "port and rest_port cannot both be unset"),
         ([*SERVE, "--model_name", "x", "--model_path", "y"], "Use config_path or model_path with model_name"),
         ([*SERVE, "--nireq", "4"], "--nireq goes with --model_name"),
+        ([*SERVE, "--allowed_media_domains", "all"], "name each host"),
         ([*SERVE, "--pull"], "hf download"),
         ([*SERVE, "--configure"], "braid new-graph"),
         ([*SERVE, "--source_model", "a/b"], "--source_model: Braid downloads nothing"),

@@ -1,21 +1,18 @@
-"""The bytes of an image in a `data:` URL.  Nothing is fetched: other URLs are refused."""
+"""The bytes of an image in a `data:` URL."""
 
 from __future__ import annotations
 
 import base64
 import binascii
-from urllib.parse import urlsplit
 
 from pipelines.errors import RequestError
-
-FETCHED = ("http", "https", "ftp")
 
 
 def read_data_url(url: str, max_bytes: int, where: str) -> bytes:
     """Raises RequestError, which names the field `where`; with vLLM's text where it has one."""
     scheme, _, rest = url.partition(":")
     if scheme.lower() != "data":
-        raise RequestError(f"`{where}`: {_refusal(url)}", where)
+        raise RequestError(f"`{where}`: The URL must be either a HTTP, data or file URL.", where)
     head, comma, text = rest.partition(",")
     if not comma:
         raise RequestError(f"`{where}`: Invalid data URL format: missing ',' separator.", where)
@@ -29,18 +26,3 @@ def read_data_url(url: str, max_bytes: int, where: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
         raise RequestError(f"`{where}`: Invalid base64 data: {error}", where) from None
-
-
-def _refusal(url: str) -> str:
-    """Why a URL that is no `data:` URL is refused."""
-    try:
-        scheme = urlsplit(url).scheme
-    except ValueError:
-        scheme = ""
-    if scheme in FETCHED:
-        return (
-            "this server fetches nothing from the network; send the image itself as a `data:` URL in base64"
-        )
-    if scheme == "file":
-        return "this server reads no local files; send the image itself as a `data:` URL in base64"
-    return "The URL must be a data URL: `data:image/png;base64,…`"

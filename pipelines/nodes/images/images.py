@@ -65,7 +65,9 @@ class ReadImages(Node, Planning):
 
     def pixels(self, given: ImageInput) -> tuple[Floats, int]:
         """What the encoder reads of an image, and how many tokens it has."""
-        data = read_data_url(given.url, self.limits.max_bytes, given.where)
+        data = given.data
+        if data is None:
+            data = read_data_url(given.url, self.limits.max_bytes, given.where)
         return self.family.read(decode_image(data, self.limits, given.where))
 
 

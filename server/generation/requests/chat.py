@@ -63,6 +63,14 @@ class ChatRequest(BaseGenerationRequest):
         return any(message.shows_images for message in self.conversation)
 
     @property
+    def images(self) -> list[ImageInput]:
+        found: list[ImageInput] = []
+        for i, message in enumerate(self.conversation):
+            if message.shows_images:
+                message.plain(f"messages.{i}", found)
+        return found
+
+    @property
     def num_tokens(self) -> int | None:
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pipelines.tasks import GenerationInput
+from pipelines.tasks import GenerationInput, ImageInput
 from server.generation.requests import checks
 from server.generation.requests.generation_fields import GenerationFields
 from server.generation.requests.sampling import sampling
@@ -32,6 +32,15 @@ class BaseGenerationRequest(GenerationFields):
             streams=bool(self.stream),
             **self.own(),
         )
+
+    @property
+    def shows_images(self) -> bool:
+        return False
+
+    @property
+    def images(self) -> list[ImageInput]:
+        """The images that the request shows.  Raises RequestError for a part that is not valid."""
+        return []
 
     def own(self) -> dict[str, Any]:
         """The fields of `GenerationInput` that only this endpoint sets."""
