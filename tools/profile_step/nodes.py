@@ -56,7 +56,7 @@ class NoDecoder(Exception):
 
 def open_counted(folder: Path) -> CountingSession:
     """The decoder of the graph in `folder`, compiled with counters.  Raises NoDecoder."""
-    model = open_folder(folder, folder.name)
+    model = open_folder(folder, folder.name).opened()
     graph = graphs_of([model])(model.name)
     lines = [line for binding in (graph.bindings if graph else ()) for line in binding.body]
     found = [line for line in lines if line.type_name == "model" and line.config.engine != "onnxruntime"]
