@@ -24,8 +24,9 @@ class DecoderSession(Protocol):
     state of one sequence over all layers, 0 for a model of attention alone.  `frame_size`: the length of the
     frames of an encoder that it attends to, 0 for a model that reads no frames.  `max_frames`: how
     many its encoder gives at most, as config.json says.  `row_size`: the length of the rows that it reads for
-    tokens of images, 0 for a model that reads token ids alone.  `max_context`: tokens, from
-    the model's config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on
+    tokens of images, 0 for a model that reads token ids alone.  `position_axes`: by how many
+    numbers it turns each token: 1, or 3 with M-RoPE.  `max_context`: tokens, from the model's config.json.
+     `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on
     the logits that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token
     each, as measured by `warm` so far.  No cache exists before `allocate`.
     """
@@ -46,6 +47,8 @@ class DecoderSession(Protocol):
     def max_frames(self) -> int: ...
     @property
     def row_size(self) -> int: ...
+    @property
+    def position_axes(self) -> int: ...
     @property
     def vocab_size(self) -> int: ...
     @property

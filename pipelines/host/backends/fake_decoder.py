@@ -32,7 +32,8 @@ class FakeSession:
     `host_cache` is the same for the host blocks.  With `keeps_states` (and the whole context in sight) it
     has recurrent states, each a hash of all tokens before it, which must agree with the cache.  With
     `frame_size` the next token also depends on the frames that a sequence attends to.  With `row_size` the
-    first number of a row counts in the place of the token that it stands for.  Each
+    first number of a row counts in the place of the token that it stands for, and with several
+    `position_axes` the place of a token on each of them.  Each
     step takes at least `step_s` seconds, with the GIL released.  A step with the token `poison` raises
     RuntimeError after it has written to the cache, as a lost device would.  A token depends on the last
     `sight_tokens` of its context; None: on the whole context.  A step with the token `deadly` ends the
@@ -54,6 +55,7 @@ class FakeSession:
     frame_size: int = 0
     max_frames: int = 0
     row_size: int = 0
+    position_axes: int = 1
     step_times_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -84,6 +86,8 @@ class FakeSession:
         self._move_blocks(step)
         if len(step.given_places):
             step = _with_rows(step)
+        if self.position_axes > 1:
+            step = replace(step, token_ids=with_axes(step.token_ids, _positions(step, self.position_axes)))
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
         self.cache.reshape(-1)[slots] = step.token_ids
         if len(step.new_frames):
@@ -156,6 +160,21 @@ def _with_rows(step: Step) -> Step:
     token_ids = step.token_ids.copy()
     token_ids[step.given_places] = fake_frames(step.given_rows)
     return replace(step, token_ids=token_ids)
+
+
+def _positions(step: Step, axes: int) -> NDArray[np.int64]:
+    """int64[axes, num_tokens]: what a model turns each token by."""
+    shifted = step.positions + step.position_shifts if len(step.position_shifts) else step.positions
+    positions = np.tile(shifted, (axes, 1))
+    if len(step.given_places):
+        positions[:, step.given_places] = step.given_positions
+    return positions
+
+
+def with_axes(token_ids: NDArray[np.int64], positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Numbers in the place of token ids, equal only for equal ids at equal positions, [axes, num_tokens]."""
+    weights = 1 << (16 + 14 * np.arange(len(positions)))
+    return np.asarray(token_ids + weights @ positions, np.int64)
 
 
 def fake_logits(

@@ -40,7 +40,8 @@ class GenerationEngine:
     `num_host_blocks` blocks in host memory store the cache of preempted sequences; without a free one it is
     computed again.  A model with recurrent states has `num_states` rows for them, at least two for each of
     `max_sequences`: one to read in a step, one to write.  A model that attends to frames of an encoder reads
-    `frame_size` numbers of each; one that sees images reads `row_size` numbers for each of their tokens.
+    `frame_size` numbers of each; one that sees images reads `row_size` numbers for each of their tokens,
+    which have positions on `position_axes`.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
@@ -58,6 +59,7 @@ class GenerationEngine:
         num_states: int = 0,
         frame_size: int = 0,
         row_size: int = 0,
+        position_axes: int = 1,
         profile: StepProfile | None = None,
         close_body: Callable[[], None] = lambda: None,
     ) -> None:
@@ -66,11 +68,13 @@ class GenerationEngine:
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(
             *(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens),
-            *(frame_size, row_size),
+            *(frame_size, row_size, position_axes),
         )
         columns = blocks_for(self.limits.max_context, block_tokens)
         frame_columns = num_blocks if frame_size else 0
-        self.slots = SequenceSlots(settings.max_sequences, columns, frame_columns, frame_size)
+        self.slots = SequenceSlots(
+            settings.max_sequences, columns, frame_columns, frame_size, has_shifts=position_axes > 1
+        )
         self.cache = Cache(
             num_blocks,
             block_tokens,

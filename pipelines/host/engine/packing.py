@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 from pipelines.host.engine.kv_cache.cache import BlockMoves
 from pipelines.host.engine.kv_cache.sequence_states import StateRows
 from pipelines.host.engine.slots import SequenceSlots
-from pipelines.host.engine.step import NO_STATE, Step, no_frames, no_ids, no_pairs, no_slots, no_table
+from pipelines.host.engine.step import (
+    NO_STATE,
+    Step,
+    no_axes,
+    no_frames,
+    no_ids,
+    no_pairs,
+    no_slots,
+    no_table,
+)
 from pipelines.host.engine.step_plan import Plan
 
 
@@ -34,14 +43,15 @@ class Packed(NamedTuple):
 
 
 class StepRows(NamedTuple):
-    """The rows of images in a step, and the tokens that they belong to."""
+    """The rows of images in a step, the tokens that they belong to, and the positions of these."""
 
     rows: NDArray[np.float32]
     places: NDArray[np.int64]
+    positions: NDArray[np.int64]
 
 
 NO_SCORED = Scored(no_ids(), no_ids(), no_ids())
-NO_ROWS = StepRows(no_frames(), no_ids())
+NO_ROWS = StepRows(no_frames(), no_ids(), no_axes())
 
 
 def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool = False) -> Step:
@@ -79,6 +89,8 @@ def pack(plan: Plan, slots: SequenceSlots, moves: BlockMoves, speculates: bool =
         frame_slots=np.concatenate([no_slots(), *(one.slots for one in moves.frames)]),
         given_rows=given.rows,
         given_places=given.places,
+        given_positions=given.positions,
+        position_shifts=_shifts(plan, tokens.starts, slots, slot_of) if slots.has_shifts else no_ids(),
         slots=slot_of,
         draft_budget=_draft_budget(plan) if speculates else no_slots(),
     )
@@ -118,14 +130,34 @@ def _tokens(plan: Plan, decoding: NDArray[np.int64], num_past: NDArray[np.int32]
 
 def _given(plan: Plan, starts: NDArray[np.int32]) -> StepRows:
     """The rows of all prompts, whose tokens are those of no decoding sequence."""
-    rows, places = [], []
+    rows, places, positions = [], [], []
     for slice, begin in zip(plan.slices[plan.num_decoding :], starts[plan.num_decoding :], strict=False):
         if (images := slice.sequence.images) is not None:
             those = images.within(slice.start, slice.end)
             if those.start < those.stop:
                 rows.append(images.rows[those])
                 places.append(images.places[those] + (int(begin) - slice.start))
-    return StepRows(np.concatenate(rows), np.concatenate(places)) if rows else NO_ROWS
+                positions.append(no_axes() if images.positions is None else images.positions.axes[:, those])
+    if not rows:
+        return NO_ROWS
+    return StepRows(np.concatenate(rows), np.concatenate(places), np.concatenate(positions, axis=1))
+
+
+def _shifts(
+    plan: Plan, starts: NDArray[np.int32], slots: SequenceSlots, slot_of: NDArray[np.int32]
+) -> NDArray[np.int64]:
+    """What images before a token add to its place, for all tokens; int64[0] where no sequence has any."""
+    after_prompt = slots.shift[slot_of]
+    if not after_prompt.any():
+        return no_ids()
+    shifts = np.repeat(after_prompt, np.diff(starts))
+    begins = starts[plan.num_decoding : -1].tolist()
+    for slice, begin in zip(plan.slices[plan.num_decoding :], begins, strict=True):
+        images = slice.sequence.images
+        if images is not None and images.positions is not None:
+            own = images.positions.shifts(slice.start, slice.end)
+            shifts[begin : begin + slice.num_tokens] = own
+    return shifts
 
 
 def _logits(

@@ -9,11 +9,14 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.host.engine.grid_positions import GridPositions
+
 
 @dataclass(frozen=True, eq=False)
 class PromptRows:
     """The images of one prompt, in order: that of place i has the tokens from `starts[i]` on, one for each of
-    its rows, `values[i]`, float32[num_rows, row_size]; `digests[i]` names its content.
+    its rows, `values[i]`, float32[num_rows, row_size]; `digests[i]` names its content.  `grids[i]` are the
+    rows and columns of its tokens, for models whose positions depend on them; else there are none.
 
     They stay here until the request ends, so that a sequence that was preempted finds them again.
     """
@@ -21,6 +24,7 @@ class PromptRows:
     starts: Sequence[int]
     values: Sequence[NDArray[np.float32]]
     digests: Sequence[bytes]
+    grids: Sequence[tuple[int, int]] = ()
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
@@ -31,6 +35,11 @@ class PromptRows:
     def rows(self) -> NDArray[np.float32]:
         """float32[all rows, row_size]."""
         return self.values[0] if len(self.values) == 1 else np.concatenate(self.values)
+
+    @cached_property
+    def positions(self) -> GridPositions | None:
+        """Those of the prompt where its images are grids; None where each token has its place."""
+        return GridPositions(self.starts, self.grids) if self.grids else None
 
     @cached_property
     def _spans(self) -> list[tuple[int, int]]:

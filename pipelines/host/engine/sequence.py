@@ -137,6 +137,12 @@ class Sequence:
         return len(self.token_ids) - self.num_prompt
 
     @property
+    def shift(self) -> int:
+        """What is added to the places of its generated tokens for their positions."""
+        positions = None if self.images is None else self.images.positions
+        return 0 if positions is None else positions.last_shift
+
+    @property
     def group(self) -> list[Sequence]:
         """The sequences that are admitted, preempted and sampled together with this one, itself first."""
         return [self, *self.followers]

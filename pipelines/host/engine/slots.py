@@ -16,14 +16,24 @@ class SequenceSlots:
     Of a running sequence: block_table[slot, :num_blocks[slot]] are its blocks, num_past[slot] its
     `num_cached`, last_token[slot] its last token id.  Where sequences attend to frames of `frame_size`
     numbers, num_frames[slot] is how many, and frame_table[slot, :num_frame_blocks[slot]] are their blocks,
-    `frame_columns` at most.  Other entries are undefined.
+    `frame_columns` at most.  With `has_shifts`, shift[slot] is what is added to the places of the tokens
+    after its prompt for their positions.  Other entries are undefined.
     """
 
-    def __init__(self, num_slots: int, columns: int, frame_columns: int = 0, frame_size: int = 0) -> None:
+    def __init__(
+        self,
+        num_slots: int,
+        columns: int,
+        frame_columns: int = 0,
+        frame_size: int = 0,
+        has_shifts: bool = False,
+    ) -> None:
         self.block_table: NDArray[np.int32] = np.zeros((num_slots, columns), np.int32)
         self.num_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.num_past: NDArray[np.int32] = np.zeros(num_slots, np.int32)
         self.last_token: NDArray[np.int64] = np.zeros(num_slots, np.int64)
+        self.has_shifts = has_shifts
+        self.shift: NDArray[np.int64] = np.zeros(num_slots, np.int64)
         self.frame_size = frame_size
         self.frame_table: NDArray[np.int32] = np.zeros((num_slots, frame_columns), np.int32)
         self.num_frame_blocks: NDArray[np.int32] = np.zeros(num_slots, np.int32)
@@ -34,10 +44,11 @@ class SequenceSlots:
     def num_taken(self) -> int:
         return len(self.num_blocks) - len(self.free)
 
-    def take(self, last_token: int) -> int:
+    def take(self, last_token: int, shift: int = 0) -> int:
         """Take a free slot; its blocks are not set yet. IndexError when none is free."""
         slot = self.free.pop()
         self.last_token[slot] = last_token
+        self.shift[slot] = shift
         return slot
 
     def release(self, slot: int) -> None:

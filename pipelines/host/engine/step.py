@@ -30,6 +30,11 @@ def no_table() -> NDArray[np.int32]:
     return np.empty((0, 0), np.int32)
 
 
+def no_axes() -> NDArray[np.int64]:
+    """int64[0, 0]: no tokens with positions on several axes."""
+    return np.empty((0, 0), np.int64)
+
+
 def no_frames(frame_size: int = 0) -> NDArray[np.float32]:
     """float32[0, frame_size]: no frames to add to the cache."""
     return np.empty((0, frame_size), np.float32)
@@ -67,7 +72,9 @@ class Step:
     blocks of the same cache: `frame_table[i]`, in order.  Before any token attends to them the step writes
     the keys and values of `new_frames` to the slots `frame_slots`, whole contexts one after another.
 
-    Tokens that stand for a part of an image have `given_rows` instead of the embeddings of their ids.
+    Tokens that stand for a part of an image have `given_rows` instead of the embeddings of their ids.  A
+    model that turns each token by several numbers (M-RoPE) takes those from `given_positions` for these
+    tokens; for others all are the token's position with its part of `position_shifts` added.
 
     Where the body has a speculation node, up to `draft_budget[i]` draft tokens may follow the tokens of
     sequence `i`; their blocks are reserved already.  `with_draft_tokens` adds them.  The logit rows of a
@@ -126,6 +133,10 @@ class Step:
     """float32[k, row_size]: what the model reads instead of the embeddings of k tokens."""
     given_places: NDArray[np.int64] = field(default_factory=no_ids)
     """int64[k], ascending: indices into `token_ids`."""
+    given_positions: NDArray[np.int64] = field(default_factory=no_axes)
+    """int64[axes, k]: time, row and column of the same tokens; int64[0, 0] for a model of one axis."""
+    position_shifts: NDArray[np.int64] = field(default_factory=no_ids)
+    """int64[num_tokens]; int64[0] where all are 0."""
     slots: NDArray[np.int32] = field(default_factory=no_slots)
     """int32[num_seqs]: the slot of each sequence; the engine always sets it."""
     draft_budget: NDArray[np.int32] = field(default_factory=no_slots)

@@ -9,6 +9,7 @@ import numpy as np
 from pipelines.errors import ContextTooLong, RequestError
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.policy import blocks_for
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.wire.sampling_params import SamplingParams, check_ids
 
 MAX_SCORES = 1 << 22
@@ -26,6 +27,7 @@ class Limits:
     block_tokens: int
     frame_size: int = 0
     row_size: int = 0
+    position_axes: int = 1
 
     @property
     def max_context(self) -> int:
@@ -80,6 +82,16 @@ def check_images(request: GenerationRequest, limits: Limits) -> None:
         places = own.places
         if (np.diff(places) < 1).any() or places[0] < 0 or places[-1] >= len(prompt):
             raise RequestError("the images have other places than the prompt's tokens for them")
+        _check_grids(own, limits.position_axes)
+
+
+def _check_grids(images: PromptRows, position_axes: int) -> None:
+    """Raise RequestError unless the images are grids of all their tokens, where positions depend on it."""
+    sizes = [rows * columns for rows, columns in images.grids]
+    if sizes != ([] if position_axes == 1 else [len(rows) for rows in images.values]):
+        raise RequestError(
+            f"this model's positions have {position_axes} axes; the images have other rows and columns"
+        )
 
 
 def check(request: GenerationRequest, limits: Limits) -> None:

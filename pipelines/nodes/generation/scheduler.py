@@ -172,6 +172,7 @@ class Scheduler(Node, Checking, Planning):
             num_states=size.num_states,
             frame_size=target.frame_size,
             row_size=target.row_size,
+            position_axes=target.position_axes,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
             max_context=max_context,

@@ -159,8 +159,10 @@ def _give_shapes(model: ov.Model, num_past: int, num_new: int) -> None:
     """Fix every length: one sequence, `num_past` tokens in each state, `num_new` tokens given."""
     lengths = {"attention_mask": num_past + num_new}
     for parameter in model.get_parameters():
-        name, rank = parameter.output(0).any_name, parameter.get_partial_shape().rank.get_length()
-        sizes = [1, lengths.get(name, num_new), *[1] * rank][:rank]
+        dims = list(parameter.get_partial_shape())
+        length = lengths.get(parameter.output(0).any_name, num_new)
+        free = iter([1, length, *[1] * len(dims)])
+        sizes = [dim.get_length() if dim.is_static else next(free) for dim in dims]
         parameter.set_partial_shape(ov.PartialShape(sizes))
     states = []
     for node in model.get_ordered_ops():

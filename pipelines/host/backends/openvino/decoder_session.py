@@ -18,7 +18,7 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_bytes
 from pipelines.host.backends.model_config import read_config, read_max_context
-from pipelines.host.backends.openvino.embedded_tokens import RowInputs, embed_tokens
+from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs, embed_tokens
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
@@ -97,8 +97,9 @@ class OpenVINOSession:
         self._max_tokens = 0
         read = _read(path)
         model, self.max_context, self._files = read.model, read.max_context, read.files
-        self.frame_size, self.max_frames, self.row_size = read.frame_size, read.max_frames, read.row_size
-        self._rows = RowInputs(self.row_size)
+        self.frame_size, self.max_frames = read.frame_size, read.max_frames
+        self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
+        self._rows = RowInputs(read.embedded)
         if self.frame_size:
             properties["KV_CACHE_PRECISION"] = _cache_for_frames(settings)
         with release_pages_during(self._files):
@@ -246,7 +247,7 @@ class OpenVINOSession:
 
 class ReadDecoder(NamedTuple):
     """The paged model with gathered logit rows, its longest context in tokens, the files that it reads, the
-    length of the frames that it attends to and their largest number, and that of the rows of images.
+    length of the frames that it attends to and their largest number, and how it reads images.
     """
 
     model: ov.Model
@@ -254,7 +255,7 @@ class ReadDecoder(NamedTuple):
     files: list[MappedFile]
     frame_size: int = 0
     max_frames: int = 0
-    row_size: int = 0
+    embedded: Embedded = Embedded()
 
 
 def _read(path: Path) -> ReadDecoder:
@@ -267,11 +268,11 @@ def _read(path: Path) -> ReadDecoder:
     weights = weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)
-    row_size, table = embed_tokens(model, path.parent)
+    embedded = embed_tokens(model, path.parent)
     config = path.parent / "config.json"
     max_context = exact_context(read_config(config), read_max_context(config))
-    files = [file for file in (weights, table) if file is not None]
-    return ReadDecoder(model, max_context, files, row_size=row_size)
+    files = [file for file in (weights, embedded.table) if file is not None]
+    return ReadDecoder(model, max_context, files, embedded=embedded)
 
 
 def _cache_for_frames(settings: OpenVINOSettings) -> str:

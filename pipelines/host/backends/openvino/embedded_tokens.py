@@ -7,14 +7,15 @@ gives them for token ids is a file of its own.  Here the table becomes a part of
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import openvino as ov
 from openvino import opset13 as ops
 
-from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paged_attention import EMBEDDINGS, read_model, weights_beside
+from pipelines.host.backends.openvino.position_axes import GIVEN, spread_positions
 from pipelines.host.backends.openvino.step_inputs import StepInputs
 from pipelines.host.engine.step import Step
 
@@ -22,18 +23,24 @@ TABLE = "openvino_text_embeddings_model.xml"
 IDS, ROWS, PLACES = "input_ids", "given_rows", "given_places"
 
 
-def embed_tokens(model: ov.Model, folder: Path) -> tuple[int, MappedFile | None]:
-    """Give a paged model the inputs `input_ids`, int64[tokens], ROWS, float32[k, size], and PLACES, int64[k]:
-    the rows are read in the place of the embeddings of those tokens.
+class Embedded(NamedTuple):
+    """The length of the rows that a decoder reads, on how many axes their positions are, and the mapped
+    weights of its table.
+    """
 
-    Returns the size of a row, and the mapped weights of the table; (0, None) for a model that reads ids.
+    row_size: int = 0
+    position_axes: int = 1
+    table: MappedFile | None = None
+
+
+def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
+    """Give a paged model the inputs `input_ids`, int64[tokens], ROWS, float32[k, size], and PLACES, int64[k]:
+    the rows are read in the place of the embeddings of those tokens.  A model that reads ids is not changed.
     Raises `ModelError`.
     """
     given = {parameter.get_friendly_name(): parameter for parameter in model.get_parameters()}
     if EMBEDDINGS not in given:
-        return 0, None
-    if given["position_ids"].partial_shape.rank.get_length() != 1:
-        raise ModelError("its tokens have positions in several rows (M-RoPE), which are not computed yet.")
+        return Embedded()
     embeddings = given[EMBEDDINGS].output(0)
     weights = weights_beside(folder / TABLE)
     table = read_model(folder / TABLE, weights)
@@ -53,8 +60,9 @@ def embed_tokens(model: ov.Model, folder: Path) -> tuple[int, MappedFile | None]
         reader.replace_source_output(read.output(0))
     model.remove_parameter(given[EMBEDDINGS])
     model.add_parameters([ids, rows, places])
+    position_axes = spread_positions(model, places)
     model.validate_nodes_and_infer_types()
-    return size, weights
+    return Embedded(size, position_axes, weights)
 
 
 def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
@@ -64,14 +72,18 @@ def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
 
 
 class RowInputs:
-    """The inputs of a step for rows of `row_size` numbers; no inputs for a model without them."""
+    """The inputs of a step for rows of images; no inputs for a model without them."""
 
-    def __init__(self, row_size: int) -> None:
+    def __init__(self, embedded: Embedded) -> None:
         self.none: StepInputs = {}
-        if row_size:
-            self.none = {ROWS: np.empty((0, row_size), np.float32), PLACES: np.empty(0, np.int64)}
+        self._has_axes = embedded.position_axes > 1
+        if embedded.row_size:
+            self.none = {ROWS: np.empty((0, embedded.row_size), np.float32), PLACES: np.empty(0, np.int64)}
+        if self._has_axes:
+            self.none[GIVEN] = np.empty((embedded.position_axes, 0), np.int64)
 
     def of(self, step: Step) -> StepInputs:
         if not len(step.given_places):
             return self.none
-        return {ROWS: step.given_rows, PLACES: step.given_places}
+        inputs: StepInputs = {ROWS: step.given_rows, PLACES: step.given_places}
+        return inputs | {GIVEN: step.given_positions} if self._has_axes else inputs

@@ -23,9 +23,10 @@ StepInputs = dict[str, NDArray[Any]]
 def step_inputs(step: Step) -> StepInputs:
     """The inputs of the model for a step.  The arrays may share memory with the step's."""
     blocks, begins = flat_blocks(step.block_table, step.num_blocks)
+    shifts = step.position_shifts
     return {
         "input_ids": step.token_ids,
-        "position_ids": step.positions,
+        "position_ids": step.positions + shifts if len(shifts) else step.positions,
         "past_lens": step.num_past,
         "subsequence_begins": step.starts,
         "block_indices": blocks,

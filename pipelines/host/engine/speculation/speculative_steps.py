@@ -51,10 +51,23 @@ def with_draft_tokens(
         ),
         logit_slots=np.repeat(step.logit_slots, runs),
         given_places=moved[step.given_places],
+        position_shifts=_shifts(step, counts, moved, is_draft_token),
         draft_tokens=draft_tokens,
         draft_offset=draft_offset,
         draft_logprobs=_spread(logprobs, draft_tokens),
     )
+
+
+def _shifts(
+    step: Step, counts: NDArray[np.int64], moved: NDArray[np.int64], is_draft_token: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Those of all tokens: a draft token has the one of its sequence's last own token."""
+    if not len(step.position_shifts):
+        return step.position_shifts
+    shifts = np.empty(len(is_draft_token), np.int64)
+    shifts[moved] = step.position_shifts
+    shifts[is_draft_token] = np.repeat(step.position_shifts[step.starts[1:] - 1], counts)
+    return shifts
 
 
 def _runs(

@@ -59,6 +59,7 @@ class Rig:
         num_stored_states: int = 8,
         frame_size: int = 0,
         row_size: int = 0,
+        position_axes: int = 1,
     ) -> None:
         self.session = FakeSession(
             *(VOCAB_SIZE, block_tokens, max_context),
@@ -66,6 +67,7 @@ class Rig:
             keeps_states=keeps_states,
             frame_size=frame_size,
             row_size=row_size,
+            position_axes=position_axes,
         )
         self.session.reserve(max_step_tokens, max_sequences)
         num_states = 2 * max_sequences + num_stored_states if keeps_states else 0
@@ -95,6 +97,7 @@ class Rig:
             num_states,
             frame_size,
             row_size,
+            position_axes,
         )
 
     def _body(self, context: StepContext) -> Sampled:

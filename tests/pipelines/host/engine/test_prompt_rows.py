@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from breadth import after
 from engine_rig import VOCAB_SIZE, Rig
+from oracle_speculator import OracleSpeculator
 
 from pipelines.errors import RequestError
-from pipelines.host.backends.fake_decoder import fake_logits
+from pipelines.host.backends.fake_decoder import fake_logits, with_axes
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.wire.sampling_params import SamplingParams
@@ -24,7 +25,12 @@ def rows(*numbers):
     return np.array([[number, 7.0] for number in numbers], np.float32)
 
 
-def prompt_with(*parts):
+def grid_of(image):
+    """Rows and columns of its tokens: two rows where it has an even number of them."""
+    return (2, len(image) // 2) if len(image) % 2 == 0 else (1, len(image))
+
+
+def prompt_with(*parts, axes=1):
     """(ids, images) of texts and images in order."""
     ids, images = [], []
     for part in parts:
@@ -36,25 +42,40 @@ def prompt_with(*parts):
     if not images:
         return ids, None
     starts, values = zip(*images, strict=True)
-    return ids, PromptRows(starts, values, [part.tobytes() for part in values])
+    grids = [grid_of(part) for part in values] if axes > 1 else []
+    return ids, PromptRows(starts, values, [part.tobytes() for part in values], grids)
 
 
-def greedy_alone(ids, images, num_tokens):
+def positions_of(num_tokens, images):
+    """[num_tokens, 3]: time, row and column of each token, counted one by one."""
+    grids = {} if images is None else dict(zip(images.starts, images.grids, strict=True))
+    found, following = [], 0
+    while len(found) < num_tokens:
+        rows, columns = grids.get(len(found), (1, 1))
+        places = [(row, column) for row in range(rows) for column in range(columns)]
+        found += [(following, following + row, following + column) for row, column in places]
+        following += max(rows, columns)
+    return np.array(found)
+
+
+def greedy_alone(ids, images, num_tokens, axes=1):
     seen = np.array(ids)
     if images is not None:
         seen[images.places] = images.rows[:, 0]
-    context, text = seen.tolist(), []
+    text = []
+    positions = positions_of(len(seen) + num_tokens, images).T if axes > 1 else None
     for _ in range(num_tokens):
-        token = int(fake_logits([np.array(context)], VOCAB_SIZE).argmax())
-        text.append(token)
-        context.append(token)
+        context = seen if positions is None else with_axes(seen, positions[:, : len(seen)])
+        text.append(int(fake_logits([context], VOCAB_SIZE).argmax()))
+        seen = np.append(seen, text[-1])
     return text
 
 
 class ImageSchedule:
     """Requests with the same few images and texts, so that prefixes meet, of which some are preempted."""
 
-    def __init__(self, seed):
+    def __init__(self, seed, axes=1):
+        self.axes = axes
         self.draw = draw = random.Random(seed)
         self.rig = Rig(
             max_sequences=3,
@@ -64,7 +85,11 @@ class ImageSchedule:
             reuse_prefixes=draw.random() < 0.8,
             num_host_blocks=draw.choice([0, 20]),
             row_size=2,
+            position_axes=axes,
+            num_draft_tokens=3 if axes > 1 else 0,
         )
+        if axes > 1:
+            OracleSpeculator(self.rig, lambda *at: self.wanted[at], draw, draw.choice([0.0, 0.5]))
         self.images = [
             rows(*(draw.randrange(100, 1000) for _ in range(draw.randint(1, 6)))) for _ in range(2)
         ]
@@ -74,7 +99,7 @@ class ImageSchedule:
     def prompt(self):
         draw = self.draw
         parts = [draw.choice([[1, 2], [3], [4, 5, 6], *self.images]) for _ in range(draw.randint(1, 4))]
-        return prompt_with(*parts)
+        return prompt_with(*parts, axes=self.axes)
 
     def run(self):
         key = 0
@@ -87,7 +112,7 @@ class ImageSchedule:
                 self.rig.submit(key, *ids, n=n, images=images, max_tokens=num_tokens, ignore_eos=True)
                 for place, one in enumerate(prompts):
                     for choice in range(n):
-                        self.wanted[key, place * n + choice] = greedy_alone(*one, num_tokens)
+                        self.wanted[key, place * n + choice] = greedy_alone(*one, num_tokens, self.axes)
                 key += 1
             running = self.rig.engine.scheduler.running
             if len(running) > 1 and self.draw.random() < 0.1:
@@ -101,6 +126,27 @@ def test_text_with_images_in_any_schedule_equals_text_alone(seed):
     schedule = ImageSchedule(seed)
     schedule.run()
     assert {at: text.token_ids for at, text in schedule.rig.texts.items()} == schedule.wanted
+
+
+@pytest.mark.parametrize("seed", after(8, range(200)))
+def test_positions_on_three_axes_in_any_schedule_are_those_of_the_prompt_alone(seed):
+    """With draft tokens, some of them wrong."""
+    schedule = ImageSchedule(seed, axes=3)
+    schedule.run()
+    assert {at: text.token_ids for at, text in schedule.rig.texts.items()} == schedule.wanted
+
+
+def test_steps_without_images_have_no_shifts():
+    rig = Rig(row_size=2, position_axes=3)
+    rig.submit(0, [1, 2, 3], max_tokens=3, ignore_eos=True)
+    rig.run()
+    assert all(len(step.position_shifts) == 0 == len(step.given_places) for step in rig.steps)
+    ids, images = prompt_with([1], rows(1, 2, 3, 4), axes=3)
+    rig.submit(1, ids, images=[images], max_tokens=3, ignore_eos=True)
+    rig.run()
+    assert [step.position_shifts.tolist() for step in rig.steps[3:]] == [[0, 0, 0, 0, 0], [-2], [-2]]
+    assert rig.steps[3].given_positions.tolist() == [[1, 1, 1, 1], [1, 1, 2, 2], [1, 2, 1, 2]]
+    assert [step.max_context for step in rig.steps[3:]] == [5, 6, 7]
 
 
 def test_the_schedules_meet_preemption_reuse_and_prompts_that_end_with_an_image():
@@ -144,6 +190,7 @@ def test_only_the_same_image_in_the_same_place_is_found_again():
         (2, [PromptRows([-1], [rows(1, 2)], [b""])], "other places"),
         (2, [PromptRows([0, 1], [rows(1, 2), rows(3)], [b"", b""])], "other places"),
         (2, [None, None], "images of 2 prompts"),
+        (2, [PromptRows([0], [rows(1, 2)], [b""], [(1, 2)])], "positions have 1 axes"),
     ],
 )
 def test_images_that_do_not_fit_are_refused(row_size, images, words):
@@ -152,3 +199,11 @@ def test_images_that_do_not_fit_are_refused(row_size, images, words):
     with pytest.raises(RequestError, match=words):
         rig.engine.submit(0, request)
     assert not rig.engine.has_work
+
+
+@pytest.mark.parametrize("grids", [[], [(1, 3)], [(1, 1), (1, 1)]])
+def test_images_of_other_grids_than_their_tokens_are_refused(grids):
+    rig = Rig(row_size=2, position_axes=3)
+    images = [PromptRows([0], [rows(1, 2)], [b""], grids)]
+    with pytest.raises(RequestError, match="positions have 3 axes"):
+        rig.engine.submit(0, GenerationRequest([[1, 2, 3]], SamplingParams(max_tokens=2), images=images))

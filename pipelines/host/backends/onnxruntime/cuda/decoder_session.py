@@ -61,6 +61,7 @@ class OnnxCudaSession:
     can_swap = True
     state_bytes = 0
     frame_size = max_frames = row_size = 0
+    position_axes = 1
     step_times_s = NO_STEP_TIMES
     ops: CudaSamplingOps
     _session: ort.InferenceSession
