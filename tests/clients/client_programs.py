@@ -37,8 +37,11 @@ class Program(NamedTuple):
 
     @property
     def group(self) -> tuple[str, str, str]:
-        """Programs of a group run in one process, since they import the same package."""
-        return self.environment, self.served, self.package
+        """Programs of a group run in one process, since they import the same packages.
+
+        All clients of `common` import httpx, pydantic and mostly openai; frameworks are kept from one another.
+        """
+        return self.environment, self.served, "" if self.environment == COMMON else self.package
 
     def installed(self) -> bool:
         return self.version() is not None
