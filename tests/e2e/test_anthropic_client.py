@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import anthropic
 import httpx
 import pydantic
 import pytest
+from later import Later
+
+anthropic = Later("anthropic")
 
 WEATHER = {
     "name": "get_weather",

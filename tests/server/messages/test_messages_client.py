@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 
-import anthropic
 import httpx2
 import pydantic
 import pytest
+from later import Later
 from messages_bodies import SCRIPTS, WEATHER, body
 from raw_server import RawServer
 from scripted import ScriptedPipeline
+
+anthropic = Later("anthropic")
 
 
 class Asked:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import typing
 
 import pytest
-from anthropic.types.message_create_params import MessageCreateParamsBase
 from messages_bodies import CALL, RESULT, WEATHER, assistant, body, text, user
 
 from pipelines.errors import RequestError
@@ -282,6 +281,8 @@ def test_an_ignored_field_of_a_tool_has_no_effect(name):
 
 
 def test_every_field_of_the_official_client_is_known():
+    from anthropic.types.message_create_params import MessageCreateParamsBase
+
     known = {*MessagesRequest.model_fields, *unsupported_fields.REFUSED, *unsupported_fields.IGNORED}
     assert set(typing.get_type_hints(MessageCreateParamsBase)) - known == set()
 

@@ -1,11 +1,11 @@
 """OpenAI's events of transcription sessions at realtime, read with the types of its client."""
 
 import asyncio
+from functools import cache
 from typing import get_args
 
 import pytest
-from openai.types.beta.realtime import RealtimeServerEvent as OlderServerEvent
-from openai.types.realtime import RealtimeServerEvent
+from later import Later
 from realtime_rig import COMMIT, WORDS, Socket, append, kinds, silence, spoken, text_of
 
 from pipelines.errors import EngineError
@@ -16,19 +16,20 @@ COMPLETED = f"{TEXT}.completed"
 ANNOUNCED = ["input_audio_buffer.committed", "conversation.item.added", "conversation.item.done"]
 
 
-def by_type(union):
-    """The classes of a union of events, by the value of `type`."""
-    classes = get_args(get_args(union)[0])
+NEWER, OLDER = Later("openai.types.realtime"), Later("openai.types.beta.realtime")
+
+
+@cache
+def known(module):
+    """The classes of the events of a module of OpenAI's client, by the value of `type`."""
+    classes = get_args(get_args(module.RealtimeServerEvent)[0])
     return {get_args(each.model_fields["type"].annotation)[0]: each for each in classes}
 
 
-KNOWN, OLDER = by_type(RealtimeServerEvent), by_type(OlderServerEvent)
-
-
-def check(events, known=KNOWN):
+def check(events, module=NEWER):
     """Each is what OpenAI's client says that it is."""
     for event in events:
-        known[event["type"]].model_validate(event)
+        known(module)[event["type"]].model_validate(event)
 
 
 def update(turn_detection=None, rate=16_000, **more):
