@@ -26,13 +26,15 @@ Floats = NDArray[np.float32]
 class Prompt:
     """One prompt before tokenizing: text, or token ids that the client made itself.
 
-    Exactly one of `text` and `ids` is set; `is_rendered`: the text was written by a chat template.
+    Exactly one of `text` and `ids` is set; `is_rendered`: the text was written by a chat template.  `pieces`
+    of the text are tokenized one by one where no token may join them; (): all at once.
     """
 
     text: str | None = None
     ids: list[int] | None = None
     add_special_tokens: bool = False
     is_rendered: bool = False
+    pieces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,16 +132,20 @@ class SpokenSound:
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """What an encoder of images reads: float32[images, 3, height, width], all of the model's size.
+    """What an encoder of images reads: float32[parts, 3, height, width], all of the model's size; an image
+    may be several parts.
 
-    `lengths` are the tokens of each image, `digests` name their contents; the token `token_id` stands for a
-    part of an image.
+    `lengths` are the tokens of each part, `digests` name their contents; the tokens are `token_id`.  `texts`
+    are those of each image in a prompt, in the place of the first of `marks`, with one token for each part;
+    what a user typed becomes none of `marks`.
     """
 
     values: NDArray[np.float32]
     lengths: list[int]
     digests: list[bytes]
     token_id: int
+    marks: tuple[str, ...]
+    texts: list[str]
 
 
 class Alternative(NamedTuple):

@@ -75,6 +75,12 @@ def _fault(port: str, limits: Limits, engines: Mapping[str, Engine[object]], lin
         return f"{port}: {rows.unread}"
     if given != size:
         return f"{port}: `{name}` gives rows of {given} numbers, and the decoder reads rows of {size}"
+    if 0 < limits.max_uncut < (longest := source.bounds.max_tokens):
+        return (
+            f"max_step_tokens: an image has {longest} tokens, which see one another and are computed in one "
+            f"step; it must be at least {2 * longest + limits.max_sequences}, for {limits.max_sequences} "
+            "sequences"
+        )
     return None
 
 

@@ -43,7 +43,7 @@ def generation_lines(export: Export, said: DecoderSettings, images: Sequence[str
     """The lines of graph.yaml from the task on; `images` are those for the images of a model that sees."""
     template_file, template = find_chat_template(export)
     tokenizer = settings_text({"tokenizer": export.tokenizer})
-    lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:"]
+    lines = [f"task: {'chat' if template_file else 'completion'}", "nodes:", *images]
     special = {"add_special_tokens": True} if images else {}
     if template_file:
         settings = settings_text({"template": template_file, **special})
@@ -52,7 +52,7 @@ def generation_lines(export: Export, said: DecoderSettings, images: Sequence[str
     read = "tokens"
     if images:
         source, read = f"{{prompts: {source}, images: images}}", "{tokens: tokens, images: seen}"
-    lines += [*images, f"  tokens: {{type: tokenize, from: {source}{tokenizer}}}"]
+    lines.append(f"  tokens: {{type: tokenize, from: {source}{tokenizer}}}")
     lines += _generation(export, said, tokenizer, read)
     lines.append(f"  text: {{type: detokenize, from: generated{tokenizer}}}")
     if template_file:

@@ -15,7 +15,7 @@ from pipelines.repository.ovms import graph_file
 from pipelines.repository.pooling_graph import pooling_lines
 from pipelines.repository.speech_graph import REFUSAL, find_speech, is_optimums, speech_lines
 from pipelines.repository.text_pair_graph import find_text_pair, text_pair_lines
-from pipelines.repository.vision_graph import find_vision, image_lines, vision_fault
+from pipelines.repository.vision_graph import STEP, find_vision, image_lines, vision_fault
 from pipelines.repository.voice_graph import find_voices, voice_lines
 from pipelines.repository.yaml_words import settings_text
 
@@ -66,7 +66,7 @@ def new_graph(folder: Path) -> str:
     if (seeing := find_vision(folder)) is not None:
         if fault := vision_fault(seeing):
             raise ValueError(f"{folder}: {fault}")
-        lines = generation_lines(seeing, DecoderSettings(), image_lines(seeing))
+        lines = generation_lines(seeing, DecoderSettings(scheduler=STEP), image_lines(seeing))
         return "\n".join([HEADER + "version: 1", *lines]) + "\n"
     export = find_export(folder)
     task = find_task(export.place) if export else None

@@ -9,8 +9,13 @@ from pipelines.repository.exports import CONFIG, PLACES, TOKENIZER, Export
 DECODER, ENCODER = "openvino_language_model.xml", "openvino_vision_embeddings_model.xml"
 SETTINGS = "preprocessor_config.json"
 NEEDED = (CONFIG, SETTINGS, ENCODER, "openvino_text_embeddings_model.xml", TOKENIZER)
-ENCODERS = {"llava": ("clip_vision_model", "siglip_vision_model")}
+ENCODERS = {
+    "gemma3": ("siglip_vision_model",),
+    "llava": ("clip_vision_model", "siglip_vision_model"),
+}
 """`model_type` of the models that are served → of the vision models with which they are."""
+STEP = {"max_step_tokens": 1024}
+"""An image is hundreds of tokens, and some models compute all of them in one step."""
 LINES = """\
   images: {{type: images, from: request, model: {at}config.json, settings: {at}preprocessor_config.json}}
   seen:

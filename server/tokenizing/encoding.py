@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pipelines.errors import RequestError
 from pipelines.nodes.images.images import ReadImages
-from pipelines.nodes.images.places import place_images
+from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.text.templates.chat_template import ChatTemplate
 from pipelines.nodes.text.tokenizing.tokenize import TokenizerNode
 from pipelines.tasks import GenerationInput
@@ -55,13 +55,14 @@ def chat_ids(pipeline: Pipeline, generation: GenerationInput, add_special_tokens
     prompt = chat_prompt(pipeline, generation)
     check_chars([prompt.text or ""], "messages")
     special = prompt.add_special_tokens or add_special_tokens
-    ids = tokenize_node(pipeline).ids(replace(prompt, add_special_tokens=special))
-    reader = _first(pipeline, ReadImages)
+    prompt = replace(prompt, add_special_tokens=special)
+    reader, node = _first(pipeline, ReadImages), tokenize_node(pipeline)
     if reader is not None:
-        return place_images(ids, reader.read(generation.images), "messages")[0]
+        images = reader.read(generation.images)
+        return place_images(node.ids(write_images(prompt, images, "messages")), images, "messages")[0]
     if generation.images:
         refuse_image(generation.images[0])
-    return ids
+    return node.ids(prompt)
 
 
 def check_chars(texts: list[str], field: str) -> None:

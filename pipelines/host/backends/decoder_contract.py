@@ -25,8 +25,9 @@ class DecoderSession(Protocol):
     frames of an encoder that it attends to, 0 for a model that reads no frames.  `max_frames`: how
     many its encoder gives at most, as config.json says.  `row_size`: the length of the rows that it reads for
     tokens of images, 0 for a model that reads token ids alone.  `position_axes`: by how many
-    numbers it turns each token: 1, or 3 with M-RoPE.  `max_context`: tokens, from the model's config.json.
-     `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on
+    numbers it turns each token: 1, or 3 with M-RoPE.  `whole_images`: whether the tokens of an
+    image see one another, so that a step computes all of them or none.  `max_context`: tokens, from
+    the model's config.json.  `can_swap`: whether `allocate` accepts host blocks.  `ops`: the arithmetic on
     the logits that `run` returns.  `step_times_s`: number of sequences → seconds of a step with one token
     each, as measured by `warm` so far.  No cache exists before `allocate`.
     """
@@ -49,6 +50,8 @@ class DecoderSession(Protocol):
     def row_size(self) -> int: ...
     @property
     def position_axes(self) -> int: ...
+    @property
+    def whole_images(self) -> bool: ...
     @property
     def vocab_size(self) -> int: ...
     @property

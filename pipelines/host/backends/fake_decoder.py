@@ -33,7 +33,8 @@ class FakeSession:
     has recurrent states, each a hash of all tokens before it, which must agree with the cache.  With
     `frame_size` the next token also depends on the frames that a sequence attends to.  With `row_size` the
     first number of a row counts in the place of the token that it stands for, and with several
-    `position_axes` the place of a token on each of them.  Each
+    `position_axes` the place of a token on each of them; with `whole_images` so does the sum of those of its
+    image, as far as the step has them.  Each
     step takes at least `step_s` seconds, with the GIL released.  A step with the token `poison` raises
     RuntimeError after it has written to the cache, as a lost device would.  A token depends on the last
     `sight_tokens` of its context; None: on the whole context.  A step with the token `deadly` ends the
@@ -56,6 +57,7 @@ class FakeSession:
     max_frames: int = 0
     row_size: int = 0
     position_axes: int = 1
+    whole_images: bool = False
     step_times_s: dict[int, float] = field(default_factory=dict)
     ops: SamplingOps = numpy_ops
     cache: NDArray[np.int64] = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -85,7 +87,7 @@ class FakeSession:
             time.sleep(self.step_s)
         self._move_blocks(step)
         if len(step.given_places):
-            step = _with_rows(step)
+            step = _with_rows(step, self.whole_images)
         if self.position_axes > 1:
             step = replace(step, token_ids=with_axes(step.token_ids, _positions(step, self.position_axes)))
         slots = slot_mapping(step.block_table, step.starts, step.positions, self.block_tokens)
@@ -155,10 +157,15 @@ class FakeSession:
         return np.add.reduceat(hashed, begins) if len(begins) else hashed
 
 
-def _with_rows(step: Step) -> Step:
+def _with_rows(step: Step, whole_images: bool) -> Step:
     """The step with the first numbers of its rows as the ids of their tokens."""
-    token_ids = step.token_ids.copy()
-    token_ids[step.given_places] = fake_frames(step.given_rows)
+    token_ids, places, numbers = step.token_ids.copy(), step.given_places, fake_frames(step.given_rows)
+    if whole_images:
+        follows = (np.diff(places) == 1) & ~np.isin(places[1:], step.starts)
+        begins = np.flatnonzero(np.append(True, ~follows))
+        sums = np.add.reduceat(numbers, begins)
+        numbers = numbers + np.repeat(sums, np.diff(np.append(begins, len(places))))
+    token_ids[places] = numbers
     return replace(step, token_ids=token_ids)
 
 

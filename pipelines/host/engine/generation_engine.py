@@ -41,7 +41,7 @@ class GenerationEngine:
     computed again.  A model with recurrent states has `num_states` rows for them, at least two for each of
     `max_sequences`: one to read in a step, one to write.  A model that attends to frames of an encoder reads
     `frame_size` numbers of each; one that sees images reads `row_size` numbers for each of their tokens,
-    which have positions on `position_axes`.
+    which have positions on `position_axes`.  `whole_images`: a step has all tokens of an image or none.
     """
 
     kind: ClassVar[Literal[EngineKind.STEPPED]] = EngineKind.STEPPED
@@ -60,6 +60,7 @@ class GenerationEngine:
         frame_size: int = 0,
         row_size: int = 0,
         position_axes: int = 1,
+        whole_images: bool = False,
         profile: StepProfile | None = None,
         close_body: Callable[[], None] = lambda: None,
     ) -> None:
@@ -68,7 +69,7 @@ class GenerationEngine:
         cache_tokens = num_blocks * block_tokens
         self.limits = Limits(
             *(settings.max_sequences, vocab_size, max_context, cache_tokens, block_tokens),
-            *(frame_size, row_size, position_axes),
+            *(frame_size, row_size, position_axes, settings.max_uncut if whole_images else 0),
         )
         columns = blocks_for(self.limits.max_context, block_tokens)
         frame_columns = num_blocks if frame_size else 0

@@ -38,6 +38,13 @@ class EngineSettings:
         if self.max_scored_tokens < 1:
             raise ValueError(f"max_scored_tokens must be at least 1, not {self.max_scored_tokens}")
 
+    @property
+    def max_uncut(self) -> int:
+        """Tokens that the first prompt in turn gets in every step, however many sequences decode and whatever
+        another tenant claims.
+        """
+        return (self.max_step_tokens - self.max_sequences) // 2
+
 
 MIN_SWAP_TOKENS = 16
 """Below this many tokens, starting two transfers costs more than computing again."""

@@ -55,6 +55,10 @@ class PromptRows:
         """Which of `places` and `rows` are those of tokens [start, end)."""
         return slice(*np.searchsorted(self.places, (start, end)).tolist())
 
+    def uncut(self, end: int) -> int:
+        """`end`, or the first token of the image that an end of tokens there would cut."""
+        return next((start for start, after in self._spans if start < end < after), end)
+
     def digest(self, start: int, end: int) -> bytes:
         """Which images tokens [start, end) have a part of, and where these begin; b"" without any."""
         return b"".join(

@@ -83,6 +83,7 @@ def _sequence(
         tenant=request.tenant,
         frames=frames,
         images=images,
+        uncut=images if limits.max_uncut else None,
         repetition=watch_repetition(params),
         guide=None if guide is None else guide(),
     )

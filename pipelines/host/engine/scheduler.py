@@ -91,11 +91,14 @@ class StepScheduler:
     def _split_budget(self, claimed: int) -> list[Slice]:
         """The slices of what runs; prompts leave `claimed` tokens of the step, but at most half of theirs."""
         pending = [sequence.num_pending for sequence in self.running]
-        if max(pending, default=0) > 1:  # decoding sequences have nothing to score
+        has_prompts = max(pending, default=0) > 1
+        if has_prompts:  # decoding sequences have nothing to score
             self._limit_scoring(pending)
             self._end_at_branches(pending)
         budget = self.settings.max_step_tokens
         counts = split_budget(pending, budget - min(claimed, (budget - pending.count(1)) // 2))
+        if has_prompts:
+            counts = [sequence.num_uncut(count) for sequence, count in zip(self.running, counts, strict=True)]
         return [
             Slice(sequence, sequence.num_cached, count)
             for sequence, count in zip(self.running, counts, strict=True)
@@ -208,8 +211,9 @@ class StepScheduler:
             pending = sequence.num_to_branch
             if num_rows is not None:
                 pending = min(pending, sequence.num_scorable(num_rows))
-            slices.append(Slice(sequence, sequence.num_cached, min(pending, spare)))
-            spare -= slices[-1].num_tokens
+            if num_tokens := sequence.num_uncut(min(pending, spare)):
+                slices.append(Slice(sequence, sequence.num_cached, num_tokens))
+            spare -= num_tokens
 
     def _num_rows_to_score(self, slices: list[Slice]) -> int:
         return self.settings.max_scored_tokens - sum(len(slice.scored) for slice in slices)

@@ -75,6 +75,7 @@ class Sequence:
     tenant: str = ""  # whose it is: tenants take turns
     frames: EncoderFrames | None = None  # what it attends to beside its own tokens
     images: PromptRows | None = None  # what some tokens of its prompt stand for
+    uncut: PromptRows | None = None  # the same, where a step has all tokens of an image or none
     num_cached: int = 0
     num_registered: int = 0  # blocks registered in the pool
     branch: int = 0  # tokens after which a step ends, since its state is to be stored; 0: nowhere
@@ -103,6 +104,12 @@ class Sequence:
         """Pending tokens that the next step may compute: up to the branch, if that is to come."""
         before = self.branch - self.num_cached
         return before if 0 < before < self.num_pending else self.num_pending
+
+    def num_uncut(self, num_tokens: int) -> int:
+        """Of the next `num_tokens` tokens, how many end inside no image that must stay whole."""
+        if self.uncut is None:
+            return num_tokens
+        return self.uncut.uncut(self.num_cached + num_tokens) - self.num_cached
 
     @property
     def scoring(self) -> bool:

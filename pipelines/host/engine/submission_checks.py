@@ -28,6 +28,7 @@ class Limits:
     frame_size: int = 0
     row_size: int = 0
     position_axes: int = 1
+    max_uncut: int = 0  # tokens of the longest image, where a step has all of one; 0: images may be cut
 
     @property
     def max_context(self) -> int:
@@ -83,6 +84,8 @@ def check_images(request: GenerationRequest, limits: Limits) -> None:
         if (np.diff(places) < 1).any() or places[0] < 0 or places[-1] >= len(prompt):
             raise RequestError("the images have other places than the prompt's tokens for them")
         _check_grids(own, limits.position_axes)
+        if limits.max_uncut:
+            _check_uncut(max(map(len, own.values)), request.params, limits.max_uncut)
 
 
 def _check_grids(images: PromptRows, position_axes: int) -> None:
@@ -91,6 +94,21 @@ def _check_grids(images: PromptRows, position_axes: int) -> None:
     if sizes != ([] if position_axes == 1 else [len(rows) for rows in images.values]):
         raise RequestError(
             f"this model's positions have {position_axes} axes; the images have other rows and columns"
+        )
+
+
+def _check_uncut(longest: int, params: SamplingParams, most: int) -> None:
+    """Raise RequestError for an image whose tokens do not fit in one step."""
+    if longest > most:
+        raise RequestError(
+            f"an image has {longest} tokens, which see one another, and a step has room for {most} of them: "
+            "the model's graph needs a larger max_step_tokens"
+        )
+    if params.prompt_logprobs is not None:
+        raise RequestError(
+            "a prompt with images has no log-probabilities: this model computes all tokens of an image at "
+            "once",
+            "prompt_logprobs",
         )
 
 

@@ -173,6 +173,7 @@ class Scheduler(Node, Checking, Planning):
             frame_size=target.frame_size,
             row_size=target.row_size,
             position_axes=target.position_axes,
+            whole_images=target.whole_images,
             block_tokens=target.block_tokens,
             vocab_size=target.vocab_size,
             max_context=max_context,

@@ -12,7 +12,10 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from PIL import Image
 
-PROCESSORS = ("CLIPImageProcessor", "CLIPFeatureExtractor", "SiglipImageProcessor", "LlavaImageProcessor")
+PROCESSORS = (
+    *("CLIPImageProcessor", "CLIPFeatureExtractor", "SiglipImageProcessor"),
+    *("LlavaImageProcessor", "Gemma3ImageProcessor"),
+)
 """Values of `image_processor_type`; each may end with Fast."""
 Floats = NDArray[np.float32]
 

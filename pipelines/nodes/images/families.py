@@ -7,25 +7,32 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pipelines.nodes.images.gemma3 import read_gemma3
 from pipelines.nodes.images.llava import read_llava
-from pipelines.values import Floats
+from pipelines.nodes.images.read_image import ReadImage
 
 if TYPE_CHECKING:
     from PIL import Image
 
 
 class ImageFamily(Protocol):
-    """`token_id` stands for a part of an image in a prompt."""
+    """`token_id` stands for a part of an image in a prompt.
+
+    `marks`: what a user's text must not become: what chat templates write in the place of an image, then
+    others that stand for one.
+    """
 
     @property
     def token_id(self) -> int: ...
+    @property
+    def marks(self) -> tuple[str, ...]: ...
 
-    def read(self, image: Image.Image) -> tuple[Floats, int]:
-        """What the encoder reads of an image in RGB, and how many tokens it has."""
+    def read(self, image: Image.Image) -> ReadImage:
+        """What the encoder reads of an image in RGB, and what the prompt has of it."""
 
 
 Fields = Mapping[str, Any]
-FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {"llava": read_llava}
+FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {"gemma3": read_gemma3, "llava": read_llava}
 """`model_type` → its family, from config.json and preprocessor_config.json."""
 
 

@@ -14,10 +14,11 @@ from pipelines.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image, import_pillow
 from pipelines.nodes.images.families import ImageFamily, read_family
+from pipelines.nodes.images.read_image import ReadImage
 from pipelines.nodes.interface import Loading, Planning, Running
 from pipelines.nodes.request_plan import RequestPlan
 from pipelines.tasks import GenerationInput, ImageInput
-from pipelines.values import Floats, Images
+from pipelines.values import Images
 
 SHOWN = "images"
 """The field of a request that this node handles."""
@@ -54,17 +55,19 @@ class ReadImages(Node, Planning):
         most = self.config.max_images
         if len(given) > most:
             raise RequestError(f"At most {most} image(s) may be provided in one request.", given[most].where)
-        read = [self.pixels(each) for each in given]
-        pixels = [one for one, _ in read]
+        read = [self.image(each) for each in given]
+        parts = [(part, image.num_tokens) for image in read for part in image.pixels]
         return Images(
-            np.stack(pixels) if pixels else np.empty(0, np.float32),
-            [num_tokens for _, num_tokens in read],
-            [blake2b(one.tobytes(), digest_size=16).digest() for one in pixels],
+            np.stack([part for part, _ in parts]) if parts else np.empty(0, np.float32),
+            [num_tokens for _, num_tokens in parts],
+            [blake2b(part.tobytes(), digest_size=16).digest() for part, _ in parts],
             self.family.token_id,
+            self.family.marks,
+            [image.text for image in read],
         )
 
-    def pixels(self, given: ImageInput) -> tuple[Floats, int]:
-        """What the encoder reads of an image, and how many tokens it has."""
+    def image(self, given: ImageInput) -> ReadImage:
+        """What is read of an image.  Raises RequestError."""
         data = given.data
         if data is None:
             data = read_data_url(given.url, self.limits.max_bytes, given.where)

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pipelines.nodes.images.clip_pixels import PixelSettings, clip_pixels, read_pixel_settings
-from pipelines.values import Floats
+from pipelines.nodes.images.read_image import ReadImage
 
 if TYPE_CHECKING:
     from PIL import Image
 
 ENCODERS = {"clip_vision_model": 1, "siglip_vision_model": 0}
 """Type of the vision model → how many rows it gives beside those of patches."""
+TOKEN = "<image>"
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,10 @@ class Llava:
     token_id: int
     num_tokens: int
     settings: PixelSettings
+    marks: tuple[str, ...] = (TOKEN,)
 
-    def read(self, image: Image.Image) -> tuple[Floats, int]:
-        return clip_pixels(image, self.settings), self.num_tokens
+    def read(self, image: Image.Image) -> ReadImage:
+        return ReadImage(clip_pixels(image, self.settings)[None], self.num_tokens, TOKEN)
 
 
 def read_llava(config: Mapping[str, Any], pixels: Mapping[str, Any]) -> Llava:

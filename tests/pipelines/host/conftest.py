@@ -26,6 +26,17 @@ def llava(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         return write_llava(tmp_path_factory.mktemp("llava"))
 
 
+@pytest.fixture(scope="session")
+def gemma3(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A tiny Gemma 3: (Hugging Face's folder, that of its export by optimum-intel)."""
+    pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+    from tiny_gemma3 import write_gemma3
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return write_gemma3(tmp_path_factory.mktemp("gemma3"))
+
+
 @pytest.fixture
 def repository() -> Repository:
     return Repository()

@@ -99,6 +99,7 @@ class OpenVINOSession:
         model, self.max_context, self._files = read.model, read.max_context, read.files
         self.frame_size, self.max_frames = read.frame_size, read.max_frames
         self.row_size, self.position_axes = read.embedded.row_size, read.embedded.position_axes
+        self.whole_images = read.embedded.whole_images
         self._rows = RowInputs(read.embedded)
         if self.frame_size:
             properties["KV_CACHE_PRECISION"] = _cache_for_frames(settings)
@@ -157,7 +158,8 @@ class OpenVINOSession:
             self._memory.copy(step.copies)
         if len(step.new_frames):
             self._write_frames(step)
-        inputs = self._padded(step_inputs(step)) | self._rows.of(step)
+        inputs = self._padded(step_inputs(step))
+        inputs |= self._rows.of(step, len(inputs["input_ids"]))
         if self.frame_size:
             inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
         if self.state_bytes:

@@ -17,6 +17,7 @@ from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.paged_attention import EMBEDDINGS, read_model, weights_beside
 from pipelines.host.backends.openvino.position_axes import GIVEN, spread_positions
 from pipelines.host.backends.openvino.step_inputs import StepInputs
+from pipelines.host.backends.openvino.token_kinds import KINDS
 from pipelines.host.engine.step import Step
 
 TABLE = "openvino_text_embeddings_model.xml"
@@ -24,12 +25,13 @@ IDS, ROWS, PLACES = "input_ids", "given_rows", "given_places"
 
 
 class Embedded(NamedTuple):
-    """The length of the rows that a decoder reads, on how many axes their positions are, and the mapped
-    weights of its table.
+    """The length of the rows that a decoder reads, on how many axes their positions are, whether those of an
+    image see one another, and the mapped weights of its table.
     """
 
     row_size: int = 0
     position_axes: int = 1
+    whole_images: bool = False
     table: MappedFile | None = None
 
 
@@ -62,7 +64,7 @@ def embed_tokens(model: ov.Model, folder: Path) -> Embedded:
     model.add_parameters([ids, rows, places])
     position_axes = spread_positions(model, places)
     model.validate_nodes_and_infer_types()
-    return Embedded(size, position_axes, weights)
+    return Embedded(size, position_axes, KINDS in given, weights)
 
 
 def _input(name: str, shape: list[int], dtype: type[np.generic]) -> ov.Node:
@@ -76,14 +78,22 @@ class RowInputs:
 
     def __init__(self, embedded: Embedded) -> None:
         self.none: StepInputs = {}
-        self._has_axes = embedded.position_axes > 1
+        self._has_axes, self._whole_images = embedded.position_axes > 1, embedded.whole_images
         if embedded.row_size:
             self.none = {ROWS: np.empty((0, embedded.row_size), np.float32), PLACES: np.empty(0, np.int64)}
         if self._has_axes:
             self.none[GIVEN] = np.empty((embedded.position_axes, 0), np.int64)
+        if self._whole_images:
+            self.none[KINDS] = np.empty(0, np.int32)
 
-    def of(self, step: Step) -> StepInputs:
+    def of(self, step: Step, num_tokens: int) -> StepInputs:
+        """The inputs of a step that is padded to `num_tokens` tokens."""
         if not len(step.given_places):
             return self.none
         inputs: StepInputs = {ROWS: step.given_rows, PLACES: step.given_places}
-        return inputs | {GIVEN: step.given_positions} if self._has_axes else inputs
+        if self._has_axes:
+            inputs[GIVEN] = step.given_positions
+        if self._whole_images:
+            inputs[KINDS] = np.zeros(num_tokens, np.int32)
+            inputs[KINDS][step.given_places] = 1
+        return inputs

@@ -22,6 +22,7 @@ from pipelines.host.backends.openvino.carried_attention import (
 )
 from pipelines.host.backends.openvino.mapped_files import MappedFile
 from pipelines.host.backends.openvino.positions import give_positions
+from pipelines.host.backends.openvino.token_kinds import KINDS, connect_kinds
 
 EMBEDDINGS = "inputs_embeds"
 """What a decoder that sees images reads, float32[tokens, size], instead of `input_ids`."""
@@ -30,6 +31,7 @@ STEP_INPUTS = frozenset(
     {
         "input_ids",
         EMBEDDINGS,
+        KINDS,
         "position_ids",
         "past_lens",
         "subsequence_begins",
@@ -38,7 +40,9 @@ STEP_INPUTS = frozenset(
         "max_context_len",
     }
 )
-"""Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`."""
+"""Inputs of a paged decoder that describe a step; a model without positions lacks `position_ids`, and only
+one whose tokens of an image see one another has KINDS.
+"""
 
 STATE_STEP_INPUTS = frozenset(
     {"la.block_indices", "la.block_indices_begins", "la.past_lens", "la.cache_interval"}
@@ -80,6 +84,7 @@ def read_paged(path: Path, weights: MappedFile | None = None) -> ov.Model:
         masks = read_attention_masks(model, max_context)
         num_sinks = count_sinks(model)
         _page(model)
+        connect_kinds(model)
         _name_step_inputs(model)
         give_positions(model)
         carry_over(model, masks, fields)

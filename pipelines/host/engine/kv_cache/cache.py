@@ -18,6 +18,7 @@ from pipelines.host.engine.kv_cache.frame_blocks import FrameBlocks
 from pipelines.host.engine.kv_cache.sequence_states import SequenceStates, StateRows
 from pipelines.host.engine.kv_cache.swap_space import SwapSpace
 from pipelines.host.engine.policy import blocks_for, may_swap_out
+from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.sequence import Sequence, Slice
 from pipelines.host.engine.slots import SequenceSlots
 
@@ -115,7 +116,7 @@ class Cache:
     def match(self, sequence: Sequence) -> list[int]:
         """The longest chain of blocks that hold the sequence's first tokens, of those it may reuse.
 
-        For a model with states it ends where one is stored.
+        For a model with states it ends where one is stored, and never inside an image that stays whole.
         """
         if not self.reuse_prefixes:
             return []
@@ -127,7 +128,15 @@ class Cache:
             if block is None:
                 break
             blocks.append(block)
+        if sequence.uncut is not None:
+            return blocks[: self._num_uncut(sequence.uncut, len(blocks))]
         return blocks[: self.states.num_usable(sequence, len(blocks))] if self.states.used else blocks
+
+    def _num_uncut(self, images: PromptRows, num_blocks: int) -> int:
+        """Of the first blocks of a prompt, how many end inside none of its images."""
+        while (end := images.uncut(num_blocks * self.block_tokens)) < num_blocks * self.block_tokens:
+            num_blocks = end // self.block_tokens
+        return num_blocks
 
     def num_needed(self, sequence: Sequence, matched: list[int]) -> int:
         """Free blocks that all tokens and frames of a waiting sequence would take, matched free ones

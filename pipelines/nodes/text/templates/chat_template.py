@@ -10,6 +10,8 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import RequestError
+from pipelines.nodes.images.images import ReadImages
+from pipelines.nodes.images.places import in_pieces, with_breaks
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.templates.jinja_template import ChatTemplateError, Template
 from pipelines.nodes.text.templates.request_template import RequestTemplate
@@ -76,7 +78,10 @@ def special_tokens(config: dict[str, Any]) -> dict[str, str]:
 
 
 class ChatTemplate(Node):
-    """Renders the conversation into one prompt; raw prompts pass through unchanged."""
+    """Renders the conversation into one prompt; raw prompts pass through unchanged.
+
+    With an `images` line above, the model's mark for an image is text where a user typed it.
+    """
 
     class Config(NodeConfig):
         template: FilePath = Field(description="a .jinja file, or a tokenizer_config.json that holds one")
@@ -98,6 +103,12 @@ class ChatTemplate(Node):
         path = self.folder / self.config.template
         self.templates = resources.shared(read_templates, path, self.config.content_format)
         self.template = self.templates[DEFAULT]
+        seeing = [node for node in resources.above.values() if isinstance(node, ReadImages)]
+        self.marks = [mark for node in seeing for mark in node.family.marks]
+
+    def typed(self, value: Any) -> Any:
+        """A part of a request, whose texts make no mark for an image."""
+        return with_breaks(value, self.marks) if self.marks else value
 
     def run(self, call: Running, request: PromptInput) -> list[Prompt]:
         if isinstance(request, PoolingInput):
@@ -110,15 +121,13 @@ class ChatTemplate(Node):
         """The conversation as a prompt to tokenize.  Raises RequestError."""
         text, begin = self.text(request), self.template.special_tokens.get("bos_token")
         special = self.config.add_special_tokens and not (begin and text.startswith(begin))
-        return Prompt(text=text, add_special_tokens=special, is_rendered=True)
+        return in_pieces(Prompt(text, add_special_tokens=special, is_rendered=True))
 
     def conversations(self, request: PoolingInput) -> list[Prompt]:
         """Each conversation as one prompt.  Raises RequestError."""
         special, template = request.add_special_tokens, self.template_for(request)
-        return [
-            Prompt(self.rendered(template, request, each), add_special_tokens=special, is_rendered=True)
-            for each in request.conversations
-        ]
+        texts = [self.rendered(template, request, each) for each in request.conversations]
+        return [in_pieces(Prompt(text, add_special_tokens=special, is_rendered=True)) for text in texts]
 
     def text(self, request: PromptInput) -> str:
         """The conversation, rendered by the template.  Raises RequestError."""
@@ -130,11 +139,11 @@ class ChatTemplate(Node):
         """The messages, rendered by a template with the request's options.  Raises RequestError."""
         try:
             return template.render(
-                messages=messages,
-                tools=request.tools or None,
+                messages=self.typed(messages),
+                tools=self.typed(request.tools or None),
                 add_generation_prompt=request.add_generation_prompt,
                 continue_final_message=request.continue_final_message,
-                kwargs=self.config.kwargs | request.template_kwargs,
+                kwargs=self.config.kwargs | self.typed(request.template_kwargs),
             )
         except ChatTemplateError as error:
             raise RequestError(f"the chat template refused these messages: {error}", "messages") from error

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from graphs.node import FilePath, Node, NodeConfig
 from pipelines.errors import ContextTooLong, RequestError
-from pipelines.nodes.images.places import place_images
+from pipelines.nodes.images.places import place_images, write_images
 from pipelines.nodes.interface import Loading, Running
 from pipelines.nodes.text.tokenizing.long_text import PIECE_CHARS
 from pipelines.nodes.text.tokenizing.text_reader import TextReader, cut, max_prompt_tokens
@@ -43,11 +43,25 @@ class TokenizerNode(Node):
         """All tokens of one prompt; of a long one as many as `TextReader.encode` gives."""
         if prompt.ids is not None:
             return prompt.ids
+        if prompt.pieces:
+            return self.joined(prompt)
         text, special = prompt.text or "", prompt.add_special_tokens
         if len(text) > PIECE_CHARS:
             return self.reader.frames[1, special].around(self.reader.encode_long(text, most, left))[0]
         ids: list[int] = self.tokenizer.encode_batch_fast([text], add_special_tokens=special)[0].ids
         return ids  # encoded as a batch of one, which releases the GIL
+
+    def joined(self, prompt: Prompt) -> list[int]:
+        """All tokens of a prompt whose pieces are tokenized one by one.
+
+        Tokenizers may begin a text as if there were blank space before it, but not a line.
+        """
+        first, *others = prompt.pieces
+        ids = self.ids(replace(prompt, text=first, pieces=()))
+        begin = len(self.ids(Prompt(LINE_END)))
+        for piece in filter(None, others):
+            ids += self.ids(Prompt(LINE_END + piece))[begin:]
+        return ids
 
 
 def field_of(request: GenerationInput) -> str:
@@ -61,6 +75,7 @@ def check_given(prompts: list[Prompt]) -> None:
         raise RequestError("this model takes raw prompts: its graph lacks a chat_template", "messages")
 
 
+LINE_END = "\n"
 PROMPT_TAIL_TOKENS = 64
 """The last tokens of a prompt in token ids are decoded for parsers, which read only how a prompt ends."""
 
@@ -105,6 +120,8 @@ class Tokenize(TokenizerNode):
     ) -> list[Tokens]:
         """The tokens of prompts that a generative model continues.  Raises RequestError."""
         check_given(prompts)
+        if images is not None:
+            prompts = [write_images(each, images, field_of(request)) for each in prompts]
         if request.truncate_prompt_tokens is None and not self.config.truncate:
             self.check_length(prompts, field_of(request))
         bad_words = self.spellings(request.bad_words)

@@ -1,91 +1,130 @@
-"""A model that sees, as optimum-intel exports it: tokens of a mixed batch equal those of transformers."""
+"""Models that see, as optimum-intel exports them: tokens of a mixed batch equal those of transformers."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
+import openvino as ov
 import pytest
 from engine_invariants import snapshot, violations
 
 pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
 
-from tiny_llava import IMAGE_ID, IMAGE_TOKENS, SIDE, generate_alone, llava_processor, picture
+import tiny_gemma3
+import tiny_llava
+from openvino._offline_transformations import paged_attention_transformation
+from tiny_llava import picture
 
+from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.encoder_io import blank_batch
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
+from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs
 from pipelines.host.backends.openvino.encoder_session import OpenVINOEncoder
+from pipelines.host.backends.openvino.token_kinds import ATTENTION, KINDS, KINDS_INPUT, connect_kinds
 from pipelines.host.engine.engine_contract import GenerationRequest
 from pipelines.host.engine.generation_engine import EngineSettings, GenerationEngine
 from pipelines.host.engine.prompt_rows import PromptRows
 from pipelines.host.engine.step_context import Logits
 from pipelines.host.sampling.stages import sample
+from pipelines.telemetry.engine_counts import Counts
 from pipelines.wire.sampling_params import SamplingParams
 
 NUM_TOKENS = 16
-IMAGE = [IMAGE_ID] * IMAGE_TOKENS
 SMALL, WIDE = (1, 40, 30), (2, 90, 31)
 LONG = list(range(60, 100))
-CASES = [  # ids, images
-    ([5, 6, 7, 8, 9, 10, 11], []),
-    ([*LONG, *IMAGE, 20, 21, 22], [SMALL]),
-    ([40, *IMAGE, 41, 42, *IMAGE, 43, 44, 45], [SMALL, WIDE]),
-    ([*LONG, *IMAGE, 20, 21, 22], [WIDE]),  # of equal ids
-    ([50, 51, 52, *IMAGE], [WIDE]),
-    ([*LONG, *IMAGE, 23], [SMALL]),  # found again: a block of 32 tokens
-]
+FAMILIES = {"llava": tiny_llava, "gemma3": tiny_gemma3}
+STEP_TOKENS = {"llava": 7, "gemma3": 12}
+"""Few, so that a step of LLaVA cuts images; one of Gemma 3 has room for a whole one."""
 
 
-@pytest.fixture(scope="module")
-def wanted(llava):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+@pytest.fixture(scope="module", params=FAMILIES)
+def model(request):
+    """A family with its files, of a tiny model."""
+    source, export = request.getfixturevalue(request.param)
+    return Model(request.param, FAMILIES[request.param], source, export)
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    family: ModuleType
+    source: Path
+    export: Path
+
+    @property
+    def cases(self):
+        """[(ids, images)]"""
+        image = self.family.IMAGE
+        before = 32 - image.index(self.family.IMAGE_ID) - 2
         return [
-            generate_alone(llava[0], ids, [picture(*each) for each in images], NUM_TOKENS)
-            for ids, images in CASES
+            ([5, 6, 7, 8, 9, 10, 11], []),
+            ([*LONG, *image, 20, 21, 22], [SMALL]),
+            ([40, *image, 41, 42, *image, 43, 44, 45], [SMALL, WIDE]),
+            ([*LONG, *image, 20, 21, 22], [WIDE]),  # of equal ids
+            ([50, 51, 52, *image], [WIDE]),
+            ([*LONG, *image, 23], [SMALL]),  # found again: a block of 32 tokens
+            ([*LONG[:before], *image, 24], [WIDE]),  # whose first block ends inside the image
+            ([*LONG[:before], *image, 25], [WIDE]),
         ]
 
+    def wanted(self):
+        """What transformers makes of each case."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [
+                self.family.generate_alone(self.source, ids, [picture(*each) for each in images], NUM_TOKENS)
+                for ids, images in self.cases
+            ]
 
-def pixels_of(image):
-    processor = llava_processor().image_processor
-    return np.asarray(processor(picture(*image))["pixel_values"][0], np.float32)
+    def rows(self):
+        """The rows of each image, of one batch of the vision encoder."""
+        family = self.family
+        encoder = OpenVINOEncoder(
+            self.export / "openvino_vision_embeddings_model.xml", EncoderSettings(precision="f32")
+        )
+        assert encoder.columns == (3, family.SIDE, family.SIDE)
+        assert (encoder.per_token, encoder.max_tokens) == (True, family.IMAGE_TOKENS)
+        read = family.processor().image_processor
+        pixels = np.stack([read(picture(*each))["pixel_values"][0] for each in (SMALL, WIDE)])
+        batch = replace(blank_batch(2, family.IMAGE_TOKENS), features=pixels.astype(np.float32))
+        values = encoder.run(batch).copy()
+        encoder.close()
+        return {SMALL: values[0], WIDE: values[1]}
+
+    def prompt_rows(self, ids, images, rows):
+        if not images:
+            return None
+        places = [place for place, token in enumerate(ids) if token == self.family.IMAGE_ID]
+        digests = [str(each).encode() for each in images]
+        return PromptRows(places[:: self.family.IMAGE_TOKENS], [rows[each] for each in images], digests)
+
+    def session(self):
+        settings = OpenVINOSettings(precision="f32", kv_cache="f32", threads=1)
+        session = OpenVINOSession(self.export / "openvino_language_model.xml", settings)
+        session.reserve(STEP_TOKENS[self.name], 4)
+        session.allocate(8)
+        return session
 
 
-@pytest.fixture(scope="module")
-def rows(llava):
-    """The rows of each image, of one batch of the vision encoder."""
-    encoder = OpenVINOEncoder(
-        llava[1] / "openvino_vision_embeddings_model.xml", EncoderSettings(precision="f32")
-    )
-    assert encoder.columns == (3, SIDE, SIDE)
-    assert (encoder.per_token, encoder.max_tokens) == (True, IMAGE_TOKENS)
-    pixels = np.stack([pixels_of(each) for each in (SMALL, WIDE)])
-    values = encoder.run(replace(blank_batch(2, IMAGE_TOKENS), features=pixels)).copy()
-    encoder.close()
-    return {SMALL: values[0], WIDE: values[1]}
+class Answers(NamedTuple):
+    """The tokens of each case, how many of its prompt were found in the cache, and the engine's counts."""
+
+    tokens: list[list[int]]
+    num_cached: dict[int, int]
+    counts: Counts
 
 
-def prompt_rows(ids, images, rows):
-    if not images:
-        return None
-    at = [place for place, token in enumerate(ids) if token == IMAGE_ID][::IMAGE_TOKENS]
-    return PromptRows(at, [rows[each] for each in images], [str(each).encode() for each in images])
-
-
-@pytest.fixture(scope="module")
-def session(llava):
-    settings = OpenVINOSettings(precision="f32", kv_cache="f32", threads=1)
-    session = OpenVINOSession(llava[1] / "openvino_language_model.xml", settings)
-    session.reserve(7, 4)
-    session.allocate(8)
-    yield session
-    session.close()
-
-
-def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_prefixes(session, rows, wanted):
-    settings = EngineSettings(max_sequences=4, max_step_tokens=7)
+def answers(model, session, rows):
+    """All cases, which join a batch one after the other, in small steps and with preemptions; the last one
+    comes alone.
+    """
+    settings = EngineSettings(max_sequences=4, max_step_tokens=STEP_TOKENS[model.name])
     engine = GenerationEngine(
         lambda context: sample(Logits(session.run(context.step), context)),
         settings,
@@ -95,14 +134,15 @@ def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_pr
         session.max_context,
         frozenset(),
         row_size=session.row_size,
+        whole_images=session.whole_images,
     )
     params = SamplingParams(max_tokens=NUM_TOKENS, temperature=0.0, ignore_eos=True)
-    found = {key: [] for key in range(len(CASES))}
-    arriving, num_steps, num_cached = list(enumerate(CASES)), 0, {}
+    arriving, num_steps, num_cached = list(enumerate(model.cases)), 0, {}
+    found = [[] for _ in arriving]
     while arriving or engine.has_work:
-        if arriving and num_steps % 3 == 0:
+        if arriving and (not engine.has_work or (num_steps % 3 == 0 and len(arriving) > 1)):
             key, (ids, images) = arriving.pop(0)
-            given = [prompt_rows(ids, images, rows)]
+            given = [model.prompt_rows(ids, images, rows)]
             engine.submit(key, GenerationRequest([ids], params, images=given))
         if num_steps % 11 == 10 and len(engine.scheduler.running) > 1:
             engine.scheduler._preempt(engine.scheduler.running[-1])
@@ -112,8 +152,38 @@ def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_pr
             num_cached[output.key] = max(num_cached.get(output.key, 0), output.piece.num_cached)
         assert violations(snapshot(engine)) == []
         num_steps += 1
-    assert [found[key] for key in range(len(CASES))] == wanted
-    assert engine.counts().preemptions > 2
-    assert num_cached[5] == session.block_tokens
+    return Answers(found, num_cached, engine.counts())
+
+
+def test_tokens_equal_transformers_in_chunks_after_preemption_and_with_reused_prefixes(model):
+    session, rows, wanted = model.session(), model.rows(), model.wanted()
+    given = answers(model, session, rows)
+    assert given.tokens == wanted
+    assert given.counts.preemptions > 2
+    assert given.num_cached[5] == session.block_tokens
+    assert given.num_cached[7] == (0 if session.whole_images else session.block_tokens)
     assert all(len(set(tokens)) > 5 for tokens in wanted), "degenerate text proves nothing"
     assert wanted[1] != wanted[3], "the model does not look at the image"
+    assert session.whole_images == (model.name == "gemma3")
+    if session.whole_images:
+        session._rows = RowInputs(Embedded(session.row_size))
+        session._rows.none[KINDS] = np.empty(0, np.int32)
+        unwired = answers(model, session, rows).tokens
+        differing = [one != other for one, other in zip(unwired, wanted, strict=True)]
+        assert not differing[0]
+        assert sum(differing) >= 3, "its images see one another, which this model does not need"
+    session.close()
+
+
+def test_openvino_pages_no_kinds_of_tokens_itself(gemma3):
+    """Where a later OpenVINO does, `connect_kinds` has nothing left to do."""
+    model = ov.Core().read_model(gemma3[1] / "openvino_language_model.xml")
+    paged_attention_transformation(model)
+    (kinds,) = (each for each in model.get_parameters() if each.get_friendly_name() == KINDS)
+    assert not kinds.output(0).get_target_inputs()
+    assert connect_kinds(model)
+    readers = [node for node in model.get_ops() if node.get_type_name() == ATTENTION]
+    assert len(readers) == 3
+    assert {node.input_value(KINDS_INPUT).get_node().get_friendly_name() for node in readers} == {KINDS}
+    with pytest.raises(ModelError, match=f"another input {KINDS_INPUT} of its attention"):
+        connect_kinds(model)

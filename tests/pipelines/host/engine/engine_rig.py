@@ -60,6 +60,7 @@ class Rig:
         frame_size: int = 0,
         row_size: int = 0,
         position_axes: int = 1,
+        whole_images: bool = False,
     ) -> None:
         self.session = FakeSession(
             *(VOCAB_SIZE, block_tokens, max_context),
@@ -68,6 +69,7 @@ class Rig:
             frame_size=frame_size,
             row_size=row_size,
             position_axes=position_axes,
+            whole_images=whole_images,
         )
         self.session.reserve(max_step_tokens, max_sequences)
         num_states = 2 * max_sequences + num_stored_states if keeps_states else 0
@@ -98,6 +100,7 @@ class Rig:
             frame_size,
             row_size,
             position_axes,
+            whole_images,
         )
 
     def _body(self, context: StepContext) -> Sampled:

@@ -58,10 +58,11 @@ def positions_of(num_tokens, images):
     return np.array(found)
 
 
-def greedy_alone(ids, images, num_tokens, axes=1):
+def greedy_alone(ids, images, num_tokens, axes=1, whole=False):
     seen = np.array(ids)
     if images is not None:
-        seen[images.places] = images.rows[:, 0]
+        numbers = [rows[:, 0] + rows[:, 0].sum() * whole for rows in images.values]
+        seen[images.places] = np.concatenate(numbers)
     text = []
     positions = positions_of(len(seen) + num_tokens, images).T if axes > 1 else None
     for _ in range(num_tokens):
@@ -72,14 +73,17 @@ def greedy_alone(ids, images, num_tokens, axes=1):
 
 
 class ImageSchedule:
-    """Requests with the same few images and texts, so that prefixes meet, of which some are preempted."""
+    """Requests with the same few images and texts, so that prefixes meet, of which some are preempted.
 
-    def __init__(self, seed, axes=1):
-        self.axes = axes
+    `whole`: the tokens of an image see one another.
+    """
+
+    def __init__(self, seed, axes=1, whole=False):
+        self.axes, self.whole = axes, whole
         self.draw = draw = random.Random(seed)
         self.rig = Rig(
             max_sequences=3,
-            max_step_tokens=draw.choice([4, 7, 40]),
+            max_step_tokens=draw.choice([15, 17, 40] if whole else [4, 7, 40]),
             num_blocks=draw.choice([17, 30]),
             block_tokens=draw.choice([2, 4]),
             reuse_prefixes=draw.random() < 0.8,
@@ -87,6 +91,7 @@ class ImageSchedule:
             row_size=2,
             position_axes=axes,
             num_draft_tokens=3 if axes > 1 else 0,
+            whole_images=whole,
         )
         if axes > 1:
             OracleSpeculator(self.rig, lambda *at: self.wanted[at], draw, draw.choice([0.0, 0.5]))
@@ -99,6 +104,8 @@ class ImageSchedule:
     def prompt(self):
         draw = self.draw
         parts = [draw.choice([[1, 2], [3], [4, 5, 6], *self.images]) for _ in range(draw.randint(1, 4))]
+        if self.whole:  # between images there is text
+            parts = [part for each in parts for part in (each, [7])][:-1]
         return prompt_with(*parts, axes=self.axes)
 
     def run(self):
@@ -112,7 +119,8 @@ class ImageSchedule:
                 self.rig.submit(key, *ids, n=n, images=images, max_tokens=num_tokens, ignore_eos=True)
                 for place, one in enumerate(prompts):
                     for choice in range(n):
-                        self.wanted[key, place * n + choice] = greedy_alone(*one, num_tokens, self.axes)
+                        alone = greedy_alone(*one, num_tokens, self.axes, self.whole)
+                        self.wanted[key, place * n + choice] = alone
                 key += 1
             running = self.rig.engine.scheduler.running
             if len(running) > 1 and self.draw.random() < 0.1:
@@ -121,9 +129,9 @@ class ImageSchedule:
         return self.rig.engine.counts()
 
 
-@pytest.mark.parametrize("seed", after(8, range(200)))
-def test_text_with_images_in_any_schedule_equals_text_alone(seed):
-    schedule = ImageSchedule(seed)
+@pytest.mark.parametrize(("seed", "whole"), after(10, [(seed, bool(seed % 2)) for seed in range(300)]))
+def test_text_with_images_in_any_schedule_equals_text_alone(seed, whole):
+    schedule = ImageSchedule(seed, whole=whole)
     schedule.run()
     assert {at: text.token_ids for at, text in schedule.rig.texts.items()} == schedule.wanted
 
@@ -160,9 +168,9 @@ def test_the_schedules_meet_preemption_reuse_and_prompts_that_end_with_an_image(
     assert all(step.given_rows.shape == (0, 0) for step in steps if not len(step.given_places))
 
 
-def cached_after(first, second):
+def cached_after(first, second, whole=False):
     """Prompt tokens of `second` that are found again after `first`."""
-    rig = Rig(row_size=2)
+    rig = Rig(max_step_tokens=40, row_size=2, whole_images=whole)
     for key, (ids, images) in enumerate((first, second)):
         rig.submit(key, ids, images=[images] if images else (), max_tokens=2, ignore_eos=True)
         while rig.engine.has_work:
@@ -179,6 +187,36 @@ def test_only_the_same_image_in_the_same_place_is_found_again():
     assert cached_after(prompt_with(text + text, one), prompt_with(text + text, other)) == 4
     assert cached_after(prompt_with(one, one[:3]), prompt_with(one, one[:3])) == 4
     assert cached_after(prompt_with([1], one, one[:3]), prompt_with([1], one[:3], one)) == 0
+
+
+def test_whole_images_meet_preemption_and_reuse_and_are_never_cut():
+    counts = [ImageSchedule(seed, whole=True).run() for seed in range(4)]
+    assert sum(one.preemptions for one in counts) > 4
+    assert sum(one.prefix_hit_tokens for one in counts) > 20
+    text, one = [1, 2, 3], rows(1, 2, 3, 4, 5, 6)
+    prompt = prompt_with(text, one, [4], one, text)  # blocks of 4 tokens; images at 3 and at 10
+    assert cached_after(prompt, prompt) == 16
+    assert cached_after(prompt, prompt, whole=True) == 16
+    longer = prompt_with([0, *text], one, text)  # the image ends after 10 tokens, a block after 12
+    assert cached_after(longer, longer, whole=True) == 12
+    ending = prompt_with(text, one, [4])
+    assert cached_after(ending, ending) == 8
+    assert cached_after(ending, ending, whole=True) == 0
+    two = prompt_with([0, *text], one[:3], [0, *text], one, [4])  # images at 4 and at 11
+    assert (cached_after(two, two), cached_after(two, two, whole=True)) == (16, 8)
+
+
+def test_a_whole_image_needs_room_in_a_step_and_has_no_scores():
+    rig = Rig(max_sequences=2, max_step_tokens=11, row_size=2, whole_images=True)
+    ids, images = prompt_with(rows(1, 2, 3, 4))
+    assert rig.engine.limits.max_uncut == 4
+    for params, prompt in (({}, prompt_with(rows(1, 2, 3, 4, 5))), ({"prompt_logprobs": 0}, (ids, images))):
+        with pytest.raises(RequestError, match="max_step_tokens|no log-probabilities"):
+            rig.submit(0, prompt[0], images=[prompt[1]], max_tokens=2, **params)
+    rig.submit(1, ids, images=[images], max_tokens=2, ignore_eos=True)
+    rig.submit(2, [1, 2, 3], images=[], max_tokens=2, prompt_logprobs=0)
+    rig.run()
+    assert rig.texts[1, 0].token_ids == greedy_alone(ids, images, 2, whole=True)
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from PIL import Image
 from pipelines.errors import RequestError
 from pipelines.nodes.images.data_urls import read_data_url
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
-from pipelines.nodes.images.places import place_images
-from pipelines.values import Images
+from pipelines.nodes.images.places import BREAK, in_pieces, place_images, with_breaks, write_images
+from pipelines.values import Images, Prompt
 
 LIMITS = ImageLimits(20_000_000, 40_000_000)
 
@@ -81,7 +81,8 @@ def test_files_are_refused_before_they_take_memory(data, words):
 
 
 def images(*lengths):
-    return Images(None, list(lengths), [str(length).encode() for length in lengths], 9)
+    digests = [str(length).encode() for length in lengths]
+    return Images(None, list(lengths), digests, 9, ("<image>", "<part>"), ["[<part>]"] * len(lengths))
 
 
 def test_each_mark_becomes_the_tokens_of_its_image():
@@ -92,7 +93,35 @@ def test_each_mark_becomes_the_tokens_of_its_image():
 
 
 @pytest.mark.parametrize("ids", [[1, 2], [9, 1, 9]])
-def test_a_mark_typed_by_a_user_is_no_image(ids):
+def test_ids_of_a_client_have_no_images(ids):
     with pytest.raises(RequestError, match="places for images, and the request has 1 images") as refused:
         place_images(ids, images(2), "messages")
     assert refused.value.field == "messages"
+
+
+def rendered(*texts):
+    """A prompt that a template made: `typed` texts between marks of its own."""
+    typed = (with_breaks(text, images().marks) for text in texts)
+    return in_pieces(Prompt("<image>".join(typed), is_rendered=True))
+
+
+def test_the_template_shows_images_and_a_user_types_text():
+    plain = write_images(rendered("a", "b", ""), images(2, 3), "messages")
+    assert (plain.text, plain.pieces) == ("a[<part>]b[<part>]", ())
+    typed = write_images(rendered("<<image>", "<part> <image", ">"), images(2, 3), "messages")
+    assert typed.text == "<<image>[<part>]<part> <image[<part>]>"
+    assert typed.pieces == ("<<", "image>[<part>]<", "part> <image[<part>]>")
+    raw = write_images(Prompt("see <image>"), images(), "prompt")
+    assert (raw.text, raw.pieces) == ("see <image>", ("see <", "image>"))
+    with pytest.raises(
+        RequestError, match="the prompt has 1 places for images, and the request has 2 images"
+    ):
+        write_images(rendered("", ""), images(2, 3), "messages")
+
+
+def test_breaks_are_in_all_texts_of_a_request():
+    marks, given = ("<image>",), {"<image>": [{"type": "image"}, {"text": "an <image>"}, 3, None]}
+    (name,), ((image, text, *rest),) = with_breaks(given, marks), with_breaks(given, marks).values()
+    assert name == f"<{BREAK}image>"
+    assert (image, text, rest) == ({"type": "image"}, {"text": f"an <{BREAK}image>"}, [3, None])
+    assert with_breaks("none", marks) == "none"

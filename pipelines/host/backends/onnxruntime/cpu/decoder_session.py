@@ -87,7 +87,7 @@ class OnnxCpuSession:
         self.vocab_size = decoder.vocab_size
         self.max_context = decoder.max_context
         self.frame_size, self.max_frames = decoder.frame_size, decoder.max_frames
-        self.row_size, self.position_axes = 0, 1
+        self.row_size, self.position_axes, self.whole_images = 0, 1, False
         self._layout = OnnxCpuCacheLayout(decoder.layers, self.block_tokens, decoder.element_type)
         self.block_bytes = self._layout.block_bytes
         self._costs = _costs(decoder)

@@ -62,6 +62,7 @@ class OnnxCudaSession:
     state_bytes = 0
     frame_size = max_frames = row_size = 0
     position_axes = 1
+    whole_images = False
     step_times_s = NO_STEP_TIMES
     ops: CudaSamplingOps
     _session: ort.InferenceSession
