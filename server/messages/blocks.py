@@ -5,6 +5,7 @@ Does not depend on tool declarations, templates or HTTP.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
@@ -13,10 +14,12 @@ from pipelines.errors import RequestError
 from server.generation.requests.field_types import Items, field_error
 from server.generation.requests.known_fields import check_fields
 from server.http.error_text import quoted
+from server.messages.image_source import check_source, url_of
 from server.messages.unsupported_fields import IGNORED_IN_BLOCKS
 
 REQUIRED: dict[str, tuple[str, ...]] = {
     "text": ("text",),
+    "image": ("source",),
     "thinking": ("thinking",),
     "redacted_thinking": (),
     "tool_use": ("id", "name", "input"),
@@ -28,7 +31,7 @@ OPTIONAL: dict[str, tuple[str, ...]] = {
     "redacted_thinking": ("data",),
 }
 BY_ROLE: dict[str, tuple[str, ...]] = {
-    "user": ("text", "tool_result"),
+    "user": ("text", "image", "tool_result"),
     "assistant": ("text", "thinking", "redacted_thinking", "tool_use"),
     "system": ("text",),
 }
@@ -36,7 +39,9 @@ BY_ROLE: dict[str, tuple[str, ...]] = {
 ACCOUNTING_PREFIX = "x-anthropic-billing-header:"
 """A system block with this prefix is a client's accounting, new in every request.  It is left out of the
 prompt, so that equal prefixes stay equal."""
-MEDIA = ("image", "document", "search_result", "container_upload", "browser_state")
+RESULT_KINDS = ("text", "image")
+"""The kinds of blocks that a tool result may hold."""
+MEDIA = ("document", "search_result", "container_upload", "browser_state")
 
 
 def _content(value: Any) -> Any:
@@ -59,12 +64,14 @@ class MessageBlock(BaseModel):
     tool_use_id: StrictStr | None = None
     content: Content | None = None
     is_error: bool | None = None
+    source: dict[str, Any] | None = None
 
     def check(self, allowed: tuple[str, ...], where: str) -> None:
         """Raise RequestError, with its place, for a block that is not allowed there or is incomplete."""
         if self.type in MEDIA:
             raise RequestError(
-                f"`{where}`: this model takes text only, so `{self.type}` blocks are refused", field=where
+                f"`{where}`: `{self.type}` blocks are refused; models here read text, and some read images",
+                field=where,
             )
         if self.type not in allowed:
             raise RequestError(
@@ -77,8 +84,10 @@ class MessageBlock(BaseModel):
                     f"`{where}.{name}` is required in a block of type `{self.type}`", field=f"{where}.{name}"
                 )
         self._check_fields(where)
+        if self.type == "image" and self.source is not None:
+            check_source(self.source, f"{where}.source")
         for i, block in enumerate(self.content or []):
-            block.check(("text",), f"{where}.content.{i}")
+            block.check(RESULT_KINDS, f"{where}.content.{i}")
 
     def _check_fields(self, where: str) -> None:
         """Refuse fields of other kinds of blocks, and unknown ones, unless they are null."""
@@ -122,7 +131,7 @@ def chat_messages(messages: list[AnthropicMessage]) -> list[dict[str, Any]]:
 
 def _assistant(blocks: list[MessageBlock]) -> dict[str, Any]:
     """One chat message with the text, thinking and tool calls of the blocks, each in their order."""
-    message: dict[str, Any] = {"role": "assistant", "content": text_parts(blocks)}
+    message: dict[str, Any] = {"role": "assistant", "content": chat_content(blocks)}
     thoughts = [block.thinking or "" for block in blocks if block.type == "thinking"]
     if thoughts:
         message["reasoning"] = "\n".join(thoughts)
@@ -135,16 +144,16 @@ def _assistant(blocks: list[MessageBlock]) -> dict[str, Any]:
 
 
 def _turn(role: str, blocks: list[MessageBlock], names: dict[str | None, str | None]) -> list[dict[str, Any]]:
-    """The chat messages of one turn: one for each tool result, one for adjacent texts."""
+    """The chat messages of one turn: one for each tool result, one for adjacent texts and images."""
     found: list[dict[str, Any]] = []
-    texts: list[MessageBlock] = []
+    shown: list[MessageBlock] = []
     for block in [*blocks, None]:
-        if block is not None and block.type == "text":
-            texts.append(block)
+        if block is not None and block.type in RESULT_KINDS:
+            shown.append(block)
             continue
-        if texts:
-            found.append({"role": role, "content": text_parts(texts)})
-            texts = []
+        if shown:
+            found.append({"role": role, "content": chat_content(shown)})
+            shown = []
         if block is not None:
             found.append(_result(block, names.get(block.tool_use_id)))
     return found
@@ -154,20 +163,37 @@ def _result(block: MessageBlock, name: str | None) -> dict[str, Any]:
     message = {
         "role": "tool",
         "tool_call_id": block.tool_use_id,
-        "content": text_parts(block.content or []),
+        "content": chat_content(block.content or []),
     }
     return message | ({"name": name} if name else {})
 
 
 def system_messages(blocks: list[MessageBlock]) -> list[dict[str, Any]]:
     """The system prompt as at most one chat message."""
-    content = text_parts([block for block in blocks if not (block.text or "").startswith(ACCOUNTING_PREFIX)])
+    shown = [block for block in blocks if not (block.text or "").startswith(ACCOUNTING_PREFIX)]
+    content = chat_content(shown)
     return [{"role": "system", "content": content}] if content else []
 
 
-def text_parts(blocks: list[MessageBlock]) -> str | list[dict[str, str]]:
-    """The texts among blocks, as the content of a chat message, without empty ones."""
-    texts = [block.text for block in blocks if block.type == "text" and block.text]
-    if len(texts) <= 1:
-        return "".join(texts)
-    return [{"type": "text", "text": text} for text in texts]
+def chat_content(blocks: list[MessageBlock]) -> str | list[dict[str, Any]]:
+    """The texts and images among blocks, as the content of a chat message, without empty texts."""
+    parts: list[dict[str, Any]] = []
+    for block in blocks:
+        if block.type == "image" and block.source is not None:
+            parts.append({"type": "image_url", "image_url": {"url": url_of(block.source)}})
+        elif block.type == "text" and block.text:
+            parts.append({"type": "text", "text": block.text})
+    if len(parts) == 1 and parts[0]["type"] == "text":
+        return str(parts[0]["text"])
+    return parts or ""
+
+
+def image_places(messages: list[AnthropicMessage]) -> Iterator[str]:
+    """Where the images of checked messages are, in the order in which chat messages have them."""
+    for i, message in enumerate(messages):
+        for k, block in enumerate(message.content):
+            where = f"messages.{i}.content.{k}"
+            if block.type == "image":
+                yield where
+            inner = block.content or [] if block.type == "tool_result" else []
+            yield from (f"{where}.content.{j}" for j, each in enumerate(inner) if each.type == "image")

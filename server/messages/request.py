@@ -5,22 +5,31 @@ A declared field is honoured; `unsupported_fields.py` lists the others.  Does no
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, StrictStr, ValidationError
 
 from pipelines.errors import RequestError
+from pipelines.tasks import ImageInput
 from server.generation.requests.chat import ChatRequest
 from server.generation.requests.field_types import Items, NumTokens, Stops, Temperature, TopK, TopP
 from server.generation.requests.known_fields import check_fields
 from server.http.errors import from_validation
-from server.messages.blocks import BY_ROLE, AnthropicMessage, Content, chat_messages, system_messages
+from server.messages.blocks import (
+    BY_ROLE,
+    AnthropicMessage,
+    Content,
+    chat_messages,
+    image_places,
+    system_messages,
+)
 from server.messages.content_builder import MessageContext
 from server.messages.options import OutputConfig, OutputFormat, ThinkingOption, chat_format, template_kwargs
 from server.messages.tools import ToolChoice, ToolDeclaration, chat_tools
 from server.messages.unsupported_fields import IGNORED, REFUSED
 
-Chat = TypeVar("Chat", bound=ChatRequest)
+Chat = TypeVar("Chat", bound="TranslatedChat")
 
 
 class MessagesBody(BaseModel):
@@ -40,7 +49,9 @@ class MessagesBody(BaseModel):
     def translated(self, kind: type[Chat]) -> Chat:
         self.check()
         try:
-            return kind.model_validate(self.chat_body())
+            chat = kind.model_validate(self.chat_body())
+            chat._image_places = list(image_places(self.messages))
+            return chat
         except ValidationError as error:
             raise from_validation(error) from None
 
@@ -87,9 +98,9 @@ class MessagesBody(BaseModel):
 class CountRequest(MessagesBody):
     """The body of messages/count_tokens."""
 
-    def chat(self) -> ChatRequest:
+    def chat(self) -> TranslatedChat:
         """The same as a chat request.  Raises RequestError for what has no equivalent there."""
-        return self.translated(ChatRequest)
+        return self.translated(TranslatedChat)
 
 
 class MessagesRequest(MessagesBody):
@@ -143,7 +154,25 @@ class MessagesRequest(MessagesBody):
         )
 
 
-class MessageChat(ChatRequest):
+class TranslatedChat(ChatRequest):
+    """A body of messages as a chat request, whose images are named where the client put them."""
+
+    _image_places: list[str] = PrivateAttr()
+
+    @property
+    def images(self) -> list[ImageInput]:
+        return self._placed(super().images)
+
+    def own(self) -> dict[str, Any]:
+        found = super().own()
+        return found | {"images": self._placed(found["images"])}
+
+    def _placed(self, images: list[ImageInput]) -> list[ImageInput]:
+        places = zip(images, self._image_places, strict=True)
+        return [replace(image, kind="image", where=where) for image, where in places]
+
+
+class MessageChat(TranslatedChat):
     """A messages request as a chat request.
 
     Its `max_tokens` is an upper bound: more than the context holds is reduced, not refused.

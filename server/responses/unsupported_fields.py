@@ -128,7 +128,7 @@ IGNORED_IN_ITEMS: dict[str, str] = {
 }
 IGNORED_INCLUDES: dict[str, str] = {
     "reasoning.encrypted_content": "reasoning is sent as text, and may be sent back as text",
-    "message.input_image.image_url": "inputs are text only",
+    "message.input_image.image_url": "input items always have the URLs of their images",
     "computer_call_output.output.image_url": "belongs to a tool that this server does not run",
     "file_search_call.results": "belongs to a tool that this server does not run",
     "web_search_call.results": "belongs to a tool that this server does not run",

@@ -11,7 +11,6 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
-    BeforeValidator,
     ConfigDict,
     StrictStr,
     ValidatorFunctionWrapHandler,
@@ -21,21 +20,18 @@ from pydantic import (
 from pipelines.errors import RequestError
 from pipelines.tasks import ImageInput
 from server.generation.requests.field_types import AlsoAccepts, Items, field_error
+from server.generation.requests.image_parts import IMAGE_PARTS, GivenImage, image_of
 from server.generation.requests.known_fields import (
     IGNORED_IN_CALLS,
-    IGNORED_IN_IMAGE_PARTS,
-    IGNORED_IN_IMAGES,
     IGNORED_IN_MESSAGES,
     IGNORED_IN_PARTS,
     check_fields,
 )
 from server.http.error_text import quoted
 
-IMAGE_PART = "image_url"
 TEXT_PARTS = ("text", "input_text", "output_text")
 MEDIA_PARTS = (
-    IMAGE_PART,
-    "input_image",
+    *IMAGE_PARTS,
     "image_embeds",
     "image",
     "audio_url",
@@ -47,21 +43,6 @@ MEDIA_PARTS = (
 )
 
 
-def _image_url(value: Any) -> Any:
-    if isinstance(value, str):
-        return {"url": value}
-    if value is not None and not isinstance(value, dict):
-        raise field_error(f"must be an object with a `url`, got {quoted(value)}")
-    return value
-
-
-class ImageUrl(BaseModel):
-    """The image of a part: a `data:` URL."""
-
-    model_config = ConfigDict(extra="allow")
-    url: StrictStr
-
-
 class ContentPart(BaseModel):
     """One part of a message's content: text, or an image for a model that sees."""
 
@@ -69,29 +50,17 @@ class ContentPart(BaseModel):
     type: StrictStr = "text"
     text: StrictStr | None = None
     refusal: StrictStr | None = None
-    image_url: Annotated[ImageUrl | None, BeforeValidator(_image_url), AlsoAccepts(type="string")] = None
+    image_url: GivenImage = None
 
     def plain(self, where: str, images: list[ImageInput] | None = None) -> dict[str, str]:
         """The part for a chat template; an image is put into `images`, if that is given.
 
         Raises RequestError naming `where`.
         """
-        if self.type == IMAGE_PART and images is not None:
-            images.append(self._image(where))
+        if self.type in IMAGE_PARTS and images is not None:
+            images.append(image_of(self.type, self.image_url, self.model_extra or {}, where))
             return {"type": "image"}
         return {"type": "text", "text": self._text(where)}
-
-    def _image(self, where: str) -> ImageInput:
-        at = f"{where}.{IMAGE_PART}"
-        if self.image_url is None:
-            raise RequestError(f"`{at}` is required in a part of type `{IMAGE_PART}`", field=at)
-        for item, ignored, place in (
-            (self, IGNORED_IN_PARTS | IGNORED_IN_IMAGE_PARTS, where),
-            (self.image_url, IGNORED_IN_IMAGES, at),
-        ):
-            if item.model_extra:
-                check_fields(item.model_extra, type(item).model_fields, ignored=ignored, where=f"{place}.")
-        return ImageInput(self.image_url.url, self.type, where)
 
     def _text(self, where: str) -> str:
         if self.type in MEDIA_PARTS:
@@ -222,7 +191,7 @@ class Message(BaseModel):
 
     @property
     def shows_images(self) -> bool:
-        return isinstance(self.content, list) and any(part.type == IMAGE_PART for part in self.content)
+        return isinstance(self.content, list) and any(part.type in IMAGE_PARTS for part in self.content)
 
     def _plain_content(self, where: str, images: list[ImageInput] | None) -> str | list[dict[str, str]]:
         if isinstance(self.content, str):

@@ -114,10 +114,12 @@ IGNORED_IN_PARTS: dict[str, str] = {
     "annotations": EARLIER_REPLY,
     "logprobs": EARLIER_REPLY,
 }
-
-
 IGNORED_IN_IMAGE_PARTS: dict[str, str] = {
+    "detail": "an image is scaled to the one size that the model sees",
     "uuid": "a name for a cache; images are known by their content",
+}
+REFUSED_IN_IMAGE_PARTS: dict[str, Refused] = {
+    "file_id": Refused("this server stores no files; send the image as `image_url`"),
 }
 IGNORED_IN_IMAGES: dict[str, str] = {
     "detail": "an image is scaled to the one size that the model sees",

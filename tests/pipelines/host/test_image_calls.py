@@ -10,6 +10,7 @@ import io
 import json
 import shutil
 import warnings
+from dataclasses import replace
 
 import pytest
 
@@ -24,6 +25,10 @@ from tiny_llava import picture
 from pipelines.errors import RequestError
 from pipelines.repository.new_graph import new_graph, recognise
 from server.generation.requests.chat import ChatRequest
+from server.messages.request import MessagesRequest
+from server.responses.input_items import read_items
+from server.responses.request import ResponseRequest
+from server.responses.translate import ChatTranslation
 from server.tokenizing import encoding
 
 SMALL, WIDE = (1, 40, 30), (2, 90, 31)
@@ -101,9 +106,29 @@ def input_of(pipeline, messages, **more):
     return ChatRequest.model_validate(body).generation(pipeline.max_context)
 
 
+def of_other_endpoints(pipeline, text, image):
+    """The input of a question about an image, as Responses and as Messages have it."""
+    url = url_of(image)
+    seen = {"type": "base64", "media_type": "image/png", "data": url.partition(",")[2]}
+    sampling = {"model": "llava", "temperature": 0, "max_tokens": NUM_TOKENS}
+    parts = [{"type": "text", "text": text}, {"type": "image", "source": seen}]
+    body = {**sampling, "messages": [{"role": "user", "content": parts}]}
+    yield MessagesRequest.model_validate(body).chat().generation(pipeline.max_context)
+    parts = [{"type": "input_text", "text": text}, {"type": "input_image", "image_url": url}]
+    sampling["max_output_tokens"] = sampling.pop("max_tokens")
+    items = read_items([{"role": "user", "content": parts}], lambda *_: {})
+    asked = ResponseRequest.model_validate({**sampling, "input": items})
+    yield ChatTranslation(asked, [], items).generation(pipeline.max_context)
+
+
 async def answer(client, pipeline, messages, **more):
     """(tokens of the prompt as its usage counts them, tokens of the reply, prompt tokens found again)."""
-    call = pipeline.open(input_of(pipeline, messages, **more), client)
+    return await outcome(client, pipeline, input_of(pipeline, messages, **more))
+
+
+async def outcome(client, pipeline, generation):
+    """The same of the input of a pipeline."""
+    call = pipeline.open(generation, client)
     counted, found, cached = call.prompt_lengths, [], 0
     try:
         async for updates in call.updates():
@@ -131,6 +156,10 @@ def test_conversations_with_images_equal_transformers(served):
         answers = await asyncio.wait_for(together, PATIENCE_S)
         again = await answer(client, pipeline, CONVERSATIONS[3][0])
         other = await answer(client, pipeline, [user("both", WIDE, SMALL), *CONVERSATIONS[3][0][1:]])
+        others = [
+            await outcome(client, pipeline, replace(each, sampling=each.sampling | {"ignore_eos": True}))
+            for each in of_other_endpoints(pipeline, "what is it", SMALL)
+        ]
         counted = [encoding.chat_ids(pipeline, input_of(pipeline, each)) for each, _ in CONVERSATIONS]
         typing = [user(TYPED.replace("@", family.MARK), SMALL)]
         typed = (
@@ -143,10 +172,10 @@ def test_conversations_with_images_equal_transformers(served):
             with pytest.raises(RequestError) as error:
                 pipeline.prepare(input_of(pipeline, [message]), client)
             refused.append((error.value.message, error.value.field))
-        return answers, again, other, counted, typed, refused, client.num_in_flight
+        return answers, again, other, others, counted, typed, refused, client.num_in_flight
 
     (name,) = (each.name for each in models.iterdir())
-    answers, again, other, counted, typed, refused, in_flight = in_one_process(scene, models)
+    answers, again, other, others, counted, typed, refused, in_flight = in_one_process(scene, models)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         prompts = [prompt_of(family, *each) for each in CONVERSATIONS]
@@ -161,6 +190,7 @@ def test_conversations_with_images_equal_transformers(served):
     assert [(lengths, tokens) for lengths, tokens, _ in answers] == [
         ([len(ids)], tokens) for ids, tokens in zip(prompts, wanted, strict=True)
     ]
+    assert [each[:2] for each in others] == [answers[1][:2]] * 2
     assert again[1] == wanted[3]
     assert again[2] >= 32
     assert other[2] == 0  # the same ids, of other images

@@ -214,11 +214,51 @@ def test_what_is_not_text_is_refused_where_it_stands(kind):
 
 
 def test_media_in_a_result_are_refused():
-    result = {**RESULT, "content": [{"type": "image", "source": {}}]}
+    result = {**RESULT, "content": [{"type": "document", "source": {}}]}
     assert (
         refusal(messages=[user("a"), assistant([CALL]), user([result])]).field
         == "messages.2.content.0.content.0"
     )
+
+
+def image(**source):
+    return {"type": "image", "source": source}
+
+
+DOT = image(type="base64", media_type="image/png", data="AAAA")
+
+
+def test_images_are_shown_in_their_order_and_named_where_the_client_put_them():
+    there = image(type="url", url="https://pictures.test/a")
+    result = {**RESULT, "content": [text("a"), there]}
+    messages = [user("hi"), user([text("b"), DOT]), assistant([CALL]), user([result, DOT, text("c")])]
+    generation = asked(messages=messages)
+    shown = [part for message in generation.messages for part in message["content"] if isinstance(part, dict)]
+    assert [part["type"] for part in shown] == ["text", "text", "image", "text", "image", "image", "text"]
+    assert [(each.url, each.kind, each.where) for each in generation.images] == [
+        ("data:image/png;base64,AAAA", "image", "messages.1.content.1"),
+        ("https://pictures.test/a", "image", "messages.3.content.0.content.1"),
+        ("data:image/png;base64,AAAA", "image", "messages.3.content.1"),
+    ]
+    counted = CountRequest.model_validate({"model": "tiny", "messages": messages}).chat()
+    assert counted.generation(MAX_CONTEXT).images == counted.images == generation.images
+
+
+@pytest.mark.parametrize(
+    ("block", "field"),
+    [
+        ({"type": "image"}, "source"),
+        (image(), "source.type"),
+        (image(type="file", file_id="f"), "source.type"),
+        (image(type=["url"]), "source.type"),
+        (image(type="url"), "source.url"),
+        (image(type="base64", data="AAAA"), "source.media_type"),
+        (image(type="base64", media_type="image/png", data=None), "source.data"),
+    ],
+)
+def test_an_image_needs_a_whole_source(block, field):
+    assert refusal(messages=[user([block])]).field == f"messages.0.content.0.{field}"
+    assert refusal(messages=[assistant([DOT])]).field == "messages.0.content.0.type"
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,11 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 from responses_bodies import PATH, TOOL, ask, called, thought
 from scripted import said as piece
 
+from pipelines.errors import RequestError
 from pipelines.values import ToolCallPiece
 from server.generation.requests.known_fields import IGNORED as IGNORED_IN_CHAT
 from server.responses import unsupported_fields
+from server.responses.input_items import read_items
 from server.responses.request import ResponseRequest
 from server.responses.translate import ChatTranslation, response_format
 
@@ -51,6 +53,32 @@ CONVERSATIONS = {
         [said("system", "be kind"), said("user", "hi")],
     ),
 }
+
+
+def test_images_are_named_where_the_client_put_them():
+    parts = [
+        {"type": "input_text", "text": "what"},
+        {"type": "input_image", "image_url": "data:image/png;base64,AAAA", "detail": "auto", "file_id": None},
+        {"type": "input_image", "image_url": {"url": "https://pictures.test/a"}},
+    ]
+    output = {"type": "function_call_output", "call_id": "c", "output": parts[1:2]}
+    items = read_items(
+        [{"role": "user", "content": "hi"}, {"role": "user", "content": parts}, output], lambda *_: {}
+    )
+    translation = ChatTranslation(ResponseRequest(model="tiny", input=items), [], items)
+    generation = translation.generation(512)
+    assert [[part["type"] for part in each["content"]] for each in generation.messages[1:]] == [
+        ["text", "image", "image"],
+        ["image"],
+    ]
+    assert [(each.url, each.kind) for each in generation.images] == [
+        ("data:image/png;base64,AAAA", "input_image"),
+        ("https://pictures.test/a", "input_image"),
+        ("data:image/png;base64,AAAA", "input_image"),
+    ]
+    places = [translation.rename(RequestError("x", each.where)).field for each in generation.images]
+    assert places == ["input.1.content.1", "input.1.content.2", "input.2.content.0"]
+    assert translation.chat.images == generation.images
 
 
 @pytest.mark.parametrize(("given", "expected"), CONVERSATIONS.values(), ids=CONVERSATIONS)
@@ -242,7 +270,12 @@ BAD = {
     "an image": (
         {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "x"}]}]},
         "input.0.content.0",
-        "text only",
+        "text only, so `input_image` parts are refused",
+    ),
+    "a file": (
+        {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
+        "input.0.content.0.file_id",
+        "stores no files",
     ),
     "no arguments": (
         {"input": [{"type": "function_call", "call_id": "c", "name": "f"}]},

@@ -1,0 +1,57 @@
+"""Parts of a message that show an image: chat's `image_url` and Responses' `input_image`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, StrictStr
+
+from pipelines.errors import RequestError
+from pipelines.tasks import ImageInput
+from server.generation.requests.field_types import AlsoAccepts, field_error
+from server.generation.requests.known_fields import (
+    IGNORED_IN_IMAGE_PARTS,
+    IGNORED_IN_IMAGES,
+    IGNORED_IN_PARTS,
+    REFUSED_IN_IMAGE_PARTS,
+    check_fields,
+)
+from server.http.error_text import quoted
+
+IMAGE_PARTS = ("image_url", "input_image")
+"""Types of parts that show an image; both have it in the field `image_url`."""
+PART_FIELDS = ("type", "text", "refusal", "image_url")
+
+
+def _image_url(value: Any) -> Any:
+    if isinstance(value, str):
+        return {"url": value}
+    if value is not None and not isinstance(value, dict):
+        raise field_error(f"must be an object with a `url`, got {quoted(value)}")
+    return value
+
+
+class ImageUrl(BaseModel):
+    """The URL of an image."""
+
+    model_config = ConfigDict(extra="allow")
+    url: StrictStr
+
+
+GivenImage = Annotated[ImageUrl | None, BeforeValidator(_image_url), AlsoAccepts(type="string")]
+"""An object with a `url`, or the URL itself."""
+
+
+def image_of(kind: str, image: ImageUrl | None, others: Mapping[str, Any], where: str) -> ImageInput:
+    """The image of a part of type `kind`; `others` are the part's undeclared fields.
+
+    Raises RequestError naming `where`.
+    """
+    at = f"{where}.image_url"
+    ignored = IGNORED_IN_PARTS | IGNORED_IN_IMAGE_PARTS
+    check_fields(others, PART_FIELDS, REFUSED_IN_IMAGE_PARTS, ignored, f"{where}.")
+    if image is None:
+        raise RequestError(f"`{at}` is required in a part of type `{kind}`", field=at)
+    check_fields(image.model_extra or {}, ImageUrl.model_fields, ignored=IGNORED_IN_IMAGES, where=f"{at}.")
+    return ImageInput(image.url, kind, where)
