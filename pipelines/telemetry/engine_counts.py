@@ -30,6 +30,8 @@ class Counts:
     output_tokens: int = 0
     prefix_query_tokens: int = 0  # prompt tokens looked up in the prefix cache
     prefix_hit_tokens: int = 0
+    image_queries: int = 0  # images that an encoder was asked for
+    image_hits: int = 0  # of those: whose rows were there
     drafts: int = 0  # runs of draft tokens that were verified
     draft_tokens: int = 0
     accepted_tokens: int = 0

@@ -36,6 +36,8 @@ COUNTERS = {
     "vllm:generation_tokens": "Tokens generated.",
     "vllm:prefix_cache_queries": "Prompt tokens looked up in the prefix cache.",
     "vllm:prefix_cache_hits": "Prompt tokens found in the prefix cache.",
+    "vllm:mm_cache_queries": "Images looked up among those that were encoded.",
+    "vllm:mm_cache_hits": "Images found among those that were encoded.",
 }
 DRAFT_TOKENS = {
     "vllm:spec_decode_num_drafts": "Runs of tokens that were drafted ahead.",
@@ -91,6 +93,8 @@ PROGRESS = {
     "vllm:generation_tokens": "output_tokens",
     "vllm:prefix_cache_queries": "prefix_query_tokens",
     "vllm:prefix_cache_hits": "prefix_hit_tokens",
+    "vllm:mm_cache_queries": "image_queries",
+    "vllm:mm_cache_hits": "image_hits",
 }
 """Which total of an engine's Counts each counter follows."""
 DRAFTED = {

@@ -5,8 +5,9 @@ How texts are batched is in `pipelines/host/engine/batching`.
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from itertools import chain
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -21,7 +22,13 @@ from pipelines.values import Deferred, Features, Held, Images, PooledOutputs, Te
 
 if TYPE_CHECKING:
     from pipelines.host.engine.batching.batch_engine import BatchEngine
+    from pipelines.host.engine.batching.row_cache import RowCache
     from pipelines.nodes.body_interface import Body
+
+
+CACHE_MB = 256
+SOUND_COLUMNS = 2
+"""A window of sound is frames of mel bands; an image has its colours too, or is read patch by patch."""
 
 
 class Batcher(Node):
@@ -47,6 +54,12 @@ class Batcher(Node):
         max_waiting_tokens: int = Field(
             default=4_000_000, ge=1, description="tokens of the texts that may wait; more get a 429"
         )
+        cache_mb: float | None = Field(
+            default=None,
+            ge=0,
+            description="MB of rows of images that stay for requests with the same image; default: 256; "
+            "only for images",
+        )
 
     def load(self, resources: Loading) -> None:
         self.address = resources.address
@@ -57,7 +70,10 @@ class Batcher(Node):
         if isinstance(tokens, Images) and not tokens.lengths:
             return Deferred(None)
         if not isinstance(tokens, list):
-            return call.infer(self.address, Tensors(features=tokens.values), hold=hold).map(pooled)
+            inputs = Tensors(features=tokens.values)
+            if isinstance(tokens, Images):
+                inputs["names"] = _names(tokens.digests, call.request)
+            return call.infer(self.address, inputs, hold=hold).map(pooled)
         lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
         return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)
 
@@ -74,6 +90,7 @@ class Batcher(Node):
             self._bounds(body),
             BatchSettings(self._batch_tokens(body), config.max_wait_ms / 1000, config.max_waiting_tokens),
             per_token=self._shape(body).per_token,
+            cache=self._cache(body),
             profile=body.profile,
             warm=body.warm,
         )
@@ -81,6 +98,18 @@ class Batcher(Node):
     def _batch_tokens(self, body: Body) -> int:
         """What the graph sets, or the most that suits one of the encoders."""
         return self.config.max_batch_tokens or max(encoder.good_batch_tokens for encoder in body.encoders)
+
+    def _cache(self, body: Body) -> RowCache | None:
+        """Of a body that gives rows for images."""
+        from pipelines.host.engine.batching.row_cache import RowCache
+
+        columns = body.encoders[0].columns
+        if columns is None or len(columns) == SOUND_COLUMNS or not self._shape(body).per_token:
+            if self.config.cache_mb is not None:
+                raise ValueError("cache_mb: only rows of images are stored; remove it")
+            return None
+        most = CACHE_MB if self.config.cache_mb is None else self.config.cache_mb
+        return RowCache(int(most * 1e6))
 
     def _bounds(self, body: Body) -> Bounds:
         """What every encoder of the body can read, or less where the graph sets less."""
@@ -104,6 +133,13 @@ class Batcher(Node):
         if not isinstance(last, GivesVectors):
             raise ValueError("the last line of its body gives no vectors")
         return last.gives
+
+
+def _names(digests: list[bytes], request: Any) -> np.ndarray[Any, np.dtype[np.uint8]]:
+    """uint8[images, 16]: a request with a `cache_salt` shares with those that have the same."""
+    salt = getattr(request, "cache_salt", "").encode()
+    names = [blake2b(each + salt, digest_size=16).digest() if salt else each for each in digests]
+    return np.frombuffer(b"".join(names), np.uint8).reshape(len(names), -1)
 
 
 def tensors_of(tokens: list[Tokens], request: object) -> Tensors:

@@ -48,7 +48,7 @@ def scatter(values: NDArray[np.float32], parts: Sequence[BatchPart]) -> None:
     for part in parts:
         texts, outputs = part.request, values[at : at + len(part)]
         if texts.outputs is None:
-            num_outputs = len(texts.order) if values.ndim == 2 else len(texts.ids)
+            num_outputs = len(texts.lengths) if values.ndim == 2 else len(texts.ids)
             texts.outputs = np.empty((num_outputs, size), np.float32)
         if values.ndim == 2:
             texts.outputs[part.items] = outputs

@@ -10,6 +10,7 @@ from pipelines.errors import Overloaded
 from pipelines.host.engine.batching.batch_assembly import assemble, scatter
 from pipelines.host.engine.batching.batched_request import BatchPart, Texts, texts_of
 from pipelines.host.engine.batching.joining_engine import JoiningEngine
+from pipelines.host.engine.batching.row_cache import RowCache
 from pipelines.host.engine.batching.text_checks import Bounds, check_answer, checked_texts
 from pipelines.host.engine.batching.waiting_queue import WaitingQueue
 from pipelines.host.engine.encoder_batch import TokenBatch
@@ -37,14 +38,20 @@ class BatchEngine(JoiningEngine[BatchPart]):
         settings: BatchSettings,
         *,
         per_token: bool = False,
+        cache: RowCache | None = None,
         profile: StepProfile | None = None,
         warm: Callable[[], bool] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`per_token`: the body returns an output for each token, else for each text."""
+        """`per_token`: the body returns an output for each token, else for each text.
+
+        `cache`, of a body that reads images and gives rows of tokens: an image whose rows are there is not
+        run.
+        """
         self.bounds = bounds
         self._settings = settings
         self.per_token = per_token
+        self._cache = cache
         self._waiting = WaitingQueue(settings.max_batch_tokens)
         super().__init__(body, profile or StepProfile(), warm, clock)
 
@@ -53,12 +60,22 @@ class BatchEngine(JoiningEngine[BatchPart]):
         check_answer(len(inputs["ids" if self.per_token else "lengths"]), self.bounds.output_size)
         texts = texts_of(key, inputs, request.on_result, self._clock())
         with self._condition:
+            self._find_known(texts)
+            if not texts.remaining:
+                request.on_result(key, texts.answer(self.per_token))
+                return
             waiting = self._waiting.num_tokens
             if waiting and waiting + len(texts.ids) > self._settings.max_waiting_tokens:
                 raise Overloaded(f"texts of {waiting} tokens wait for this model already")
             self._requests[key] = texts
             self._waiting.add(texts)
             self._condition.notify()
+
+    def _find_known(self, texts: Texts) -> None:
+        """Images whose rows are there are not run."""
+        if self._cache is not None and texts.names:
+            self._totals.image_queries += len(texts.names)
+            self._totals.image_hits += self._cache.fill(texts, self.bounds.output_size)
 
     def _queue_due_s(self) -> float | None:
         """A full batch is due now, another one when the oldest request has waited `max_wait_s`."""
@@ -94,7 +111,11 @@ class BatchEngine(JoiningEngine[BatchPart]):
     def _result(self, part: BatchPart, batch: TokenBatch) -> Result | None:
         texts = part.request
         texts.remaining -= len(part)
-        return None if texts.remaining else texts.answer(self.per_token)
+        if texts.remaining:
+            return None
+        if self._cache is not None and texts.names:
+            self._cache.store(texts)
+        return texts.answer(self.per_token)
 
     def _drop(self, texts: Texts) -> None:
         self._waiting.drop(texts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import neg
 from typing import Any
 
@@ -22,7 +22,8 @@ class Texts:
     """One request.  `ids` int32[num_tokens] and `types`, if any, are of all texts, one after another;
     `features` float32[num_texts, size, columns], if any.
 
-    `order` are the texts from the longest to the shortest; `remaining` of them have no output yet.  A larger
+    `names`, of images, are digests of what is read of each.  `order` are the texts that are run, from the
+    longest to the shortest; `remaining` of them have no output yet.  A larger
     `priority` runs later.
     """
 
@@ -39,6 +40,12 @@ class Texts:
     remaining: int
     features: NDArray[np.float32] | None = None
     outputs: NDArray[np.float32] | None = None
+    names: list[bytes] = field(default_factory=list)
+
+    def span(self, item: int) -> slice:
+        """The tokens of one text."""
+        begin = int(self.offsets[item])
+        return slice(begin, begin + int(self.lengths[item]))
 
     def runs(self) -> Iterator[tuple[int, int, int]]:
         """(length, start, end): which places of `order` have texts of one length, the longest first."""
@@ -74,6 +81,7 @@ def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: fl
         np.cumsum(lengths, dtype=np.int64) - lengths,
         len(lengths),
         inputs.get("features"),
+        names=[each.tobytes() for each in inputs["names"]] if "names" in inputs else [],
     )
 
 

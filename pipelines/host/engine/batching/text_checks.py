@@ -50,6 +50,8 @@ def _checked_windows(inputs: Arrays, bounds: Bounds, columns: tuple[int, ...]) -
         )
     if features.dtype != np.float32 or not np.isfinite(features).all():
         raise RequestError("features are finite numbers of float32")
+    if "names" in inputs and len(inputs["names"]) != len(features):
+        raise RequestError("each image has one name")
     lengths = np.full(len(features), bounds.max_tokens, np.int32)
     return {**inputs, "ids": np.zeros(int(lengths.sum()), np.int32), "lengths": lengths}
 

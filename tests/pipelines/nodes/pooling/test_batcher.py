@@ -15,8 +15,8 @@ from pipelines.loading import BuildError
 from pipelines.nodes.pooling.batcher import Batcher, pooled
 from pipelines.nodes.request_plan import NOTHING
 from pipelines.repository.model_folders import scan
-from pipelines.tasks import PoolingInput
-from pipelines.values import Deferred, Tensors, Tokens
+from pipelines.tasks import GenerationInput, PoolingInput
+from pipelines.values import Deferred, Images, Tensors, Tokens
 from pipelines.wire.address import EngineAddress
 
 HERE = EngineAddress("model", 1, "rows")
@@ -75,6 +75,19 @@ def test_types_go_with_them_where_a_text_has_any(node):
     assert (made.sent.inputs["types"].tolist(), made.sent.inputs["types"].dtype) == ([0, 1, 0], np.uint8)
 
 
+def names_of(node, **wanted):
+    made = Call(request=GenerationInput(**wanted), plan=NOTHING)
+    node.run(made, Images(np.zeros((2, 3, 1, 1), np.float32), [4, 4], [b"a" * 16, b"b" * 16], 9, (), []))
+    return [each.tobytes() for each in made.sent.inputs["names"]]
+
+
+def test_images_go_with_the_names_of_their_contents_which_a_salt_changes(node):
+    assert names_of(node) == [b"a" * 16, b"b" * 16]
+    salted = names_of(node, cache_salt="x")
+    assert len({*names_of(node), *salted, *names_of(node, cache_salt="y")}) == 6
+    assert salted == names_of(node, cache_salt="x")
+
+
 @pytest.mark.parametrize("outside", [-(1 << 40), 1 << 31])
 def test_ids_that_no_model_has_are_refused_before_they_are_sent(node, outside):
     made = call()
@@ -114,3 +127,11 @@ def test_a_graph_cannot_make_a_model_read_more(tmp_path, monkeypatch):
     use_fake_encoders(monkeypatch)
     said = problem(tmp_path, FAKE_BATCHER.replace("max_batch_tokens: 256", "max_tokens: 90"))
     assert said == "graph.yaml:5: rows (batcher): max_tokens: the model reads 64 tokens, not 90"
+
+
+def test_rows_of_texts_and_of_sound_are_not_stored(tmp_path, monkeypatch):
+    use_fake_encoders(monkeypatch)
+    for columns in (None, (2, 6)):
+        graph = FAKE_BATCHER.replace("max_batch_tokens: 256", "cache_mb: 90")
+        said = problem(tmp_path, graph, per_token=True, columns=columns)
+        assert said == "graph.yaml:5: rows (batcher): cache_mb: only rows of images are stored; remove it"
