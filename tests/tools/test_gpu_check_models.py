@@ -9,6 +9,7 @@ import numpy as np
 import onnx_ir as ir
 import onnxruntime as ort
 import pytest
+from traced_shapes import traced
 
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.wire.logprobs import TokenLogprobs
@@ -213,12 +214,9 @@ def tied():
 
 def written(shape, folder):
     """A form of random weights in `folder`, and the model they are from."""
-    import torch
+    from tools.gpu_check.packs.pack import detach_weights
 
-    from tools.gpu_check.packs.pack import detach_weights, export_shape
-
-    torch.set_num_threads(1)
-    decoder = export_shape(shape, torch.float32, "f32")
+    decoder = traced(shape)
     places = detach_weights(decoder.model, shape)
     model = random_model(shape, "cpu", "float32", attention="eager")
     model.config.save_pretrained(folder)

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import onnx_ir as ir
 import pytest
 from host_device import HostDevice
+from traced_shapes import traced
 
 from pipelines.host.backends.onnxruntime.cpu.lowering import lower_for_cpu
 from pipelines.host.backends.onnxruntime.cuda.decoder_session import OnnxCudaSession
@@ -55,12 +56,11 @@ class HostRuntime:
 @pytest.fixture(scope="module")
 def packed(tmp_path_factory):
     """The tiny shape lowered for the CPU, in a pack's files."""
-    torch = pytest.importorskip("torch")
+    pytest.importorskip("torch")
     pytest.importorskip("onnxscript")
-    from tools.gpu_check.packs.pack import detach_weights, export_shape
+    from tools.gpu_check.packs.pack import detach_weights
 
-    torch.set_num_threads(1)
-    decoder = export_shape(SHAPE, torch.float32, "f32")
+    decoder = traced(SHAPE)
     layers = [dict(layer.__dict__) for layer in decoder.layers]
     lowered = lower_for_cpu(decoder, BLOCK_TOKENS)
     places = detach_weights(lowered, SHAPE)
