@@ -226,10 +226,10 @@ def drawing(model: str, prompts) -> list[dict[str, Any]]:
         {"temperature": 1.0},
         {"temperature": 0.7, "top_p": 0.9},
         {"temperature": 1.3, "top_k": 50, "n": 3},
-        {"temperature": 1.0, "structured_outputs": {"regex": "[a-z ]{30,60}"}, "n": 2},
+        {"temperature": 1.0, "structured_outputs": {"regex": "[a-z ]{20,40}"}, "n": 2},
         {"temperature": 1.0, "min_p": 0.01, "presence_penalty": 0.5, "frequency_penalty": 0.2},
     ]
-    requested = {"model": model, "max_tokens": 90, "ignore_eos": True, "return_token_ids": True}
+    requested = {"model": model, "max_tokens": 48, "ignore_eos": True, "return_token_ids": True}
     return [
         {**requested, **kind, "prompt": ids, "seed": seed}
         for seed, (kind, ids) in enumerate(zip(kinds * 2, prompts[-5:] + prompts[1:6], strict=True))
@@ -392,7 +392,7 @@ def calling(model: str, choice: Any, seed: int) -> dict[str, Any]:
         "tool_choice": choice,
         "temperature": 1.3,
         "seed": seed,
-        "max_tokens": 400,
+        "max_tokens": 240,
         "parallel_tool_calls": seed % 2 == 0,
     }
 
