@@ -11,7 +11,10 @@ SETTINGS = "preprocessor_config.json"
 NEEDED = (CONFIG, SETTINGS, ENCODER, "openvino_text_embeddings_model.xml", TOKENIZER)
 ENCODERS = {
     "gemma3": ("siglip_vision_model",),
+    "idefics3": ("idefics3_vision", "idefics3"),
+    "internvl_chat": ("intern_vit_6b",),
     "llava": ("clip_vision_model", "siglip_vision_model"),
+    "smolvlm": ("smolvlm_vision",),
 }
 """`model_type` of the models that are served → of the vision models with which they are."""
 STEP = {"max_step_tokens": 1024}

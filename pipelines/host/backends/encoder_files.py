@@ -52,11 +52,20 @@ def read_encoder_facts(folder: Path) -> EncoderFacts:
 
 def read_image_size(folder: Path) -> int:
     """The side of the images that a model reads, in pixels, from config.json.  Raises `ModelError`."""
+    return _vision_size(folder, "image_size")
+
+
+def read_patches(folder: Path) -> int:
+    """How many patches are along a side of the images that a model reads.  Raises `ModelError`."""
+    return _vision_size(folder, "image_size") // _vision_size(folder, "patch_size")
+
+
+def _vision_size(folder: Path, name: str) -> int:
     vision = read_config(folder / "config.json").get("vision_config")
-    side = vision.get("image_size") if isinstance(vision, dict) else None
-    if not isinstance(side, int) or side < 1:
-        raise ModelError(f"{folder / 'config.json'} names no vision_config.image_size.")
-    return side
+    size = vision.get(name) if isinstance(vision, dict) else None
+    if not isinstance(size, int) or size < 1:
+        raise ModelError(f"{folder / 'config.json'} names no vision_config.{name}.")
+    return size
 
 
 def _positions(folder: Path, config: dict[str, Any]) -> int:

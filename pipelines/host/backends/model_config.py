@@ -16,7 +16,7 @@ CONTEXT_FIELDS = (
 
 
 def read_config(config: Path) -> dict[str, Any]:
-    """The fields of a decoder's config.json, those of its `text_config` over the outer ones.
+    """The fields of a decoder's config.json, those of its language model over the outer ones.
 
     Raises `ModelError`.
     """
@@ -26,7 +26,7 @@ def read_config(config: Path) -> dict[str, Any]:
         raise ModelError(f"{config} is needed and cannot be read: {error}") from error
     if not isinstance(fields, dict):
         raise ModelError(f"{config} holds no JSON object.")
-    return fields | (fields.get("text_config") or {})
+    return fields | (fields.get("text_config") or fields.get("llm_config") or {})
 
 
 def read_max_context(config: Path) -> int:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from pipelines.nodes.images.colour_scale import ColourScale, read_colour_scale
+from pipelines.values import Floats
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -17,7 +19,6 @@ PROCESSORS = (
     *("LlavaImageProcessor", "Gemma3ImageProcessor"),
 )
 """Values of `image_processor_type`; each may end with Fast."""
-Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,7 @@ class PixelSettings:
     side: int
     shorter: int | None
     resample: int
-    factor: float
-    mean: Floats
-    std: Floats
+    scale: ColourScale
 
 
 def read_pixel_settings(fields: Mapping[str, Any]) -> PixelSettings:
@@ -41,10 +40,7 @@ def read_pixel_settings(fields: Mapping[str, Any]) -> PixelSettings:
         raise ValueError(f"image_processor_type {named}; known: {', '.join(PROCESSORS)}")
     if fields.get("do_pad"):
         raise ValueError("do_pad: images are not made square by a border")
-    if off := [
-        f"do_{step}" for step in ("resize", "rescale", "normalize") if not fields.get(f"do_{step}", True)
-    ]:
-        raise ValueError(f"{off[0]}: false, which is not computed")
+    scale = read_colour_scale(fields)
     size = _size(fields["size"])
     shorter = size if isinstance(size, int) else None
     crops = fields.get("do_center_crop", "crop_size" in fields)
@@ -55,10 +51,7 @@ def read_pixel_settings(fields: Mapping[str, Any]) -> PixelSettings:
     side = height
     if (shorter is None and size != (side, side)) or (shorter is not None and shorter < side):
         raise ValueError("crop_size is not within size")
-    colours = [np.array(fields[name], np.float32) for name in ("image_mean", "image_std")]
-    if any(each.shape != (3,) for each in colours):
-        raise ValueError("image_mean and image_std have no three numbers")
-    return PixelSettings(side, shorter, int(fields["resample"]), float(fields["rescale_factor"]), *colours)
+    return PixelSettings(side, shorter, int(fields["resample"]), scale)
 
 
 def _size(given: Any) -> int | tuple[int, int]:
@@ -75,9 +68,7 @@ def clip_pixels(image: Image.Image, settings: PixelSettings) -> Floats:
     side = settings.side
     scaled = np.asarray(image.resize(_scaled(image.size, settings), settings.resample))
     top, left = ((have - side) // 2 for have in scaled.shape[:2])
-    middle = scaled[top : top + side, left : left + side]
-    values = (middle.astype(np.float64) * settings.factor).astype(np.float32)
-    return np.ascontiguousarray(((values - settings.mean) / settings.std).transpose(2, 0, 1))
+    return settings.scale.scaled(scaled[top : top + side, left : left + side])
 
 
 def _scaled(size: tuple[int, int], settings: PixelSettings) -> tuple[int, int]:

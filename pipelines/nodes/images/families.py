@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pipelines.nodes.images.gemma3 import read_gemma3
+from pipelines.nodes.images.idefics3 import read_idefics3
+from pipelines.nodes.images.internvl import read_internvl
 from pipelines.nodes.images.llava import read_llava
 from pipelines.nodes.images.read_image import ReadImage
 
@@ -32,7 +34,13 @@ class ImageFamily(Protocol):
 
 
 Fields = Mapping[str, Any]
-FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {"gemma3": read_gemma3, "llava": read_llava}
+FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
+    "gemma3": read_gemma3,
+    "idefics3": read_idefics3,
+    "internvl_chat": read_internvl,
+    "llava": read_llava,
+    "smolvlm": read_idefics3,
+}
 """`model_type` → its family, from config.json and preprocessor_config.json."""
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import importlib
 import threading
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from patience import PATIENCE_S
@@ -15,26 +17,21 @@ from pipelines.wire.messages import Status
 from pipelines.wire.socket_listener import SocketListener
 
 
-@pytest.fixture(scope="session")
-def llava(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A tiny LLaVA: (Hugging Face's folder, that of its export by optimum-intel)."""
-    pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
-    from tiny_llava import write_llava
+def tiny_export(name: str) -> Any:
+    """A fixture: a tiny model of a family, (Hugging Face's folder, that of its export by optimum-intel)."""
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return write_llava(tmp_path_factory.mktemp("llava"))
+    @pytest.fixture(scope="session", name=name)
+    def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+        pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
+        module = importlib.import_module(f"tiny_{name}")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return getattr(module, f"write_{name}")(tmp_path_factory.mktemp(name))
+
+    return exported
 
 
-@pytest.fixture(scope="session")
-def gemma3(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A tiny Gemma 3: (Hugging Face's folder, that of its export by optimum-intel)."""
-    pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
-    from tiny_gemma3 import write_gemma3
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return write_gemma3(tmp_path_factory.mktemp("gemma3"))
+llava, gemma3, idefics3, internvl = map(tiny_export, ("llava", "gemma3", "idefics3", "internvl"))
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ import pytest
 pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
 
 import tiny_gemma3
+import tiny_idefics3
+import tiny_internvl
 import tiny_llava
 from patience import PATIENCE_S
 from served_models import in_one_process
@@ -70,11 +72,17 @@ def prompt_of(family, messages, images):
     processor = family.processor()
     text = processor.apply_chat_template([bare(each) for each in messages], add_generation_prompt=True)
     shown = [picture(*each) for each in images] or None
-    begins = processor.tokenizer.bos_token
-    return processor(images=shown, text=text, add_special_tokens=not text.startswith(begins))["input_ids"][0]
+    begin = processor.tokenizer.bos_token
+    special = not (begin and text.startswith(begin))
+    return processor(images=shown, text=text, add_special_tokens=special)["input_ids"][0]
 
 
-FAMILIES = {"llava": tiny_llava, "gemma3": tiny_gemma3}
+FAMILIES = {
+    "llava": tiny_llava,
+    "gemma3": tiny_gemma3,
+    "idefics3": tiny_idefics3,
+    "internvl": tiny_internvl,
+}
 LOOKUP = (
     "      found: {type: lookup, from: step, num_draft_tokens: 3}\n      logits: {type: model, from: found"
 )

@@ -33,6 +33,7 @@ from pipelines.host.backends.openvino.encoder_model import (
     select_output,
     weights_beside,
 )
+from pipelines.host.backends.openvino.image_patches import fill_patches
 from pipelines.host.backends.openvino.mapped_files import release_pages_during
 from pipelines.host.backends.openvino.paged_attention import last_line
 from pipelines.host.engine.encoder_batch import TokenBatch
@@ -65,6 +66,7 @@ class OpenVINOEncoder:
         weights = weights_beside(path)
         self._files = [weights] if weights else []
         model = read_encoder(path, weights)
+        fill_patches(path, model)
         self._inputs = input_types(path, model)
         if (array := reads_arrays(self._inputs)) is not None:
             shape = [_size(each) for each in model.input().partial_shape]

@@ -1,0 +1,126 @@
+"""What families read of an image, pixels and text, equals what their processors in transformers make of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("PIL", reason="needs the extra vision")
+
+from PIL import Image
+
+from pipelines.nodes.images.families import FAMILIES
+
+COLOURS = {"rescale_factor": 1 / 255, "image_mean": [0.5, 0.4, 0.5], "image_std": [0.5, 0.5, 0.3]}
+WHOLE = {"image_processor_type": "Gemma3ImageProcessor", "size": {"height": 56, "width": 56}, "resample": 2}
+TILED = {
+    "image_processor_type": "Idefics3ImageProcessor",
+    "size": {"longest_edge": 112},
+    "max_image_size": {"longest_edge": 56},
+    "resample": 1,
+}
+VISION = {"image_size": 56, "patch_size": 14}
+GEMMA3 = {"vision_config": VISION, "mm_tokens_per_image": 4, "image_token_index": 9}
+IDEFICS3 = {"vision_config": VISION, "scale_factor": 2, "image_token_id": 9}
+INTERNVL = {
+    "vision_config": VISION,
+    "img_context_token_id": 9,
+    "dynamic_image_size": True,
+    "max_dynamic_patch": 12,
+}
+SIZES = [
+    (40, 30),
+    (90, 31),
+    (31, 90),
+    (56, 56),
+    (5, 300),
+    (57, 56),
+    (200, 199),
+    (6, 7),
+    (112, 112),
+    (640, 111),
+]
+
+
+def noise(width, height):
+    values = np.random.default_rng(width).integers(0, 256, (height, width, 3), np.uint8)
+    return Image.fromarray(values)
+
+
+def test_gemma3_reads_the_whole_image_and_writes_lines_around_it():
+    transformers = pytest.importorskip("transformers", reason="needs the export extra")
+    family, image = FAMILIES["gemma3"](GEMMA3, {**WHOLE, **COLOURS}), noise(90, 31)
+    read = family.read(image)
+    settings = {**WHOLE, **COLOURS}
+    del settings["image_processor_type"]
+    want = transformers.Gemma3ImageProcessor(**settings)(image)["pixel_values"]
+    assert np.abs(read.pixels - np.stack(want)).max() < 1e-5
+    assert read.text == "\n\n<start_of_image><image_soft_token><end_of_image>\n\n"
+    assert (read.num_tokens, family.token_id) == (4, 9)
+    assert family.marks[0] == "<start_of_image>"
+
+
+@pytest.mark.parametrize("splits", [True, False])
+def test_idefics3_reads_tiles_in_rows_and_then_the_whole_image(splits):
+    transformers = pytest.importorskip("transformers", reason="needs the export extra")
+    from transformers.models.idefics3.processing_idefics3 import get_image_prompt_string
+
+    settings = {**TILED, **COLOURS, "do_image_splitting": splits}
+    family = FAMILIES["idefics3"](IDEFICS3, settings)
+    del settings["image_processor_type"]
+    processor = transformers.Idefics3ImageProcessor(**settings)
+    for size in SIZES:
+        image = noise(*size)
+        read, want = family.read(image), processor([[image]], return_row_col_info=True)
+        assert read.pixels.dtype == np.float32
+        assert read.pixels.shape == np.shape(want["pixel_values"][0]), size
+        assert np.abs(read.pixels - np.stack(want["pixel_values"][0])).max() < 1e-5, size
+        assert np.all(want["pixel_attention_mask"])
+        (rows,), (columns,) = want["rows"][0], want["cols"][0]
+        marks = ("<fake_token_around_image>", "<image>", "<global-img>")
+        assert read.text == get_image_prompt_string(rows, columns, 1, *marks), size
+        assert read.num_tokens == 4
+
+
+@pytest.mark.parametrize("thumbnail", [True, False])
+def test_internvl_reads_as_many_tiles_as_fit_the_shape(thumbnail):
+    transformers = pytest.importorskip("transformers", reason="needs the export extra")
+    family = FAMILIES["internvl_chat"]({**INTERNVL, "use_thumbnail": thumbnail}, COLOURS)
+    processor = transformers.GotOcr2ImageProcessor(size=WHOLE["size"], **COLOURS)
+    for size in SIZES:
+        image = noise(*size)
+        read = family.read(image)
+        cut = processor.crop_image_to_patches(
+            np.asarray(image), 1, 12, use_thumbnail=thumbnail, patch_size=WHOLE["size"]
+        )
+        want = processor(cut, crop_to_patches=False)["pixel_values"]
+        assert read.pixels.shape == np.shape(want), size
+        assert np.abs(read.pixels - np.stack(want)).max() < 1e-5, size
+        assert read.text == f"<img>{'<IMG_CONTEXT>' * len(want)}</img>"
+        assert read.num_tokens == 4
+
+
+def test_internvl_reads_one_tile_where_its_size_is_fixed():
+    family = FAMILIES["internvl_chat"]({**INTERNVL, "dynamic_image_size": False}, COLOURS)
+    assert family.read(noise(640, 111)).pixels.shape == (1, 3, 56, 56)
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "pixels", "words"),
+    [
+        ("gemma3", {}, {"do_pan_and_scan": True}, "do_pan_and_scan: true"),
+        ("gemma3", {}, {"size": {"height": 42, "width": 42}}, "whole images of 56 × 56 pixels"),
+        ("gemma3", {"image_token_index": None}, {}, "image_token_index is missing"),
+        ("idefics3", {}, {"image_processor_type": "CLIPImageProcessor"}, "image_processor_type"),
+        ("idefics3", {"vision_config": {**VISION, "image_size": 28}}, {}, "not of 56"),
+        ("internvl_chat", {"force_image_size": 448}, {}, "reads 56 pixels"),
+        ("internvl_chat", {"min_dynamic_patch": 13}, {}, "allow no image"),
+        ("smolvlm", {}, {"size": {"longest_edge": 8192}}, "at most 4096"),
+        ("smolvlm", {}, {"do_resize": False}, "do_resize: false"),
+    ],
+)
+def test_what_would_be_read_wrong_is_refused(kind, config, pixels, words):
+    base = {"gemma3": GEMMA3, "internvl_chat": INTERNVL}.get(kind, IDEFICS3)
+    settings = WHOLE if kind == "gemma3" else TILED
+    with pytest.raises(ValueError, match=words):
+        FAMILIES[kind]({**base, **config}, {**settings, **COLOURS, **pixels})
