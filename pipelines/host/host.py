@@ -145,7 +145,7 @@ class Host:
             for threaded in instance.model.threaded.values():
                 threaded.check_alive()
         self._loop_times.mark("steps")
-        if not self._busy():
+        if self._may_warm():
             self._warm()
         self._loop_times.mark("warm")
         self._publisher.publish(busy=had_messages or self._busy() or len(self._calls) > 0)
@@ -176,9 +176,13 @@ class Host:
         """Raises queue.Empty."""
         timeout_s = QUIET_S if self._publisher.has_news and not self._calls else IDLE_S
         try:
-            return self.inbox.get(block=not (self._busy() or self._cold), timeout=timeout_s)
+            return self.inbox.get(block=not (self._busy() or self._may_warm()), timeout=timeout_s)
         finally:
             self._loop_times.mark("idle")
+
+    def _may_warm(self) -> bool:
+        """Whether there is something to prepare and no request waits: a batch in a thread wants all cores too."""
+        return bool(self._cold) and not self._calls and not self._busy()
 
     def _warm(self) -> None:
         """Between requests, prepare a model's later steps, a little each turn."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
-from scripted_host import Model, in_process, read, submit, until
+from scripted_host import Model, ScriptedEngine, in_process, read, submit, until
 
 from pipelines.errors import Unavailable
 from pipelines.host.backends.device_errors import DeviceLost
@@ -97,5 +97,35 @@ def test_a_model_is_warmed_while_nothing_runs_until_there_is_no_more(tmp_path, r
         assert (await read(submit(client)[1]))[1] == {0: "length"}
         await asyncio.sleep(0.01)
         assert repository.built[0].cold == 0
+
+    in_process(scene, tmp_path, scan=repository.scan, build=build)
+
+
+def test_nothing_is_warmed_while_a_request_waits_for_an_engine_with_its_own_thread(tmp_path, repository):
+    class Elsewhere(ScriptedEngine):
+        """Computes nothing here before it is told to."""
+
+        here = False
+
+        @property
+        def has_work(self):
+            return self.here and bool(self.live)
+
+    def build(folder, folders):
+        model = repository.build(folder, folders)
+        model.engines["generated"], model.cold = Elsewhere(), 10**9
+        return model
+
+    async def scene(client):
+        model = repository.built[0]
+        await until(lambda: model.cold < 10**9)
+        _, update_queue = submit(client)
+        await until(lambda: repository.engine.live)
+        cold = model.cold
+        await asyncio.sleep(0.02)
+        assert model.cold == cold
+        repository.engine.here = True
+        assert (await read(update_queue))[1] == {0: "length"}
+        await until(lambda: model.cold < cold)
 
     in_process(scene, tmp_path, scan=repository.scan, build=build)
