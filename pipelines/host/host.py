@@ -181,7 +181,7 @@ class Host:
             self._loop_times.mark("idle")
 
     def _may_warm(self) -> bool:
-        """Whether there is something to prepare and no request waits: a batch in a thread wants all cores too."""
+        """Whether there is something to prepare and no request waits: threads of batches want all cores."""
         return bool(self._cold) and not self._calls and not self._busy()
 
     def _warm(self) -> None:

@@ -20,6 +20,7 @@ from pipelines.host.backends.host_memory import NO_SWAP_SPACE, default_cache_byt
 from pipelines.host.backends.model_config import read_config, read_max_context
 from pipelines.host.backends.openvino.embedded_tokens import Embedded, RowInputs, embed_tokens
 from pipelines.host.backends.openvino.frame_inputs import FrameInputs
+from pipelines.host.backends.openvino.frame_writer import FrameModel, FrameWriter, as_blocks
 from pipelines.host.backends.openvino.input_tables import TableLayout
 from pipelines.host.backends.openvino.kv_cache import OpenVINOCache, OpenVINOCacheLayout
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT, gather_logits
@@ -115,6 +116,7 @@ class OpenVINOSession:
             self._inputs = {port.any_name: index for index, port in enumerate(compiled.inputs)}
             self._facts = self._read_facts(compiled, settings.device)
             self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self._compile_frames(read.frames, settings.device, properties)
             self._place_cache(0)
             self._place_states(0)
             self._run_warmup(1, 1)
@@ -133,13 +135,22 @@ class OpenVINOSession:
         self._place_cache(num_blocks).prefault_first()
         self._place_states(num_states)
 
+    def _compile_frames(self, frames: FrameModel | None, device: str, properties: dict[str, Any]) -> None:
+        """Compile what computes keys and values of frames, in the form of the compiled decoder's cache."""
+        self._frame_writer: FrameWriter | None = None
+        self._frames: FrameInputs | None = None
+        if frames is not None:
+            compiled = _compile(as_blocks(frames.model, self._layout), device, properties)
+            self._frame_writer = FrameWriter(compiled, self._layout, self.frame_size, frames.numbers)
+
     def _place_cache(self, num_blocks: int) -> OpenVINOCache:
         """Give the model a new cache of `num_blocks` blocks and the spare block."""
         self._spare_block = num_blocks
         memory = OpenVINOCache(self._layout, num_blocks + 1)
         self._set_tensors(memory.tensors)
         self._memory: OpenVINOCache | None = memory
-        self._frames = FrameInputs(self.frame_size, num_blocks + 1, self.block_tokens)
+        if self._frame_writer is not None:
+            self._frames = FrameInputs(self._frame_writer, memory, num_blocks + 1)
         return memory
 
     def _place_states(self, num_states: int) -> None:
@@ -156,21 +167,16 @@ class OpenVINOSession:
         assert self._memory is not None, "run comes between allocate and close"
         if len(step.copies):
             self._memory.copy(step.copies)
-        if len(step.new_frames):
-            self._write_frames(step)
+        if self._frames is not None and len(step.new_frames):
+            self._frames.write(step)
         inputs = self._padded(step_inputs(step))
         inputs |= self._rows.of(step, len(inputs["input_ids"]))
-        if self.frame_size:
+        if self._frames is not None:
             inputs = inputs | self._frames.step_inputs(step, len(inputs["input_ids"]))
         if self.state_bytes:
             num_more = len(inputs["past_lens"]) - step.num_seqs
             inputs = inputs | self._states.step_inputs(step, num_more)
         return self._infer(inputs)[: step.num_logits]
-
-    def _write_frames(self, step: Step) -> None:
-        """Write keys and values of the step's new frames, in a call of their own beside a warm-up step."""
-        inputs = warmup_inputs(1, self._min_rows, self._spare_block, self.block_tokens)
-        self._infer(inputs | self._rows.none | self._frames.writing_inputs(step, self._min_rows))
 
     def _padded(self, inputs: StepInputs) -> StepInputs:
         """The inputs of one of the few sizes that kernels are compiled for, at most `max_tokens` wide."""
@@ -220,7 +226,7 @@ class OpenVINOSession:
     def _run_warmup(self, num_seqs: int, num_tokens: int) -> None:
         """Run a warm-up step in the spare block."""
         inputs = warmup_inputs(num_seqs, num_tokens, self._spare_block, self.block_tokens) | self._rows.none
-        if self.frame_size:
+        if self._frames is not None:
             inputs = inputs | self._frames.warmup_inputs(num_seqs * num_tokens)
         if self.state_bytes:
             inputs = inputs | self._states.warmup_inputs(num_seqs)
@@ -242,14 +248,15 @@ class OpenVINOSession:
 
     def close(self) -> None:
         """Free the model and the cache; the properties stay.  A second call has no effect."""
-        self._request = self._compiled = self._memory = None
+        self._request = self._compiled = self._memory = self._frame_writer = self._frames = None
         self._states = StateTables(self._state_layout, 0)
         self._files = []  # which the compiled model was reading
 
 
 class ReadDecoder(NamedTuple):
     """The paged model with gathered logit rows, its longest context in tokens, the files that it reads, the
-    length of the frames that it attends to and their largest number, and how it reads images.
+    length of the frames that it attends to and their largest number, how it reads images, and what it
+    computes of frames.
     """
 
     model: ov.Model
@@ -258,6 +265,7 @@ class ReadDecoder(NamedTuple):
     frame_size: int = 0
     max_frames: int = 0
     embedded: Embedded = Embedded()
+    frames: FrameModel | None = None
 
 
 def _read(path: Path) -> ReadDecoder:
@@ -266,7 +274,8 @@ def _read(path: Path) -> ReadDecoder:
 
         read = read_onnx(path)
         files = list(read.weights.files.values())
-        return ReadDecoder(read.model, read.max_context, files, read.frame_size, read.max_frames)
+        sizes = read.frame_size, read.max_frames
+        return ReadDecoder(read.model, read.max_context, files, *sizes, frames=read.frames)
     weights = weights_beside(path)
     model = read_paged(path, weights)
     gather_logits(model)

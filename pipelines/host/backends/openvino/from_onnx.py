@@ -29,6 +29,7 @@ from pipelines.host.backends.onnx.decoder_format import (
 )
 from pipelines.host.backends.onnx.decoder_model import DecoderModel
 from pipelines.host.backends.onnx.read_decoder import ELEMENT_TYPES, read_decoder
+from pipelines.host.backends.openvino.frame_writer import FrameModel, split_frames
 from pipelines.host.backends.openvino.lm_head import LOGITS_INPUT
 from pipelines.host.backends.openvino.onnx_weights import (
     BLOCK_MATMUL,
@@ -74,6 +75,7 @@ class PagedOnnx(NamedTuple):
     max_context: int
     frame_size: int = 0
     max_frames: int = 0
+    frames: FrameModel | None = None
 
 
 def read_onnx(path: Path) -> PagedOnnx:
@@ -93,12 +95,14 @@ def page_decoder(decoder: DecoderModel) -> PagedOnnx:
     model = _convert(ir.to_proto(decoder.model).SerializeToString())
     weights.attach(model)
     _clear_names(model)
+    attentions = _attentions_to_frames(model)
+    frames = split_frames(model, attentions) if attentions else None
     for parameter in model.get_parameters():
         if CACHE_INPUT.fullmatch(parameter.output(0).any_name):
             parameter.set_element_type(ov.Type.dynamic)  # the device decides, as for the transformation's
             parameter.set_partial_shape(ov.PartialShape.dynamic(4))
     model.validate_nodes_and_infer_types()
-    return PagedOnnx(model, weights, decoder.max_context, decoder.frame_size, decoder.max_frames)
+    return PagedOnnx(model, weights, decoder.max_context, decoder.frame_size, decoder.max_frames, frames)
 
 
 def _refuse_scores(decoder: DecoderModel) -> None:
@@ -209,6 +213,12 @@ def _clear_names(model: ov.Model) -> None:
                 output.set_names(set())
 
 
+def _attentions_to_frames(model: ov.Model) -> list[ov.Node]:
+    reader = f"{FRAMES}past_lens"
+    step = next((each for each in model.get_parameters() if each.output(0).any_name == reader), None)
+    return [] if step is None else [each.get_node() for each in step.output(0).get_target_inputs()]
+
+
 def _error_summary(error: Exception) -> str:
     """The last line that starts with dashes, which names operators; the lines after it are general advice."""
     lines = [line for line in str(error).splitlines() if line.startswith("-- ")]
@@ -224,21 +234,10 @@ def _attention(node: Any) -> list[ov.Output]:
 
 def _context_attention(node: Any) -> list[ov.Output]:
     """The same node for attention to frames: each token is a sequence of its own, whose new key is that of
-    its last frame and whose past are the other frames.
-
-    So a token attends to exactly its frames.  Keys beyond one for each token are those of frames that are
-    only written: their sequences come first, and what their queries, all zero, find is dropped.
+    its last frame and whose past are the other frames.  So a token attends to exactly its frames.
     """
     query, key, value = _query_key_value(node)
-    num_keys, num_queries = (
-        ops.gather(ops.shape_of(rows), ops.constant([0]), ops.constant(0)) for rows in (key, query)
-    )
-    more = ops.subtract(num_keys, num_queries)
-    width = ops.constant([node.get_attribute("num_heads") * node.get_attribute("head_size")])
-    nothing = ops.broadcast(ops.constant(np.float32(0)), ops.concat([more, width], 0))
-    attended = _paged(node, ops.concat([nothing, query], 0).output(0), key, value, 0)
-    step, axis = ops.constant([1]), ops.constant([0])
-    return _split_heads(node, ops.slice(attended, more, num_keys, step, axis).output(0))
+    return _split_heads(node, _paged(node, query, key, value, 0))
 
 
 def _query_key_value(node: Any) -> Iterator[ov.Output]:
