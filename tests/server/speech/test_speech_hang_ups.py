@@ -10,6 +10,7 @@ from speech_rig import TRANSCRIPTIONS, SpeechPipeline, decoded, form, heard, rec
 
 import server.endpoints.transcriptions as endpoint
 from pipelines.cancellation import check_cancelled
+from pipelines.errors import Unavailable
 
 
 class EndlessPipeline(SpeechPipeline):
@@ -21,6 +22,18 @@ class EndlessPipeline(SpeechPipeline):
     def prepare(self, generation, client, tenant=""):
         call = super().prepare(generation, client, tenant)
         call._batches = [*call._batches, "forever"]
+        return call
+
+
+class DyingPipeline(SpeechPipeline):
+    """Its calls say a word, then their engine dies, until `dies` is False."""
+
+    dies = True
+
+    def prepare(self, generation, client, tenant=""):
+        call = super().prepare(generation, client, tenant)
+        if self.dies:
+            call._batches = [*call._batches[:1], Unavailable("The engine stopped.")]
         return call
 
 
@@ -99,3 +112,27 @@ def test_reading_ends_when_its_client_leaves(make_rig, monkeypatch, fields):
     rig.run(scenario)
     assert rig.services.admission.num_inside == 0
     assert rig.services.sounds.num_bytes == 0
+
+
+@pytest.mark.parametrize("fields", [{}, {"stream": "true"}, {"long_form": "sequential"}])
+def test_an_engine_that_dies_fails_the_request_and_leaves_nothing(make_rig, monkeypatch, fields):
+    monkeypatch.setattr(endpoint, "decode_audio", decoded)
+    rig = make_rig(DyingPipeline())
+    dying, body = form(recording(70.0), language="de", **fields), form(recording(), language="de")
+
+    async def scenario(client):
+        failed = await client.post(TRANSCRIPTIONS, dying[0], **dying[1])
+        rig.pipeline.dies = False
+        return failed, await client.post(TRANSCRIPTIONS, body[0], **body[1])
+
+    failed, after = rig.run(scenario)
+    if fields.get("stream"):
+        assert b'"error"' in failed.body
+        assert b"The engine stopped" in failed.body
+        assert b"transcript.text.done" not in failed.body
+    else:
+        assert (failed.status, failed.headers["retry-after"]) == (503, "2")
+        assert "The engine stopped" in failed.error["message"]
+    assert (after.status, after.json["text"]) == (200, "Guten Tag")
+    assert (rig.services.admission.num_inside, rig.services.sounds.num_bytes) == (0, 0)
+    assert all(call.closed for call in rig.pipeline.calls if call.started)
