@@ -28,7 +28,14 @@ def test_one_conversation_needs_no_mask() -> None:
     inputs, targets = inputs_of([row_of(SEQUENCES[:1])])
     assert inputs["input_ids"].tolist() == [[1, 2, 3, 4, 5, 6]]
     assert targets.tolist() == [[-100, -100, -100, -100, 6, 7]]
-    assert set(inputs) == {"input_ids"}
+    assert inputs["attention_mask"] == {"full_attention": None}
+
+
+def test_equal_conversations_are_one_row() -> None:
+    row = row_of([SEQUENCES[0]] * 2)
+    assert row.token_ids.tolist() == [1, 2, 3, 4, 5, 6, 6]
+    assert row.branches.tolist() == [0, 0, 0, 0, 0, 1, 2]
+    assert row.targets[row.targets != IGNORED].tolist() == [7, 7]
 
 
 def test_a_shared_row_has_the_loss_of_separate_ones() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -26,6 +27,9 @@ EXPORTED = REPOSITORY / "model_repo" / "braid-demo" / "model"
 @click.option("--minutes", default=60.0, help="Minutes of training at most.")
 @click.option("--conversations", default=60_000, help="Conversations of the corpus.")
 @click.option("--rate", default=2.5e-3, help="The learning rate at its peak.")
+@click.option("--processes", default=2, help="Processes of one thread, one for each core to be used.")
+@click.option("--batch-tokens", default=1536, help="Tokens of a step in each process.")
+@click.option("--compile", "compiled", is_flag=True, help="Compile the layers; needs a C++ compiler.")
 @click.option("--seed", default=1, help="Seed of the corpus and of the weights.")
 @click.option("--export", "do_export", is_flag=True, help="Only export what stands in --out to --model.")
 @click.option("--evaluate", "do_evaluate", is_flag=True, help="Only ask --model the held-out questions.")
@@ -39,6 +43,9 @@ def main(
     minutes: float,
     conversations: int,
     rate: float,
+    processes: int,
+    batch_tokens: int,
+    compiled: bool,
     seed: int,
     do_export: bool,
     do_evaluate: bool,
@@ -52,7 +59,8 @@ def main(
     if everything:
         from .train import Plan, train  # imports torch, as the two below do
 
-        plan = Plan(steps, minutes, seed, conversations, start_from=start_from, peak_rate=rate)
+        size = Plan(steps, minutes, seed, conversations, batch_tokens, processes)
+        plan = replace(size, start_from=start_from, peak_rate=rate, compiled=compiled)
         train(plan, out)
     if everything or do_export:
         _export(out, model)

@@ -11,6 +11,7 @@ import random
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import takewhile
+from typing import Any
 
 import numpy as np
 import torch
@@ -58,8 +59,8 @@ def make_rows(tokenizer: Tokenizer, corpus: Iterable[list[Conversation]]) -> lis
 
 
 def row_of(sequences: list[tuple[list[int], list[int]]]) -> Row:
-    """The row of some (tokens, labels). Every sequence is longer than what all of them begin with."""
-    columns = zip(*(tokens for tokens, _ in sequences), strict=False) if len(sequences) > 1 else ()
+    """The row of some (tokens, labels); where all are equal, their last tokens are branches none the less."""
+    columns = zip(*(tokens[:-2] for tokens, _ in sequences), strict=False) if len(sequences) > 1 else ()
     beginning = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, columns))
     parts = [
         np.array(
@@ -117,14 +118,19 @@ def batches(rows: list[Row], max_tokens: int, seed: int) -> Iterator[list[Row]]:
         yield from found
 
 
-def inputs_of(batch: list[Row]) -> tuple[dict[str, Tensor], Tensor]:
-    """The inputs and the targets, [num_rows, longest]; positions and a mask where rows have branches."""
+def inputs_of(batch: list[Row]) -> tuple[dict[str, Any], Tensor]:
+    """The model's inputs and the targets, [num_rows, longest].
+
+    The mask is given for the kind of layer, as the model has it inside: None is plain causal attention,
+    for which the model would otherwise compute and read a mask.
+    """
     targets = _padded([row.targets for row in batch], IGNORED)
-    inputs = {"input_ids": _padded([row.token_ids for row in batch], 0)}
     branches = _padded([row.branches for row in batch], 0)
-    if branches.any():
-        inputs["position_ids"] = _padded([row.positions for row in batch], 0)
-        inputs["attention_mask"] = _visible(branches)
+    inputs = {
+        "input_ids": _padded([row.token_ids for row in batch], 0),
+        "position_ids": _padded([row.positions for row in batch], 0),
+        "attention_mask": {"full_attention": _visible(branches) if branches.any() else None},
+    }
     return inputs, targets
 
 

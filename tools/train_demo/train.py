@@ -55,6 +55,7 @@ class Plan:
     num_processes: int = 2
     start_from: Path | None = None  # a trained folder, whose tokenizer and weights are the start
     peak_rate: float = 2.5e-3
+    compiled: bool = False  # faster steps after a minute or two of compiling, which needs a C++ compiler
 
 
 def new_model(seed: int, tokenizer: Tokenizer) -> Qwen3ForCausalLM:
@@ -161,6 +162,8 @@ class _Run:
         self.model = new_model(plan.seed, self.tokenizer)
         if plan.start_from is not None:
             self.model = load_start(plan.start_from).train()
+        if plan.compiled:
+            _compile(self.model)
         self.parameters = list(self.model.parameters())
         self.data = batches(rows[rank :: plan.num_processes], plan.batch_tokens, plan.seed + rank)
         self.optimizers = _optimizers(self.model)
@@ -217,6 +220,13 @@ class _Run:
                 group["lr"] = rate
             optimizer.step()
             optimizer.zero_grad(set_to_none=False)
+
+
+def _compile(model: Qwen3ForCausalLM) -> None:
+    """Layers as compiled functions of any length, with a mask and without one."""
+    torch._dynamo.config.recompile_limit = 64
+    for layer in model.model.layers:
+        layer.compile(dynamic=True)
 
 
 def _optimizers(model: Qwen3ForCausalLM) -> list[torch.optim.Optimizer]:
