@@ -20,6 +20,8 @@ Out = TypeVar("Out", covariant=True)
 T = TypeVar("T")
 U = TypeVar("U")
 Floats = NDArray[np.float32]
+Grid = tuple[int, int]
+"""Rows and columns of the tokens of an image."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +61,14 @@ class Tokens:
 
 
 class PlacedImage(NamedTuple):
-    """An image in a prompt: its first token, their number, and the digest of what an encoder reads of it."""
+    """An image in a prompt: its first token, their number, the digest of what an encoder reads of it, and the
+    rows and columns of its tokens where the model's positions depend on them.
+    """
 
     start: int
     num_tokens: int
     digest: bytes
+    grid: Grid | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +138,7 @@ class SpokenSound:
 @dataclass(frozen=True, slots=True)
 class Images:
     """What an encoder of images reads: float32[parts, 3, height, width], all of the model's size; an image
-    may be several parts.
+    may be several parts.  Of images that are `grids` of tokens: float32[tokens of all images, …].
 
     `lengths` are the tokens of each part, `digests` name their contents; the tokens are `token_id`.  `texts`
     are those of each image in a prompt, in the place of the first of `marks`, with one token for each part;
@@ -146,6 +151,7 @@ class Images:
     token_id: int
     marks: tuple[str, ...]
     texts: list[str]
+    grids: list[Grid] = field(default_factory=list)
 
 
 class Alternative(NamedTuple):

@@ -198,7 +198,7 @@ def _hold(call: InFlightCall, request_id: int, result: dict[str, NDArray[Any]]) 
 
 def _images(given: ImageRows, held: list[NDArray[np.float32]]) -> list[PromptRows | None]:
     """The images of each prompt, of the rows of all of them.  Raises EngineError where others are held."""
-    sizes = [num_tokens for images in given.images for _, num_tokens, _ in images]
+    sizes = [num_tokens for images in given.images for _, num_tokens, *_ in images]
     if [len(rows) for rows in held] != sizes:
         raise EngineError(
             f"the encoder gives {[len(rows) for rows in held]} rows for images of {sizes} tokens: "
@@ -207,9 +207,10 @@ def _images(given: ImageRows, held: list[NDArray[np.float32]]) -> list[PromptRow
     rows = iter(held)
     return [
         PromptRows(
-            [start for start, _, _ in images],
+            [start for start, *_ in images],
             list(islice(rows, len(images))),
-            [digest for _, _, digest in images],
+            [digest for _, _, digest, _ in images],
+            [grid for *_, grid in images if grid is not None],
         )
         if images
         else None

@@ -9,18 +9,31 @@ from pipelines.repository.exports import CONFIG, PLACES, TOKENIZER, Export
 DECODER, ENCODER = "openvino_language_model.xml", "openvino_vision_embeddings_model.xml"
 SETTINGS = "preprocessor_config.json"
 NEEDED = (CONFIG, SETTINGS, ENCODER, "openvino_text_embeddings_model.xml", TOKENIZER)
-ENCODERS = {
+MERGER = "openvino_vision_embeddings_merger_model.xml"
+ENCODERS: dict[str, tuple[str | None, ...]] = {
     "gemma3": ("siglip_vision_model",),
     "idefics3": ("idefics3_vision", "idefics3"),
     "internvl_chat": ("intern_vit_6b",),
     "llava": ("clip_vision_model", "siglip_vision_model"),
     "smolvlm": ("smolvlm_vision",),
+    "qwen2_vl": ("qwen2_vl", None),
+    "qwen2_5_vl": ("qwen2_5_vl", None),
 }
-"""`model_type` of the models that are served → of the vision models with which they are."""
+"""`model_type` of the models that are served → of the vision models with which they are; None: not named."""
+FURTHER = {"qwen2_vl": (MERGER,), "qwen2_5_vl": (MERGER,)}
+"""`model_type` → files that its folder has beside those of NEEDED."""
+LARGEST = "max_image_tokens: 1280  # larger images are scaled down: a photo could have 16,000"
+SETTINGS_OF = {"qwen2_vl": LARGEST, "qwen2_5_vl": LARGEST}
+"""`model_type` → a further line of its images."""
 STEP = {"max_step_tokens": 1024}
 """An image is hundreds of tokens, and some models compute all of them in one step."""
 LINES = """\
-  images: {{type: images, from: request, model: {at}config.json, settings: {at}preprocessor_config.json}}
+  images:
+    type: images
+    from: request
+    model: {at}config.json
+    settings: {at}preprocessor_config.json
+    {further}
   seen:
     type: batcher
     from: images
@@ -46,8 +59,9 @@ def vision_fault(export: Export) -> str | None:
             f"models of type {kind} with images are not served yet; those of type {', '.join(ENCODERS)} are"
         )
     if seeing not in ENCODERS[kind]:
-        return f"a vision model of type {seeing} is not served; those of type {', '.join(ENCODERS[kind])} are"
-    missing = [name for name in NEEDED if not (export.place / name).is_file()]
+        known = ", ".join(filter(None, ENCODERS[kind]))
+        return f"a vision model of type {seeing} is not served; those of type {known} are"
+    missing = [name for name in (*NEEDED, *FURTHER.get(kind, ())) if not (export.place / name).is_file()]
     if missing:
         return (
             f"{', '.join(missing)} is missing; optimum-cli export openvino --task image-text-to-text writes "
@@ -58,4 +72,6 @@ def vision_fault(export: Export) -> str | None:
 
 def image_lines(export: Export) -> list[str]:
     """The lines of graph.yaml for the images of a model."""
-    return LINES.format(at=export.prefix).splitlines()
+    further = SETTINGS_OF.get(str(export.read(CONFIG).get("model_type")), "")
+    lines = LINES.format(at=export.prefix, further=further).splitlines()
+    return [line for line in lines if line.strip()]

@@ -52,11 +52,12 @@ class InUse(msgspec.Struct, frozen=True, array_like=True, tag="in_use"):
 
 class ImageRows(msgspec.Struct, frozen=True, array_like=True):
     """The images of the prompts of a Submit: their rows are the outputs that the host holds of `request_id`,
-    one after another; `images[i]` are those of prompt i: first token, number of tokens, digest.
+    one after another; `images[i]` are those of prompt i: first token, number of tokens, digest, and where
+    the model's positions depend on them the rows and columns of its tokens.
     """
 
     request_id: int
-    images: list[list[tuple[int, int, bytes]]]
+    images: list[list[tuple[int, int, bytes, tuple[int, int] | None]]]
 
 
 class Submit(msgspec.Struct, frozen=True, array_like=True, tag="submit"):

@@ -78,7 +78,10 @@ class TokenSubmission:
     def _image_rows(self, request_id: int) -> ImageRows:
         return ImageRows(
             request_id,
-            [[(start, size, digest) for start, size, digest in prompt.images] for prompt in self.prompts],
+            [
+                [(image.start, image.num_tokens, image.digest, image.grid) for image in prompt.images]
+                for prompt in self.prompts
+            ],
         )
 
     def end(self, client: EngineClient) -> None:

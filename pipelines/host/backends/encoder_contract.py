@@ -19,7 +19,7 @@ CPU_BATCH_TOKENS = 1024
 
 Columns = tuple[int, ...]
 """What an encoder of sound reads: (size of a column of features, columns of a window); or one of images:
-(3, height, width).
+(3, height, width), or of images that are grids of tokens (numbers of a token,).
 """
 
 

@@ -21,7 +21,8 @@ class TokenBatch:
 
     ids, types: int64[num_texts, width], 0 behind a text's end; lengths: int64[num_texts], each at least 1;
     activate: bool[num_texts], whether the request wants normalised vectors, or probabilities; features, of
-    windows of sound or images: float32[num_texts, …], and then the ids are all 0.
+    windows of sound or images: float32[num_texts, …], and then the ids are all 0; grids, of images whose
+    tokens are in rows and columns: int32[num_texts, 2], and then the features are float32[num_tokens, …].
     """
 
     ids: NDArray[np.int64]
@@ -29,6 +30,7 @@ class TokenBatch:
     types: NDArray[np.int64]
     activate: NDArray[np.bool_]
     features: NDArray[np.float32] | None = None
+    grids: NDArray[np.int32] | None = None
 
     @cached_property
     def mask(self) -> NDArray[np.int64]:

@@ -76,7 +76,9 @@ def _infer(engine: ThreadedEngine[Any]) -> Exception | None:
 
 def _text(engine: BatchEngine) -> dict[str, NDArray[Any]]:
     if engine.bounds.columns is not None:
-        return {"features": np.zeros((1, *engine.bounds.columns), np.float32)}
+        features = np.zeros((1, *engine.bounds.columns), np.float32)
+        of_one_token = {"grids": np.ones((1, 2), np.int32)} if features.ndim == 2 else {}
+        return {"features": features, **of_one_token}
     count = min(PROMPT_TOKENS, engine.bounds.max_tokens)
     ids = _ids(count, engine.bounds.vocab_size)
     return {"ids": ids.astype(np.int32), "lengths": np.array([count], np.int32)}

@@ -11,6 +11,7 @@ from pipelines.nodes.images.gemma3 import read_gemma3
 from pipelines.nodes.images.idefics3 import read_idefics3
 from pipelines.nodes.images.internvl import read_internvl
 from pipelines.nodes.images.llava import read_llava
+from pipelines.nodes.images.qwen_vl import QwenVL, read_qwen_vl
 from pipelines.nodes.images.read_image import ReadImage
 
 if TYPE_CHECKING:
@@ -40,8 +41,17 @@ FAMILIES: dict[str, Callable[[Fields, Fields], ImageFamily]] = {
     "internvl_chat": read_internvl,
     "llava": read_llava,
     "smolvlm": read_idefics3,
+    "qwen2_vl": read_qwen_vl,
+    "qwen2_5_vl": read_qwen_vl,
 }
 """`model_type` → its family, from config.json and preprocessor_config.json."""
+
+
+def at_most(family: ImageFamily, num_tokens: int) -> ImageFamily:
+    """The same for images of at most `num_tokens`.  Raises ValueError where a model sets their number."""
+    if not isinstance(family, QwenVL):
+        raise ValueError("max_image_tokens: the model itself sets how many tokens an image has; remove it")
+    return family.at_most(num_tokens)
 
 
 def read_family(config: Path, settings: Path) -> ImageFamily:

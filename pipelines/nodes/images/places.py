@@ -13,7 +13,7 @@ from secrets import token_hex
 from typing import Any
 
 from pipelines.errors import RequestError
-from pipelines.values import Images, PlacedImage, Prompt
+from pipelines.values import Grid, Images, PlacedImage, Prompt
 
 BREAK = f"|{token_hex(16)}|"
 """Stands in a conversation where a prompt is cut into pieces; known in this process alone."""
@@ -69,10 +69,11 @@ def place_images(ids: list[int], images: Images, field: str) -> tuple[list[int],
         return ids, []
     whole: list[int] = []
     placed, begin = [], 0
-    for length, digest in zip(images.lengths, images.digests, strict=True):
+    grids: Sequence[Grid | None] = images.grids or [None] * len(images.lengths)
+    for length, digest, grid in zip(images.lengths, images.digests, grids, strict=True):
         at = ids.index(images.token_id, begin)
         whole += ids[begin:at]
-        placed.append(PlacedImage(len(whole), length, digest))
+        placed.append(PlacedImage(len(whole), length, digest, grid))
         whole += [images.token_id] * length
         begin = at + 1
     return whole + ids[begin:], placed

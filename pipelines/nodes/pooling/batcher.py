@@ -73,6 +73,8 @@ class Batcher(Node):
             inputs = Tensors(features=tokens.values)
             if isinstance(tokens, Images):
                 inputs["names"] = _names(tokens.digests, call.request)
+                if tokens.grids:
+                    inputs["grids"] = np.array(tokens.grids, np.int32)
             return call.infer(self.address, inputs, hold=hold).map(pooled)
         lengths, inputs = [len(text.ids) for text in tokens], tensors_of(tokens, call.request)
         return call.infer(self.address, inputs, text_lengths=lengths, hold=hold).map(pooled)
@@ -123,9 +125,10 @@ class Batcher(Node):
         columns = {encoder.columns for encoder in body.encoders}
         if len(columns) > 1:
             raise ValueError("its encoders read different inputs: token ids, or features of one shape")
-        if columns != {None} and wanted not in (None, most):
+        (shape,) = columns
+        if shape is not None and len(shape) > 1 and wanted not in (None, most):
             raise ValueError(f"max_tokens: a window of sound always has {most} frames; remove it")
-        return Bounds(wanted or most, vocab_size, self._shape(body).size, columns.pop())
+        return Bounds(wanted or most, vocab_size, self._shape(body).size, shape)
 
     def _shape(self, body: Body) -> RowShape:
         """The shape of what the body gives."""

@@ -221,7 +221,7 @@ TYPED = "the mark @@ is text"
 @pytest.mark.parametrize(
     ("changed", "missing", "words"),
     [
-        ({"model_type": "qwen2_vl"}, None, "models of type qwen2_vl with images are not served yet"),
+        ({"model_type": "mllama"}, None, "models of type mllama with images are not served yet"),
         ({"vision_config": {"model_type": "pixtral"}}, None, "a vision model of type pixtral is not served"),
         ({}, "preprocessor_config.json", "preprocessor_config.json is missing"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,13 +29,14 @@ def assemble(parts: Sequence[BatchPart]) -> TokenBatch:
         np.repeat([part.length for part in parts], sizes),
         types,
         np.repeat([part.request.activate for part in parts], sizes),
-        _features(parts),
+        _joined([part.features for part in parts]),
+        _joined([part.grids for part in parts]),
     )
 
 
-def _features(parts: Sequence[BatchPart]) -> NDArray[np.float32] | None:
-    """Those of the windows of the parts, in order; None for texts of ids."""
-    found = [part.request.features[part.items] for part in parts if part.request.features is not None]
+def _joined(arrays: Sequence[NDArray[Any] | None]) -> NDArray[Any] | None:
+    """Those of all parts, in order; None for texts of ids."""
+    found = [each for each in arrays if each is not None]
     return np.concatenate(found) if found else None
 
 

@@ -20,7 +20,8 @@ Arrays = Mapping[str, NDArray[Any]]
 @dataclass(slots=True, eq=False)
 class Texts:
     """One request.  `ids` int32[num_tokens] and `types`, if any, are of all texts, one after another;
-    `features` float32[num_texts, size, columns], if any.
+    `features` float32[num_texts, size, columns], if any; of images that are `grids` of tokens,
+    int32[num_texts, 2], they are float32[num_tokens, size].
 
     `names`, of images, are digests of what is read of each.  `order` are the texts that are run, from the
     longest to the shortest; `remaining` of them have no output yet.  A larger
@@ -39,6 +40,7 @@ class Texts:
     offsets: Ints
     remaining: int
     features: NDArray[np.float32] | None = None
+    grids: NDArray[np.int32] | None = None
     outputs: NDArray[np.float32] | None = None
     names: list[bytes] = field(default_factory=list)
 
@@ -81,6 +83,7 @@ def texts_of(key: Hashable, inputs: Arrays, on_result: ResultCallback, now_s: fl
         np.cumsum(lengths, dtype=np.int64) - lengths,
         len(lengths),
         inputs.get("features"),
+        inputs.get("grids"),
         names=[each.tobytes() for each in inputs["names"]] if "names" in inputs else [],
     )
 
@@ -106,3 +109,16 @@ class BatchPart:
     def tokens(self) -> Ints:
         """int64[num_texts, length]: indices of their tokens in the request's ids."""
         return self.request.offsets[self.items][:, None] + np.arange(self.length)
+
+    @property
+    def features(self) -> NDArray[np.float32] | None:
+        """Those of its windows, or of all tokens of its images; None for texts of ids."""
+        features = self.request.features
+        if features is None:
+            return None
+        return features[self.items if self.request.grids is None else self.tokens.ravel()]
+
+    @property
+    def grids(self) -> NDArray[np.int32] | None:
+        """int32[num_texts, 2]: rows and columns of tokens of its images; None without."""
+        return None if self.request.grids is None else self.request.grids[self.items]

@@ -19,7 +19,8 @@ MAX_ANSWER_VALUES = 1 << 25
 class Bounds:
     """The limits of a body: tokens per text, vocabulary size, and numbers per output of its result.
 
-    `columns`: of a body that reads windows of sound, or images, the shape of each.
+    `columns`: of a body that reads windows of sound, or images, the shape of each; of images that are grids
+    of tokens the one of a token.
     """
 
     max_tokens: int
@@ -33,6 +34,8 @@ def checked_texts(inputs: Arrays, bounds: Bounds) -> Arrays:
 
     Raises RequestError, with vLLM's text, for texts that the model cannot run.
     """
+    if bounds.columns is not None and len(bounds.columns) == 1:
+        return _checked_grids(inputs, bounds, *bounds.columns)
     if bounds.columns is not None:
         return _checked_windows(inputs, bounds, bounds.columns)
     if "ids" not in inputs:
@@ -54,6 +57,26 @@ def _checked_windows(inputs: Arrays, bounds: Bounds, columns: tuple[int, ...]) -
         raise RequestError("each image has one name")
     lengths = np.full(len(features), bounds.max_tokens, np.int32)
     return {**inputs, "ids": np.zeros(int(lengths.sum()), np.int32), "lengths": lengths}
+
+
+def _checked_grids(inputs: Arrays, bounds: Bounds, size: int) -> Arrays:
+    features, grids = inputs.get("features"), inputs.get("grids")
+    if features is None or grids is None or features.shape[1:] != (size,) or grids.shape[1:] != (2,):
+        raise RequestError(f"this model reads features of shape [tokens, {size}] of images, and their grids")
+    lengths = grids.astype(np.int64).prod(axis=1)
+    if not len(lengths) or grids.min() < 1 or lengths.sum() != len(features):
+        raise RequestError("the grids of the images are not those of their features")
+    if "names" in inputs and len(inputs["names"]) != len(grids):
+        raise RequestError("each image has one name")
+    if lengths.max() > bounds.max_tokens:
+        raise RequestError(
+            f"an image has {lengths.max()} tokens, and the encoder reads at most {bounds.max_tokens} of one "
+            "image. Please send a smaller one, or set max_image_tokens of the graph's line of images.",
+            "messages",
+        )
+    if features.dtype != np.float32 or not np.isfinite(features).all():
+        raise RequestError("features are finite numbers of float32")
+    return {**inputs, "ids": np.zeros(len(features), np.int32), "lengths": lengths.astype(np.int32)}
 
 
 def _check_ids(ids: NDArray[Any], lengths: NDArray[Any], bounds: Bounds) -> None:

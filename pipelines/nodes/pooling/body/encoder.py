@@ -71,8 +71,9 @@ def open_encoder(path: Path, settings: EncoderSettings) -> EncoderSession:
 
 def _open_openvino(path: Path, settings: EncoderSettings) -> EncoderSession:
     from pipelines.host.backends.openvino.encoder_session import OpenVINOEncoder
+    from pipelines.host.backends.openvino.patch_encoder import PatchEncoder, has_merger
 
-    return OpenVINOEncoder(path, settings)
+    return PatchEncoder(path, settings) if has_merger(path) else OpenVINOEncoder(path, settings)
 
 
 def _open_onnxruntime(path: Path, settings: EncoderSettings) -> EncoderSession:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from pipelines.nodes.images.clip_pixels import clip_pixels, read_pixel_settings
 from pipelines.nodes.images.decoding import ImageLimits, decode_image
+from pipelines.nodes.images.qwen_vl import read_qwen_vl
 
 LIMITS = ImageLimits(20_000_000, 40_000_000)
 CLIP = {
@@ -90,6 +91,54 @@ def test_pixels_equal_those_of_transformers(name, fields):
     assert found.dtype == np.float32
     assert found.shape == want.shape
     assert np.abs(found - want).max() < 1e-5
+
+
+QWEN = {
+    **{name: value for name, value in CLIP.items() if "crop" not in name},
+    "image_processor_type": "Qwen2VLImageProcessor",
+    "size": None,
+    "min_pixels": 4 * 28**2,
+    "max_pixels": 16 * 28**2,
+}
+QWEN_CONFIG = {"image_token_id": 9, "vision_config": {}}
+SIZES = {f"{width} by {height}": file_of(noise(width, height, 3)) for width, height in ((1, 150), (300, 299))}
+
+
+@pytest.mark.parametrize("name", [*FILES, *SIZES])
+def test_patches_and_grids_equal_those_of_transformers(name):
+    transformers = pytest.importorskip("transformers", reason="needs the export extra")
+    from transformers.image_utils import load_image
+
+    settings = {key: value for key, value in QWEN.items() if key not in ("image_processor_type", "size")}
+    file = {**FILES, **SIZES}[name]
+    processor = transformers.Qwen2VLImageProcessor(**settings)
+    want = processor([load_image(Image.open(io.BytesIO(file)))], return_tensors="np")
+    found = read_qwen_vl(QWEN_CONFIG, QWEN).read(decode_image(file, LIMITS, "x"))
+    assert [[1, *(2 * each for each in found.grid)]] == want["image_grid_thw"].tolist()
+    assert found.pixels.dtype == np.float32
+    assert len(found.pixels) == found.num_tokens
+    assert np.abs(found.pixels.reshape(want["pixel_values"].shape) - want["pixel_values"]).max() < 1e-5
+
+
+def test_larger_images_are_scaled_down_to_what_the_graph_allows():
+    family, image = read_qwen_vl(QWEN_CONFIG, QWEN), noise(300, 299, 3)
+    assert family.read(image).num_tokens == 12
+    assert family.at_most(9).read(image).num_tokens == 6
+    assert family.at_most(100).read(image).num_tokens == 12
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"image_processor_type": "CLIPImageProcessor"}, "image_processor_type CLIPImageProcessor"),
+        ({"do_rescale": False}, "do_rescale"),
+        ({"patch_size": 16}, "not those of vision_config"),
+        ({"merge_size": 4}, "not those of vision_config"),
+    ],
+)
+def test_settings_of_other_patches_are_refused(changed, words):
+    with pytest.raises(ValueError, match=words):
+        read_qwen_vl({**QWEN_CONFIG, "vision_config": {"spatial_merge_size": 2}}, {**QWEN, **changed})
 
 
 @pytest.mark.parametrize(

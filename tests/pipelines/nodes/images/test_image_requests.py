@@ -89,7 +89,7 @@ def test_each_mark_becomes_the_tokens_of_its_image():
     assert place_images([1, 2], images(), "messages") == ([1, 2], [])
     ids, placed = place_images([9, 1, 9, 9, 2], images(2, 1, 3), "messages")
     assert ids == [9, 9, 1, 9, 9, 9, 9, 2]
-    assert placed == [(0, 2, b"2"), (3, 1, b"1"), (4, 3, b"3")]
+    assert placed == [(0, 2, b"2", None), (3, 1, b"1", None), (4, 3, b"3", None)]
 
 
 @pytest.mark.parametrize("ids", [[1, 2], [9, 1, 9]])

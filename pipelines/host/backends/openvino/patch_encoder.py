@@ -1,0 +1,118 @@
+"""Runs the encoder of Qwen2-VL or Qwen2.5-VL, which reads images of any shape and is exported in two parts:
+one embeds patches, the other one (`_merger`) has the layers and makes one row of several patches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+from numpy.typing import NDArray
+
+from ops import pooling
+from ops.contract import PoolingOps
+from pipelines.host.backends.device_errors import ModelError
+from pipelines.host.backends.encoder_contract import Columns, EncoderSettings
+from pipelines.host.backends.grid_inputs import ORDER, ROTATIONS, SEEN, WINDOWS, grid_inputs, read_patches
+from pipelines.host.backends.model_config import read_config
+from pipelines.host.backends.openvino.encoder_model import (
+    compile_encoder,
+    facts_of,
+    read_encoder,
+    weights_beside,
+)
+from pipelines.host.backends.openvino.mapped_files import release_pages_during
+from pipelines.host.backends.openvino.paged_attention import last_line
+from pipelines.host.engine.encoder_batch import TokenBatch
+
+MERGER = "openvino_vision_embeddings_merger_model.xml"
+PATCHES = "hidden_states"
+INPUTS = frozenset({PATCHES, SEEN, WINDOWS, ORDER, ROTATIONS})
+MAX_TOKENS = 4096
+"""Of one image: its patches see one another in a mask of 64 × MAX_TOKENS² bytes, a gigabyte."""
+GOOD_TOKENS = 256
+"""Images of at most that number together run in one call: the same mask hides them from one another."""
+
+
+def has_merger(path: Path) -> bool:
+    """Whether an encoder of images is exported in two parts."""
+    return path.with_name(MERGER).is_file()
+
+
+class PatchEncoder:
+    """One compiled encoder of both parts (`EncoderSession`).  Raises `ModelError`."""
+
+    ops: PoolingOps = pooling
+    per_token = True
+    vocab_size = 1
+    max_tokens = MAX_TOKENS
+    good_batch_tokens = GOOD_TOKENS
+
+    def __init__(self, path: Path, settings: EncoderSettings | None = None) -> None:
+        self._patches = read_patches(read_config(path.parent / "config.json"))
+        self.columns: Columns | None = (self._patches.per_token * self._patches.numbers,)
+        merger = path.with_name(MERGER)
+        files = [weights_beside(part) for part in (path, merger)]
+        self._files = [file for file in files if file is not None]
+        model = _joined(*(read_encoder(part, file) for part, file in zip((path, merger), files, strict=True)))
+        self._inputs = {port.any_name: index for index, port in enumerate(model.inputs)}
+        if unknown := sorted(set(self._inputs) - INPUTS):
+            raise ModelError(f"{merger} needs inputs that are not computed: {', '.join(unknown)}.")
+        self._num_angles = model.input(ROTATIONS).get_partial_shape()[-1].get_length()
+        self.size = model.output(0).get_partial_shape()[-1].get_length()
+        with release_pages_during(self._files):
+            compiled = compile_encoder(merger, model, settings or EncoderSettings())
+            self._request: ov.InferRequest | None = compiled.create_infer_request()
+            self._infer(np.zeros((1, *self.columns), np.float32), np.ones((1, 2), np.int32))
+        self._facts = facts_of(compiled)
+
+    def run(self, batch: TokenBatch) -> NDArray[np.float32]:
+        assert batch.features is not None
+        assert batch.grids is not None
+        rows = self._infer(batch.features, batch.grids)
+        if len(batch.lengths) == 1:
+            return rows[None]
+        padded = np.zeros((*batch.ids.shape, self.size), np.float32)
+        padded[batch.mask.astype(bool)] = rows
+        return padded
+
+    def _infer(self, features: NDArray[np.float32], grids: NDArray[np.int32]) -> NDArray[np.float32]:
+        """float32[tokens, size]."""
+        assert self._request is not None, "run comes before close"
+        inputs = grid_inputs(grids, self._patches, self._num_angles)
+        inputs[PATCHES] = np.require(features.reshape(-1, self._patches.numbers), np.float32, ["C", "W"])
+        for name, index in self._inputs.items():
+            self._request.set_input_tensor(index, ov.Tensor(inputs[name], shared_memory=True))
+        try:
+            self._request.infer(share_outputs=True, decode_strings=False)
+        except RuntimeError as error:
+            raise RuntimeError(f"OpenVINO failed: {last_line(error)}") from error
+        rows: NDArray[np.float32] = self._request.get_output_tensor(0).data
+        return rows
+
+    def warm(self) -> bool:
+        return False
+
+    def describe(self) -> Mapping[str, str]:
+        return self._facts
+
+    def close(self) -> None:
+        """Free the model; the properties stay.  A second call has no effect."""
+        self._request = None
+        self._files = []  # which the compiled model was reading
+
+
+def _joined(embedding: ov.Model, merger: ov.Model) -> ov.Model:
+    """Both parts as one model, which reads patches."""
+    patches = embedding.get_parameters()[0]
+    patches.output(0).set_names({PATCHES})
+    (between,) = (one for one in merger.get_parameters() if PATCHES in one.output(0).names)
+    for reader in between.output(0).get_target_inputs():
+        reader.replace_source_output(embedding.get_results()[0].input_value(0))
+    between.output(0).set_names(set())
+    merger.remove_parameter(between)
+    merger.add_parameters([patches])
+    merger.validate_nodes_and_infer_types()
+    return merger
