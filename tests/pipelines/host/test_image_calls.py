@@ -88,7 +88,15 @@ LOOKUP = (
 )
 
 
-@pytest.fixture(scope="module", params=FAMILIES)
+@pytest.fixture(
+    scope="module",
+    params=[
+        "llava",
+        "gemma3",
+        pytest.param("idefics3", marks=pytest.mark.breadth),
+        pytest.param("internvl", marks=pytest.mark.breadth),
+    ],
+)
 def served(request, tmp_path_factory):
     """(the family, Hugging Face's folder, a folder with the served model); Gemma 3 looks drafts up."""
     name = request.param

@@ -14,7 +14,7 @@ from server.tokenizing import request as requests
 from server.tokenizing.unsupported_fields import REFUSED_CHAT
 
 FOLDER = Path(__file__).parents[3] / "model_repo" / "braid-demo"
-RESOURCES = SimpleNamespace(shared=lambda load, *of: load(*of), max_context=512)
+RESOURCES = SimpleNamespace(shared=lambda load, *of: load(*of), max_context=512, above={})
 USER = {"role": "user", "content": "What is the weather in Oslo?"}
 TOOL = {"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}
 

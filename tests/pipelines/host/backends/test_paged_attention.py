@@ -15,6 +15,7 @@ from pipelines.host.backends.declared_attention import exact_context
 from pipelines.host.backends.device_errors import ModelError
 from pipelines.host.backends.openvino.carried_attention import PAGED, WINDOW_INPUT
 from pipelines.host.backends.openvino.paged_attention import EMBEDDINGS, STEP_INPUTS, read_paged
+from pipelines.host.backends.openvino.token_kinds import KINDS
 
 I32, I64 = ov.Type.i32, ov.Type.i64
 
@@ -53,7 +54,7 @@ def test_a_paged_model_has_the_step_and_its_cache_as_inputs(llama):
         "block_indices_begins": (I32, 1),
         "max_context_len": (I32, 0),
     }
-    assert set(step) == STEP_INPUTS - {EMBEDDINGS}
+    assert set(step) == STEP_INPUTS - {EMBEDDINGS, KINDS}
     assert inputs(model) == step | dict.fromkeys(cache, (ov.Type.dynamic, 4))
     assert model.get_sinks() == []  # nothing writes state any more
 
