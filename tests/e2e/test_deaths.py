@@ -86,6 +86,7 @@ def test_client_that_leaves_frees_its_request_at_once(server):
     assert server.wait_for(lambda: server.metric("vllm:num_requests_running") == 0) < SOON_S
 
 
+@pytest.mark.breadth
 def test_reload_loses_no_request(models_dir):
     async def scene(server):
         streams = await start_streams(server.url, 400, 8)

@@ -244,6 +244,7 @@ def test_the_openai_client_works_through_a_reload(served):
     assert texts[0][0] == texts[0][1]
 
 
+@pytest.mark.breadth
 def test_reloads_in_a_row_lose_nothing_and_end(served):
     most = 0
     with Clients(served, ["fake", "half"]) as clients:

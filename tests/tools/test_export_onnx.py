@@ -226,6 +226,7 @@ def dequantized_logits(file: Path) -> np.ndarray:
     return session.run(None, {"input_ids": ids, "position_ids": order[None], "logits_indices": order})[0]
 
 
+@pytest.mark.breadth
 def test_a_mixture_of_experts_is_written_as_one_wide_layer(tmp_path):
     write_decoder(tmp_path / "source", "qwen3_moe", **MIXTURE)
     export_decoder(str(tmp_path / "source"), tmp_path / "model", form="onnx")

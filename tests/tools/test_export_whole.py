@@ -171,6 +171,7 @@ def test_hidden_states_are_transformers_own(family, form, tmp_path):
         np.testing.assert_allclose(given, wanted, **CLOSE)
 
 
+@pytest.mark.breadth
 def test_a_decoder_that_answers_yes_or_no_scores(tmp_path):
     source = write_decoder(tmp_path / "source", "qwen3", **ROTARY | SHALLOW)
     (tmp_path / "asked.jinja").write_text("{{ messages[0].content }}?")

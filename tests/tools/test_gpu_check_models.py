@@ -251,11 +251,13 @@ def run(session):
     return SimpleNamespace(answers=run, problems=problems, scenarios=found)
 
 
+@pytest.mark.breadth
 def test_every_scenario_happens(run):
     assert run.problems == []
     assert set(run.answers) == {"mixed", "prefixes", "recompute", "long"}  # nothing to swap to on the CPU
 
 
+@pytest.mark.breadth
 def test_the_weights_map_gives_transformers_logits(tiny, run):
     """Every scenario's log-probabilities are those of the model the weights were written from."""
     for scenario in run.scenarios:
@@ -266,6 +268,7 @@ def test_the_weights_map_gives_transformers_logits(tiny, run):
             assert judged.agreeing == judged.positions > 0
 
 
+@pytest.mark.breadth
 def test_another_models_answers_are_not_good(tiny, run):
     """A judge that accepted these would accept anything."""
     other = random_model(SHAPE, "cpu", "float32", seed=1, attention="eager")
@@ -273,6 +276,7 @@ def test_another_models_answers_are_not_good(tiny, run):
     assert not judge(other, other, scenario.requests, run.answers[scenario.name]).good
 
 
+@pytest.mark.breadth
 def test_a_wrong_token_is_not_good(tiny, run):
     scenario = run.scenarios[-1]
     (answer,) = run.answers[scenario.name]
@@ -282,6 +286,7 @@ def test_a_wrong_token_is_not_good(tiny, run):
     assert not judged.good
 
 
+@pytest.mark.breadth
 def test_a_tied_head_is_written_once(tied, tmp_path):
     pytest.importorskip("onnxscript")
     from pipelines.host.backends.onnxruntime.cpu.decoder_session import OnnxCpuSession, OnnxCpuSettings
@@ -303,6 +308,7 @@ def test_differences_are_counted():
     assert found == ["mixed: 1 of 2 requests differ in tokens, 0 in log-probabilities"]
 
 
+@pytest.mark.breadth
 def test_decoding_is_timed_step_by_step(session):
     prompts = random_prompts(SHAPE, [20] * 3, seed=1)
     found = decode(session, EngineLimits(24, max_sequences=3, max_step_tokens=128), prompts, 9)
@@ -314,6 +320,7 @@ def test_decoding_is_timed_step_by_step(session):
     assert prefill_s(session, EngineLimits(24, max_sequences=1, max_step_tokens=32), [1] * 100) > 0
 
 
+@pytest.mark.breadth
 def test_the_benchmark_measures_what_it_says(session, monkeypatch, capsys):
     """On the CPU nothing runs on a device, but every figure is there."""
     for name, value in {
@@ -360,6 +367,7 @@ def packed():
     return pack_model(SHAPE)
 
 
+@pytest.mark.breadth
 def test_a_packed_model_is_read_back_and_small(packed, tmp_path):
     files = write_model(tmp_path, "tiny", packed)
     assert sum(path.stat().st_size for path in files) < 20_000
@@ -369,6 +377,7 @@ def test_a_packed_model_is_read_back_and_small(packed, tmp_path):
     assert all(place.offset >= end for place, end in zip(packed.places[1:], ends, strict=False))
 
 
+@pytest.mark.breadth
 def test_weights_of_another_shape_are_refused(packed, tmp_path):
     other = random_model(replace(SHAPE, intermediate=128), "cpu", "float32")
     with pytest.raises(ValueError, match="not"):

@@ -90,11 +90,13 @@ def checked(packed, tmp_path_factory):
     return SimpleNamespace(runs=runs, problems=problems, scenarios=found, model=model, weights=weights)
 
 
+@pytest.mark.breadth
 def test_every_scenario_happens_swapping_too(checked):
     assert checked.problems == []
     assert set(checked.runs[True]) == {scenario.name for scenario in checked.scenarios}
 
 
+@pytest.mark.breadth
 def test_its_tokens_are_transformers(checked):
     for scenario in checked.scenarios:
         judged = judge(checked.model, checked.model, scenario.requests, checked.runs[True][scenario.name])
@@ -102,10 +104,12 @@ def test_its_tokens_are_transformers(checked):
         assert judged.agreeing == judged.positions
 
 
+@pytest.mark.breadth
 def test_graphs_change_nothing(checked):
     assert differences(checked.runs[True], checked.runs[False]) == []
 
 
+@pytest.mark.breadth
 def test_the_weights_are_removed(checked):
     assert not checked.weights.exists()
 

@@ -45,6 +45,7 @@ def test_exports_are_within_the_tolerance(source, tmp_path, weights):
 
 @needs_export
 @QUIET
+@pytest.mark.breadth
 def test_a_lost_window_is_found_behind_it_and_nothing_is_written(source, tmp_path, monkeypatch):
     from tools.export.attention import Layer
 

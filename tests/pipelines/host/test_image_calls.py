@@ -13,6 +13,7 @@ import warnings
 from dataclasses import replace
 
 import pytest
+from breadth import after
 
 pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
 
@@ -88,15 +89,7 @@ LOOKUP = (
 )
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        "llava",
-        "gemma3",
-        pytest.param("idefics3", marks=pytest.mark.breadth),
-        pytest.param("internvl", marks=pytest.mark.breadth),
-    ],
-)
+@pytest.fixture(scope="module", params=after(1, FAMILIES))
 def served(request, tmp_path_factory):
     """(the family, Hugging Face's folder, a folder with the served model); Gemma 3 looks drafts up."""
     name = request.param

@@ -12,6 +12,7 @@ import warnings
 
 import numpy as np
 import pytest
+from breadth import after
 
 pytest.importorskip("optimum.exporters.openvino", reason="needs the extra optimum")
 
@@ -19,7 +20,16 @@ from engine_invariants import snapshot, violations
 from patience import PATIENCE_S
 from PIL import Image
 from served_models import in_one_process
-from tiny_qwen_vl import BEGIN_ID, END_ID, IMAGE_ID, VIDEO_ID, generate_alone, qwen_processor, write_qwen
+from tiny_qwen_vl import (
+    BEGIN_ID,
+    END_ID,
+    FAMILIES,
+    IMAGE_ID,
+    VIDEO_ID,
+    generate_alone,
+    qwen_processor,
+    write_qwen,
+)
 
 from pipelines.host.backends.encoder_contract import EncoderSettings
 from pipelines.host.backends.openvino.decoder_session import OpenVINOSession, OpenVINOSettings
@@ -49,7 +59,7 @@ TALL, WIDE = noise(1, 60, 90), noise(2, 120, 31)  # of 3 × 2 and 1 × 4 tokens
 WHITE, TURNED = (Image.new("RGB", size, "white") for size in ((84, 56), (56, 84)))  # of equal bytes
 
 
-@pytest.fixture(scope="module", params=["qwen2_vl", pytest.param("qwen2_5_vl", marks=pytest.mark.breadth)])
+@pytest.fixture(scope="module", params=after(0, FAMILIES))
 def exported(request, tmp_path_factory):
     """(Hugging Face's folder, that of its export)."""
     with warnings.catch_warnings():

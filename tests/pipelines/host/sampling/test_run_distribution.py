@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 
 import numpy as np
 import pytest
@@ -40,7 +41,7 @@ def likeliest(text: list[int]) -> list[int]:
 
 
 def blind(text: list[int]) -> list[int]:
-    return np.random.default_rng(text).integers(0, VOCAB, NUM_DRAFT_TOKENS).tolist()
+    return Random(bytes(text)).choices(range(VOCAB), k=NUM_DRAFT_TOKENS)
 
 
 def written(
